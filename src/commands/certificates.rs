@@ -201,7 +201,7 @@ fn registry(cluster: &Cluster, ca: &Ca, store: &CertificateStore) -> Result<Pair
     let hosts = cluster.roles.registry.iter();
     for host in hosts.filter_map(|name| cluster.host(name)) {
         names.push(host.name.to_string());
-        names.push(host.internal_address.to_string());
+        names.push(host.internal_address().to_string());
     }
     ca.issue(store, REGISTRY, &Leaf::server("registry", names))
         .map_err(CommandError::configuration)

@@ -3,29 +3,28 @@
 mod junit;
 mod run;
 
-use std::fs::DirBuilder;
 use std::io::Read;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use time::OffsetDateTime;
-use time::macros::format_description;
 
 pub use self::junit::FailedTest;
 use self::junit::Tests;
 use self::run::{Pass, TestHost};
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
-use crate::{ClusterSource, CommandError, Connection, FileError, Stop};
+use crate::{ClusterSource, CommandError, Connection, FileError, Stop, private_directory};
 use kubexm_bundle::lock::LockedFile;
 use kubexm_bundle::{Blobs, BundleSet};
 use kubexm_config::Cluster;
+use kubexm_engine::plan::{Receipt, UndoLog};
+use kubexm_engine::steps::Undo;
 use kubexm_host::{Facts, Host};
+use kubexm_scripts::undo::CONFORMANCE_CLEAR;
 use kubexm_types::event::Events;
-use kubexm_types::{Version, write_atomic};
+use kubexm_types::{HostName, Version, write_atomic};
 
 /// The component of a bundle with the tests.
 const COMPONENT: &str = "kubernetes-test";
@@ -96,6 +95,7 @@ pub async fn conformance(
     let (name, host) = connect(options, &cluster, &state, events, stop).await?;
     let facts =
         unless_stopped(stop, async { Ok(Facts::gather(host.as_ref(), &[]).await?) }).await?;
+    check_host(&name, &facts)?;
     let archive = archive(&bundle, &version, &facts)?;
     let only = Hosts::from([(name, Arc::clone(&host))]);
     let locks = session::lock(&only, &journal, "conformance", events, stop).await?;
@@ -133,17 +133,14 @@ fn check_version(cluster: &Cluster, bundle: &BundleSet) -> Result<Version, Comma
 
 /// Creates the directory for reports.
 fn report_folder(options: &ConformanceOptions, state: &Path) -> Result<PathBuf, CommandError> {
-    let format = format_description!("[year][month][day]T[hour][minute][second]Z");
-    let now = OffsetDateTime::now_utc().format(format);
-    let now = now.map_err(CommandError::configuration)?;
-    let folder = options.report.clone();
-    let folder = folder.unwrap_or_else(|| state.join("conformance").join(now));
-    let created = DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder);
-    created.map_err(|error| FileError::io("create the directory of reports", &folder, &error))?;
-    Ok(folder)
+    let action = "create the directory of reports";
+    match &options.report {
+        Some(folder) => {
+            private_directory::create(folder, action)?;
+            Ok(folder.clone())
+        }
+        None => private_directory::create_for_now(&state.join("conformance"), action),
+    }
 }
 
 /// Connects to the first control plane that answers.
@@ -153,7 +150,7 @@ async fn connect(
     state: &Path,
     events: &Events,
     stop: &Stop,
-) -> Result<(kubexm_types::HostName, Arc<dyn Host>), CommandError> {
+) -> Result<(HostName, Arc<dyn Host>), CommandError> {
     let connecting = options.connection.connect_reachable(cluster, state, events);
     let (hosts, unreachable) = unless_stopped(stop, connecting).await?;
     let hosts = session::watched(&session::logged(hosts, state), events);
@@ -163,6 +160,32 @@ async fn connect(
         events.warn(error.to_string());
     }
     found.ok_or(CommandError::Hosts(unreachable))
+}
+
+/// Fails if kubexm did not install the host. A record for a reset would make the host look like one of an earlier version.
+fn check_host(name: &HostName, facts: &Facts) -> Result<(), CommandError> {
+    match facts.receipt {
+        true => Ok(()),
+        false => Err(CommandError::Configuration(format!(
+            "{name}: kubexm has not installed a cluster on this host\nhint: install the cluster first, or correct the \
+             address of the host in the cluster file"
+        ))),
+    }
+}
+
+/// Records that a reset ends the tests and removes their files. The record stays after the tests, and is harmless then.
+///
+/// # Errors
+/// The receipt cannot be written, or the host was lost.
+pub(crate) async fn record(host: &Arc<dyn Host>) -> Result<(), CommandError> {
+    let recorded = async {
+        let undo = Undo::run(CONFORMANCE_CLEAR, ["clear"]).to_value()?;
+        let receipt = Receipt::new(Arc::clone(host));
+        receipt.record("conformance tests", undo).await
+    };
+    recorded
+        .await
+        .map_err(|error| run::failure(host.name(), error, ""))
 }
 
 /// Returns the archive with the tests for a host.
@@ -181,19 +204,6 @@ fn archive<'a>(
     })
 }
 
-/// Ends tests that a killed run left on the hosts of a cluster that is being reset, and removes their files.
-///
-/// # Errors
-/// A host was lost.
-pub(crate) async fn clear(cluster: &Cluster, hosts: &Hosts) -> Result<(), CommandError> {
-    for name in &cluster.roles.control_plane {
-        if let Some(host) = hosts.get(name) {
-            TestHost::clear(host.as_ref()).await?;
-        }
-    }
-    Ok(())
-}
-
 /// Runs the tests that tolerate others beside them, then the others.
 async fn run_all(
     options: &ConformanceOptions,
@@ -204,6 +214,7 @@ async fn run_all(
     events: &Events,
     stop: &Stop,
 ) -> Result<Tests, CommandError> {
+    record(host).await?;
     let host = TestHost::new(Arc::clone(host), options.limit);
     events.phase("upload");
     let blobs: Arc<dyn Blobs> = Arc::clone(bundle) as Arc<dyn Blobs>;
@@ -286,4 +297,20 @@ fn save(path: &Path, content: &[u8]) -> Result<(), CommandError> {
         std::fs::create_dir_all(parent).map_err(failed)?;
     }
     Ok(write_atomic(path, content, 0o600).map_err(failed)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_that_kubexm_did_not_install_is_refused() {
+        let name = "node1".parse().unwrap();
+        let mut facts = Facts::default();
+        let error = check_host(&name, &facts).unwrap_err().to_string();
+        let start = "node1: kubexm has not installed a cluster on this host\nhint: ";
+        assert!(error.starts_with(start), "{error}");
+        facts.receipt = true;
+        check_host(&name, &facts).unwrap();
+    }
 }

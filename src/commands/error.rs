@@ -136,6 +136,9 @@ pub enum CommandError {
     /// Hosts cannot be reached, or refuse the login.
     #[error("{}", lines(.0))]
     Hosts(Vec<HostError>),
+    /// The command of a user failed on hosts.
+    #[error("{0}")]
+    Exec(String),
     /// Hosts were lost before a plan was compared with all of their state.
     #[error("{}", lines(.0))]
     NotCompared(Vec<String>),
@@ -208,7 +211,7 @@ impl CommandError {
             Self::Hosts(_) | Self::NotCompared(_) | Self::NotReset(_) | Self::FailedWorkers(_) => {
                 ErrorKind::Host
             }
-            Self::Tests(_) => ErrorKind::Step,
+            Self::Tests(_) | Self::Exec(_) => ErrorKind::Step,
             Self::Steps(failures) => match failures.has_lost_host() {
                 true => ErrorKind::Host,
                 false => ErrorKind::Step,

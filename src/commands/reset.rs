@@ -16,7 +16,7 @@ pub use crate::identity::LostCluster;
 use crate::rollback;
 use crate::session::{self, Hosts};
 use crate::stop::{AGAIN, Stop, in_time, unless_stopped};
-use crate::{CommandError, Connection, conformance, listeners, notices};
+use crate::{CommandError, Connection, listeners, notices};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_engine::cluster::ClusterRecord;
@@ -168,7 +168,6 @@ async fn reset_locked(
     let resets = all(unless_stopped(stop, async { Ok(reading.await) }).await?)?;
     unless_stopped(stop, prepare(&resets)).await?;
     known.begin_reset(&origins)?;
-    conformance::clear(cluster, hosts).await?;
     events.phase("reset");
     let resetting = join_all(resets.iter().map(|reset| hooks.around(reset, events, stop)));
     let Some(results) = in_time(stop, resetting).await else {
@@ -248,8 +247,12 @@ fn report_external_etcd(cluster: &Cluster, events: &Events) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+    use crate::conformance;
     use crate::identity::tests::{Site, cluster, cluster_with, without_ids};
+    use kubexm_types::event::Listener;
 
     async fn reset_locked(
         cluster: &Cluster,
@@ -344,6 +347,45 @@ mod tests {
         std::fs::remove_file(site.at("node2", "etc/fail")).unwrap();
         reset().await.unwrap();
         assert!(!site.is_installed("node2") && ran("node2", "after"));
+    }
+
+    /// The titles of reverted changes, with the hosts.
+    #[derive(Default)]
+    struct Titles(Mutex<Vec<String>>);
+
+    impl Listener for Titles {
+        fn on(&self, event: &Event) {
+            if let Event::Step { host, step, .. } = event {
+                self.0.lock().unwrap().push(format!("{host}: {step}"));
+            }
+        }
+    }
+
+    /// Before, a control plane that was lost in this moment ended the reset of all hosts.
+    #[tokio::test]
+    async fn tests_of_a_killed_run_are_ended_as_a_change_of_their_host() {
+        let site = Site::new();
+        site.install("state").await.unwrap();
+        let hosts = site.only("node1");
+        for host in [&hosts, &hosts].into_iter().flat_map(Hosts::values) {
+            conformance::record(host).await.unwrap();
+        }
+        std::fs::create_dir(site.at("node1", "var/lib/kubexm/conformance")).unwrap();
+        let (titles, cluster, stop) = (Arc::new(Titles::default()), cluster(), Stop::new());
+        let events = Events::new(Arc::clone(&titles) as _);
+        let _journal = site.journal("state");
+        let state = site.state("state");
+        let reset = reset_locked(&cluster, &state, &hosts, None, &events, &stop);
+        assert_eq!(reset.await.unwrap(), 2);
+        let titles = titles.0.lock().unwrap();
+        assert_eq!(
+            *titles,
+            [
+                "node1: End conformance tests and remove their files",
+                "node1: Remove /etc/installed",
+            ]
+        );
+        assert!(!site.at("node1", "var/lib/kubexm").exists());
     }
 
     /// Before, a reset with the file of cluster B removed cluster A.

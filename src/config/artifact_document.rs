@@ -6,24 +6,8 @@ use kubexm_types::artifact::{ArtifactKind, ArtifactLocation, ArtifactSource};
 
 /// Reads the artifacts that the `spec` of a manifest names.
 pub fn read(spec: &Fields<'_>) -> Vec<ArtifactSource> {
-    let reader = spec.reader();
-    let mut artifacts = Vec::new();
-    for (name, kind) in [
-        ("files", ArtifactKind::File),
-        ("charts", ArtifactKind::Chart),
-    ] {
-        let Some(node) = spec.get(name) else {
-            continue;
-        };
-        for (item, path) in reader.items(node, &spec.path(name)) {
-            let fields = reader.fields(item, &path);
-            artifacts.extend(match kind {
-                ArtifactKind::Chart => chart(&fields),
-                _ => file(&fields),
-            });
-            fields.finish();
-        }
-    }
+    let mut artifacts = spec.sections("files", file);
+    artifacts.extend(spec.sections("charts", chart));
     let manifests: Vec<ArtifactLocation> = spec.values("manifests");
     artifacts.extend(
         manifests

@@ -3,7 +3,9 @@
 //! The list is compared with the marks (`x-experimental`) in the JSON schemas, and with the page "What is
 //! proven" of the book.
 
-use crate::cluster::{CgroupDriver, Cluster, Etcd, NetworkPlugin, ProxyMode, RuntimeKind};
+use crate::cluster::{
+    CgroupDriver, Cluster, Etcd, IpFamily, LoadBalancer, NetworkPlugin, ProxyMode, RuntimeKind,
+};
 use kubexm_types::Arch;
 
 /// An experimental setting of a cluster file.
@@ -17,16 +19,16 @@ pub struct Experimental {
 }
 
 /// The experimental settings of cluster files.
-pub const CLUSTER: [Experimental; 12] = [
+pub const CLUSTER: [Experimental; 11] = [
     Experimental {
         field: "spec.hosts[].arch",
         value: "arm64",
         is_selected: |cluster| cluster.hosts.iter().any(|h| h.arch == Some(Arch::Arm64)),
     },
     Experimental {
-        field: "spec.hosts[].internalAddress",
-        value: "IPv6",
-        is_selected: |cluster| cluster.hosts.iter().any(|h| h.internal_address.is_ipv6()),
+        field: "spec.highAvailability.type",
+        value: "with IPv6",
+        is_selected: balances_ipv6,
     },
     Experimental {
         field: "spec.kubernetes.kubeProxy.mode",
@@ -72,11 +74,6 @@ pub const CLUSTER: [Experimental; 12] = [
         is_selected: |cluster| matches!(cluster.network.plugin, NetworkPlugin::Cilium(_)),
     },
     Experimental {
-        field: "spec.network.podCIDR",
-        value: "IPv6",
-        is_selected: |cluster| cluster.network.pod_cidr.addr().is_ipv6(),
-    },
-    Experimental {
         field: "spec.dns.nodeLocal",
         value: "node-cache",
         is_selected: |cluster| cluster.dns.node_local.is_some(),
@@ -98,6 +95,15 @@ pub const MANIFEST: [(&str, &str); 2] = [
 fn runs_crun(cluster: &Cluster) -> bool {
     let chosen = &cluster.runtime.extra_config["crio"]["runtime"]["default_runtime"];
     cluster.runtime.kind == RuntimeKind::CriO && chosen.as_str().is_none_or(|name| name == "crun")
+}
+
+/// Returns true if kubexm runs a load balancer in front of API servers with addresses of IPv6.
+fn balances_ipv6(cluster: &Cluster) -> bool {
+    let runs = !matches!(
+        cluster.load_balancer,
+        LoadBalancer::None | LoadBalancer::External
+    );
+    runs && cluster.network.families().next() == Some(IpFamily::V6)
 }
 
 /// Returns the experimental settings that a cluster file selects, as `field: value`.
@@ -199,21 +205,20 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_clusters_are_experimental() {
+    fn load_balancers_with_ipv6_are_experimental() {
         let text = "\
 apiVersion: kubexm.io/v1alpha1
 kind: Cluster
 metadata: {name: demo}
 spec:
-  hosts: [{name: node1, address: \"fd00::11\"}]
+  hosts: [{name: node1, address: \"fdab::11\"}]
   roleGroups: {control-plane: [node1]}
   network: {podCIDR: \"fd00:10:244::/56\", serviceCIDR: \"fd00:10:96::/112\"}
   kubernetes: {version: v1.36.3}
 ";
-        let cluster = parse_cluster("cluster.yaml", text).unwrap();
-        insta::assert_snapshot!(selected(&cluster).join("\n"), @"
-        spec.hosts[].internalAddress: IPv6
-        spec.network.podCIDR: IPv6
-        ");
+        let of = |text: &str| selected(&parse_cluster("cluster.yaml", text).unwrap()).join("\n");
+        assert_eq!(of(text), "");
+        let balanced = format!("{text}  highAvailability: {{type: haproxy}}\n");
+        assert_eq!(of(&balanced), "spec.highAvailability.type: with IPv6");
     }
 }

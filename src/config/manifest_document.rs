@@ -113,14 +113,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
     let network = read_versions(spec.section("network"));
     let load_balancer = read_versions(spec.section("loadBalancer"));
     let images = spec.values("images");
-    let mut packages = Vec::new();
-    if let Some(node) = spec.get("packages") {
-        for (item, path) in reader.items(node, "spec.packages") {
-            let fields = reader.fields(item, &path);
-            packages.extend(package_source::read(&fields));
-            fields.finish();
-        }
-    }
+    let packages = spec.sections("packages", package_source::read);
     let artifacts = artifact_document::read(spec);
     let signatures = signature_document::read(spec);
     Some(Manifest {

@@ -20,7 +20,6 @@ enum Repository {
 
 /// Reads one entry of `spec.packages`.
 pub(super) fn read(fields: &Fields<'_>) -> Option<PackageSource> {
-    let reader = fields.reader();
     let text = |name| fields.required(name).and_then(|_| fields.text(name));
     let (distribution, release) = (text("distribution"), text("release"));
     let managers = Choice {
@@ -40,16 +39,9 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<PackageSource> {
         not_empty(fields, "packages", "as in [socat]");
         fields.values("packages")
     });
-    let repositories: Option<Vec<Repository>> = fields.required("repositories").map(|node| {
+    let repositories: Option<Vec<Repository>> = fields.required("repositories").map(|_| {
         not_empty(fields, "repositories", "begin each item with `- url:`");
-        let items = reader.items(node, &fields.path("repositories"));
-        let read = |(item, path): &(&_, String)| {
-            let inner = reader.fields(item, path);
-            let repository = repository(&inner, manager);
-            inner.finish();
-            repository
-        };
-        items.iter().filter_map(read).collect()
+        fields.sections("repositories", |fields| repository(fields, manager))
     });
     let (mut apt, mut dnf) = (Vec::new(), Vec::new());
     for repository in repositories? {

@@ -12,24 +12,15 @@ const LONGEST: usize = 255;
 
 /// Reads the signature policies that the `spec` of a manifest contains.
 pub(super) fn read(spec: &Fields<'_>) -> Vec<SignaturePolicy> {
-    let reader = spec.reader();
-    let Some(node) = spec.get("signatures") else {
-        return Vec::new();
-    };
-    let mut policies: Vec<SignaturePolicy> = Vec::new();
     let mut seen = BTreeSet::new();
-    for (item, path) in reader.items(node, &spec.path("signatures")) {
-        let fields = reader.fields(item, &path);
-        if let Some(policy) = policy(&fields) {
-            if !seen.insert(policy.prefix.clone()) {
-                let hint = "list all keys of a prefix in one policy";
-                fields.problem_here("another policy has the same prefix", Some(hint));
-            }
-            policies.push(policy);
+    spec.sections("signatures", |fields| {
+        let policy = policy(fields)?;
+        if !seen.insert(policy.prefix.clone()) {
+            let hint = "list all keys of a prefix in one policy";
+            fields.problem_here("another policy has the same prefix", Some(hint));
         }
-        fields.finish();
-    }
-    policies
+        Some(policy)
+    })
 }
 
 fn policy(fields: &Fields<'_>) -> Option<SignaturePolicy> {

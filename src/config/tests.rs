@@ -3,6 +3,7 @@
 mod dns;
 mod files;
 mod former_names;
+mod ip_families;
 mod jump_hosts;
 mod kubeadm;
 mod load_balancers;
@@ -71,6 +72,11 @@ fn assert_refused(kubernetes: &str, sections: &str, path: &str, hint: &str) {
     assert!(given.contains(hint), "{given}, expected {hint}");
 }
 
+/// Gives the hosts of [`GOOD`] addresses of IPv6.
+fn of_ipv6(text: &str) -> String {
+    text.replace(" 10.0.0.1", " fdab::1")
+}
+
 #[test]
 fn the_name_service_has_the_address_that_kubeadm_gives_it() {
     let networks = [
@@ -81,7 +87,10 @@ fn the_name_service_has_the_address_that_kubeadm_gives_it() {
         let network = format!(
             "network: {{plugin: none, podCIDR: \"{pods}\", serviceCIDR: \"{services}\"}}\n  kubernetes:"
         );
-        let text = GOOD.replace("kubernetes:", &network);
+        let mut text = GOOD.replace("kubernetes:", &network);
+        if pods.contains(':') {
+            text = of_ipv6(&text);
+        }
         let cluster = parse_cluster("cluster.yaml", &text).unwrap();
         assert_eq!(cluster.network.dns_address.to_string(), wanted);
     }

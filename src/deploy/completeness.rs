@@ -230,7 +230,7 @@ fn is_in_cluster(host: &str, cluster: &Cluster) -> bool {
     let of_host = |spec: &kubexm_config::cluster::HostSpec| {
         host == spec.name.as_str()
             || host == spec.address
-            || host == spec.internal_address.to_string()
+            || host == spec.internal_address().to_string()
     };
     let etcd = match &cluster.etcd {
         Etcd::External { endpoints, .. } => {

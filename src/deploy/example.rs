@@ -9,6 +9,7 @@ use kubexm_bundle::lock::{
 };
 use kubexm_bundle::{Blobs, BundleError, Lock};
 use kubexm_config::{Cluster, parse_cluster};
+use kubexm_engine::plan::Plan;
 use kubexm_types::{Arch, Digest, ImageRef, Version};
 
 const CLUSTER: &str = "
@@ -134,6 +135,20 @@ pub(super) fn with_inputs<T>(
     let lock = lock(images);
     let blobs = Arc::new(OneFile(content.as_bytes().to_vec()));
     look(&Inputs::assumed(cluster, &lock, blobs))
+}
+
+/// Returns the plan of a cluster without these workers; otherwise like [`with_inputs`].
+pub(super) fn plan_without(cluster: &Cluster, images: &[&str], absent: &[&str]) -> Plan {
+    with_inputs(cluster, images, "", |inputs| {
+        let inputs = Inputs {
+            hosts: inputs.hosts.clone(),
+            blobs: inputs.blobs.clone(),
+            certificates: inputs.certificates.clone(),
+            absent: absent.iter().map(|name| name.parse().unwrap()).collect(),
+            ..*inputs
+        };
+        plan(&inputs).unwrap().plan
+    })
 }
 
 /// Returns the text of a file that the plan writes on a host; `None` if it does not write it.

@@ -1,10 +1,10 @@
-//! Files of an earlier install that no setting needs any more. An install reports them.
+//! Files and directories of an earlier install that no setting needs any more. An install reports them.
 
 use std::collections::BTreeSet;
 
 use crate::{HostFacts, Inputs, os};
 use kubexm_config::cluster::HostSpec;
-use kubexm_engine::plan::{Plan, Task, TaskName};
+use kubexm_engine::plan::{Plan, Step, Task, TaskName};
 use kubexm_engine::steps::RunScript;
 use kubexm_scripts::steps::FORMER_FILES;
 
@@ -24,10 +24,14 @@ fn is_installed(facts: &HostFacts) -> bool {
 
 fn compare(host: &HostSpec, plan: &Plan) -> Task {
     let tasks = plan.tasks.iter().filter(|task| task.host == host.name);
-    let files = tasks
-        .flat_map(|task| &task.steps)
-        .flat_map(|step| step.files());
-    let paths: BTreeSet<String> = files.map(|file| file.path.to_string()).collect();
+    let steps: Vec<&Step> = tasks.flat_map(|task| &task.steps).collect();
+    let files = steps.iter().flat_map(|step| step.files());
+    let directories = steps.iter().flat_map(|step| step.directories());
+    let paths: BTreeSet<String> = files
+        .map(|file| file.path)
+        .chain(directories)
+        .map(|path| path.to_string())
+        .collect();
     // The check reports and never asks for a change, so that nothing runs the second verb.
     let step = RunScript::new(
         "former files",

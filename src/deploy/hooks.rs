@@ -160,25 +160,16 @@ fn step(cluster: &Cluster, hook: &Hook) -> Result<RunHook, DeployError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::example::{cluster, with_inputs};
+    use crate::example::{cluster, plan_without};
     use kubexm_engine::plan::Kind;
     use kubexm_engine::plan::graph::Graph;
 
     /// Returns the plan of a control plane `node1` and a worker `node2` with hooks, without these workers.
     fn plan(hooks: &str, absent: &[&str]) -> Plan {
         let sections = format!("network: {{plugin: none}}\nsystem: {{hooks: [{hooks}]}}");
-        with_inputs(&cluster("", &sections), &[], "", |inputs| {
-            let inputs = Inputs {
-                hosts: inputs.hosts.clone(),
-                blobs: inputs.blobs.clone(),
-                certificates: inputs.certificates.clone(),
-                absent: absent.iter().map(|name| name.parse().unwrap()).collect(),
-                ..*inputs
-            };
-            let plan = crate::plan(&inputs).unwrap().plan;
-            Graph::new(&plan).unwrap();
-            plan
-        })
+        let plan = plan_without(&cluster("", &sections), &[], absent);
+        Graph::new(&plan).unwrap();
+        plan
     }
 
     fn hook(phase: &str, when: &str, more: &str) -> String {

@@ -42,10 +42,14 @@ fn time_servers(cluster: &Cluster, host: &HostSpec, time: &Time) -> RunScript {
         None => ("client", external, String::new()),
         Some(source) if source.name == host.name => {
             let others = cluster.hosts.iter().filter(|other| other.name != host.name);
-            let addresses: Vec<_> = others.map(|other| other.internal_address).collect();
+            let addresses: Vec<_> = others.map(|other| other.internal_address()).collect();
             ("source", external, joined(&addresses))
         }
-        Some(source) => ("client", source.internal_address.to_string(), String::new()),
+        Some(source) => (
+            "client",
+            source.internal_address().to_string(),
+            String::new(),
+        ),
     };
     let title = match servers.as_str() {
         "" => "Serve the time to the other hosts".to_owned(),

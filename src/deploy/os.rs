@@ -8,7 +8,9 @@ use super::{
     DeployError, Deployment, ETC, Inputs, host_settings, load_balancer, network_manager, site_files,
 };
 use kubexm_bundle::lock::LockedPackages;
-use kubexm_config::cluster::{Cluster, HostSpec, IPVS_MODULES, KUBELET_KERNEL_SETTINGS, ProxyMode};
+use kubexm_config::cluster::{
+    Cluster, HostSpec, IPVS_MODULES, IpFamily, KUBELET_KERNEL_SETTINGS, ProxyMode,
+};
 use kubexm_engine::plan::{Task, TaskName};
 use kubexm_engine::steps::{
     InstallPackages, ManagedBlock, RunScript, TrackNewDirs, Undo, WriteFile,
@@ -28,6 +30,10 @@ const SETTINGS: [(&str, &str); 3] = [
     ("net.bridge.bridge-nf-call-ip6tables", "1"),
     ("net.ipv4.ip_forward", "1"),
 ];
+
+/// The setting with which a host sends packets between pods and other hosts. It turns router advertisements off for
+/// interfaces without `accept_ra=2` (<https://docs.kernel.org/networking/ip-sysctl.html>).
+const FORWARD_IPV6: &str = "net.ipv6.conf.all.forwarding";
 
 /// Reports the lines of an earlier install in a file that kubexm no longer manages.
 const HAS_BLOCK: &str = "! grep -qs '^# kubexm begin$' /etc/hosts || { \
@@ -120,6 +126,14 @@ fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         .iter()
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect();
+    if inputs
+        .cluster
+        .network
+        .families()
+        .any(|family| family == IpFamily::V6)
+    {
+        settings.push((FORWARD_IPV6.to_owned(), "1".to_owned()));
+    }
     if inputs.cluster.security.is_cis() {
         let required = KUBELET_KERNEL_SETTINGS.into_iter();
         settings.extend(required.map(|(key, value)| (key.to_owned(), value.to_owned())));
@@ -197,9 +211,9 @@ fn hosts_file_lines(inputs: &Inputs<'_>) -> Vec<String> {
     let mut lines: Vec<String> = cluster
         .hosts
         .iter()
-        .map(|host| format!("{} {}", host.internal_address, host.name))
+        .map(|host| format!("{} {}", host.internal_address(), host.name))
         .collect();
-    let address = |name: &HostName| cluster.host(name).map(|host| host.internal_address);
+    let address = |name: &HostName| cluster.host(name).map(|host| host.internal_address());
     for address in cluster.roles.registry.iter().filter_map(address) {
         lines.push(format!("{address} {}", cluster.registry.host_name));
     }

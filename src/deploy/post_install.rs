@@ -190,7 +190,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::example::{cluster, with_inputs};
+    use crate::example::{self, cluster, with_inputs};
     use kubexm_engine::plan::Plan;
     use kubexm_engine::plan::graph::Graph;
 
@@ -199,18 +199,9 @@ mod tests {
         "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1",
     ];
 
-    /// Returns the plan for a control plane `node1` and a worker `node2`.
+    /// Returns the plan for a control plane `node1` and a worker `node2`, without these workers.
     fn plan_without(absent: &[&str]) -> Plan {
-        with_inputs(&cluster("", ""), &FLANNEL, "", |inputs| {
-            let inputs = Inputs {
-                hosts: inputs.hosts.clone(),
-                blobs: inputs.blobs.clone(),
-                certificates: inputs.certificates.clone(),
-                absent: absent.iter().map(|name| name.parse().unwrap()).collect(),
-                ..*inputs
-            };
-            crate::plan(&inputs).unwrap().plan
-        })
+        example::plan_without(&cluster("", ""), &FLANNEL, absent)
     }
 
     fn ids(ids: &[TaskId]) -> BTreeSet<&str> {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 
 use super::cache::failed;
-use super::{Cache, FetchError};
+use super::{Cache, FetchError, program};
 use kubexm_bundle::Blobs;
 use kubexm_bundle::archive::each_member;
 use kubexm_sandbox::{ProgramRun, Sandbox, Workspace};
@@ -35,16 +35,7 @@ pub(crate) async fn images(
     let run = ProgramRun::new(&workspace, program);
     let mut run = run.map_err(|error| failed(&workspace.inputs(), error))?;
     run.arguments = vec!["--list-images".to_owned()];
-    let output = run.output(sandbox).await;
-    let output = output.map_err(|source| FetchError::Program {
-        what: what.clone(),
-        source,
-    })?;
-    if !output.is_success {
-        let printed = String::from_utf8_lossy(&output.stderr);
-        return Err(wrong(printed.trim().to_owned()));
-    }
-    let list = String::from_utf8_lossy(&output.stdout);
+    let list = program::printed(run, sandbox, &what).await?;
     let images: Result<Vec<ImageRef>, _> = list.split_whitespace().map(str::parse).collect();
     images.map_err(|error| wrong(format!("cannot parse their list of images: {error}")))
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::cache::failed;
-use super::{Cache, FetchError};
+use super::{Cache, FetchError, program};
 use kubexm_bundle::lock::KubeadmFacts;
 use kubexm_config::cluster;
 use kubexm_config::cluster::{PatchFile, PatchTarget};
@@ -225,11 +225,8 @@ impl Kubeadm {
     }
 
     async fn run(&self, arguments: &[&str]) -> Result<String, FetchError> {
-        let output = self.output(self.program_run(arguments)?).await?;
-        if output.is_success {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-        }
-        Err(self.wrong(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+        let run = self.program_run(arguments)?;
+        program::printed(run, &self.sandbox, &self.name()).await
     }
 
     fn program_run(&self, arguments: &[&str]) -> Result<ProgramRun, FetchError> {
@@ -240,11 +237,7 @@ impl Kubeadm {
     }
 
     async fn output(&self, run: ProgramRun) -> Result<ProgramOutput, FetchError> {
-        let output = run.output(&self.sandbox).await;
-        output.map_err(|source| FetchError::Program {
-            what: format!("kubeadm {}", self.version),
-            source,
-        })
+        program::output(run, &self.sandbox, &self.name()).await
     }
 
     /// Writes a configuration. Returns its path.
@@ -265,9 +258,14 @@ impl Kubeadm {
 
     fn wrong(&self, reason: String) -> FetchError {
         FetchError::Content {
-            what: format!("kubeadm {}", self.version),
+            what: self.name(),
             reason,
         }
+    }
+
+    /// Returns the program and its version, for errors.
+    fn name(&self) -> String {
+        format!("kubeadm {}", self.version)
     }
 }
 

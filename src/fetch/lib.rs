@@ -27,6 +27,7 @@ pub mod openpgp;
 mod pace;
 pub mod packages;
 pub mod partial;
+mod program;
 mod range_answer;
 mod range_scheduler;
 mod ranged_download;
@@ -38,6 +39,7 @@ mod response;
 mod retry;
 pub mod signatures;
 mod token_client;
+pub mod xml;
 
 pub use cache::Cache;
 pub use http::Http;

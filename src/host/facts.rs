@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use kubexm_scripts::host as scripts;
 use kubexm_types::{Arch, ClusterIdentity, Digest, GlibcVersion};
 
@@ -40,9 +40,11 @@ pub struct Facts {
     /// All addresses of all interfaces.
     pub addresses: BTreeSet<IpAddr>,
     /// Networks that the host reaches without a gateway.
-    pub networks: Vec<Ipv4Net>,
+    pub networks: Vec<IpNet>,
     /// Whether the host has a default route for IPv4.
     pub default_route: bool,
+    /// Whether the host has a default route for IPv6.
+    pub default_route_ipv6: bool,
     /// First name server in `/etc/resolv.conf`.
     pub nameserver: Option<String>,
     /// TCP ports in use.

@@ -109,11 +109,19 @@ pub fn days_valid(what: &str, certificate: &str) -> Result<i64, PkiError> {
 /// # Errors
 /// The text is not a certificate in PEM.
 pub fn days_left(what: &str, certificate: &str) -> Result<i64, PkiError> {
+    let left = expiry(what, certificate)? - OffsetDateTime::now_utc();
+    Ok(left.whole_seconds().div_euclid(86_400))
+}
+
+/// Returns when a certificate expires.
+///
+/// # Errors
+/// The text is not a certificate in PEM.
+pub fn expiry(what: &str, certificate: &str) -> Result<OffsetDateTime, PkiError> {
     let der = pem_content(what, certificate)?;
     let (_, parsed) =
         x509_parser::parse_x509_certificate(&der).map_err(|error| invalid(what, error))?;
-    let end = parsed.validity().not_after.timestamp();
-    Ok((end - OffsetDateTime::now_utc().unix_timestamp()).div_euclid(86_400))
+    Ok(parsed.validity().not_after.to_datetime())
 }
 
 /// Returns the beginning of the validity of a certificate.

@@ -4,10 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::sync::Arc;
-
-use ipnet::IpNet;
 
 use crate::ca::Ca;
 use crate::error::PkiError;
@@ -15,7 +12,7 @@ use crate::leaf::Leaf;
 use crate::pair::Pair;
 use crate::signing_key::SigningKey;
 use crate::store::CertificateStore;
-use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
+use kubexm_config::cluster::{Cluster, ControlPlanePod, HostSpec, KubernetesKind, LoadBalancer};
 use kubexm_types::HostName;
 
 /// The group of administrators. RBAC binds it to `cluster-admin`, so that its rights can be revoked.
@@ -24,6 +21,8 @@ pub const ADMIN_GROUP: &str = "kubexm:cluster-admins";
 pub const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
 /// The user of the API server in requests to aggregated API servers.
 pub const FRONT_PROXY_CLIENT: &str = "front-proxy-client";
+/// The user of kube-vip. RBAC gives it the rights that kube-vip needs.
+pub const KUBE_VIP: &str = "kubexm:kube-vip";
 
 /// All certificates and keys of a cluster.
 #[derive(Clone)]
@@ -54,6 +53,8 @@ pub struct ControlPlanePki {
     pub controller_manager: Pair,
     pub scheduler: Pair,
     pub admin: Pair,
+    /// [`KUBE_VIP`]; `None` with another load balancer.
+    pub kube_vip: Option<Pair>,
 }
 
 /// The certificates of a node.
@@ -147,6 +148,12 @@ fn control_plane<E>(
         |what: &str, user: &str, group| own(Signer::Cluster, what, &Leaf::client(user, group));
     let api_server = Leaf::server("kube-apiserver", api_server_names(cluster, host));
     let front_proxy = Leaf::client(FRONT_PROXY_CLIENT, None);
+    let kube_vip = match cluster.load_balancer {
+        LoadBalancer::Pods {
+            kind: ControlPlanePod::KubeVip,
+        } => Some(client("kube-vip", KUBE_VIP, None)?),
+        _ => None,
+    };
     Ok(ControlPlanePki {
         api_server: own(Signer::Cluster, "apiserver", &api_server)?,
         kubelet_client: client("apiserver-kubelet-client", KUBELET_CLIENT, None)?,
@@ -154,6 +161,7 @@ fn control_plane<E>(
         controller_manager: client("controller-manager", "system:kube-controller-manager", None)?,
         scheduler: client("scheduler", "system:kube-scheduler", None)?,
         admin: client("admin", "kubernetes-admin", Some(ADMIN_GROUP))?,
+        kube_vip,
     })
 }
 
@@ -187,24 +195,17 @@ fn api_server_names(cluster: &Cluster, host: &HostSpec) -> Vec<String> {
         "localhost".to_owned(),
         "127.0.0.1".to_owned(),
         host.name.to_string(),
-        host.internal_address.to_string(),
+        host.internal_address().to_string(),
         endpoint.host.clone(),
     ];
     names.extend(endpoint.address.map(|address| address.to_string()));
-    names.extend(first_address(cluster.network.service_cidr).map(|address| address.to_string()));
+    let services = cluster.network.first_service_addresses();
+    names.extend(services.map(|address| address.to_string()));
     let sans = cluster.kubernetes.cert_sans.iter();
     names.extend(sans.map(ToString::to_string));
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
     names
-}
-
-/// Returns the address of the service `kubernetes`, which is the first of the service network.
-fn first_address(cidr: IpNet) -> Option<IpAddr> {
-    match cidr {
-        IpNet::V4(net) => Some(IpAddr::V4(u32::from(net.network()).checked_add(1)?.into())),
-        IpNet::V6(net) => Some(IpAddr::V6(u128::from(net.network()).checked_add(1)?.into())),
-    }
 }
 
 #[cfg(test)]
@@ -245,6 +246,32 @@ mod tests {
     }
 
     #[test]
+    fn only_a_cluster_with_kube_vip_has_a_certificate_for_it() {
+        let (dir, text) = (
+            tempfile::tempdir().unwrap(),
+            kubexm_config::schema::TEMPLATE,
+        );
+        let store = CertificateStore::new(dir.path());
+        let pki = ClusterPki::load_or_create(&store, &cluster()).unwrap();
+        assert!(
+            pki.control_planes
+                .values()
+                .all(|own| own.kube_vip.is_none())
+        );
+        let vip = "type: kube-vip\n  controlPlaneEndpoint: 192.0.2.10";
+        let text = text.replace("type: none", vip);
+        let cluster = kubexm_config::parse_cluster("example", &text).unwrap();
+        let pki = ClusterPki::load_or_create(&store, &cluster).unwrap();
+        for own in pki.control_planes.values() {
+            let pem = &own.kube_vip.as_ref().unwrap().certificate;
+            let der = crate::fingerprint::pem_content("kube-vip", pem).unwrap();
+            let (_, parsed) = x509_parser::parse_x509_certificate(&der).unwrap();
+            // Without a group: its rights are those of RBAC for this user.
+            assert_eq!(parsed.subject().to_string(), "CN=kubexm:kube-vip");
+        }
+    }
+
+    #[test]
     fn api_server_certificate_has_every_name() {
         let cluster = cluster();
         let names = api_server_names(&cluster, cluster.nodes()[0]);
@@ -264,10 +291,6 @@ mod tests {
         assert_eq!(
             more,
             [&names[..], &["api.example".into(), "192.0.2.9".into()]].concat()
-        );
-        assert_eq!(
-            first_address("fd00:1::/112".parse().unwrap()),
-            "fd00:1::1".parse().ok()
         );
     }
 }

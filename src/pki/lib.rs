@@ -13,18 +13,21 @@ pub mod request;
 pub mod secret_keys;
 mod signing_key;
 mod store;
+mod user_request;
 
 pub use ca::Ca;
 pub use certificate::Certificate;
 pub use encryption::KeyIdentity;
 pub use error::PkiError;
 pub use fingerprint::{
-    ca_fingerprint, certificate_names, days_left, days_valid, key_fingerprint, public_key_pin,
+    ca_fingerprint, certificate_names, days_left, days_valid, expiry, key_fingerprint,
+    public_key_pin,
 };
 pub use leaf::{Leaf, Usage};
 pub use pair::Pair;
 pub use signing_key::SigningKey;
 pub use store::CertificateStore;
+pub use user_request::UserRequest;
 
 #[cfg(test)]
 mod tests;

@@ -200,9 +200,10 @@ fn host_and_port(endpoint: &str) -> Option<(String, u16)> {
 /// replaced by the address in the cluster file.
 fn target(cluster: &Cluster, name: &str) -> String {
     let mut hosts = cluster.hosts.iter();
-    hosts
-        .find(|host| host.name.as_str() == name)
-        .map_or_else(|| name.to_owned(), |host| host.internal_address.to_string())
+    hosts.find(|host| host.name.as_str() == name).map_or_else(
+        || name.to_owned(),
+        |host| host.internal_address().to_string(),
+    )
 }
 
 /// Checks the endpoint of the API servers: a load balancer that must answer, or an address that must be
@@ -259,7 +260,7 @@ async fn load_balancer(cluster: &Cluster, hosts: &Hosts) -> Vec<Finding> {
         .address
         .map_or_else(|| target(cluster, &endpoint.host), |a| a.to_string());
     let own =
-        |host: &kubexm_config::cluster::HostSpec| host.internal_address.to_string() == address;
+        |host: &kubexm_config::cluster::HostSpec| host.internal_address().to_string() == address;
     if cluster.hosts.iter().any(own) {
         return Vec::new();
     }

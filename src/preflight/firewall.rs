@@ -75,7 +75,12 @@ fn firewalld(cluster: &Cluster, name: &HostName, open: &[String]) -> Option<Find
         .iter()
         .map(|port| format!(" --add-port={port}"))
         .collect();
-    let pods = &cluster.network.pod_cidr;
+    let pods: String = cluster
+        .network
+        .pod_cidr
+        .iter()
+        .map(|net| format!(" --add-source={net}"))
+        .collect();
     let vrrp = match cluster.load_balancer {
         LoadBalancer::Holder { .. } if cluster.roles.load_balancer.contains(name) => {
             " --add-protocol=vrrp"
@@ -87,8 +92,8 @@ fn firewalld(cluster: &Cluster, name: &HostName, open: &[String]) -> Option<Find
         list.join(", ")
     );
     let hint = format!(
-        "run firewall-cmd --permanent{add}{vrrp} && firewall-cmd --permanent --zone=trusted \
-         --add-source={pods} && firewall-cmd --reload; or disable it: systemctl disable --now firewalld"
+        "run firewall-cmd --permanent{add}{vrrp} && firewall-cmd --permanent --zone=trusted{pods} \
+         && firewall-cmd --reload; or disable it: systemctl disable --now firewalld"
     );
     Some(warning(name, what, &hint))
 }
@@ -98,11 +103,16 @@ fn ufw(cluster: &Cluster, name: &HostName) -> Finding {
         .into_iter()
         .map(|(port, kind)| format!("ufw allow {}/{kind}", port.replace('-', ":")))
         .collect();
-    let pods = &cluster.network.pod_cidr;
+    let pods = cluster.network.pod_cidr.iter().map(|pods| {
+        format!("ufw allow from {pods} && ufw route allow from {pods} && ufw route allow to {pods}")
+    });
     let hint = format!(
-        "run {} && ufw allow from {pods} && ufw route allow from {pods} && ufw route allow to {pods}; or \
-         disable it: ufw disable",
-        allow.join(" && ")
+        "run {}; or disable it: ufw disable",
+        allow
+            .into_iter()
+            .chain(pods)
+            .collect::<Vec<_>>()
+            .join(" && ")
     );
     warning(
         name,

@@ -119,7 +119,7 @@ fn contradictions(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Vec<Cont
     }
     if !user_flag("api server", "advertise-address") {
         let field = format!("internalAddress of {}", host.name);
-        let desired = host.internal_address.to_string();
+        let desired = host.internal_address().to_string();
         compare(&field, Setting::AdvertiseAddress, desired);
     }
     if !user_flag("api server", "secure-port") {
@@ -162,8 +162,15 @@ fn contradictions(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Vec<Cont
     found
 }
 
-/// Returns whether two values mean the same: as networks, as addresses, or as text.
+/// Returns whether two values mean the same: as networks, as addresses, or as text. A value of each address family is a
+/// list.
 fn same(one: &str, other: &str) -> bool {
+    let (ones, others) = (one.split(','), other.split(','));
+    ones.clone().count() == others.clone().count()
+        && ones.zip(others).all(|(one, other)| same_value(one, other))
+}
+
+fn same_value(one: &str, other: &str) -> bool {
     let networks = || Some(one.parse::<IpNet>().ok()? == other.parse::<IpNet>().ok()?);
     let addresses = || Some(one.parse::<IpAddr>().ok()? == other.parse::<IpAddr>().ok()?);
     one == other || networks().unwrap_or(false) || addresses().unwrap_or(false)

@@ -12,7 +12,9 @@ impl Checker<'_> {
         if cluster.registry.external.is_none() {
             let hosts = cluster.roles.registry.iter();
             let addresses = hosts.filter_map(|name| cluster.host(name));
-            let addresses = addresses.map(|host| host.internal_address).collect();
+            let addresses = addresses
+                .flat_map(|host| host.internal_addresses.iter())
+                .collect();
             names.push((cluster.registry.host_name.as_str(), addresses));
         }
         let endpoint = &cluster.control_plane_endpoint;
@@ -24,7 +26,7 @@ impl Checker<'_> {
         for host in &cluster.hosts {
             // A host may have its own name on loopback, as Debian writes it.
             if host.name != *self.name {
-                names.push((host.name.as_str(), vec![host.internal_address]));
+                names.push((host.name.as_str(), host.internal_addresses.iter().collect()));
             }
         }
         for (name, expected) in names {

@@ -2,25 +2,21 @@
 
 use crate::checker::Checker;
 use crate::firewall;
+use kubexm_config::cluster::IpFamily;
 
 impl Checker<'_> {
     pub(super) fn network(&mut self) {
-        if let Some(host) = self.cluster.host(self.name)
-            && !self.facts.addresses.contains(&host.internal_address)
-        {
-            self.error(
-                format!(
-                    "none of its interfaces has the address {}",
-                    host.internal_address
-                ),
-                "correct internalAddress of the host in the cluster file",
-            );
+        let own = self.cluster.host(self.name).into_iter();
+        for address in own.flat_map(|host| host.internal_addresses.iter()) {
+            if !self.facts.addresses.contains(&address) {
+                self.error(
+                    format!("none of its interfaces has the address {address}"),
+                    "correct internalAddress of the host in the cluster file",
+                );
+            }
         }
-        if !self.facts.default_route {
-            self.warning(
-                "has no default route",
-                "add one, because service addresses need it: ip route add default via GATEWAY",
-            );
+        for family in self.cluster.network.families() {
+            self.default_route(family);
         }
         if self.facts.nameserver.is_none() && self.cluster.system.resolvers.is_none() {
             self.warning(
@@ -30,5 +26,19 @@ impl Checker<'_> {
         }
         let findings = firewall::findings(self.cluster, self.name, self.facts);
         self.findings.extend(findings);
+    }
+
+    fn default_route(&mut self, family: IpFamily) {
+        match family {
+            IpFamily::V4 if !self.facts.default_route => self.warning(
+                "has no default route",
+                "add one, because service addresses need it: ip route add default via GATEWAY",
+            ),
+            IpFamily::V6 if !self.facts.default_route_ipv6 => self.warning(
+                "has no default route for IPv6",
+                "add one, because service addresses need it: ip -6 route add default via GATEWAY",
+            ),
+            _ => {}
+        }
     }
 }

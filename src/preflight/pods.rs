@@ -1,11 +1,9 @@
 //! Checks what the network of pods and services requires of a host.
 
-use std::net::IpAddr;
-
 use crate::checker::Checker;
 use kubexm_config::cluster::{
     CacheInterface, CiliumRouting, FlannelBackend, IPVS_MODULES, KubernetesKind, NetworkPlugin,
-    ProxyMode,
+    OfFamily, ProxyMode,
 };
 use kubexm_host::facts::{Module, Tool};
 
@@ -34,14 +32,22 @@ impl Checker<'_> {
             NetworkPlugin::Calico(_) | NetworkPlugin::Flannel(_) | NetworkPlugin::None => false,
         };
         let own = &self.facts.networks;
-        if !by_routes || own.is_empty() {
+        if !by_routes {
             return;
         }
-        for node in self.cluster.nodes() {
-            let IpAddr::V4(address) = node.internal_address else {
-                continue;
-            };
-            if node.name != *self.name && !own.iter().any(|net| net.contains(&address)) {
+        let name = self.name;
+        let nodes = self.cluster.nodes().into_iter();
+        let others = nodes.filter(|node| node.name != *name);
+        for (node, address) in others.flat_map(|node| {
+            let addresses = node.internal_addresses.iter();
+            addresses.map(move |address| (node, address))
+        }) {
+            let mut same_family = own
+                .iter()
+                .filter(|net| net.family() == address.family())
+                .peekable();
+            let is_known = same_family.peek().is_some();
+            if is_known && !same_family.any(|net| net.contains(&address)) {
                 let what = format!(
                     "shares no network with {} ({address}), but {} uses static routes",
                     node.name,

@@ -98,6 +98,18 @@ pub struct Access {
     pub admins: &'static str,
     /// The user of the API server in requests to kubelets.
     pub kubelet_client: &'static str,
+    /// kube-vip; `None` with another load balancer.
+    pub kube_vip: Option<KubeVipAccess>,
+}
+
+/// What kube-vip may do.
+pub struct KubeVipAccess {
+    /// The user.
+    pub user: &'static str,
+    /// Whether it assigns addresses to services.
+    pub services: bool,
+    /// Whether it elects a host for each service.
+    pub elects_by_service: bool,
 }
 
 #[cfg(test)]

@@ -131,26 +131,32 @@ pub struct Nginx {
     pub extra: String,
 }
 
-/// kube-vip's static pod.
+/// A static pod of kube-vip.
 #[derive(Template)]
 #[template(path = "load-balancer/kube-vip.yaml")]
 pub struct KubeVip {
+    /// The name of the pod.
+    pub name: &'static str,
     /// The image.
     pub image: String,
-    /// The address of the endpoint.
-    pub address: String,
-    /// The prefix length of the address: 32 or 128.
+    /// The address of the endpoint; `None` for the addresses of services.
+    pub address: Option<String>,
+    /// The prefix length of addresses: 32 or 128.
     pub prefix: u8,
     /// The API servers' port.
     pub port: u16,
-    /// The network interface that gets the address.
+    /// `name:port` of the host's API server. kube-vip only needs it without `address`.
+    pub api_server: String,
+    /// The network interface that gets addresses.
     pub interface: String,
-    /// The administrator's kubeconfig on the host.
-    pub kubeconfig: String,
+    /// The kubeconfig on the host.
+    pub kubeconfig: &'static str,
+    /// The digest of the certificate in the kubeconfig; `None` for a kubeconfig of kubeadm.
+    pub certificate: Option<String>,
     /// The pod's hosts file.
     pub hosts: String,
-    /// Whether kube-vip also assigns addresses to services.
-    pub services: bool,
+    /// `address:port` of its metrics.
+    pub metrics: &'static str,
     /// Further environment variables.
     pub env: BTreeMap<String, String>,
 }

@@ -12,8 +12,8 @@ pub struct Flannel {
     pub image: String,
     /// The image of the CNI plugin.
     pub plugin_image: String,
-    /// The JSON fields of the pod network: `"Network": "10.244.0.0/16"`, or those for IPv6.
-    pub address_family: String,
+    /// The JSON fields of the pod networks: `"Network": "10.244.0.0/16"`, or those for IPv6, or both.
+    pub address_families: String,
     /// Whether flannel creates rules with nftables instead of iptables.
     pub nftables: bool,
     /// `vxlan` or `host-gw`.
@@ -27,11 +27,11 @@ pub struct Flannel {
 #[derive(Template)]
 #[template(path = "network/bridge.json")]
 pub struct Bridge {
-    /// The pod subnet of the node.
-    pub subnet: String,
+    /// The pod subnets of the node, one of each address family.
+    pub subnets: Vec<String>,
 }
 
-/// A route to the pods of another node.
+/// A route to the pods of another node, in one address family.
 pub struct Route {
     /// The pod subnet of that node.
     pub subnet: String,
@@ -43,8 +43,8 @@ pub struct Route {
 #[derive(Template)]
 #[template(path = "network/pod-routes.conf")]
 pub struct PodRoutes {
-    /// The pod network.
-    pub pod_cidr: String,
+    /// The pod networks, one of each address family.
+    pub pod_networks: Vec<String>,
     /// Routes to all other nodes.
     pub routes: Vec<Route>,
 }

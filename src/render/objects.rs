@@ -198,4 +198,20 @@ spec: {template: {spec: {containers: [{name: node, env: [{name: A, value: 'off'}
         assert!(objects.object("DaemonSet", "other").is_err());
         assert!(Objects::parse("t", "- a list").is_err());
     }
+
+    #[test]
+    fn pods_change_exactly_when_the_data_of_their_config_map_changes() {
+        let pods = |data: &str| {
+            let config_map =
+                format!("---\nkind: ConfigMap\nmetadata: {{name: config}}\ndata: {data}\n");
+            let mut objects = Objects::parse("t", &format!("{TEXT}{config_map}")).unwrap();
+            objects.restart_with("node", "config").unwrap();
+            objects.restart_with("absent", "config").unwrap();
+            objects.object("DaemonSet", "node").unwrap()["spec"]["template"].clone()
+        };
+        assert_eq!(pods("{mtu: '1450'}"), pods("{mtu: '1450'} # the same"));
+        assert_ne!(pods("{mtu: '1450'}"), pods("{mtu: '1400'}"));
+        let mut without = Objects::parse("t", TEXT).unwrap();
+        assert!(without.restart_with("node", "config").is_err());
+    }
 }

@@ -163,6 +163,7 @@ scripts! {
         SERVING_APPROVE = "kubernetes/serving-approve.sh"
         SERVING_LOOK = "kubernetes/serving-look.sh"
         SURVEY = "kubernetes/survey.sh"
+        USER_CERTIFICATE = "kubernetes/user-certificate.sh"
     }
     /// The control plane's endpoint.
     load_balancer {
@@ -171,6 +172,7 @@ scripts! {
         CLUSTER_CA = "load-balancer/cluster-ca.sh"
         INTERFACE = "load-balancer/interface.sh"
         JOIN_PROXY = "load-balancer/join-proxy.sh"
+        KUBE_VIP_SERVICES = "load-balancer/kube-vip-services.sh"
         KUBE_VIP_SETTLED = "load-balancer/kube-vip-settled.sh"
         MASK_SERVICES = "load-balancer/mask-services.sh"
         POD_DIAGNOSIS = "load-balancer/pod-diagnosis.sh"
@@ -265,6 +267,7 @@ scripts! {
     systemd {
         HEALTHY = "systemd/healthy.sh"
         JOURNAL = "systemd/journal.sh"
+        LOGS = "systemd/logs.sh"
         UNIT_STOP = "systemd/unit-stop.sh"
         UNIT = "systemd/unit.sh"
     }

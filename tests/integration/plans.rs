@@ -57,6 +57,44 @@ fn same_inputs_give_the_same_plan_bytes() {
     assert_eq!(read.to_json().unwrap(), first);
 }
 
+/// As systemd units, the API server answers at its own address before kube-vip runs, and kube-vip before any other node
+/// joins.
+#[test]
+fn endpoint_of_kube_vip_is_asked_for_after_its_pod() {
+    let text = CLUSTER.replace("{type: haproxy}", "{type: kube-vip}")
+        + "  controlPlaneEndpoint: 192.0.2.10\n  etcd: {type: systemd}\n";
+    let text = text.replace("version: 1.36.3", "version: 1.36.3, type: systemd");
+    let cluster = parse_cluster("planned", &text).unwrap();
+    let lock = everything::lock(&[Version::new(1, 36, 3)]);
+    let inputs = Inputs::assumed(&cluster, &lock, Arc::new(InMemory::default()));
+    let plan = kubexm_deploy::plan(&inputs).unwrap().plan;
+    let task = |id: &str| {
+        let mut tasks = plan.tasks.iter();
+        tasks.find(|task| task.id().0 == id).unwrap()
+    };
+    let init = task("control-plane/init@node1");
+    let steps: Vec<String> = init.steps.iter().map(|step| step.describe()).collect();
+    let place = |part: &str| {
+        let mut steps = steps.iter();
+        let place = steps.position(|step| step.contains(part));
+        place.unwrap_or_else(|| panic!("{part}: {steps:#?}"))
+    };
+    let order = [
+        "this API server is ready",
+        "Apply role bindings",
+        "kubelet.service",
+        "/etc/kubernetes/kube-vip.conf",
+        "/etc/kubernetes/manifests/kube-vip.yaml",
+        "the endpoint answers through kube-vip",
+    ];
+    assert!(order.map(place).is_sorted(), "{steps:#?}");
+    assert!(!steps.iter().any(|step| step.contains("answers at https")));
+    for other in ["control-plane/join@node2", "worker/join@node3"] {
+        let after = &task(other).after;
+        assert!(after.contains(&init.id()), "{other}: {after:?}");
+    }
+}
+
 #[test]
 fn plan_has_no_secret_and_no_digest_of_a_secret() {
     let text = planned();

@@ -62,8 +62,8 @@ end_stage() {
 }
 
 on() { "$lab" ssh "$name" "$@"; }
-hosts_up() { # COUNT: starts hosts; their names are in `all`
-  "$lab" up "$name" --hosts "$1" --distro "$distro"
+hosts_up() { # COUNT OPTIONS…: starts hosts; their names are in `all`
+  "$lab" up "$name" --hosts "$1" --distro "$distro" "${@:2}"
   mapfile -t all < <(cut -d' ' -f1 "$("$lab" dir "$name")/hosts")
 }
 address_of() { sed -n "s/^$1 //p" "$("$lab" dir "$name")/hosts"; }

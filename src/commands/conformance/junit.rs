@@ -2,16 +2,10 @@
 
 use std::io::BufRead;
 
-use quick_xml::XmlVersion;
-use quick_xml::escape::resolve_predefined_entity;
-use quick_xml::events::{BytesStart, Event};
-use quick_xml::reader::Reader;
 use serde::Serialize;
 
+use kubexm_fetch::xml::{self, Piece, Tag};
 use kubexm_types::untrusted;
-
-/// How many bytes of a failure's text are read.
-const LONGEST: usize = 64 * 1024;
 
 /// The tests of a run. Skipped tests are not counted.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -36,40 +30,27 @@ pub struct FailedTest {
 /// # Errors
 /// The text is not a report with test cases.
 pub(super) fn parse(source: impl BufRead) -> Result<Tests, String> {
-    let mut reader = Reader::from_reader(source);
-    let (mut tests, mut buffer) = (Tests::default(), Vec::new());
-    let (mut case, mut cases) = (None, 0usize);
-    loop {
-        buffer.clear();
-        let event = reader.read_event_into(&mut buffer);
-        match event.map_err(|error| format!("it is not well-formed XML: {error}"))? {
-            Event::Start(tag) => open(&tag, &mut case, &mut cases),
-            Event::Empty(tag) => {
-                open(&tag, &mut case, &mut cases);
-                if tag.name().into_inner() == "testcase" {
-                    tests.add(case.take());
-                }
+    let (mut tests, mut case, mut cases) = (Tests::default(), None, 0usize);
+    // The log of a test is a text, too. The size of the whole report is limited already.
+    xml::walk(source, usize::MAX, |piece| {
+        match piece {
+            Piece::Open(tag) => open(tag, &mut case),
+            Piece::Close("testcase", _) => {
+                cases += 1;
+                tests.add(case.take());
             }
-            Event::End(tag) if tag.name().into_inner() == "testcase" => tests.add(case.take()),
-            Event::Text(text) => add_text(&mut case, &text.xml10_content()),
-            Event::CData(text) => add_text(&mut case, &text.xml10_content()),
-            Event::GeneralRef(reference) => {
-                let name = reference.xml10_content();
-                match reference.resolve_char_ref() {
-                    Ok(Some(character)) => add_text(&mut case, &character.to_string()),
-                    _ => add_text(&mut case, resolve_predefined_entity(&name).unwrap_or("?")),
-                }
-            }
-            Event::End(_) => {
+            Piece::Close("failure" | "error", text) => {
                 if let Some(case) = &mut case {
-                    case.is_in_failure = false;
+                    case.text = untrusted::message(text);
                 }
             }
-            Event::DocType(_) => return Err("it has a document type".to_owned()),
-            Event::Eof if cases == 0 => return Err("it has no test case".to_owned()),
-            Event::Eof => return Ok(tests),
-            _ => {}
+            Piece::Close(..) => {}
         }
+        Ok(())
+    })?;
+    match cases {
+        0 => Err("it has no test case".to_owned()),
+        _ => Ok(tests),
     }
 }
 
@@ -81,45 +62,26 @@ struct Case {
     message: Option<String>,
     /// The text of the failure.
     text: String,
-    is_in_failure: bool,
-}
-
-/// Adds to the text of a failure.
-fn add_text(case: &mut Option<Case>, text: &str) {
-    if let Some(case) = case
-        && case.is_in_failure
-        && case.text.len() < LONGEST
-    {
-        case.text.push_str(text);
-    }
 }
 
 /// Handles a start tag.
-fn open(tag: &BytesStart<'_>, case: &mut Option<Case>, cases: &mut usize) {
-    match (tag.name().into_inner(), case) {
+fn open(tag: &Tag<'_>, case: &mut Option<Case>) {
+    let attribute = |name| {
+        let value = tag.attribute(name).unwrap_or_default();
+        untrusted::message(&value)
+    };
+    match (tag.name(), case) {
         ("testcase", case) => {
-            *cases += 1;
             *case = Some(Case {
-                name: attribute(tag, "name").unwrap_or_default(),
-                status: attribute(tag, "status").unwrap_or_default(),
+                name: attribute("name"),
+                status: attribute("status"),
                 message: None,
                 text: String::new(),
-                is_in_failure: false,
             });
         }
-        ("failure" | "error", Some(case)) => {
-            case.message = Some(attribute(tag, "message").unwrap_or_default());
-            case.is_in_failure = true;
-        }
+        ("failure" | "error", Some(case)) => case.message = Some(attribute("message")),
         _ => {}
     }
-}
-
-fn attribute(tag: &BytesStart<'_>, name: &str) -> Option<String> {
-    let mut attributes = tag.attributes().flatten();
-    let attribute = attributes.find(|a| a.key.into_inner() == name)?;
-    let value = attribute.normalized_value(XmlVersion::Implicit1_0).ok()?;
-    Some(untrusted::message(&value))
 }
 
 impl Tests {
@@ -136,7 +98,7 @@ impl Tests {
             }
             (Some(_), _) => self.failed.push(FailedTest {
                 name,
-                message: untrusted::message(case.text.trim()),
+                message: case.text,
             }),
             (None, "passed") if is_test => self.passed.push(name),
             (None, "passed" | "skipped" | "pending") => {}
@@ -215,6 +177,14 @@ mod tests {
         for text in hostile {
             assert!(parse(text.as_bytes()).is_err(), "{text}");
         }
+    }
+
+    /// Before, the tests that the end of the report names were missing from the result.
+    #[test]
+    fn report_that_was_cut_off_is_refused() {
+        let (start, _) = REPORT.split_once("</testsuite>").unwrap();
+        let error = parse(start.as_bytes()).unwrap_err();
+        assert_eq!(error, "it ends too early: was it cut off?");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The tests on a control plane: programs, the run in a systemd unit, and its reports.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +7,13 @@ use super::ConformanceOptions;
 use crate::CommandError;
 use crate::stop::Stop;
 use kubexm_bundle::Blobs;
-use kubexm_bundle::archive::each_member;
-use kubexm_bundle::lock::{LockedFile, Member};
-use kubexm_host::{Command, Host, Input, Limit, Output, piped, upload};
+use kubexm_bundle::lock::LockedFile;
+use kubexm_engine::plan::StepError;
+use kubexm_engine::steps::{InstallFiles, Payload, Source};
+use kubexm_host::{Command, Host, Limit, Output};
 use kubexm_scripts::kubernetes::CONFORMANCE;
-use kubexm_types::HostPath;
 use kubexm_types::event::{Event, Events};
+use kubexm_types::{HostName, HostPath};
 
 /// The directory on the control plane; see `kubernetes/conformance.sh`.
 const FOLDER: &str = "/var/lib/kubexm/conformance";
@@ -138,35 +138,33 @@ impl TestHost {
         archive: &LockedFile,
         events: &Events,
     ) -> Result<(), CommandError> {
-        for member in &archive.members {
+        let payloads = archive.members.iter().map(|member| {
             let name = member.path.rsplit('/').next().unwrap_or(&member.path);
             let path = HostPath::parse(&format!("{FOLDER}/{name}"));
-            let path = path.map_err(CommandError::configuration)?;
-            let label = format!("{name} → {}", self.host.name());
-            let transfer = events.transfer("push", label, Some(member.size));
-            let content = content(Arc::clone(blobs), archive, member);
-            let content = content.map_err(CommandError::bundle)?;
-            let written = upload::upload(
-                self.host.as_ref(),
-                &path,
-                0o700,
-                None,
-                &member.digest,
-                content,
-            )
-            .await?;
-            if !written.success() {
-                return Err(CommandError::Tests(format!(
-                    "{}: cannot write {path}: {}\nhint: the programs need {} bytes; free space on the host",
-                    self.host.name(),
-                    written.complaint(),
-                    member.size
-                )));
-            }
-            transfer.advance(member.size);
-            transfer.done();
-        }
-        Ok(())
+            Ok(Payload {
+                source: Source::Member {
+                    archive: archive.digest,
+                    path: member.path.clone(),
+                },
+                digest: member.digest,
+                size: member.size,
+                path: path.map_err(CommandError::configuration)?,
+                mode: 0o700,
+            })
+        });
+        let programs = InstallFiles {
+            title: "the conformance tests".to_owned(),
+            payloads: payloads.collect::<Result<_, CommandError>>()?,
+            blobs: Arc::clone(blobs),
+        };
+        let bytes: u64 = archive.members.iter().map(|member| member.size).sum();
+        let installed = programs
+            .install_unrecorded(self.host.as_ref(), events)
+            .await;
+        installed.map_err(|error| {
+            let hint = format!("\nhint: the programs need {bytes} bytes; free space on the host");
+            failure(self.host.name(), error, &hint)
+        })
     }
 
     /// Starts a part of the tests.
@@ -252,16 +250,6 @@ impl TestHost {
         Ok(kubexm_types::Untrusted::last(&read.text()).to_string())
     }
 
-    /// Ends a run on a host that is being reset, and removes its files.
-    pub(super) async fn clear(host: &dyn Host) -> Result<(), CommandError> {
-        let command = Command::from_script(CONFORMANCE.verb("clear"), [""; 0]);
-        let command = command
-            .describe("end conformance tests")
-            .limit(Limit::CHANGE);
-        host.run(command).await?;
-        Ok(())
-    }
-
     /// Ends a run, and removes everything that it left.
     pub(super) async fn remove(&self) -> Result<(), CommandError> {
         let what = "remove the files of the tests";
@@ -269,17 +257,12 @@ impl TestHost {
     }
 }
 
-/// Returns the content of a program in the archive.
-fn content(blobs: Arc<dyn Blobs>, archive: &LockedFile, member: &Member) -> io::Result<Input> {
-    let (digest, wanted) = (archive.digest, member.path.clone());
-    let stream = piped::piped(move |mut writer| {
-        let packed = blobs.open_content(&digest).map_err(io::Error::other)?;
-        each_member(packed, |path, content| match path == wanted {
-            true => io::copy(content, &mut writer).map(|_| ()),
-            false => Ok(()),
-        })
-    })?;
-    Ok(Input::Stream(stream))
+/// Returns the failure of a step of the engine.
+pub(super) fn failure(host: &HostName, error: StepError, hint: &str) -> CommandError {
+    match error {
+        StepError::Host(error) => error.into(),
+        other => CommandError::Tests(format!("{host}: {other}{hint}")),
+    }
 }
 
 #[cfg(test)]

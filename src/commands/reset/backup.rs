@@ -8,11 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use time::OffsetDateTime;
-use time::macros::format_description;
-
 use crate::session::Hosts;
-use crate::{CommandError, FileError};
+use crate::{CommandError, FileError, private_directory};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_host::{Command, Host, Limit, Output};
@@ -42,16 +39,7 @@ pub(super) struct Archive {
 impl Archive {
     /// Creates the directory of an archive. Its name is the current time.
     pub(super) fn create(state: &Path) -> Result<Self, CommandError> {
-        let format = format_description!("[year][month][day]T[hour][minute][second]Z");
-        let now = OffsetDateTime::now_utc().format(format);
-        let folder = state
-            .join(FOLDER)
-            .join(now.map_err(CommandError::configuration)?);
-        let created = DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder);
-        created.map_err(|error| FileError::io("create the archive", &folder, &error))?;
+        let folder = private_directory::create_for_now(&state.join(FOLDER), "create the archive")?;
         Ok(Self { folder })
     }
 

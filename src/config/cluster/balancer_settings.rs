@@ -49,6 +49,15 @@ pub struct KubeVipSettings {
     pub env: BTreeMap<FlagName, FlagValue>,
 }
 
+impl KubeVipSettings {
+    /// Returns whether kube-vip elects a host for each service, by a lease in the namespace of the service. By default, one
+    /// host has the addresses of all services.
+    pub fn elects_by_service(&self) -> bool {
+        let mut env = self.env.iter();
+        env.any(|(name, value)| name.to_string() == "svc_election" && value.to_string() == "true")
+    }
+}
+
 impl KeepalivedSettings {
     /// The priority of a host by default.
     pub const PRIORITY: u8 = 100;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use super::PasswordSource;
+use super::{IpFamilies, PasswordSource};
 use kubexm_types::{Arch, HostName, LabelKey, LabelValue};
 
 /// The port of SSH servers without another one.
@@ -19,8 +19,8 @@ pub struct HostSpec {
     pub name: HostName,
     /// Address of the SSH server for the controller: an IP address or a DNS name.
     pub address: String,
-    /// The address that the cluster uses (`node-ip`). Default: `address`.
-    pub internal_address: IpAddr,
+    /// The address that the cluster uses (`node-ip`), or one of each address family. Default: `address`.
+    pub internal_addresses: IpFamilies<IpAddr>,
     /// SSH port; `None` for [`DEFAULT_PORT`].
     pub port: Option<u16>,
     /// SSH user: root, or a user with sudo; `None` for [`DEFAULT_USER`].
@@ -38,6 +38,13 @@ pub struct HostSpec {
     pub labels: BTreeMap<LabelKey, LabelValue>,
     /// Taints of the node. `None` keeps kubeadm's default, which taints control planes; `Some(vec![])` removes it.
     pub taints: Option<Vec<Taint>>,
+}
+
+impl HostSpec {
+    /// Returns the address that the cluster uses, of its primary address family.
+    pub fn internal_address(&self) -> IpAddr {
+        self.internal_addresses.primary()
+    }
 }
 
 /// An SSH server through which kubexm reaches hosts. It is not changed.

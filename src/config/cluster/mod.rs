@@ -5,6 +5,7 @@ mod balancer_settings;
 mod dns;
 mod etcd;
 mod host;
+mod ip_families;
 #[macro_use]
 mod kinds;
 mod files;
@@ -30,6 +31,7 @@ pub use etcd::{DEFAULT_ETCD_DATA_DIR, Etcd};
 pub use files::{FileOwner, FileSource, Role, SiteFile};
 pub use hooks::{Hook, HookPhase, HookRun, HookTime};
 pub use host::{DEFAULT_PORT, DEFAULT_USER, HostSpec, JumpHost, Taint};
+pub use ip_families::{IpFamilies, IpFamily, OfFamily};
 pub use kinds::{
     AddressHolder, CgroupDriver, ControlPlanePod, KubernetesKind, LocalProxy, RuntimeKind,
 };
@@ -39,8 +41,10 @@ pub use kubernetes::{
     SkipPhases, Validity, kubeadm_api,
 };
 pub use load_balancer::{Endpoint, LoadBalancer, ProxyRun};
+pub(crate) use network::address_at;
 pub use network::{
-    Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, Network, NetworkPlugin,
+    Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, NODE_PREFIX, Network,
+    NetworkPlugin, PrefixLengths,
 };
 pub use password::PasswordSource;
 pub use patch::{Patch, PatchFile, PatchKind, PatchTarget};

@@ -122,14 +122,18 @@ fn read_kube_vip(fields: Fields<'_>) -> KubeVipSettings {
     settings
 }
 
-/// Environment variables of kube-vip that kubexm sets.
-const OF_KUBEXM: [&str; 6] = [
+/// Environment variables of kube-vip that kubexm sets. The rights of kube-vip name its namespace and its leases.
+const OF_KUBEXM: [&str; 10] = [
     "address",
     "port",
     "vip_interface",
     "svc_enable",
     "cp_enable",
     "vip_nodename",
+    "cp_namespace",
+    "kubernetes_addr",
+    "svc_leasename",
+    "vip_leasename",
 ];
 
 /// Checks settings against the hosts and the endpoint.
@@ -137,7 +141,7 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
     let names = cluster.balancers.kube_vip.env.keys();
     let mut names = names.map(ToString::to_string);
     if let Some(name) = names.find(|name| OF_KUBEXM.contains(&name.as_str())) {
-        let hint = "use highAvailability.interface, kubeVip.services or controlPlaneEndpoint";
+        let hint = "remove it; highAvailability.interface, kubeVip.services and controlPlaneEndpoint set what users can choose";
         let message = format!("'{name}' is set by kubexm");
         refuse(spec, "spec.highAvailability.kubeVip.env", &message, hint);
     }

@@ -1,7 +1,7 @@
 //! Checks of settings in different sections that contradict each other.
 
 use super::contradiction::refuse;
-use super::{balancer_settings, kubeadm, own_flags, runtime};
+use super::{balancer_settings, ip_families, kubeadm, own_flags, runtime};
 use crate::cluster::{
     AddressHolder, Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, Patch, PatchTarget,
     ProxyRun,
@@ -16,6 +16,7 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &mut Cluster) {
         let first = control_planes.first().cloned();
         cluster.roles.registry.extend(first);
     }
+    ip_families::check(spec, cluster);
     check_etcd(spec, cluster);
     check_api_server_port(spec, cluster);
     kubeadm::check(spec, cluster);
@@ -220,16 +221,19 @@ fn check_held_address(spec: &Fields<'_>, cluster: &Cluster) {
         return;
     };
     let mut hosts = cluster.hosts.iter();
-    if let Some(host) = hosts.find(|host| host.internal_address == address) {
+    if let Some(host) = hosts.find(|host| host.internal_addresses.iter().any(|own| own == address))
+    {
         let message = format!("has the address of host {}", host.name);
         let hint = "give a free address: the load balancer assigns it to a host";
         refuse(spec, path, &message, hint);
     }
     let mut holders = holders(cluster);
-    if let Some(host) = holders.find(|host| host.internal_address.is_ipv4() != address.is_ipv4()) {
+    if let Some(host) = holders.find(|host| host.internal_address().is_ipv4() != address.is_ipv4())
+    {
         let message = format!(
             "has the address {address}, which has another address family than {} of host {}",
-            host.internal_address, host.name
+            host.internal_address(),
+            host.name
         );
         let hint = "give a free address of the network of the hosts' internal addresses";
         refuse(spec, path, &message, hint);
@@ -358,30 +362,18 @@ fn check_local(spec: &Fields<'_>, cluster: &Cluster) {
     }
 }
 
-/// Refuses load balancers as static pods, which need files of kubeadm and a kubelet that reads manifests.
+/// Refuses proxies as static pods, whose kubelet starts with files of kubeadm.
 fn check_static_pods(spec: &Fields<'_>, cluster: &Cluster) {
-    let path = "spec.highAvailability";
-    match cluster.load_balancer {
-        LoadBalancer::Local {
-            run: ProxyRun::StaticPod,
-            ..
-        } => refuse(
+    if let LoadBalancer::Local {
+        run: ProxyRun::StaticPod,
+        ..
+    } = cluster.load_balancer
+    {
+        refuse(
             spec,
-            path,
+            "spec.highAvailability",
             "runs the proxy as a static pod, and kubernetes.type is systemd",
             "set run: systemd",
-        ),
-        LoadBalancer::Pods { kind } => {
-            let message = format!(
-                "is {}, a static pod that uses a kubeconfig of kubeadm, and kubernetes.type is systemd",
-                kind.name()
-            );
-            let hint = format!(
-                "set type: {}, which also assign an address",
-                address_holders()
-            );
-            refuse(spec, path, &message, &hint);
-        }
-        _ => {}
+        );
     }
 }

@@ -54,21 +54,16 @@ fn servers(fields: &Fields<'_>, name: &'static str) -> Vec<NameServer> {
 }
 
 fn read_zones(dns: &Fields<'_>, dns_domain: Option<&str>) -> Vec<Zone> {
-    let reader = dns.reader();
-    let Some(node) = dns.get("zones") else {
-        return Vec::new();
-    };
     let mut seen = BTreeSet::new();
-    let mut zones = Vec::new();
-    for (item, path) in reader.items(node, &dns.path("zones")) {
-        let fields = reader.fields(item, &path);
+    dns.sections("zones", |fields| {
+        let (reader, item) = (fields.reader(), fields.node());
         fields.refuse("nameservers", "is unknown", "write servers");
         fields.refuse("zones", "is unknown", "write names");
         fields.refuse("cache", "is unknown", "write cacheSeconds");
-        let names = read_zone_names(&fields);
+        let names = read_zone_names(fields);
         let cache = fields.number("cacheSeconds", 0, MAX_CACHE);
         let cache_seconds = cache.and_then(|seconds| u32::try_from(seconds).ok());
-        let servers = servers(&fields, "servers");
+        let servers = servers(fields, "servers");
         if fields.required("servers").is_some()
             && servers.is_empty()
             && !reader.has_problem_at(&fields.path("servers"))
@@ -91,16 +86,12 @@ fn read_zones(dns: &Fields<'_>, dns_domain: Option<&str>) -> Vec<Zone> {
                 reader.problem(item, &fields.path("name"), message, None);
             }
         }
-        if !names.is_empty() {
-            zones.push(Zone {
-                names,
-                servers,
-                cache_seconds: cache_seconds.unwrap_or(CACHE),
-            });
-        }
-        fields.finish();
-    }
-    zones
+        (!names.is_empty()).then(|| Zone {
+            names,
+            servers,
+            cache_seconds: cache_seconds.unwrap_or(CACHE),
+        })
+    })
 }
 
 /// Reads `name` and `names` of a zone.
@@ -124,13 +115,8 @@ fn read_zone_names(fields: &Fields<'_>) -> Vec<HostName> {
 
 /// Reads names with fixed addresses.
 fn read_hosts(dns: &Fields<'_>) -> Vec<HostEntry> {
-    let reader = dns.reader();
-    let Some(node) = dns.get("hosts") else {
-        return Vec::new();
-    };
-    let mut entries = Vec::new();
-    for (item, path) in reader.items(node, &dns.path("hosts")) {
-        let fields = reader.fields(item, &path);
+    dns.sections("hosts", |fields| {
+        let reader = fields.reader();
         let address = fields
             .required("address")
             .and_then(|_| fields.value::<IpAddr>("address"));
@@ -138,14 +124,12 @@ fn read_hosts(dns: &Fields<'_>) -> Vec<HostEntry> {
         let place = fields.path("names");
         if fields.required("names").is_some() && names.is_empty() && !reader.has_problem_at(&place)
         {
-            reader.problem(item, &place, "is empty", Some("name at least one host"));
+            let hint = "name at least one host";
+            reader.problem(fields.node(), &place, "is empty", Some(hint));
         }
-        fields.finish();
-        if let Some(address) = address {
-            entries.push(HostEntry { address, names });
-        }
-    }
-    entries
+        let address = address?;
+        Some(HostEntry { address, names })
+    })
 }
 
 /// Reads server blocks for the Corefile. CoreDNS checks them when it starts.
@@ -227,14 +211,15 @@ fn check_address(fields: &Fields<'_>, address: IpAddr, network: &Network, hosts:
         ("podCIDR", network.pod_cidr),
         ("serviceCIDR", network.service_cidr),
     ] {
-        if cidr.contains(&address) {
-            refuse(format!("{address} is in {name} {cidr}"));
+        if let Some(net) = cidr.iter().find(|net| net.contains(&address)) {
+            refuse(format!("{address} is in {name} {net}"));
         }
     }
     if address.is_loopback() {
         refuse(format!("{address} is a loopback address"));
     }
-    if let Some(host) = hosts.iter().find(|host| host.internal_address == address) {
+    let has = |host: &&HostSpec| host.internal_addresses.iter().any(|own| own == address);
+    if let Some(host) = hosts.iter().find(has) {
         refuse(format!("{address} is the address of host {}", host.name));
     }
 }
@@ -253,9 +238,9 @@ fn free_example(network: &Network, hosts: &[HostSpec]) -> IpAddr {
             .map(|first| Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, 0x10).into()),
     };
     let is_free = |address: &IpAddr| {
-        !network.pod_cidr.contains(address)
-            && !network.service_cidr.contains(address)
-            && hosts.iter().all(|host| host.internal_address != *address)
+        let mut networks = network.pod_cidr.iter().chain(network.service_cidr.iter());
+        let mut own = hosts.iter().flat_map(|host| host.internal_addresses.iter());
+        !networks.any(|net| net.contains(address)) && !own.any(|own| own == *address)
     };
     candidates
         .into_iter()

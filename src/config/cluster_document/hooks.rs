@@ -1,5 +1,6 @@
 //! `spec.system.hooks`.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::system::read_source;
@@ -11,24 +12,16 @@ use kubexm_types::HookName;
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 pub(super) fn read_hooks(system: &Fields<'_>) -> Vec<Hook> {
-    let Some(node) = system.get("hooks") else {
-        return Vec::new();
-    };
-    let reader = system.reader();
-    let mut hooks: Vec<Hook> = Vec::new();
-    for (item, path) in reader.items(node, &system.path("hooks")) {
-        let fields = reader.fields(item, &path);
-        let hook = read_hook(&fields);
-        fields.finish();
-        let Some(hook) = hook else { continue };
-        if hooks.iter().any(|other| other.name == hook.name) {
+    let mut names = BTreeSet::new();
+    system.sections("hooks", |fields| {
+        let hook = read_hook(fields)?;
+        if !names.insert(hook.name.clone()) {
             let message = format!("another hook has the name {}", hook.name);
             let hint = "give each hook another name: hosts record by name which hooks they ran";
-            reader.problem(item, &path, message, Some(hint));
+            fields.problem_here(message, Some(hint));
         }
-        hooks.push(hook);
-    }
-    hooks
+        Some(hook)
+    })
 }
 
 fn read_hook(fields: &Fields<'_>) -> Option<Hook> {

@@ -1,15 +1,18 @@
 //! `spec.hosts`, `spec.defaults` and `spec.roleGroups`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::controller_file::expand_home;
 use super::jump_host::read_jump_hosts;
 use super::password::read_password;
-use crate::cluster::{DEFAULT_PORT, HostSpec, Roles, Taint};
+use crate::cluster::{DEFAULT_PORT, HostSpec, IpFamilies, Roles, Taint};
 use crate::host_range;
 use crate::reader::Fields;
 use kubexm_types::{Arch, HostAddress, HostName, LabelKey, LabelValue, UserName};
+
+const EXAMPLE_ADDRESSES: &str =
+    "write an address as in 192.0.2.11, or two as in 192.0.2.11,2001:db8::11";
 
 pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
     let reader = spec.reader();
@@ -17,28 +20,21 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
     if let Some(defaults) = &defaults {
         check_defaults(defaults);
     }
-    let Some(node) = spec.required("hosts") else {
-        if let Some(defaults) = defaults {
-            defaults.finish();
+    spec.required("hosts");
+    let (mut names, mut servers) = (BTreeSet::new(), BTreeSet::new());
+    let hosts = spec.sections("hosts", |fields| {
+        let host = read_host(fields, defaults.as_ref())?;
+        if !names.insert(host.name.clone()) {
+            let message = format!("another host has the name '{}'", host.name);
+            fields.problem_here(message, None);
         }
-        return Vec::new();
-    };
-    let mut hosts: Vec<HostSpec> = Vec::new();
-    for (item, path) in reader.items(node, "spec.hosts") {
-        let fields = reader.fields(item, &path);
-        if let Some(host) = read_host(&fields, defaults.as_ref()) {
-            if hosts.iter().any(|other| other.name == host.name) {
-                let message = format!("another host has the name '{}'", host.name);
-                fields.problem_here(message, None);
-            }
-            if hosts.iter().any(|other| server(other) == server(&host)) {
-                let message = format!("another host has the address '{}'", host.address);
-                fields.problem_here(message, None);
-            }
-            hosts.push(host);
+        let port = host.port.unwrap_or(DEFAULT_PORT);
+        if !servers.insert((host.address.clone(), port)) {
+            let message = format!("another host has the address '{}'", host.address);
+            fields.problem_here(message, None);
         }
-        fields.finish();
-    }
+        Some(host)
+    });
     if hosts.is_empty() && !reader.has_problem_at("spec.hosts") {
         spec.problem("hosts", "is empty", Some("name at least one host"));
     }
@@ -46,11 +42,6 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
         defaults.finish();
     }
     hosts
-}
-
-/// Returns what is different for each host.
-fn server(host: &HostSpec) -> (&str, u16) {
-    (&host.address, host.port.unwrap_or(DEFAULT_PORT))
 }
 
 /// Reads every default once, so that its type is checked even if every host overrides it.
@@ -73,8 +64,8 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
     let address = host
         .required("address")
         .and_then(|_| host.value::<HostAddress>("address"));
-    let internal = match host.value::<IpAddr>("internalAddress") {
-        Some(address) => Some(address),
+    let internal = match read_internal_addresses(host) {
+        Some(addresses) => Some(addresses),
         None => match address
             .as_ref()
             .map(|address| address.as_str().parse::<IpAddr>())
@@ -90,7 +81,7 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
                 );
                 None
             }
-            parsed => parsed.and_then(Result::ok),
+            parsed => parsed.and_then(Result::ok).map(IpFamilies::from),
         },
     };
     let default_port = defaults.and_then(|d| d.number("port", 1, 65535));
@@ -115,7 +106,7 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
     Some(HostSpec {
         name: name?,
         address: address?.to_string(),
-        internal_address: internal?,
+        internal_addresses: internal?,
         port: port.map(u16::try_from).transpose().ok()?,
         user,
         password,
@@ -125,6 +116,27 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
         labels,
         taints,
     })
+}
+
+/// Reads the addresses that the cluster uses: one, or one of each address family.
+fn read_internal_addresses(host: &Fields<'_>) -> Option<IpFamilies<IpAddr>> {
+    let text = host.text("internalAddress")?;
+    let mut addresses: Vec<IpAddr> = Vec::new();
+    for part in text.split(',') {
+        match part.parse() {
+            Ok(address) => addresses.push(address),
+            Err(error) => {
+                host.problem("internalAddress", error, Some(EXAMPLE_ADDRESSES));
+                return None;
+            }
+        }
+    }
+    let families = IpFamilies::from_list(&addresses);
+    if families.is_none() {
+        let message = "expected one address, or one of each address family";
+        host.problem("internalAddress", message, Some(EXAMPLE_ADDRESSES));
+    }
+    families
 }
 
 fn read_labels(fields: &Fields<'_>) -> BTreeMap<LabelKey, LabelValue> {

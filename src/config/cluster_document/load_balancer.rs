@@ -153,7 +153,7 @@ pub(super) fn read_endpoint(
     let local = matches!(load_balancer, Some(LoadBalancer::Local { .. }));
     let default_port = load_balancer.map_or(api_server, |kind| kind.default_port(api_server));
     // Of the hosts' address family: a host may have no other.
-    let loopback = first.map(|first| match first.internal_address {
+    let loopback = first.map(|first| match first.internal_address() {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
     });
@@ -175,7 +175,7 @@ pub(super) fn read_endpoint(
                 Some(hint),
             );
         }
-        let address = first?.internal_address;
+        let address = first?.internal_address();
         return Some(Endpoint {
             host: address.to_string(),
             address: None,

@@ -8,6 +8,7 @@ mod dns;
 mod etcd;
 mod hooks;
 mod hosts;
+mod ip_families;
 mod jump_host;
 mod kubeadm;
 mod kubelet;

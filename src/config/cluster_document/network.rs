@@ -1,45 +1,37 @@
 //! `spec.network`.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 
 use crate::cluster::{
-    Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, HostSpec, Network, NetworkPlugin,
+    Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, HostSpec, IpFamilies, IpFamily,
+    Network, NetworkPlugin, address_at,
 };
 use crate::reader::{Choice, Fields, Reader, accept};
 use crate::yaml::Node;
+
+/// Maximum length of the part of an address that differs within a service network, in bits
+/// (<https://pkg.go.dev/k8s.io/kubernetes/cmd/kubeadm/app/constants#MaximumBitsForServiceSubnet>).
+const SERVICE_BITS: u8 = 20;
 
 pub(super) fn read_network(spec: &Fields<'_>, hosts: &[HostSpec]) -> Option<Network> {
     let reader = spec.reader();
     let fields = spec.section("network");
     let plugin = fields.as_ref().map_or(FLANNEL, read_plugin);
-    let cidr = |name: &'static str, default: &str| -> Option<IpNet> {
+    let networks = |name: &'static str, default: &str| -> Option<IpFamilies<IpNet>> {
         let given = fields.as_ref().filter(|fields| fields.get(name).is_some());
-        let Some(fields) = given else {
-            return default.parse().ok();
-        };
-        let text = fields.text(name)?;
-        match text.parse::<IpNet>() {
-            Ok(net) if net.trunc() == net => Some(net),
-            Ok(net) => {
-                let hint = format!("write {}", net.trunc());
-                fields.problem(name, "has bits after its prefix", Some(&hint));
-                None
-            }
-            Err(_) => {
-                let hint = "write a network as in 10.244.0.0/16";
-                fields.problem(name, format!("'{text}' is not a network"), Some(hint));
-                None
-            }
+        match given {
+            Some(fields) => read_networks(fields, name),
+            None => default.parse::<IpNet>().ok().map(IpFamilies::from),
         }
     };
     if let Some(fields) = &fields {
         fields.refuse("kubePodsCIDR", "is unknown", "write podCIDR");
         fields.refuse("kubeServiceCIDR", "is unknown", "write serviceCIDR");
     }
-    let pods = cidr("podCIDR", "10.244.0.0/16");
-    let services = cidr("serviceCIDR", "10.96.0.0/12");
+    let pods = networks("podCIDR", "10.244.0.0/16");
+    let services = networks("serviceCIDR", "10.96.0.0/12");
     let at = fields.as_ref().map_or(spec.node(), Fields::node);
     if let (Some(pods), Some(services)) = (pods, services) {
         check_networks(reader, at, pods, services, hosts);
@@ -50,7 +42,7 @@ pub(super) fn read_network(spec: &Fields<'_>, hosts: &[HostSpec]) -> Option<Netw
         }
         fields.finish();
     }
-    let dns_address = tenth(services?)?;
+    let dns_address = dns_address(services?.primary())?;
     Some(Network {
         plugin,
         pod_cidr: pods?,
@@ -59,14 +51,37 @@ pub(super) fn read_network(spec: &Fields<'_>, hosts: &[HostSpec]) -> Option<Netw
     })
 }
 
+/// Reads one network, or one of each address family.
+fn read_networks(fields: &Fields<'_>, name: &'static str) -> Option<IpFamilies<IpNet>> {
+    const HINT: &str =
+        "write a network as in 10.244.0.0/16, or two as in 10.244.0.0/16,fd00:10:244::/56";
+    let mut networks: Vec<IpNet> = Vec::new();
+    for text in fields.text(name)?.split(',') {
+        match text.parse::<IpNet>() {
+            Ok(net) if net.trunc() == net => networks.push(net),
+            Ok(net) => {
+                let hint = format!("write {}", net.trunc());
+                fields.problem(name, "has bits after its prefix", Some(&hint));
+                return None;
+            }
+            Err(_) => {
+                fields.problem(name, format!("'{text}' is not a network"), Some(HINT));
+                return None;
+            }
+        }
+    }
+    let families = IpFamilies::from_list(&networks);
+    if families.is_none() {
+        let message = "expected one network, or one of each address family";
+        fields.problem(name, message, Some(HINT));
+    }
+    families
+}
+
 /// Returns the address that kubeadm gives to the DNS service: the tenth of the network
 /// (<https://pkg.go.dev/k8s.io/kubernetes/cmd/kubeadm/app/constants#GetDNSIP>).
-fn tenth(services: IpNet) -> Option<IpAddr> {
-    let address = match services.network() {
-        IpAddr::V4(first) => IpAddr::from(Ipv4Addr::from(u32::from(first).checked_add(10)?)),
-        IpAddr::V6(first) => IpAddr::from(Ipv6Addr::from(u128::from(first).checked_add(10)?)),
-    };
-    services.contains(&address).then_some(address)
+fn dns_address(services: IpNet) -> Option<IpAddr> {
+    address_at(services, 10)
 }
 
 const FLANNEL: NetworkPlugin = NetworkPlugin::Flannel(FlannelBackend::Vxlan);
@@ -143,54 +158,69 @@ fn read_mtu(fields: &Fields<'_>) -> Option<u16> {
 }
 
 /// Refuses IPv6 for plugins whose manifests kubexm adapts for IPv4 only.
-fn check_family(fields: &Fields<'_>, plugin: NetworkPlugin, pods: IpNet) {
+fn check_family(fields: &Fields<'_>, plugin: NetworkPlugin, pods: IpFamilies<IpNet>) {
     let by_project = matches!(plugin, NetworkPlugin::Calico(_) | NetworkPlugin::Cilium(_));
-    if let (true, IpNet::V6(_)) = (by_project, pods) {
-        let hint = "use an IPv4 podCIDR, or another plugin";
+    if by_project && pods.has(IpFamily::V6) {
+        let hint = match pods.is_dual() {
+            true => {
+                "use one IPv4 network in podCIDR and in serviceCIDR, or a plugin that kubexm installs for both \
+                 address families: flannel or bridge"
+            }
+            false => "use an IPv4 podCIDR, or another plugin",
+        };
         let message = format!("kubexm installs {} for IPv4 only", plugin.name());
         fields.problem("plugin", message, Some(hint));
     }
 }
 
-pub(super) fn check_networks(
+fn check_networks(
     reader: &Reader,
     node: &Node,
-    pods: IpNet,
-    services: IpNet,
+    pods: IpFamilies<IpNet>,
+    services: IpFamilies<IpNet>,
     hosts: &[HostSpec],
 ) {
     let overlap = |a: &IpNet, b: &IpNet| a.contains(&b.network()) || b.contains(&a.network());
-    if overlap(&pods, &services) {
-        let message = format!("podCIDR {pods} and serviceCIDR {services} overlap");
-        reader.problem(
-            node,
-            "spec.network",
-            message,
-            Some("use two networks that do not overlap"),
-        );
+    for pods in pods.iter() {
+        for services in services.iter().filter(|services| overlap(&pods, services)) {
+            let message = format!("podCIDR {pods} and serviceCIDR {services} overlap");
+            let hint = "use two networks that do not overlap";
+            reader.problem(node, "spec.network", message, Some(hint));
+        }
     }
-    if tenth(services).is_none() {
-        reader.problem(
-            node,
-            "spec.network.serviceCIDR",
-            "is too small: the DNS service needs the tenth address",
-            Some("use a network of at least 16 addresses, as in 10.96.0.0/12"),
-        );
+    for net in services.iter() {
+        check_services(reader, node, net);
     }
     for host in hosts {
-        for (name, net) in [("podCIDR", &pods), ("serviceCIDR", &services)] {
-            if net.contains(&host.internal_address) {
-                let message = format!(
-                    "{name} {net} contains {} of host {}",
-                    host.internal_address, host.name
-                );
-                reader.problem(
-                    node,
-                    "spec.network",
-                    message,
-                    Some("use a network that contains no host"),
-                );
+        for (name, networks) in [("podCIDR", pods), ("serviceCIDR", services)] {
+            for net in networks.iter() {
+                let mut own = host.internal_addresses.iter();
+                if let Some(address) = own.find(|address| net.contains(address)) {
+                    let message = format!("{name} {net} contains {address} of host {}", host.name);
+                    let hint = "use a network that contains no host";
+                    reader.problem(node, "spec.network", message, Some(hint));
+                }
             }
         }
+    }
+}
+
+/// Checks the size of a service network.
+fn check_services(reader: &Reader, node: &Node, net: IpNet) {
+    let path = "spec.network.serviceCIDR";
+    if dns_address(net).is_none() {
+        let message = "is too small: the DNS service needs the tenth address";
+        let hint = "use a network of at least 16 addresses, as in 10.96.0.0/12";
+        reader.problem(node, path, message, Some(hint));
+    }
+    let shortest = net.max_prefix_len() - SERVICE_BITS;
+    if net.prefix_len() < shortest {
+        let message =
+            format!("{net} is too large: an API server accepts at most 2^{SERVICE_BITS} addresses");
+        let hint = format!(
+            "use a prefix of at least {shortest} bits, as in {}/{shortest}",
+            net.network()
+        );
+        reader.problem(node, path, message, Some(&hint));
     }
 }

@@ -6,18 +6,7 @@ use crate::reader::Fields;
 use crate::yaml::Value;
 
 pub(super) fn read_patches(kubeadm: &Fields<'_>, hosts: &[HostSpec]) -> Vec<Patch> {
-    let Some(node) = kubeadm.get("patches") else {
-        return Vec::new();
-    };
-    let reader = kubeadm.reader();
-    let items = reader.items(node, &kubeadm.path("patches"));
-    let patch = |(item, path): (_, String)| {
-        let fields = reader.fields(item, &path);
-        let patch = read_patch(&fields, hosts);
-        fields.finish();
-        patch
-    };
-    items.into_iter().filter_map(patch).collect()
+    kubeadm.sections("patches", |fields| read_patch(fields, hosts))
 }
 
 fn read_patch(fields: &Fields<'_>, hosts: &[HostSpec]) -> Option<Patch> {

@@ -1,6 +1,6 @@
 //! `spec.system`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::{controller_file, hooks};
@@ -154,24 +154,16 @@ fn read_time(system: &Fields<'_>) -> Option<Time> {
 }
 
 fn read_files(system: &Fields<'_>) -> Vec<SiteFile> {
-    let Some(node) = system.get("files") else {
-        return Vec::new();
-    };
-    let reader = system.reader();
-    let mut files: Vec<SiteFile> = Vec::new();
-    for (item, path) in reader.items(node, &system.path("files")) {
-        let fields = reader.fields(item, &path);
-        let file = read_file(&fields);
-        fields.finish();
-        let Some(file) = file else { continue };
-        if files.iter().any(|other| other.path == file.path) {
+    let mut paths = BTreeSet::new();
+    system.sections("files", |fields| {
+        let file = read_file(fields)?;
+        if !paths.insert(file.path.clone()) {
             let message = format!("another item has the path {}", file.path);
             let hint = "give each path one item; roles of an item is a list";
-            reader.problem(item, &path, message, Some(hint));
+            fields.problem_here(message, Some(hint));
         }
-        files.push(file);
-    }
-    files
+        Some(file)
+    })
 }
 
 fn read_file(fields: &Fields<'_>) -> Option<SiteFile> {

@@ -1,5 +1,7 @@
 //! `extraVolumes` of the programs of the control plane.
 
+use std::collections::BTreeSet;
+
 use crate::cluster::ExtraVolume;
 use crate::reader::{Fields, accept};
 use kubexm_types::{HostName, HostPath, Line};
@@ -32,27 +34,20 @@ const OF_KUBEADM: [&str; 10] = [
 ];
 
 pub(super) fn read_volumes(component: &Fields<'_>) -> Vec<ExtraVolume> {
-    let Some(node) = component.get("extraVolumes") else {
-        return Vec::new();
-    };
-    let reader = component.reader();
-    let mut volumes: Vec<ExtraVolume> = Vec::new();
-    for (item, path) in reader.items(node, &component.path("extraVolumes")) {
-        let fields = reader.fields(item, &path);
-        let volume = read_volume(&fields);
-        fields.finish();
-        let Some(volume) = volume else { continue };
-        let same = |other: &ExtraVolume| {
-            other.name == volume.name || other.mount_path == volume.mount_path
-        };
-        if volumes.iter().any(same) {
+    let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
+    component.sections("extraVolumes", |fields| {
+        let volume = read_volume(fields)?;
+        let is_new = [
+            names.insert(volume.name.clone()),
+            paths.insert(volume.mount_path.clone()),
+        ];
+        if is_new.contains(&false) {
             let hint = "give each volume a name and a mountPath of its own";
             let message = "another volume has the same name or the same mountPath";
-            reader.problem(item, &path, message, Some(hint));
+            fields.problem_here(message, Some(hint));
         }
-        volumes.push(volume);
-    }
-    volumes
+        Some(volume)
+    })
 }
 
 fn read_volume(fields: &Fields<'_>) -> Option<ExtraVolume> {

@@ -148,6 +148,24 @@ impl<'a> Fields<'a> {
             .map(|node| self.reader.fields(node, &self.path(name)))
     }
 
+    /// Reads the mappings of a list. `read` returns `None` for a mapping that it reported. A mapping is a list of one item.
+    pub fn sections<T>(
+        &self,
+        name: &'static str,
+        mut read: impl FnMut(&Fields<'a>) -> Option<T>,
+    ) -> Vec<T> {
+        let Some(node) = self.get(name) else {
+            return Vec::new();
+        };
+        let mut values = Vec::new();
+        for (item, path) in self.reader.items(node, &self.path(name)) {
+            let fields = self.reader.fields(item, &path);
+            values.extend(read(&fields));
+            fields.finish();
+        }
+        values
+    }
+
     /// Parses a field, if it is present.
     pub fn value<T: FromStr<Err: Display>>(&self, name: &'static str) -> Option<T> {
         self.reader.value(self.get(name)?, &self.path(name))

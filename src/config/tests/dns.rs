@@ -1,6 +1,6 @@
 //! `spec.dns`.
 
-use super::GOOD;
+use super::{GOOD, of_ipv6};
 use crate::parse_cluster;
 
 /// A cluster file with these networks and this address of the cache.
@@ -8,7 +8,11 @@ fn text(pods: &str, services: &str, address: &str) -> String {
     let sections = format!(
         "  network: {{plugin: none, podCIDR: \"{pods}\", serviceCIDR: \"{services}\"}}\n  dns: {{nodeLocal: {{address: \"{address}\"}}}}\n  kubernetes:"
     );
-    GOOD.replace("  kubernetes:", &sections)
+    let text = GOOD.replace("  kubernetes:", &sections);
+    match pods.contains(':') {
+        true => of_ipv6(&text),
+        false => text,
+    }
 }
 
 #[test]
@@ -21,7 +25,7 @@ fn hint_for_the_cache_names_an_address_that_is_accepted() {
         ("169.254.0.0/16", "10.96.0.0/12", "169.254.20.10"),
         ("169.254.0.0/16", "192.168.0.0/16", "169.254.20.10"),
         ("fd00:10:244::/56", "fd00:10:96::/112", "169.254.20.10"),
-        ("fd00::/64", "fd00:10:96::/112", "169.254.20.10"),
+        ("fd00::/56", "fd00:10:96::/112", "169.254.20.10"),
         ("fd00:10:244::/56", "fd00::/112", "fd00::10"),
     ] {
         let refused = parse_cluster("cluster.yaml", &text(pods, services, address)).unwrap_err();

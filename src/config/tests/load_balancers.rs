@@ -234,8 +234,39 @@ fn settings_of_balancers_fit_the_type_and_the_hosts() {
             "type: kube-vip, kubeVip: {env: {vip_interface: a}}",
             "is set by kubexm",
         ),
+        (
+            "type: kube-vip, kubeVip: {env: {vip_leasename: a}}",
+            "is set by kubexm",
+        ),
     ] {
         let problems = read(settings).expect_err(settings).to_string();
         assert!(problems.contains(expected), "{settings}: {problems}");
+    }
+}
+
+/// kubexm issues a kubeconfig for kube-vip. The proxies start with a file of kubeadm.
+#[test]
+fn of_the_static_pods_only_kube_vip_runs_without_kubeadm() {
+    let etcd = "  etcd: {type: systemd}\n";
+    let vip = "  highAvailability: {type: kube-vip}\n  controlPlaneEndpoint: 10.0.0.9\n";
+    let cluster = read("type: systemd", &format!("{etcd}{vip}")).unwrap();
+    assert_eq!(cluster.control_plane_endpoint.to_string(), "10.0.0.9:6443");
+    let proxy = "  highAvailability: {type: haproxy, run: static-pod}\n";
+    let refused = read("type: systemd", &format!("{etcd}{proxy}"));
+    super::only_problem(refused, "spec.highAvailability", proxy);
+    for (env, elects) in [
+        ("", false),
+        ("svc_election: true", true),
+        ("svc_election: 'false'", false),
+    ] {
+        let vip = format!(
+            "  highAvailability: {{type: kube-vip, kubeVip: {{env: {{{env}}}}}}}\n  controlPlaneEndpoint: 10.0.0.9\n"
+        );
+        let cluster = read("", &vip).unwrap();
+        assert_eq!(
+            cluster.balancers.kube_vip.elects_by_service(),
+            elects,
+            "{env}"
+        );
     }
 }

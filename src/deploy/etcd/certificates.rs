@@ -75,7 +75,7 @@ fn member(host: &HostSpec, sans: &[CertificateName]) -> Leaf {
     let own = [
         host.name.to_string(),
         "localhost".to_owned(),
-        host.internal_address.to_string(),
+        host.internal_address().to_string(),
         "127.0.0.1".to_owned(),
     ];
     let more = sans.iter().map(ToString::to_string);

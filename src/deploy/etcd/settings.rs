@@ -22,7 +22,7 @@ TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256";
 
 /// Returns `https://address:port` of a host.
 pub(super) fn url(host: &HostSpec, port: u16) -> String {
-    format!("https://{}", SocketAddr::new(host.internal_address, port))
+    format!("https://{}", SocketAddr::new(host.internal_address(), port))
 }
 
 /// Returns the URL of a member for clients on its host.

@@ -1,7 +1,7 @@
 //! Secure defaults of Kubernetes' programs, independent of how they run. Settings of the user override them.
 
 use super::profile;
-use kubexm_config::cluster::{Cluster, Component, Validity};
+use kubexm_config::cluster::{Cluster, Component, IpFamily, NODE_PREFIX, Validity};
 use serde_json::Value;
 
 /// The policy that determines what the API server logs.
@@ -57,6 +57,16 @@ pub(super) fn controller_manager(cluster: &Cluster) -> Vec<Flag> {
         // The certificates of kubelets.
         let hours = u32::from(validity.days) * 24;
         flags.push(("cluster-signing-duration", format!("{hours}h0m0s")));
+    }
+    if cluster.network.pod_cidr.is_dual() {
+        // The controller manager accepts them for both address families only.
+        flags.extend(
+            [
+                ("node-cidr-mask-size-ipv4", IpFamily::V4),
+                ("node-cidr-mask-size-ipv6", IpFamily::V6),
+            ]
+            .map(|(name, family)| (name, NODE_PREFIX.of(family).to_string())),
+        );
     }
     flags
 }

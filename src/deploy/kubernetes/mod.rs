@@ -15,7 +15,7 @@ use super::{DeployError, Deployment, Inputs};
 use kubexm_bundle::lock::KubeadmFacts;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
 use kubexm_engine::plan::{Step, Task, TaskId, TaskName};
-use kubexm_types::ImageRef;
+use kubexm_types::{Digest, ImageRef};
 
 /// Installs a node's Kubernetes programs.
 pub(crate) const PROGRAMS: TaskName = TaskName::new("kubernetes", "programs");
@@ -118,9 +118,26 @@ pub(super) fn systemd_renewed(
     systemd::renewed(inputs, host, task)
 }
 
+/// Returns whether kubeadm creates the nodes.
+pub(super) fn is_kubeadm(cluster: &Cluster) -> bool {
+    cluster.kubernetes.kind == KubernetesKind::Kubeadm
+}
+
+/// Returns the kubeconfig with which kube-vip connects to the API server of its control plane, and the digest of its
+/// certificate; `None` with kubeadm.
+pub(super) fn kube_vip_kubeconfig(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+) -> Result<Option<(String, Digest)>, DeployError> {
+    match inputs.cluster.kubernetes.kind {
+        KubernetesKind::Kubeadm => Ok(None),
+        KubernetesKind::Systemd => systemd::kube_vip_kubeconfig(inputs, host).map(Some),
+    }
+}
+
 /// Returns the address at which a control plane's own API server listens.
 pub(super) fn api_server(cluster: &Cluster, host: &HostSpec) -> SocketAddr {
-    SocketAddr::new(host.internal_address, cluster.kubernetes.api_server_port)
+    SocketAddr::new(host.internal_address(), cluster.kubernetes.api_server_port)
 }
 
 /// Returns the sandbox image that kubeadm expects.

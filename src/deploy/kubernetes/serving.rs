@@ -73,9 +73,7 @@ fn entitled(inputs: &Inputs<'_>, host: &HostSpec) -> Entitled {
         common_name: node_user(&host.name),
         organization: "system:nodes".to_owned(),
         names: vec![host.name.to_string()],
-        addresses: std::iter::once(host.internal_address)
-            .chain(addresses)
-            .collect(),
+        addresses: host.internal_addresses.iter().chain(addresses).collect(),
     }
 }
 

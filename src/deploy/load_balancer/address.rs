@@ -29,7 +29,7 @@ pub(super) fn interface(
     host: &HostSpec,
 ) -> (ProvideValue<String>, TaskValue<String>) {
     let interface = TaskValue::new("load_balancer.interface");
-    let address = host.internal_address;
+    let address = host.internal_address();
     if let Some(name) = &cluster.balancers.interface {
         let missing = format!("the host has no network interface {name}");
         let step = ProvideValue {
@@ -71,7 +71,7 @@ pub(super) fn interface(
 /// Returns the placeholder for the interface's name.
 pub(super) fn interface_placeholder(cluster: &Cluster, host: &HostSpec) -> String {
     let given = cluster.balancers.interface.clone();
-    given.unwrap_or_else(|| format!("<interface of {}>", host.internal_address))
+    given.unwrap_or_else(|| format!("<interface of {}>", host.internal_address()))
 }
 
 /// Returns the prefix length of a network that has only this address.

@@ -114,14 +114,14 @@ impl Keepalived {
             let check = format!("{check} {}", proxy::HEALTH_PORT);
             let host = host.clone();
             let others = hosts.iter().filter(|other| other.name != host.name);
-            let peers: Vec<String> = others.map(|o| o.internal_address.to_string()).collect();
+            let peers: Vec<String> = others.map(|o| o.internal_address().to_string()).collect();
 
             move |interface: String| {
                 let config = template::Keepalived {
                     host: host.name.to_string(),
                     interface,
                     virtual_router_id,
-                    source: host.internal_address.to_string(),
+                    source: host.internal_address().to_string(),
                     peers: peers.clone(),
                     address: format!("{address}/{}", address::prefix_length(address)),
                     check: check.clone(),

@@ -1,9 +1,14 @@
-//! kube-vip as a static pod on every control plane.
+//! kube-vip as static pods on every control plane: one for the address of the endpoint, and one for the addresses of
+//! services.
 //!
-//! kube-vip elects its leader by a lease in the cluster, so it needs a kubeconfig that may write leases.
-//! Since Kubernetes 1.29 `admin.conf` has no rights until `kubeadm init` binds its group. The endpoint must
-//! answer before that. kube-vip therefore uses `super-admin.conf` first, which only the first control plane
-//! has (<https://github.com/kube-vip/kube-vip/issues/684>).
+//! kube-vip elects its leader by a lease in the cluster, so it needs a kubeconfig that may write leases. As systemd units,
+//! Kubernetes has a user for it. With kubeadm, it uses `admin.conf`, which since Kubernetes 1.29 has no rights until
+//! `kubeadm init` binds its group. The endpoint must answer before that. kube-vip therefore uses `super-admin.conf` first,
+//! which only the first control plane has (<https://github.com/kube-vip/kube-vip/issues/684>).
+//!
+//! One kube-vip 0.9 for both kinds of addresses exits when it loses the lease of the endpoint. It then leaves the addresses
+//! of services on the host, and another host gets them, too
+//! (<https://github.com/kube-vip/kube-vip/blob/v0.9.1/pkg/manager/manager_arp.go>).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,13 +17,15 @@ use std::time::Duration;
 
 use super::static_pod::{MANIFESTS, SOURCES};
 use super::{Balancer, Image, address, proxy, required_image};
-use crate::{DeployError, ETC, Inputs, load_balancer, os};
+use crate::{DeployError, ETC, Inputs, kubernetes, load_balancer, os};
 use kubexm_config::cluster::{Cluster, HostSpec};
-use kubexm_engine::plan::{StepError, Task, TaskId};
-use kubexm_engine::steps::{Content, ProvideValue, WaitFor, WriteFile};
+use kubexm_engine::plan::{StepError, Task, TaskId, TaskValue};
+use kubexm_engine::steps::{Content, RunScript, Undo, WaitFor, WriteFile};
 use kubexm_render::load_balancer as template;
-use kubexm_scripts::load_balancer::KUBE_VIP_SETTLED;
-use kubexm_types::{HostName, HostPath, Version};
+use kubexm_scripts::load_balancer::{KUBE_VIP_SERVICES, KUBE_VIP_SETTLED};
+use kubexm_scripts::markers;
+use kubexm_scripts::undo::KUBE_VIP_SERVICES_STOP;
+use kubexm_types::{Digest, HostName, HostPath, Version};
 
 const IMAGE: Image = Image {
     component: "kube-vip",
@@ -26,13 +33,59 @@ const IMAGE: Image = Image {
 };
 const ADMIN: &str = "/etc/kubernetes/admin.conf";
 const SUPER_ADMIN: &str = "/etc/kubernetes/super-admin.conf";
+/// The kubeconfig of kube-vip where Kubernetes runs as systemd units.
+const OWN: &str = "/etc/kubernetes/kube-vip.conf";
 /// kube-vip connects to the API server of its own host by the name `kubernetes`, which is in each API
 /// server's certificate. The first kubelets of 1.29 ignore `hostAliases` of static pods, so the pod mounts
 /// this hosts file (<https://github.com/kube-vip/kube-vip/issues/692>).
 const HOSTS: &str = "127.0.0.1 localhost kubernetes\n";
+/// Environment variables with a port of the host. Only the pod for the endpoint gets those of the user.
+const PORTS: [&str; 2] = ["prometheus_server", "health_check_port"];
 
 /// kube-vip in ARP mode.
 pub(super) struct KubeVip;
+
+/// The addresses that a pod assigns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Assigns {
+    Endpoint,
+    Services,
+}
+
+impl Assigns {
+    /// Returns the name of the pod.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Endpoint => "kube-vip",
+            Self::Services => "kube-vip-services",
+        }
+    }
+
+    /// Returns `address:port` of the metrics.
+    fn metrics(self) -> &'static str {
+        match self {
+            Self::Endpoint => "127.0.0.1:2112",
+            Self::Services => "127.0.0.1:2113",
+        }
+    }
+}
+
+/// A kubeconfig on the host.
+struct Kubeconfig {
+    path: &'static str,
+    /// The digest of its certificate; `None` if kubeadm writes it.
+    certificate: Option<Digest>,
+}
+
+impl Kubeconfig {
+    /// Returns a kubeconfig that kubeadm writes.
+    fn of_kubeadm(path: &'static str) -> Self {
+        Self {
+            path,
+            certificate: None,
+        }
+    }
+}
 
 impl Balancer for KubeVip {
     fn runs_on(&self, cluster: &Cluster, host: &HostName) -> bool {
@@ -56,7 +109,7 @@ impl Balancer for KubeVip {
         }
     }
 
-    fn has_pod_before_init(&self) -> bool {
+    fn is_static_pod(&self) -> bool {
         true
     }
 
@@ -64,20 +117,34 @@ impl Balancer for KubeVip {
         &self,
         inputs: &Inputs<'_>,
         host: &HostSpec,
-        task: Task,
+        mut task: Task,
     ) -> Result<Task, DeployError> {
         if !inputs.cluster.is_control_plane(&host.name) {
             return Ok(task);
         }
-        let (find_interface, manifest) = pod(inputs, host, MANIFESTS, ADMIN)?;
-        Ok(task.step(find_interface).step(manifest).step(WaitFor {
+        let mut kubeconfig = Kubeconfig::of_kubeadm(ADMIN);
+        if let Some((text, certificate)) = kubernetes::kube_vip_kubeconfig(inputs, host)? {
+            kubeconfig.path = OWN;
+            kubeconfig.certificate = Some(certificate);
+            task = task.step(WriteFile::secret(HostPath::parse(OWN)?, text));
+        }
+        let (find_interface, interface) = address::interface(inputs.cluster, host);
+        let pod = |assigns| pod(inputs, host, assigns, MANIFESTS, &kubeconfig, &interface);
+        let manifest = pod(Assigns::Endpoint)?;
+        task = task.step(find_interface).step(manifest).step(WaitFor {
             title: "Wait until the endpoint answers through kube-vip".to_owned(),
             script: KUBE_VIP_SETTLED,
             arguments: Vec::new(),
             at_most: Duration::from_secs(300),
             diagnosis: "ip -o addr; tail -n 20 /var/log/pods/kube-system_kube-vip-*/*/*.log".into(),
             hosts: Vec::new(),
-        }))
+        });
+        match inputs.cluster.balancers.kube_vip.services {
+            true => Ok(task
+                .step(register_cleanup(inputs.cluster, host)?)
+                .step(pod(Assigns::Services)?)),
+            false => Ok(task.step(without_services(inputs.cluster, host)?)),
+        }
     }
 }
 
@@ -87,58 +154,96 @@ fn serve(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         .after([os::PREPARE.id(&host.name)])
         .step(address::register_cleanup(endpoint_address(inputs.cluster)?))
         .step(WriteFile::new(hosts_file()?, HOSTS));
-    if inputs.first().is_none_or(|first| first.name != host.name) {
+    let is_first = inputs.first().is_some_and(|first| first.name == host.name);
+    if !is_first || !kubernetes::is_kubeadm(inputs.cluster) {
         return Ok(task);
     }
     let kubeconfig = match inputs.cluster.kubernetes.version < Version::new(1, 29, 0) {
-        true => ADMIN,
-        false => SUPER_ADMIN,
+        true => Kubeconfig::of_kubeadm(ADMIN),
+        false => Kubeconfig::of_kubeadm(SUPER_ADMIN),
     };
-    let (find_interface, source) = pod(inputs, host, SOURCES, kubeconfig)?;
+    let (find_interface, interface) = address::interface(inputs.cluster, host);
+    let assigns = Assigns::Endpoint;
+    let source = pod(inputs, host, assigns, SOURCES, &kubeconfig, &interface)?;
     Ok(task.step(find_interface).step(source))
 }
 
-/// Returns the step that finds the network interface, and the step that writes the pod's manifest to a
-/// directory.
+/// Returns the step that writes a pod's manifest to a directory.
 fn pod(
     inputs: &Inputs<'_>,
     host: &HostSpec,
+    assigns: Assigns,
     dir: &str,
-    kubeconfig: &'static str,
-) -> Result<(ProvideValue<String>, WriteFile), DeployError> {
-    let (find_interface, interface) = address::interface(inputs.cluster, host);
+    kubeconfig: &Kubeconfig,
+    interface: &TaskValue<String>,
+) -> Result<WriteFile, DeployError> {
     let address = endpoint_address(inputs.cluster)?;
-    let api_server_port = inputs.cluster.kubernetes.api_server_port;
+    let port = inputs.cluster.kubernetes.api_server_port;
     let image = required_image(inputs, &IMAGE)?.to_string();
     let hosts = hosts_file()?.to_string();
-    let settings = inputs.cluster.balancers.kube_vip.clone();
-    let env = settings.env.iter();
+    let path = kubeconfig.path;
+    let certificate = kubeconfig.certificate.map(|digest| digest.to_string());
+    let env = inputs.cluster.balancers.kube_vip.env.iter();
     let env: BTreeMap<String, String> = env
         .map(|(name, value)| (name.to_string(), value.to_string()))
+        .filter(|(name, _)| assigns == Assigns::Endpoint || !PORTS.contains(&name.as_str()))
         .collect();
     let text = move |interface: String| {
         let pod = template::KubeVip {
+            name: assigns.name(),
             image: image.clone(),
-            address: address.to_string(),
+            address: (assigns == Assigns::Endpoint).then(|| address.to_string()),
             prefix: address::prefix_length(address),
-            port: api_server_port,
+            port,
+            api_server: format!("kubernetes:{port}"),
             interface,
-            kubeconfig: kubeconfig.to_owned(),
+            kubeconfig: path,
+            certificate: certificate.clone(),
             hosts: hosts.clone(),
-            services: settings.services,
+            metrics: assigns.metrics(),
             env: env.clone(),
         };
         kubexm_render::text("kube-vip pod", &pod)
     };
-    let path = HostPath::parse(&format!("{dir}/kube-vip.yaml"))?;
+    let path = HostPath::parse(&format!("{dir}/{}.yaml", assigns.name()))?;
     let mut file = WriteFile::new(path, String::new());
+    let interface = interface.clone();
     file.content = Content::Deferred {
         preview: text(address::interface_placeholder(inputs.cluster, host))?,
         render: Arc::new(move || {
             text(interface.require()?.clone()).map_err(|error| StepError::Other(error.to_string()))
         }),
     };
-    Ok((find_interface, file))
+    Ok(file)
+}
+
+/// Returns a step that records, before the pod runs, that a reset must remove the addresses of services.
+fn register_cleanup(cluster: &Cluster, host: &HostSpec) -> Result<RunScript, DeployError> {
+    let title = "Record the addresses of services for a reset";
+    let step = RunScript::new("service addresses", title, markers::CHECK, markers::SET);
+    let stop = ["stop".to_owned()].into_iter();
+    let arguments = stop.chain(services_arguments(cluster, host)?);
+    Ok(step
+        .arguments(["service-addresses"])
+        .undo(Undo::run(KUBE_VIP_SERVICES_STOP, arguments)))
+}
+
+/// Returns a step that ends the pod for services of an earlier install.
+fn without_services(cluster: &Cluster, host: &HostSpec) -> Result<RunScript, DeployError> {
+    let step = RunScript::new(
+        "no service addresses",
+        "Remove the addresses of services that kube-vip has assigned",
+        KUBE_VIP_SERVICES.verb("check"),
+        KUBE_VIP_SERVICES.verb("stop"),
+    );
+    Ok(step.arguments(services_arguments(cluster, host)?))
+}
+
+/// Returns the manifest of the pod for services, and the addresses that are not those of services.
+fn services_arguments(cluster: &Cluster, host: &HostSpec) -> Result<[String; 3], DeployError> {
+    let manifest = format!("{MANIFESTS}/{}.yaml", Assigns::Services.name());
+    let endpoint = endpoint_address(cluster)?.to_string();
+    Ok([manifest, endpoint, host.internal_address().to_string()])
 }
 
 fn hosts_file() -> Result<HostPath, DeployError> {

@@ -59,9 +59,9 @@ trait Balancer {
     /// Returns the tasks that must succeed before a host becomes a node. Its programs then use the endpoint.
     fn tasks_before_join(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId>;
 
-    /// Returns whether the kubelet must run a static pod before `kubeadm init`. The script of `kubeadm init`
-    /// writes its manifest, because the cleanup of a failed run removes it.
-    fn has_pod_before_init(&self) -> bool {
+    /// Returns whether the endpoint answers only after the kubelet of the first control plane runs a static pod. The
+    /// script of `kubeadm init` writes its manifest, because the cleanup of a failed run removes it.
+    fn is_static_pod(&self) -> bool {
         false
     }
 
@@ -169,9 +169,9 @@ pub(super) fn tasks_before_join(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<Tas
     })
 }
 
-/// Returns whether the kubelet must run a static pod before `kubeadm init`.
-pub(super) fn has_pod_before_init(cluster: &Cluster) -> bool {
-    configured(cluster).is_some_and(|balancer| balancer.has_pod_before_init())
+/// Returns whether the endpoint answers only after the kubelet of the first control plane runs a static pod.
+pub(super) fn is_static_pod(cluster: &Cluster) -> bool {
+    configured(cluster).is_some_and(|balancer| balancer.is_static_pod())
 }
 
 /// Adds the steps that must run immediately after a host has become a node.

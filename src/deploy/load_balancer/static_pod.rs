@@ -53,7 +53,7 @@ impl Balancer for StaticPod {
         vec![proxy::serving(&host.name)]
     }
 
-    fn has_pod_before_init(&self) -> bool {
+    fn is_static_pod(&self) -> bool {
         true
     }
 

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use self::subnets::Subnets;
 use super::Plugin;
 use crate::{DeployError, Inputs, kubernetes, network, pod_leftovers};
-use kubexm_config::cluster::HostSpec;
+use kubexm_config::cluster::{HostSpec, IpFamilies};
 use kubexm_engine::plan::{StepError, Task, TaskValue};
 use kubexm_engine::steps::{Content, ManageUnit, WriteFile};
 use kubexm_render::RenderError;
@@ -72,16 +72,16 @@ fn configure_node(
         config: CONFIG,
     };
     let unit = kubexm_render::text("pod routes unit", &service)?;
-    let pod_cidr = inputs.cluster.network.pod_cidr;
+    let pods = inputs.cluster.network.pod_cidr;
     let all: Vec<HostName> = inputs
         .nodes()
         .iter()
         .map(|node| node.name.clone())
         .collect();
-    let placeholder = Subnets::placeholder(&all);
+    let placeholder = Subnets::placeholder(&all, pods);
     let conflist = from_subnets(subnets, &host.name, &placeholder, conflist)?;
     let config = from_subnets(subnets, &host.name, &placeholder, move |subnets, name| {
-        route_config(subnets, name, pod_cidr)
+        route_config(subnets, name, pods)
     })?;
     let mut conflist = file(HostPath::parse(CONFLIST)?, conflist);
     conflist.removed_elsewhere = true;
@@ -125,21 +125,21 @@ fn from_subnets(
 }
 
 fn conflist(subnets: &Subnets, host: &HostName) -> Result<String, RenderError> {
-    let subnet = subnets.subnet(host);
-    kubexm_render::text("bridge", &Conflist { subnet })
+    let subnets = subnets.of(host);
+    kubexm_render::text("bridge", &Conflist { subnets })
 }
 
 fn route_config(
     subnets: &Subnets,
     host: &HostName,
-    pod_cidr: IpNet,
+    pods: IpFamilies<IpNet>,
 ) -> Result<String, RenderError> {
-    let routes = subnets.others(host).map(|(gateway, subnet)| Route {
-        subnet: subnet.to_owned(),
-        gateway: gateway.to_owned(),
+    let routes = subnets.others(host).map(|route| Route {
+        subnet: route.subnet.clone(),
+        gateway: route.address.clone(),
     });
     let config = PodRoutes {
-        pod_cidr: pod_cidr.to_string(),
+        pod_networks: pods.iter().map(|net| net.to_string()).collect(),
         routes: routes.collect(),
     };
     kubexm_render::text("pod routes", &config)

@@ -4,7 +4,7 @@ use ipnet::IpNet;
 
 use super::Plugin;
 use crate::{DeployError, Inputs};
-use kubexm_config::cluster::{FlannelBackend, HostSpec, ProxyMode};
+use kubexm_config::cluster::{FlannelBackend, HostSpec, IpFamily, ProxyMode};
 use kubexm_engine::plan::Task;
 use kubexm_render::network;
 use kubexm_types::ImageRef;
@@ -32,16 +32,19 @@ impl Plugin for Flannel {
         let [Some(image), Some(plugin_image)] = flannel_images(inputs) else {
             return Err(DeployError::Incomplete(self.missing(inputs)));
         };
-        let address_family = match inputs.cluster.network.pod_cidr {
-            IpNet::V6(cidr) => {
-                format!("\"EnableIPv4\": false, \"EnableIPv6\": true, \"IPv6Network\": \"{cidr}\"")
-            }
-            IpNet::V4(cidr) => format!("\"Network\": \"{cidr}\""),
-        };
+        let pods = inputs.cluster.network.pod_cidr;
+        let mut address_families: Vec<String> = Vec::new();
+        if !pods.has(IpFamily::V4) {
+            address_families.push("\"EnableIPv4\": false".to_owned());
+        }
+        address_families.extend(pods.iter().map(|net| match net {
+            IpNet::V6(net) => format!("\"EnableIPv6\": true, \"IPv6Network\": \"{net}\""),
+            IpNet::V4(net) => format!("\"Network\": \"{net}\""),
+        }));
         let manifest = network::Flannel {
             image: image.to_string(),
             plugin_image: plugin_image.to_string(),
-            address_family,
+            address_families: address_families.join(", "),
             nftables: inputs.cluster.kubernetes.proxy_mode == ProxyMode::Nftables,
             backend: self.backend.name().to_owned(),
             files_of_root: inputs.cluster.security.is_cis(),

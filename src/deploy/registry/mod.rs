@@ -167,7 +167,7 @@ pub(super) fn endpoints(inputs: &Inputs<'_>) -> Vec<String> {
         0 | 1 => vec![format!("{}:{}", registry.host_name, registry.port)],
         _ => hosts
             .iter()
-            .map(|host| SocketAddr::new(host.internal_address, registry.port).to_string())
+            .map(|host| SocketAddr::new(host.internal_address(), registry.port).to_string())
             .collect(),
     }
 }

@@ -197,7 +197,11 @@ pub(super) fn reachable(inputs: &Inputs<'_>) -> String {
     ];
     for host in &cluster.hosts {
         names.push(host.name.to_string());
-        names.push(host.internal_address.to_string());
+        names.extend(
+            host.internal_addresses
+                .iter()
+                .map(|address| address.to_string()),
+        );
     }
     let endpoints = registry::endpoints(inputs).into_iter();
     names.extend(endpoints.filter_map(|endpoint| Some(endpoint.rsplit_once(':')?.0.to_owned())));

@@ -11,7 +11,7 @@ use super::file::PlannedFile;
 use crate::seed::SeedError;
 use kubexm_host::{Host, HostError, Output};
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, Untrusted};
+use kubexm_types::{HostName, HostPath, Untrusted};
 
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
@@ -147,6 +147,11 @@ pub trait Describe: Send + Sync {
     fn files(&self) -> Vec<PlannedFile> {
         Vec::new()
     }
+
+    /// Returns the directories that programs of the cluster fill, and the step records.
+    fn directories(&self) -> Vec<HostPath> {
+        Vec::new()
+    }
 }
 
 /// A state of the host. The executor checks it, and applies it only where it is needed.
@@ -259,6 +264,11 @@ impl Step {
     /// Returns the files that the step writes on the host.
     pub fn files(&self) -> Vec<PlannedFile> {
         self.description().files()
+    }
+
+    /// Returns the directories that programs of the cluster fill, and the step records.
+    pub fn directories(&self) -> Vec<HostPath> {
+        self.description().directories()
     }
 
     /// Returns the names of the values that the step sets.

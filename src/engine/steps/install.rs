@@ -13,7 +13,7 @@ use crate::plan::{
 use kubexm_bundle::{Blobs, archive};
 use kubexm_host::{Command, Host, Input, Limit, tar_stream};
 use kubexm_scripts::steps as scripts;
-use kubexm_types::event::Transfer;
+use kubexm_types::event::{Events, Transfer};
 use kubexm_types::{Digest, HostPath};
 
 /// The location of a file in the bundle.
@@ -53,30 +53,47 @@ pub struct InstallFiles {
 }
 
 impl InstallFiles {
-    /// Returns the indices of the payloads that the host does not have.
-    async fn differing(&self, host: &dyn Host) -> Result<Vec<usize>, StepError> {
+    /// Returns the payloads that the host does not have, with their indices.
+    async fn differing(&self, host: &dyn Host) -> Result<Vec<(usize, Payload)>, StepError> {
         let arguments = self
             .payloads
             .iter()
             .flat_map(|p| [p.path.to_string(), p.digest.hex(), format!("{:o}", p.mode)]);
         let look = Command::from_script(scripts::INSTALL_LOOK, arguments);
         let output = run_command(host, &format!("check {}", self.title), look).await?;
-        Ok(output
-            .text()
-            .lines()
-            .filter_map(|line| line.parse().ok())
+        let text = output.text();
+        let numbers = text.lines().filter_map(|line| line.parse::<usize>().ok());
+        Ok(numbers
+            .filter_map(|n| Some((n, self.payloads.get(n)?.clone())))
             .collect())
+    }
+
+    /// Installs the files that the host does not have, without undo records: the caller knows what removes the files.
+    ///
+    /// # Errors
+    /// The bundle cannot be read, a command fails, or the connection to the host breaks.
+    pub async fn install_unrecorded(
+        &self,
+        host: &dyn Host,
+        events: &Events,
+    ) -> Result<(), StepError> {
+        let chosen = self.differing(host).await?;
+        match chosen.is_empty() {
+            true => Ok(()),
+            false => self.send(host, events, chosen).await,
+        }
     }
 
     /// Sends the payloads in one stream; each is named by its index.
     async fn send(
         &self,
-        context: &StepContext<'_>,
+        host: &dyn Host,
+        events: &Events,
         chosen: Vec<(usize, Payload)>,
     ) -> Result<(), StepError> {
         let total: u64 = chosen.iter().map(|(_, payload)| payload.size).sum();
-        let label = format!("{} → {}", self.title, context.host.name());
-        let transfer = Arc::new(context.events.transfer("push", label, Some(total)));
+        let label = format!("{} → {}", self.title, host.name());
+        let transfer = Arc::new(events.transfer("push", label, Some(total)));
         let arguments = chosen.iter().flat_map(|(number, payload)| {
             [
                 number.to_string(),
@@ -92,7 +109,7 @@ impl InstallFiles {
         let command =
             Command::from_script(scripts::INSTALL_RECEIVE, arguments).input(Input::Stream(stream));
         let command = command.limit(Limit::transfer(total));
-        run_command(context.host, &self.describe(), command).await?;
+        run_command(host, &self.describe(), command).await?;
         if let Some(transfer) = Arc::into_inner(transfer) {
             transfer.done();
         }
@@ -138,11 +155,7 @@ impl Ensure for InstallFiles {
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
-        let differing = self.differing(context.host).await?;
-        let chosen: Vec<(usize, Payload)> = differing
-            .iter()
-            .filter_map(|n| Some((*n, self.payloads.get(*n)?.clone())))
-            .collect();
+        let chosen = self.differing(context.host).await?;
         for (_, payload) in &chosen {
             let look = Command::from_script(scripts::FILE_PREPARE, [payload.path.to_string()]);
             let printed = run_command(context.host, &format!("read {}", payload.path), look)
@@ -152,7 +165,7 @@ impl Ensure for InstallFiles {
                 context.undo.record(&self.id(), undo.to_value()?).await?;
             }
         }
-        self.send(context, chosen).await
+        self.send(context.host, context.events, chosen).await
     }
 }
 

@@ -58,6 +58,24 @@ impl TrackNewDirs {
         }
     }
 
+    /// Returns the directories that the step creates with a marker, and their modes.
+    fn created(&self) -> impl Iterator<Item = (&HostPath, &'static str)> {
+        let unmarked = self.unmarked.as_deref();
+        let paths = self.paths.iter();
+        let marked = paths.filter(move |path| unmarked != Some(path.as_str()));
+        marked.filter_map(|path| Some((path, content(path.as_str()).mode?)))
+    }
+
+    /// Returns those of the paths that do not exist on a host.
+    async fn missing(&self, host: &dyn Host, paths: Vec<String>) -> Result<Vec<String>, StepError> {
+        if paths.is_empty() {
+            return Ok(paths);
+        }
+        let look = Command::from_script(scripts::MISSING_PATHS, paths);
+        let missing = run_command(host, &self.describe(), look).await?.text();
+        Ok(missing.lines().map(str::to_owned).collect())
+    }
+
     /// Returns the directories above `paths` that a reset may remove, the innermost first.
     fn parents(&self) -> Vec<String> {
         let mut parents = BTreeSet::new();
@@ -80,6 +98,10 @@ impl Describe for TrackNewDirs {
     fn describe(&self) -> String {
         format!("Record {} for a reset", self.title)
     }
+
+    fn directories(&self) -> Vec<HostPath> {
+        self.paths.clone()
+    }
 }
 
 impl From<TrackNewDirs> for Step {
@@ -91,21 +113,25 @@ impl From<TrackNewDirs> for Step {
 #[async_trait]
 impl Ensure for TrackNewDirs {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        run_check(host, self.describe(), check_marker(&self.id)).await
+        let marked = run_check(host, self.describe(), check_marker(&self.id)).await?;
+        if !matches!(marked, Check::Satisfied) {
+            return Ok(marked);
+        }
+        // An earlier install recorded other directories if a setting has changed since.
+        let created = self.created().map(|(path, _)| path.to_string()).collect();
+        let missing = self.missing(host, created).await?;
+        Ok(match missing.first() {
+            Some(path) => Check::Needed(format!("{path} does not exist")),
+            None => Check::Satisfied,
+        })
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let parents = self.parents();
         let paths = self.paths.iter().map(ToString::to_string);
-        let paths = paths.chain(parents.iter().cloned());
-        let missing = run_command(
-            context.host,
-            &self.describe(),
-            Command::from_script(scripts::MISSING_PATHS, paths),
-        )
-        .await?
-        .text();
-        let is_missing = |path: &str| missing.lines().any(|line| line == path);
+        let paths = paths.chain(parents.iter().cloned()).collect();
+        let missing = self.missing(context.host, paths).await?;
+        let is_missing = |path: &str| missing.iter().any(|line| line == path);
         let mut parents = parents
             .into_iter()
             .filter(|path| is_missing(path))
@@ -116,21 +142,17 @@ impl Ensure for TrackNewDirs {
             let id = Describe::id(self);
             context.undo.record(&id, undo.to_value()?).await?;
         }
-        let mut marked = Vec::new();
-        for path in &self.paths {
-            if is_missing(path.as_str()) {
-                let undo = Undo::RemoveDirectory { path: path.clone() };
-                context
-                    .undo
-                    .record(&Describe::id(self), undo.to_value()?)
-                    .await?;
-                let mode = content(path.as_str()).mode;
-                let mode = mode.filter(|_| self.unmarked.as_deref() != Some(path.as_str()));
-                if let Some(mode) = mode {
-                    marked.extend([path.to_string(), mode.to_owned()]);
-                }
-            }
+        for path in self.paths.iter().filter(|path| is_missing(path.as_str())) {
+            let undo = Undo::RemoveDirectory { path: path.clone() };
+            context
+                .undo
+                .record(&Describe::id(self), undo.to_value()?)
+                .await?;
         }
+        let created = self.created().filter(|(path, _)| is_missing(path.as_str()));
+        let marked: Vec<String> = created
+            .flat_map(|(path, mode)| [path.to_string(), mode.to_owned()])
+            .collect();
         if !marked.is_empty() {
             let create = Command::from_script(scripts::DIRECTORY_CREATE, marked);
             run_command(context.host, &self.describe(), create).await?;

@@ -24,7 +24,6 @@ mod repomd;
 mod rpm_file;
 mod universe;
 mod unpack;
-mod xml;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
@@ -47,6 +46,8 @@ pub use evr::{Evr, Range, Sense, compare};
 
 /// Maximum size of `repomd.xml` and of its signature, in bytes.
 const LARGEST_REPOMD: usize = 8 * 1024 * 1024;
+/// Maximum size of a text in metadata, in bytes.
+const LONGEST_TEXT: usize = 1024 * 1024;
 
 /// A repository while a set is resolved.
 struct Repository<'a> {

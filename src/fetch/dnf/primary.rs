@@ -5,11 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 
+use super::LONGEST_TEXT;
 use super::evr::{Evr, Range, Sense};
 use super::package::Package;
 use super::relation::{Capability, Relation};
 use super::repomd::is_inside;
-use super::xml::{self, Piece, Tag};
+use crate::xml::{self, Piece, Tag};
 use kubexm_types::Digest;
 
 /// Maximum number of packages of a repository.
@@ -55,7 +56,7 @@ struct Draft {
 pub fn parse(source: impl BufRead, arch: &str, repository: usize) -> Result<Vec<Package>, String> {
     let mut packages = Vec::new();
     let (mut draft, mut list) = (Draft::default(), List::Other);
-    xml::walk(source, |piece| {
+    xml::walk(source, LONGEST_TEXT, |piece| {
         match piece {
             Piece::Open(tag) => match tag.name() {
                 "package" => draft = Draft::default(),
@@ -203,7 +204,7 @@ pub fn owners(
 ) -> Result<BTreeMap<Digest, Vec<String>>, String> {
     let mut owners: BTreeMap<Digest, Vec<String>> = BTreeMap::new();
     let mut package = None;
-    xml::walk(source, |piece| {
+    xml::walk(source, LONGEST_TEXT, |piece| {
         match piece {
             Piece::Open(tag) if tag.name() == "package" => {
                 package = tag.attribute("pkgid").and_then(|id| id.parse().ok());

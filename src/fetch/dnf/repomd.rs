@@ -1,6 +1,7 @@
 //! `repomd.xml`: the metadata files of a repository.
 
-use super::xml::{self, Piece};
+use super::LONGEST_TEXT;
+use crate::xml::{self, Piece};
 use kubexm_types::Digest;
 
 /// A metadata file.
@@ -30,7 +31,7 @@ pub struct Repomd {
 pub fn parse(text: &[u8]) -> Result<Repomd, String> {
     let (mut primary, mut filelists, mut modules) = (None, None, None);
     let (mut kind, mut path, mut digest, mut other) = (None, None, None, None);
-    xml::walk(text, |piece| {
+    xml::walk(text, LONGEST_TEXT, |piece| {
         match piece {
             Piece::Open(tag) => match tag.name() {
                 "data" => {

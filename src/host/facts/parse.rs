@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use kubexm_types::{ClusterIdentity, GlibcVersion, authority};
 
 use super::{Cgroup, Disk, Facts, Membership, Module, Runtime, Selinux, Setting, Tool};
@@ -82,6 +82,7 @@ fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
             .networks
             .push(network(value).ok_or("is not a network")?),
         "default_route" => facts.default_route = flag(value)?,
+        "default_route_ipv6" => facts.default_route_ipv6 = flag(value)?,
         "nameserver" => facts.nameserver = text(value),
         "listen" => {
             let port = u16::from_str_radix(value, 16).map_err(|_| "is not a port")?;
@@ -228,9 +229,20 @@ fn add<T: Copy + Ord>(
     Ok(())
 }
 
-/// Parses destination and mask of a route. The kernel prints them as hexadecimal numbers in the machine's
-/// byte order. Both supported architectures are little-endian.
-fn network(value: &str) -> Option<Ipv4Net> {
+/// Parses a network as the kernel prints it in hexadecimal numbers: `DESTINATION MASK` for IPv4 and
+/// `DESTINATION/PREFIX` for IPv6.
+fn network(value: &str) -> Option<IpNet> {
+    let Some((network, prefix)) = value.split_once('/') else {
+        return ipv4_network(value).map(IpNet::V4);
+    };
+    let network = u128::from_str_radix(network, 16).ok()?;
+    let prefix = u8::from_str_radix(prefix, 16).ok()?;
+    Some(IpNet::V6(Ipv6Net::new(network.into(), prefix).ok()?))
+}
+
+/// Parses destination and mask, which are numbers in the machine's byte order. Both supported architectures are
+/// little-endian.
+fn ipv4_network(value: &str) -> Option<Ipv4Net> {
     let number = |hex: &str| u32::from_str_radix(hex, 16).ok().map(u32::swap_bytes);
     let (network, mask) = value.split_once(' ')?;
     Ipv4Net::with_netmask(number(network)?.into(), number(mask)?.into()).ok()

@@ -17,8 +17,10 @@ cgroup=v2
 address=10.0.0.1
 address=fe80:0000:0000:0000:0000:0000:0000:0001
 default_route=yes
+default_route_ipv6=yes
 listen=192B
 onlink=0002000A 00FFFFFF
+onlink=fd000000000000000000000000000000/40
 module=ip_vs
 systemd=yes
 tool=apt-get
@@ -81,8 +83,9 @@ fn every_line_is_read() {
         addresses: ["10.0.0.1", "fe80::1"]
             .map(|text| text.parse().unwrap())
             .into(),
-        networks: vec!["10.0.2.0/24".parse().unwrap()],
+        networks: vec!["10.0.2.0/24".parse().unwrap(), "fd00::/64".parse().unwrap()],
         default_route: true,
+        default_route_ipv6: true,
         listening: [6443].into(),
         modules: [Module::IpVs].into(),
         tools: [Tool::AptGet].into(),
@@ -160,6 +163,7 @@ fn a_line_that_kubexm_does_not_know_is_an_error() {
         ("listen=zz", "is not a port"),
         ("address=node1", "is not an address"),
         ("onlink=zz 0", "is not a network"),
+        ("onlink=fd00/81", "is not a network"),
         ("disk=zz 1 / /opt", "is not the space of a disk"),
         ("cgroup=v3", "is neither v1 nor v2"),
         ("selinux=2", "is neither 0 nor 1"),

@@ -14,7 +14,7 @@ pub const CODES: [(u8, &str); 9] = [
         4,
         "a host cannot be reached, refuses the login or was lost during the work",
     ),
-    (5, "a step failed on a host"),
+    (5, "a step, or the command of `exec`, failed on a host"),
     (
         6,
         "`plan --diff`, or `install --dry-run` on an installed cluster, found changes",

@@ -14,6 +14,8 @@ pub const STOPPING_BUILD: &str = "stopping: what was downloaded stays in the cac
 pub const STOPPING: &str = "stopping: no incomplete file is left behind";
 /// The same for tests in a cluster.
 pub const STOPPING_TESTS: &str = "stopping: the tests end, and their namespaces are deleted";
+/// The same for a command that only runs commands on hosts.
+pub const STOPPING_COMMAND: &str = "stopping: kubexm ends what it started on the hosts";
 /// The same for a command that pushes to a registry.
 pub const STOPPING_PUSH: &str = "stopping: what was pushed stays in the registry";
 

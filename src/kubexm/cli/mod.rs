@@ -9,12 +9,16 @@ mod config;
 mod conformance;
 mod connection;
 mod downloads;
+mod duration;
+mod exec;
 mod exit;
 mod help;
 mod install;
 mod interrupt;
 mod inventory;
+mod kubeconfig;
 mod logging;
+mod logs;
 mod man;
 mod output;
 mod password;
@@ -24,6 +28,7 @@ mod reference;
 mod registry;
 mod render;
 mod reset;
+mod selection;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -86,6 +91,12 @@ enum Command {
     Certs(certs::Command),
     /// Run the conformance tests of Kubernetes against a cluster
     Conformance(conformance::Conformance),
+    /// Run a command on the hosts of a cluster
+    Exec(exec::Exec),
+    /// Print what a program of the cluster logged on all hosts, in the order of time
+    Logs(logs::Logs),
+    /// Write a kubeconfig for a user, with a certificate that expires
+    Kubeconfig(kubeconfig::Kubeconfig),
     /// Fill the registry that a cluster file names
     #[command(subcommand)]
     Registry(registry::Command),
@@ -177,6 +188,9 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Reset(arguments) => reset::run(&arguments, output, events).await,
         Command::Certs(command) => certs::run(command, output, events).await,
         Command::Conformance(arguments) => conformance::run(&arguments, output, events).await,
+        Command::Exec(arguments) => exec::run(&arguments, output, events).await,
+        Command::Logs(arguments) => logs::run(&arguments, output, events).await,
+        Command::Kubeconfig(arguments) => kubeconfig::run(&arguments, output, events).await,
         Command::Registry(command) => registry::run(command, events).await,
         Command::Config(command) => config::run(command, output, events),
         Command::Inventory(arguments) => inventory::run(&arguments, output),

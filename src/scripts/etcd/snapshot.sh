@@ -23,7 +23,10 @@ save() {
   container=$(crictl ps -q --state running --name '^etcd$' | head -n 1)
   [ -n "$container" ] || { echo "the container of etcd does not run" >&2; exit 1; }
   pki=/etc/kubernetes/pki/etcd
-  timeout 600 crictl exec -s "$container" etcdctl --command-timeout=300s --endpoints https://127.0.0.1:2379 \
+  # The first address is that of the loopback interface, in the address family of the member.
+  server=$(sed -n '/--listen-client-urls=/{s/.*--listen-client-urls=//;s/[,"].*//;p;q;}' \
+    /etc/kubernetes/manifests/etcd.yaml 2>/dev/null || :)
+  timeout 600 crictl exec -s "$container" etcdctl --command-timeout=300s --endpoints "${server:-https://127.0.0.1:2379}" \
     --cacert "$pki/ca.crt" --cert "$pki/server.crt" --key "$pki/server.key" snapshot save "$file" >/dev/null
 }
 case $verb in

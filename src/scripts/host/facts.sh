@@ -6,6 +6,9 @@ yes() { if "$@" >/dev/null 2>&1; then echo yes; else echo no; fi; }
 has_default_route() {
   awk '$2 == "00000000" { found = 1 } END { exit !found }' /proc/net/route
 }
+has_default_route_ipv6() {
+  awk '$1 $2 == "0000000000000000000000000000000000" && $10 != "lo" { found = 1 } END { exit !found }' /proc/net/ipv6_route
+}
 # Whether a module is loaded, built in, or available.
 has_module() {
   [ -d "/sys/module/$1" ] ||
@@ -35,9 +38,13 @@ awk '/32 host LOCAL/ { print "address=" a } { a = $2 }' /proc/net/fib_trie | sor
 awk '{ print $1 }' /proc/net/if_inet6 2>/dev/null |
   sed 's/\(....\)/\1:/g; s/:$//; s/^/address=/'
 echo "default_route=$(yes has_default_route)"
+echo "default_route_ipv6=$(yes has_default_route_ipv6)"
 awk 'FNR > 1 && $4 == "0A" { n = split($2, part, ":"); print "listen=" part[n] }' /proc/net/tcp /proc/net/tcp6 2>/dev/null | sort -u
 # Networks without a gateway: destination and mask as the kernel prints them.
 awk 'FNR > 1 && $3 == "00000000" && $8 != "00000000" { print "onlink=" $2 " " $8 }' /proc/net/route 2>/dev/null | sort -u
+# Those of IPv6, besides the addresses of the host and of links: the prefix has its length in hexadecimal digits, too.
+awk '$5 ~ /^0+$/ && $2 != "00" && $2 != "80" && $1 !~ /^f[ef]/ && $10 != "lo" { print "onlink=" $1 "/" $2 }' \
+  /proc/net/ipv6_route 2>/dev/null | sort -u
 kernel=$(uname -r)
 for module in dummy ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh; do
   ! has_module "$module" "$kernel" || echo "module=$module"
@@ -197,8 +204,10 @@ fi
 for program in keepalived haproxy nginx; do
   [ ! -e $units/kubexm-$program.service ] || setting balancer $program
 done
-for program in haproxy nginx kube-vip; do
+for program in haproxy nginx; do
   [ ! -e /etc/kubexm/static-pods/$program.yaml ] || setting balancer "$program pod"
 done
+# The source of the pod is on the first control plane with kubeadm only.
+[ ! -e /etc/kubexm/kube-vip/hosts ] || setting balancer "kube-vip pod"
 echo "nameserver=$(awk '$1 == "nameserver" { print $2; exit }' /etc/resolv.conf 2>/dev/null)"
 echo "clock=$(date +%s.%N)"

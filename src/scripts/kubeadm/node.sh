@@ -78,9 +78,14 @@ keep_logs() (
   tail -n 200 /var/log/pods/kube-system_*/*/*.log >"$kept/pods.log" 2>/dev/null || :
 )
 members() {
+  # etcdctl connects to 127.0.0.1, and kubeadm's member of an IPv6 address listens on ::1.
+  case $peer in
+  *'['*) set -- --endpoints 'https://[::1]:2379' member "$@" ;;
+  *) set -- member "$@" ;;
+  esac
   kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl --request-timeout=30s \
     -n kube-system exec "etcd-$first" -- etcdctl --cacert /etc/kubernetes/pki/etcd/ca.crt \
-    --cert /etc/kubernetes/pki/etcd/peer.crt --key /etc/kubernetes/pki/etcd/peer.key member "$@"
+    --cert /etc/kubernetes/pki/etcd/peer.crt --key /etc/kubernetes/pki/etcd/peer.key "$@"
 }
 # Removes this host from etcd's members, while its own etcd still runs and counts for the quorum. A member that returns
 # without its data does not start. A join without a new admin.conf has not added a member yet.

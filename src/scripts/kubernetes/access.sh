@@ -2,13 +2,14 @@
 # Compares the role bindings with the cluster, or applies them. The administrator gets its rights from them,
 # so another kubeconfig applies them. It is on the host only while the script runs, in memory, and only root
 # can read it.
-# Arguments: `check` or `apply`, path of the manifest. Standard input of `apply`: the kubeconfig.
+# Arguments: `check` or `apply`, path of the manifest, URL of this host's API server: the endpoint may not answer yet.
+# Standard input of `apply`: the kubeconfig.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
     --request-timeout=30s "$@"
 }
 case $1 in
-check) kubectl --request-timeout=10s diff -f "$2" >/dev/null 2>&1 || { echo differs; exit 1; } ;;
+check) kubectl --server "$3" --request-timeout=10s diff -f "$2" >/dev/null 2>&1 || { echo differs; exit 1; } ;;
 apply)
   umask 077
   install -d -m 700 /run/kubexm
@@ -16,8 +17,8 @@ apply)
   config=/run/kubexm/access-$$
   trap 'rm -f "$config"' EXIT
   cat >"$config"
-  /usr/local/bin/kubectl --kubeconfig "$config" --cache-dir /run/kubexm/kubectl --request-timeout=30s \
-    apply -f "$2" >/dev/null
+  /usr/local/bin/kubectl --kubeconfig "$config" --server "$3" --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s apply -f "$2" >/dev/null
   ;;
 *) echo "usage: access.sh check|apply" >&2; exit 2 ;;
 esac

@@ -3,7 +3,7 @@
 # kubexm-pod-routes.service runs this file on the node.
 # Arguments: `keep`, which restores routes and rules every 15 seconds and does not end, or `down`, which
 # removes them; the configuration file. Its lines are `pods NETWORK` and, for each other node,
-# `route SUBNET GATEWAY`.
+# `route SUBNET GATEWAY`, for each address family.
 verb=${1:-} config=${2:-}
 # The protocol number of the routes (rtm_protocol in rtnetlink(7)). No routing daemon uses it
 # (/etc/iproute2/rt_protos).
@@ -12,21 +12,33 @@ protocol=187
 # Prints the values of the lines with a key.
 # Arguments: key.
 values() { sed -n "s/^$1 //p" "$config"; }
+# Prints the address family of an address or a network.
+family_of() {
+  case $1 in
+  *:*) echo 6 ;;
+  *) echo 4 ;;
+  esac
+}
 # Other networks have no route to pods, so packets to them get the address of the node.
-# Arguments: option of iptables that checks, appends or deletes the rule.
+# Arguments: a pod network, option of iptables that checks, appends or deletes the rule.
 masquerade() {
-  "$iptables" -w -t nat "$1" POSTROUTING -s "$pods" ! -d "$pods" \
+  case $(family_of "$1") in
+  6) iptables=ip6tables ;;
+  *) iptables=iptables ;;
+  esac
+  "$iptables" -w -t nat "$2" POSTROUTING -s "$1" ! -d "$1" \
     -m comment --comment "kubexm pod network" -j MASQUERADE
 }
+# Arguments: address family.
 delete_old_routes() {
-  ip "-$family" route show proto "$protocol" | while read -r subnet _; do
-    grep -qF "route $subnet " "$config" || ip "-$family" route del "$subnet" proto "$protocol" || :
+  ip "-$1" route show proto "$protocol" | while read -r subnet _; do
+    grep -qF "route $subnet " "$config" || ip "-$1" route del "$subnet" proto "$protocol" || :
   done
 }
 # A failure for one node does not affect the others; the next round repeats it.
 set_routes() {
   values route | while read -r subnet gateway; do
-    ip "-$family" route replace "$subnet" via "$gateway" proto "$protocol" || :
+    ip "-$(family_of "$subnet")" route replace "$subnet" via "$gateway" proto "$protocol" || :
   done
 }
 
@@ -34,19 +46,19 @@ case $verb in
 keep | down) ;;
 *) echo "usage: pod-routes.sh keep|down FILE" >&2; exit 2 ;;
 esac
-pods=$(values pods)
-case $pods in
-*:*) family=6 iptables=ip6tables ;;
-*) family=4 iptables=iptables ;;
-esac
+networks=$(values pods)
 if [ "$verb" = down ]; then
-  ip "-$family" route flush proto "$protocol" || :
-  while masquerade -D 2>/dev/null; do :; done
+  for pods in $networks; do
+    ip "-$(family_of "$pods")" route flush proto "$protocol" || :
+    while masquerade "$pods" -D 2>/dev/null; do :; done
+  done
   exit 0
 fi
 while :; do
-  delete_old_routes
+  for pods in $networks; do delete_old_routes "$(family_of "$pods")"; done
   set_routes
-  masquerade -C 2>/dev/null || masquerade -A || :
+  for pods in $networks; do
+    masquerade "$pods" -C 2>/dev/null || masquerade "$pods" -A || :
+  done
   sleep 15
 done

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Prints a line for each node of the cluster: its name, its addresses and its pod subnet. Waits until
+# Prints a line for each node of the cluster: its name, its addresses and its pod subnets. Waits until
 # each of the given nodes has a subnet.
 # Arguments: names of nodes.
 kubectl() {
@@ -8,7 +8,7 @@ kubectl() {
 }
 left=60
 while :; do
-  lines=$(kubectl get nodes -o jsonpath='{range .items[*]}{.metadata.name}{range .status.addresses[?(@.type=="InternalIP")]}{" "}{.address}{end}{" "}{.spec.podCIDR}{"\n"}{end}')
+  lines=$(kubectl get nodes -o jsonpath='{range .items[*]}{.metadata.name}{range .status.addresses[?(@.type=="InternalIP")]}{" "}{.address}{end}{range .spec.podCIDRs[*]}{" "}{@}{end}{"\n"}{end}')
   without=
   for name in "$@"; do
     printf '%s\n' "$lines" |

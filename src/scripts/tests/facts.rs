@@ -145,6 +145,7 @@ fn settings_of_units_are_facts() {
             "# c\nETCD_DATA_DIR=/srv/etcd\n",
         );
         machine.write(&format!("{units}/kubexm-haproxy.service"), "");
+        machine.write("/etc/kubexm/kube-vip/hosts", "");
         assert_eq!(
             applied(machine),
             [
@@ -160,6 +161,7 @@ fn settings_of_units_are_facts() {
                 "etcd systemd",
                 "etcdDataDir /srv/etcd",
                 "balancer haproxy",
+                "balancer kube-vip pod",
             ]
         );
     });

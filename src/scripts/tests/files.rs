@@ -215,3 +215,24 @@ fn files_that_no_step_writes_any_more_are_reported() {
         assert!(ended.printed.contains("\nhint: "), "{}", ended.printed);
     });
 }
+
+#[test]
+fn directories_that_no_step_names_any_more_are_reported() {
+    Machine::with_each_shell(|machine| {
+        let check = |paths: &[&str]| machine.run(steps::FORMER_FILES.verb("check"), paths);
+        let undo = |path: &str| format!("{{\"kind\":\"removeDirectory\",\"path\":\"{path}\"}}");
+        let record =
+            |path: &str| format!("{{\"step\":\"folders data\",\"undo\":{}}}\n", undo(path));
+        let paths = ["/srv/one", "/srv/two", "/srv/theirs", "/srv/gone"];
+        machine.write("/var/lib/kubexm/receipt.jsonl", &paths.map(record).concat());
+        machine.write("/srv/one/.kubexm-owner", "");
+        machine.write("/srv/two/.kubexm-owner", "");
+        machine.write("/srv/theirs/file", "");
+        assert_eq!(check(&["/srv/one", "/srv/two"]).status, 0);
+        let ended = check(&["/srv/two"]);
+        assert_eq!(ended.status, 78, "{}", ended.complained);
+        let expected = "directories of an earlier install stay on this host, and no setting of the cluster file needs them:\n  \
+                        /srv/one\nhint: remove them when nothing uses them any more, or state their settings again\n";
+        assert_eq!(ended.printed, expected);
+    });
+}

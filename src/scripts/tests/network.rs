@@ -293,6 +293,62 @@ fn address_is_removed_from_each_interface() {
 }
 
 #[test]
+fn addresses_of_services_are_those_that_kube_vip_logged() {
+    Machine::with_each_shell(|machine| {
+        let manifest = "/etc/kubernetes/manifests/kube-vip-services.yaml";
+        let check = load_balancer::KUBE_VIP_SERVICES.verb("check");
+        machine.done(check, &[manifest]);
+        machine.write(manifest, "pod");
+        assert_eq!(
+            machine.run(check, &[manifest]).printed,
+            "kube-vip assigns addresses to services\n"
+        );
+        machine.write(
+            "/var/log/pods/kube-system_kube-vip-services-node1_1/kube-vip/0.log",
+            "INFO kube-vip.io version=v0.9.1\nINFO using node name name=192.0.2.31\n\
+             INFO (svcs) adding VIP ip=192.0.2.30 interface=eth0\nINFO (svcs) adding VIP ip=fd00::30\n\
+             INFO (svcs) adding VIP ip=192.0.2.9\nINFO (svcs) adding VIP ip=192.0.2.40\n",
+        );
+        let listing = [
+            "eth0    inet 192.0.2.11/24 brd 192.0.2.255 scope global eth0",
+            // The endpoint, addresses of services, and addresses that others have configured.
+            "eth0    inet 192.0.2.9/32 scope global eth0",
+            "eth0    inet 192.0.2.30/32 scope global eth0",
+            "eth0    inet 192.0.2.3/32 scope global eth0",
+            "eth0    inet 192.0.2.31/32 scope global eth0",
+            "eth0    inet 192.0.2.40/24 scope global eth0",
+            "eth0    inet6 fd00::30/128 scope global",
+        ];
+        let listing = listing.map(|line| format!("2: {line}\\n")).concat();
+        machine.fake("ip", &format!("[ \"$1\" != -o ] || printf '{listing}'"));
+        // The kubelet removes the logs of a pod that ends.
+        machine.fake(
+            "crictl",
+            "case $1 in pods) echo p1 ;; ps) echo c1 ;; stop) rm -r /var/log/pods/* ;; esac",
+        );
+        let stop = load_balancer::KUBE_VIP_SERVICES.verb("stop");
+        let arguments = [manifest, "192.0.2.9", "192.0.2.11"];
+        machine.done(stop, &arguments);
+        assert_eq!(
+            machine.calls(),
+            [
+                "ip -o addr",
+                "crictl pods -q --name kube-vip-services",
+                "crictl ps -q --pod p1",
+                "crictl stop --timeout 20 c1",
+                "ip addr del 192.0.2.30/32 dev eth0",
+                "ip addr del fd00::30/128 dev eth0",
+            ]
+        );
+        assert!(!machine.has(manifest));
+        machine.done(check, &[manifest]);
+        // A reset repeats it, and finds nothing.
+        machine.done(stop, &arguments);
+        assert!(!machine.calls().iter().any(|call| call.contains("del")));
+    });
+}
+
+#[test]
 fn script_waits_for_pod_subnets() {
     Machine::with_each_shell(|machine| {
         machine.fake("sleep", "");
@@ -356,11 +412,59 @@ fn pod_routes_are_set_and_removed() {
                 format!("iptables -w -t nat -D {rule}"),
             ]
         );
-        machine.write(config, "pods fd00:1::/64\n");
-        machine.fake("ip6tables", "exit 1");
-        machine.done(network::POD_ROUTES, &["down", config]);
-        assert_eq!(machine.calls()[0], "ip -6 route flush proto 187");
         assert_eq!(machine.run(network::POD_ROUTES, &[]).status, 2);
+    });
+}
+
+#[test]
+fn pod_routes_of_both_address_families_are_set_and_removed() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "ip",
+            r#"case $* in *-6*show*) echo "fd00:9::/64 via fdab::9 dev eth0 metric 1024 pref medium" ;; esac"#,
+        );
+        for program in ["iptables", "ip6tables"] {
+            machine.fake(program, r#"case $* in *-A*) ;; *) exit 1 ;; esac"#);
+        }
+        machine.fake("sleep", "exit 7");
+        let config = "/etc/kubexm/pod-routes.conf";
+        machine.write(
+            config,
+            "pods 10.244.0.0/16\npods fd00::/56\nroute 10.244.1.0/24 192.0.2.12\nroute fd00:0:0:1::/64 fdab::12\n",
+        );
+        let ended = machine.run(network::POD_ROUTES, &["keep", config]);
+        assert_eq!(ended.status, 7, "{}", ended.complained);
+        let rule = |pods: &str| {
+            format!(
+                "POSTROUTING -s {pods} ! -d {pods} -m comment --comment kubexm pod network -j MASQUERADE"
+            )
+        };
+        let (ipv4, ipv6) = (rule("10.244.0.0/16"), rule("fd00::/56"));
+        assert_eq!(
+            machine.calls(),
+            [
+                "ip -4 route show proto 187".to_owned(),
+                "ip -6 route show proto 187".to_owned(),
+                "ip -6 route del fd00:9::/64 proto 187".to_owned(),
+                "ip -4 route replace 10.244.1.0/24 via 192.0.2.12 proto 187".to_owned(),
+                "ip -6 route replace fd00:0:0:1::/64 via fdab::12 proto 187".to_owned(),
+                format!("iptables -w -t nat -C {ipv4}"),
+                format!("iptables -w -t nat -A {ipv4}"),
+                format!("ip6tables -w -t nat -C {ipv6}"),
+                format!("ip6tables -w -t nat -A {ipv6}"),
+                "sleep 15".to_owned(),
+            ]
+        );
+        machine.done(network::POD_ROUTES, &["down", config]);
+        assert_eq!(
+            machine.calls(),
+            [
+                "ip -4 route flush proto 187".to_owned(),
+                format!("iptables -w -t nat -D {ipv4}"),
+                "ip -6 route flush proto 187".to_owned(),
+                format!("ip6tables -w -t nat -D {ipv6}"),
+            ]
+        );
     });
 }
 

@@ -87,3 +87,28 @@ fn units_that_restart_and_programs_that_do_not_answer_are_found_with_their_logs(
         assert_eq!(printed, format!("{restarts}{log}{silent}the cause\n"));
     });
 }
+
+#[test]
+fn logs_come_from_units_and_containers_of_a_name() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("systemctl", "[ \"$2\" = kubexm-proxy.service ]");
+        machine.fake("journalctl", "echo '{\"entry\": 1}'");
+        let pods = "/var/log/pods/kube-system_proxy-a_1";
+        machine.write(&format!("{pods}/proxy/2.log"), "3\n4\n");
+        machine.write(&format!("{pods}/proxy/10.log"), "5\n= unit other\n");
+        machine.write(&format!("{pods}/other/0.log"), "other\n");
+        let ended = machine.run(systemd::LOGS, &["proxy", "3", "17"]);
+        assert_eq!(ended.status, 0, "{}", ended.complained);
+        let expected = "= unit kubexm-proxy\n|{\"entry\": 1}\n\
+                        = pod kube-system_proxy-a\n|4\n|5\n|= unit other\n";
+        assert_eq!(ended.printed, expected);
+        let calls = machine.calls();
+        let journal =
+            "journalctl -u kubexm-proxy.service -o json -n 3 --since @17 --no-pager --quiet";
+        assert!(calls.iter().any(|call| call == journal), "{calls:?}");
+        assert_eq!(
+            machine.run(systemd::LOGS, &["absent", "3", "0"]).printed,
+            ""
+        );
+    });
+}

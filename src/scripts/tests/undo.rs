@@ -12,9 +12,11 @@ fn names_of_undo_scripts_never_disappear() {
     for name in [
         "etcd/folder-restore.sh",
         "kubeadm/reset.sh",
+        "kubernetes/conformance.sh",
         "kubernetes/kubelet-surroundings-remove.sh",
         "load-balancer/address-remove.sh",
         "load-balancer/join-proxy.sh",
+        "load-balancer/kube-vip-services.sh",
         "load-balancer/unmask-services.sh",
         "markers/remove.sh",
         "network/remove-leftovers.sh",
@@ -73,6 +75,15 @@ fn arguments_have_types() {
     assert!(!accepts("packages/apt-remove.sh", &["--force-all"]));
     assert!(accepts("load-balancer/address-remove.sh", &["fd00::1"]));
     assert!(!accepts("load-balancer/address-remove.sh", &["$(reboot)"]));
+    let services = "/etc/kubernetes/manifests/kube-vip-services.yaml";
+    let stop = |last: &str| {
+        accepts(
+            "load-balancer/kube-vip-services.sh",
+            &["stop", services, last],
+        )
+    };
+    assert!(stop("192.0.2.10"));
+    assert!(!stop("eth0"));
     assert!(accepts(
         "kubeadm/reset.sh",
         &["unix:///run/containerd/containerd.sock"]
@@ -93,6 +104,8 @@ fn arguments_have_types() {
     assert!(!accepts("network/remove-leftovers.sh", &["everything"]));
     assert!(accepts("steps/parents-remove.sh", &["/srv/a/b", "/srv/a"]));
     assert!(!accepts("steps/parents-remove.sh", &["/srv/a", "/srv"]));
+    assert!(accepts("kubernetes/conformance.sh", &["clear"]));
+    assert!(!accepts("kubernetes/conformance.sh", &["start"]));
     assert!(accepts("os/user-remove.sh", &["etcd"]));
     assert!(!accepts("os/user-remove.sh", &["root"]));
 }

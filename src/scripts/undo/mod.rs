@@ -308,6 +308,19 @@ pub const ADDRESS_REMOVE: UndoScript = UndoScript::new(
     &[Parameter::Address],
     |arguments| format!("Remove the address {}", argument(arguments, 0)),
 );
+/// Ends the pod with which kube-vip assigns addresses to services, and removes these addresses. The further arguments are
+/// addresses that stay.
+pub const KUBE_VIP_SERVICES_STOP: UndoScript = UndoScript {
+    more: Some(Parameter::Address),
+    ..UndoScript::new(
+        load_balancer::KUBE_VIP_SERVICES,
+        &[
+            Parameter::OneOf(&["stop"]),
+            Parameter::OneOf(&["/etc/kubernetes/manifests/kube-vip-services.yaml"]),
+        ],
+        |_| "Remove the addresses of services".to_owned(),
+    )
+};
 /// Stops the proxy for joins.
 pub const JOIN_PROXY_STOP: UndoScript = UndoScript::new(
     load_balancer::JOIN_PROXY,
@@ -320,12 +333,20 @@ pub const UNMASK_SERVICES: UndoScript =
         "Unmask services".to_owned()
     });
 
+/// Ends conformance tests that a killed run left.
+pub const CONFORMANCE_CLEAR: UndoScript = UndoScript::new(
+    kubernetes::CONFORMANCE,
+    &[Parameter::OneOf(&["clear"])],
+    |_| "End conformance tests and remove their files".to_owned(),
+);
+
 /// All scripts that a receipt can name.
 pub const SCRIPTS: &[UndoScript] = &[
     ADDRESS_REMOVE,
     APT_REMOVE,
     BLOCK_REMOVE,
     COMMAND_END,
+    CONFORMANCE_CLEAR,
     DNF_REMOVE,
     ETCD_FOLDER_RESTORE,
     HOOK_END,
@@ -333,6 +354,7 @@ pub const SCRIPTS: &[UndoScript] = &[
     JOIN_PROXY_STOP,
     KUBEADM_RESET,
     KUBELET_SURROUNDINGS_REMOVE,
+    KUBE_VIP_SERVICES_STOP,
     LEFTOVERS_REMOVE,
     MARKERS_REMOVE,
     MODULES_UNLOAD,

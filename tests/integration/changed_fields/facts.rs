@@ -52,7 +52,7 @@ fn facts(cluster: &Cluster, host: &HostSpec) -> Facts {
         kubernetes: is_node,
         receipt: true,
         systemd: true,
-        addresses: [host.internal_address].into(),
+        addresses: host.internal_addresses.iter().collect(),
         ..Facts::default()
     };
     for (setting, value) in applied(cluster, host) {
@@ -119,7 +119,7 @@ fn applied(cluster: &Cluster, host: &HostSpec) -> Vec<(Setting, String)> {
     add(Setting::ServiceCidr, &services);
     add(Setting::PodCidr, &cluster.network.pod_cidr.to_string());
     add(Setting::ClusterName, &kubernetes.cluster_name);
-    let address = host.internal_address.to_string();
+    let address = host.internal_address().to_string();
     add(Setting::AdvertiseAddress, &address);
     let port = kubernetes.api_server_port.to_string();
     add(Setting::ApiServerPort, &port);

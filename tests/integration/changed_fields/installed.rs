@@ -27,6 +27,8 @@ struct Node {
 struct State {
     /// Digest, mode and owners of files, as `file-look.sh` prints them.
     files: BTreeMap<String, String>,
+    /// Directories that kubexm created.
+    folders: BTreeSet<String>,
     /// The blocks of kubexm in files of others.
     blocks: BTreeMap<String, String>,
     /// Commands that found the desired state.
@@ -40,8 +42,11 @@ struct State {
 /// What the check of the settings for later nodes prints.
 pub const STORED: &str = "the ConfigMap kubeadm-config has other settings";
 
-/// Files that a step of their own removes.
-const PATCHES: &str = "/etc/kubexm/patches/";
+/// The beginnings of the paths of files that a step of their own removes.
+const REMOVED: [&str; 2] = [
+    "/etc/kubexm/patches/",
+    "/etc/kubernetes/manifests/kube-vip-services.yaml",
+];
 
 /// What the check of files of earlier installs prints before their paths.
 pub const FORMER: &str = "files of an earlier install stay on this host:";
@@ -82,7 +87,7 @@ pub struct Difference {
 #[derive(Default)]
 pub struct Compared {
     pub differences: Vec<Difference>,
-    /// Files that no step writes any more, by host.
+    /// Files and directories that no step writes any more, by host.
     pub former: BTreeMap<HostName, BTreeSet<String>>,
     /// The arguments of all checks of a host, apart from those of steps that write files.
     pub read: BTreeMap<HostName, BTreeSet<String>>,
@@ -176,12 +181,15 @@ impl Installed {
         }
         for (name, host) in &self.hosts {
             let tasks = plan.tasks.iter().filter(|task| task.host == *name);
-            let files = tasks.flat_map(|task| &task.steps).flat_map(Step::files);
-            let planned: BTreeSet<String> = files.map(|file| file.path.to_string()).collect();
+            let steps: Vec<&Step> = tasks.flat_map(|task| &task.steps).collect();
+            let files = steps.iter().flat_map(|step| step.files());
+            let files = files.map(|file| file.path);
+            let folders = steps.iter().flat_map(|step| step.directories());
+            let planned: BTreeSet<String> =
+                files.chain(folders).map(|path| path.to_string()).collect();
             let state = lock(&host.state);
-            let former = state.files.keys();
-            let former =
-                former.filter(|path| !planned.contains(*path) && !path.starts_with(PATCHES));
+            let former = state.files.keys().chain(&state.folders);
+            let former = former.filter(|path| !planned.contains(*path) && !is_removed(path));
             compared
                 .former
                 .insert(name.clone(), former.cloned().collect());
@@ -316,15 +324,28 @@ impl Machine {
                 (0, "-----BEGIN CERTIFICATE-----\n".to_owned())
             }
             _ if text == network::POD_SUBNETS.text => (0, subnets(arguments)),
+            _ if text == steps::MISSING_PATHS.text => {
+                let missing = arguments
+                    .iter()
+                    .filter(|path| !state.folders.contains(*path));
+                (0, missing.map(|path| format!("{path}\n")).collect())
+            }
+            _ if text == steps::DIRECTORY_CREATE.text => {
+                let folders = arguments.chunks(2).map(|pair| pair[0].clone());
+                state.folders.extend(folders);
+                (0, String::new())
+            }
             _ if text == steps::FORMER_FILES.text => {
-                let written = state.files.keys();
+                let written = state.files.keys().chain(&state.folders);
                 let left: Vec<&str> = written
-                    .filter(|path| !arguments.contains(path) && !path.starts_with(PATCHES))
+                    .filter(|path| !arguments.contains(path) && !is_removed(path))
                     .map(String::as_str)
                     .collect();
+                // A report has a largest number of lines.
+                let lines: Vec<String> = left.chunks(5).map(|some| some.join(" ")).collect();
                 match left.is_empty() {
                     true => (0, String::new()),
-                    false => (78, format!("{FORMER}\n{}", left.join("\n"))),
+                    false => (78, format!("{FORMER}\n{}", lines.join("\n"))),
                 }
             }
             _ if text == kubeadm::ETCD_CA.text => match state.changed.contains(&arguments[1]) {
@@ -402,6 +423,10 @@ impl Machine {
             }
         }
     }
+}
+
+fn is_removed(path: &str) -> bool {
+    REMOVED.iter().any(|beginning| path.starts_with(beginning))
 }
 
 fn first_line(input: Input) -> String {

@@ -263,6 +263,13 @@ fn every_command_prints_documented_json() {
             Document("Error"),
             vec![&small, "-f", &cluster, "--unsigned"],
         ),
+        ("exec", Document("Error"), vec!["-f", &gone, "--", "true"]),
+        ("logs", Document("Error"), vec!["kubelet", "-f", &gone]),
+        (
+            "kubeconfig",
+            Document("Error"),
+            vec!["anna", "-f", &gone, "-o", &new],
+        ),
         (
             "render",
             Document("Error"),
@@ -309,7 +316,7 @@ fn every_command_prints_documented_json() {
         let (_, help, _) = run(&[&words[..], &["--help"]].concat());
         assert!(help.contains("\nExamples:\n"), "{command}: {help}");
         let json = ["--output", "json"];
-        let (_, out, err) = run(&[&words[..], &arguments, &json].concat());
+        let (_, out, err) = run(&[&words[..], &json, &arguments].concat());
         match prints {
             Text => assert!(!out.is_empty(), "{command}"),
             Document(kind) => {

@@ -2,6 +2,7 @@
 //! reason, or it renders files that their readers accept.
 
 pub mod everything;
+mod families;
 pub mod files;
 mod patches;
 mod programs;
@@ -92,8 +93,8 @@ impl Combination {
         if self.balancer == "none" && self.control_planes > 1 {
             return Some("several control planes need one address");
         }
-        let pods = self.moves_address() || self.balancer.ends_with("static-pod");
-        (of_units && pods).then_some("static pod")
+        let is_pod = self.balancer.ends_with("static-pod");
+        (of_units && is_pod).then_some("static pod")
     }
 
     fn holds_address(&self) -> bool {
@@ -177,11 +178,17 @@ fn minors() -> Vec<Version> {
 
 /// Returns every accepted cluster in each of the versions.
 fn accepted<'a>(folder: &'a Path, versions: &'a [Version]) -> impl Iterator<Item = Cluster> + 'a {
-    let parse = move |combination: Combination| {
-        let yaml = combination.yaml(versions.last().unwrap(), folder);
+    let version = versions.last().unwrap();
+    let combinations = Combination::all().into_iter();
+    let clusters = combinations.filter_map(|combination| {
+        let yaml = combination.yaml(version, folder);
         parse_cluster("cluster.yaml", &yaml).ok()
-    };
-    let clusters = Combination::all().into_iter().filter_map(parse);
+    });
+    let of_families = families::yamls(version).into_iter().map(|yaml| {
+        let cluster = parse_cluster("cluster.yaml", &yaml);
+        cluster.unwrap_or_else(|problems| panic!("{problems}\n{yaml}"))
+    });
+    let clusters = clusters.chain(of_families);
     clusters.flat_map(move |cluster| {
         versions.iter().map(move |version| {
             let mut cluster = cluster.clone();

@@ -33,9 +33,26 @@ struct Change {
     /// The host and the path, as in `node1:/etc/hosts`, or [`STEPS`].
     place: &'static str,
     /// Texts that the settings add.
-    added: &'static [&'static str],
+    added: Texts,
     /// Texts that the settings remove.
-    removed: &'static [&'static str],
+    removed: Texts,
+}
+
+type Texts = &'static [&'static str];
+
+/// Returns a function that returns what these settings change in one file.
+fn change_of(
+    kubernetes: &'static str,
+    sections: &'static str,
+) -> impl Fn(Kind, &'static str, Texts, Texts) -> Change {
+    move |kind, place, added, removed| Change {
+        kind,
+        kubernetes,
+        sections,
+        place,
+        added,
+        removed,
+    }
 }
 
 /// Returns the steps and every file of a cluster of the control plane node1 and the worker node2, by place.
@@ -110,14 +127,7 @@ fn flags_of_the_user_are_flags_of_the_control_plane() {
         enable-admission-plugins: 'NodeRestriction,AlwaysPullImages'}}, \
         controllerManager: {extraArgs: {allocate-node-cidrs: false}, featureGates: {D: true}}, \
         scheduler: {extraArgs: {v: 3}, featureGates: {E: false}}";
-    let change = |kind, place, added, removed| Change {
-        kind,
-        kubernetes,
-        sections: "",
-        place,
-        added,
-        removed,
-    };
+    let change = change_of(kubernetes, "");
     assert_changes(&[
         change(
             Kind::Kubeadm,
@@ -282,14 +292,10 @@ fn only_etcd_as_systemd_units_has_a_unit() {
 
 #[test]
 fn networks_and_names_are_the_same_in_every_file() {
-    let change = |kind, place, added, removed| Change {
-        kind,
-        kubernetes: "dnsDomain: corp.local, clusterName: blue",
-        sections: "network: {podCIDR: 10.200.0.0/16, serviceCIDR: 10.112.0.0/16}",
-        place,
-        added,
-        removed,
-    };
+    let change = change_of(
+        "dnsDomain: corp.local, clusterName: blue",
+        "network: {podCIDR: 10.200.0.0/16, serviceCIDR: 10.112.0.0/16}",
+    );
     assert_changes(&[
         change(
             Kind::Kubeadm,

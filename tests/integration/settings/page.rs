@@ -59,7 +59,7 @@ fn wrong_tests(cell: &str) -> Vec<String> {
             false => root().join(file),
         };
         let Ok(text) = std::fs::read_to_string(path) else {
-            wrong.push(format!("there is no file {file}"));
+            wrong.push(format!("{file} does not exist"));
             continue;
         };
         if names.is_empty() {

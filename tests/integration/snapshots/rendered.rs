@@ -272,6 +272,24 @@ fn cases() -> Vec<Case> {
             ],
         ),
         one("units-more", &[UNITS_MORE, OWN_ETCD_MORE, FILES]),
+        three(
+            "units-kube-vip",
+            &[
+                UNITS,
+                OWN_ETCD,
+                "highAvailability: {type: kube-vip}",
+                "controlPlaneEndpoint: 192.0.2.10",
+            ],
+        ),
+        three(
+            "units-kube-vip-services",
+            &[
+                UNITS,
+                OWN_ETCD,
+                "highAvailability: {type: kube-vip, kubeVip: {services: true, env: {svc_election: true, prometheus_server: ':2112'}}}",
+                "controlPlaneEndpoint: 192.0.2.10",
+            ],
+        ),
     ]
 }
 

@@ -244,6 +244,22 @@ async fn reset_removes_empty_directories_above_those_of_the_cluster() {
 }
 
 #[tokio::test]
+async fn reset_removes_a_directory_whose_setting_changed_after_the_first_install() {
+    let host = Sandbox::new();
+    host.write("/srv/theirs", "");
+    let original = host.listing();
+    let dirs = |path: &str| TrackNewDirs::new("data", "data folders", &[path]).unwrap();
+    for path in ["/srv/former", "/srv/later"] {
+        assert_ne!(host.check(&dirs(path)).await, Check::Satisfied);
+        host.apply(&dirs(path)).await.unwrap();
+        assert_eq!(host.check(&dirs(path)).await, Check::Satisfied);
+    }
+    host.write("/srv/later/docker/registry/v2/blobs/data", "ours");
+    host.take_back().await;
+    assert_eq!(host.listing(), original);
+}
+
+#[tokio::test]
 async fn reset_reports_and_keeps_what_no_program_of_the_cluster_created() {
     let warnings = Arc::new(Warnings::default());
     let mut host = Sandbox::new();

@@ -45,7 +45,7 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
             String::new(),
             String::new(),
             path.to_string(),
-            yes_or_no(load_balancer::has_pod_before_init(inputs.cluster)),
+            yes_or_no(load_balancer::is_static_pod(inputs.cluster)),
         ],
         limit: super::LIMIT,
         undo: undo::undo(inputs, first),
@@ -123,12 +123,19 @@ fn configuration(
             api_server.cert_sans.push(address);
         }
     }
+    // kubeadm adds the address of the primary family.
+    for address in cluster.network.first_service_addresses().skip(1) {
+        let address = address.to_string();
+        if !api_server.cert_sans.contains(&address) {
+            api_server.cert_sans.push(address);
+        }
+    }
     let text = kubexm_render::text(
         WHAT,
         &template::Init {
             api,
             list,
-            advertise_address: first.internal_address.to_string(),
+            advertise_address: first.internal_address().to_string(),
             bind_port: kubernetes.api_server_port,
             node: node(cluster, first),
             patches: patches::folder(cluster, first),

@@ -62,7 +62,7 @@ fn arguments(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
     let has_member = etcd::has_member(inputs.cluster, host);
     let (first, peer) = match inputs.first().filter(|_| has_member) {
         Some(first) => {
-            let peer = SocketAddr::new(host.internal_address, 2380);
+            let peer = SocketAddr::new(host.internal_address(), 2380);
             (first.name.to_string(), format!("https://{peer}"))
         }
         None => (String::new(), String::new()),
@@ -106,7 +106,7 @@ fn join_config(
         .is_control_plane(&host.name)
         .then(|| JoinControlPlane {
             certificate_key: secrets.certificate_key.clone(),
-            advertise_address: host.internal_address.to_string(),
+            advertise_address: host.internal_address().to_string(),
             bind_port: cluster.kubernetes.api_server_port,
         });
     let join = template::Join {

@@ -142,7 +142,7 @@ fn node(cluster: &Cluster, host: &HostSpec) -> Node {
     let mut kubelet_args = cluster.kubernetes.kubelet.extra_args.clone();
     kubelet_args
         .entry("node-ip".to_owned())
-        .or_insert_with(|| host.internal_address.to_string());
+        .or_insert_with(|| host.internal_addresses.to_string());
     Node {
         name: host.name.to_string(),
         cri_socket: runtime::by_kind(cluster.runtime.kind).socket().to_owned(),

@@ -111,7 +111,7 @@ fn config(
             api,
             token: secrets.token.clone(),
             certificate_key: secrets.certificate_key.clone(),
-            advertise_address: first.internal_address.to_string(),
+            advertise_address: first.internal_address().to_string(),
             bind_port: cluster.kubernetes.api_server_port,
             version: format!("v{}", cluster.kubernetes.version),
             external_etcd: etcd::external(cluster),

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use super::files;
 use crate::{DeployError, ETC, Inputs};
-use kubexm_config::cluster::HostSpec;
+use kubexm_config::cluster::{Cluster, ControlPlanePod, HostSpec, LoadBalancer};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{RunScript, WaitFor, WriteFile};
-use kubexm_pki::kubernetes::{ADMIN_GROUP, ClusterPki, KUBELET_CLIENT};
-use kubexm_render::kubernetes::Access;
+use kubexm_pki::kubernetes::{ADMIN_GROUP, ClusterPki, KUBE_VIP, KUBELET_CLIENT};
+use kubexm_render::kubernetes::{Access, KubeVipAccess};
 use kubexm_scripts::kubernetes as scripts;
 use kubexm_types::HostPath;
 
-/// Adds the steps that apply the bindings on the first control plane, and that wait until its API server answers
-/// at the endpoint.
+/// Adds the steps that apply the bindings on the first control plane. They use its own API server, because the endpoint
+/// may not answer yet.
 pub(super) fn steps(
     inputs: &Inputs<'_>,
     pki: &ClusterPki,
@@ -25,39 +25,49 @@ pub(super) fn steps(
     let access = Access {
         admins: ADMIN_GROUP,
         kubelet_client: KUBELET_CLIENT,
+        kube_vip: kube_vip(inputs.cluster),
     };
     let user = ("kubernetes-super-admin", &pki.super_admin);
-    let config = files::kubeconfig(
-        inputs.cluster,
-        pki,
-        &files::own_server(inputs.cluster, first),
-        user,
-    )?;
+    let server = files::own_server(inputs.cluster, first);
+    let config = files::kubeconfig(inputs.cluster, pki, &server, user)?;
     let apply = RunScript::new(
         "access",
         "Apply role bindings",
         scripts::ACCESS.verb("check"),
         scripts::ACCESS.verb("apply"),
     )
-    .arguments([path.as_str()])
+    .arguments([path.to_string(), server])
     .input(Arc::new(move || Ok(config.clone().into_bytes())));
-    let endpoint = files::endpoint(inputs.cluster);
-    Ok(task
-        .step(WriteFile::new(
-            path,
-            kubexm_render::text("role bindings", &access)?,
-        ))
-        .step(apply)
-        .step(WaitFor {
-            title: format!("Wait until the API server answers at {endpoint}"),
-            script: scripts::ENDPOINT.verb("check"),
-            arguments: Vec::new(),
-            at_most: Duration::from_secs(120),
-            diagnosis: scripts::ENDPOINT.verb("diagnose").with([inputs
-                .cluster
-                .kubernetes
-                .api_server_port
-                .to_string()]),
-            hosts: Vec::new(),
-        }))
+    let text = kubexm_render::text("role bindings", &access)?;
+    Ok(task.step(WriteFile::new(path, text)).step(apply))
+}
+
+/// Returns the rights of kube-vip; `None` with another load balancer.
+fn kube_vip(cluster: &Cluster) -> Option<KubeVipAccess> {
+    let LoadBalancer::Pods {
+        kind: ControlPlanePod::KubeVip,
+    } = cluster.load_balancer
+    else {
+        return None;
+    };
+    let settings = &cluster.balancers.kube_vip;
+    Some(KubeVipAccess {
+        user: KUBE_VIP,
+        services: settings.services,
+        elects_by_service: settings.elects_by_service(),
+    })
+}
+
+/// Returns the step that waits until the API server of the first control plane answers at the endpoint.
+pub(super) fn endpoint(cluster: &Cluster) -> WaitFor {
+    let endpoint = files::endpoint(cluster);
+    let port = cluster.kubernetes.api_server_port.to_string();
+    WaitFor {
+        title: format!("Wait until the API server answers at {endpoint}"),
+        script: scripts::ENDPOINT.verb("check"),
+        arguments: Vec::new(),
+        at_most: Duration::from_secs(120),
+        diagnosis: scripts::ENDPOINT.verb("diagnose").with([port]),
+        hosts: Vec::new(),
+    }
 }

@@ -204,7 +204,7 @@ fn api_server_flags(cluster: &Cluster, host: &HostSpec) -> BTreeMap<String, Stri
     let kubernetes = &cluster.kubernetes;
     let pki = |name: &str| format!("{DIR}/pki/{name}");
     let defaults = [
-        ("advertise-address", host.internal_address.to_string()),
+        ("advertise-address", host.internal_address().to_string()),
         ("allow-privileged", "true".to_owned()),
         ("authorization-mode", "Node,RBAC".to_owned()),
         ("client-ca-file", CA.to_owned()),

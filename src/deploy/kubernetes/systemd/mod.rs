@@ -9,16 +9,19 @@ mod node;
 mod programs;
 
 use super::{first_control_plane, joined};
-use crate::{DeployError, Inputs, images, kubernetes};
+use crate::{DeployError, Inputs, images, kubernetes, load_balancer};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::{Kind, Step, Task};
-use kubexm_pki::kubernetes::ClusterPki;
+use kubexm_pki::kubernetes::{ClusterPki, KUBE_VIP};
+use kubexm_types::Digest;
+
+/// Why there is no plan.
+const NO_CERTIFICATES: &str = "kubernetes.type systemd without certificates";
 
 /// Returns the tasks: programs on all nodes, control planes one after another, then workers.
 pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     let (Some(first), Some(pki)) = (inputs.first(), &inputs.certificates.kubernetes) else {
-        let what = "kubernetes.type systemd without certificates";
-        return Err(DeployError::Unsupported(what));
+        return Err(DeployError::Unsupported(NO_CERTIFICATES));
     };
     let mut tasks = Vec::new();
     // Control planes change one after another, so that only one API server restarts at a time.
@@ -50,10 +53,13 @@ fn join(
         true => kubernetes::JOIN_CONTROL_PLANE,
         false => kubernetes::JOIN_WORKER,
     };
-    let mut task = name.task(&host.name).after([
-        images::PULL.id(&host.name),
-        kubernetes::PROGRAMS.id(&host.name),
-    ]);
+    let mut task = name
+        .task(&host.name)
+        .after([
+            images::PULL.id(&host.name),
+            kubernetes::PROGRAMS.id(&host.name),
+        ])
+        .after(load_balancer::tasks_before_join(inputs, host));
     debug_assert_eq!(task.id(), joined(inputs, host));
     task = task.step(programs::register_cleanup());
     if let Some(own) = pki.control_planes.get(&host.name) {
@@ -61,11 +67,30 @@ fn join(
         if is_first {
             task = access::steps(inputs, pki, host, task)?;
         }
+        if is_first && !load_balancer::is_static_pod(inputs.cluster) {
+            task = task.step(access::endpoint(inputs.cluster));
+        }
     }
-    match pki.nodes.get(&host.name) {
-        Some(own) => node::steps(inputs, pki, own, host, task),
-        None => Ok(task),
+    if let Some(own) = pki.nodes.get(&host.name) {
+        task = node::steps(inputs, pki, own, host, task)?;
     }
+    load_balancer::after_join(inputs, host, task)
+}
+
+/// Returns the kubeconfig with which kube-vip connects to the API server of its control plane, and the digest of its
+/// certificate.
+pub(super) fn kube_vip_kubeconfig(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+) -> Result<(String, Digest), DeployError> {
+    let pki = inputs.certificates.kubernetes.as_ref();
+    let own = pki.and_then(|pki| pki.control_planes.get(&host.name));
+    let (Some(pki), Some(pair)) = (pki, own.and_then(|own| own.kube_vip.as_ref())) else {
+        return Err(DeployError::Unsupported(NO_CERTIFICATES));
+    };
+    let server = files::own_server(inputs.cluster, host);
+    let text = files::kubeconfig(inputs.cluster, pki, &server, (KUBE_VIP, pair))?;
+    Ok((text, Digest::of(pair.certificate.as_bytes())))
 }
 
 /// Adds the steps of a join that write certificates and kubeconfigs, that restart the programs that read them, and that
@@ -88,7 +113,8 @@ pub(super) fn renewed(
 fn renews(step: &Step) -> bool {
     match step.kind() {
         Kind::Wait => true,
-        Kind::Action => false,
+        // The pods of kube-vip need the name of an interface.
+        Kind::Action => !step.provides().is_empty(),
         Kind::Ensure => {
             let files = step.files();
             let is_credential = |path: &str| {
@@ -98,8 +124,11 @@ fn renews(step: &Step) -> bool {
                     (name.starts_with("pki/") && ends.iter().any(|end| name.ends_with(end)))
                         || (!name.contains('/') && name.ends_with(".conf"))
                 };
-                // The kubelet's copy of the host's name servers has this form, too.
-                name.is_some_and(|name| is_named(name) && name != "resolv.conf")
+                // The kubelet's copy of the host's name servers has this form, too. The pods of kube-vip have the digest of
+                // its certificate, with which they restart.
+                name.is_some_and(|name| {
+                    is_named(name) && name != "resolv.conf" || name.starts_with("manifests/kube-vip")
+                })
             };
             let mut paths = files.iter().map(|file| file.path.as_str());
             step.id().starts_with("unit ") || (!files.is_empty() && paths.all(is_credential))

@@ -109,7 +109,7 @@ fn kubelet_flags(inputs: &Inputs<'_>, host: &HostSpec) -> BTreeMap<String, Strin
         ("config", KUBELET_CONFIG.to_owned()),
         ("hostname-override", host.name.to_string()),
         ("kubeconfig", KUBELET.to_owned()),
-        ("node-ip", host.internal_address.to_string()),
+        ("node-ip", host.internal_addresses.to_string()),
     ];
     let mut flags: BTreeMap<String, String> = defaults
         .map(|(name, value)| (name.to_owned(), value))

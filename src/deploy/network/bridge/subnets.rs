@@ -5,22 +5,22 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use kubexm_config::cluster::HostSpec;
+use kubexm_config::cluster::{HostSpec, IpFamilies, OfFamily};
 use kubexm_engine::plan::TaskValue;
 use kubexm_engine::steps::ProvideValue;
 use kubexm_scripts::network::POD_SUBNETS;
 use kubexm_types::HostName;
 
-/// A node's address and its pod subnet, as validated text.
+/// A pod subnet of a node and the node's address of the same family, as validated text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Node {
-    address: String,
-    subnet: String,
+pub(super) struct Route {
+    pub(super) subnet: String,
+    pub(super) address: String,
 }
 
-/// Every node of the cluster, including nodes that are not in the cluster file.
+/// Every node of the cluster with a route in each address family, including nodes that are not in the cluster file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Subnets(BTreeMap<String, Node>);
+pub(super) struct Subnets(BTreeMap<String, Vec<Route>>);
 
 /// Returns a step that reads the subnets from the cluster.
 pub(super) fn read(nodes: &[&HostSpec], subnets: &TaskValue<Subnets>) -> ProvideValue<Subnets> {
@@ -40,71 +40,79 @@ impl Subnets {
     fn parse(text: &str) -> Result<Self, String> {
         let mut nodes = BTreeMap::new();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            let (name, node) = parse_line(line).ok_or_else(|| {
+            let (name, routes) = parse_line(line).ok_or_else(|| {
                 format!(
-                    "the cluster lists a node as '{line}'; expected a name, an address and a subnet"
+                    "the cluster lists a node as '{line}'; expected a name, addresses, and subnets of the same \
+                     address families"
                 )
             })?;
             // A node that kubexm does not manage may have no pod subnet.
-            if let Some(node) = node {
-                nodes.insert(name, node);
+            if !routes.is_empty() {
+                nodes.insert(name, routes);
             }
         }
         Ok(Self(nodes))
     }
 
     /// Returns placeholders for subnets that are not known yet.
-    pub(super) fn placeholder(nodes: &[HostName]) -> Self {
-        let node = |name: &HostName| Node {
-            address: format!("<address of {name}>"),
-            subnet: format!("<pod subnet of {name}>"),
+    pub(super) fn placeholder(nodes: &[HostName], pods: IpFamilies<IpNet>) -> Self {
+        let routes = |name: &HostName| {
+            let family = |net: IpNet| match pods.is_dual() {
+                true => format!("{} ", net.family()),
+                false => String::new(),
+            };
+            let route = |net| Route {
+                address: format!("<{}address of {name}>", family(net)),
+                subnet: format!("<{}pod subnet of {name}>", family(net)),
+            };
+            pods.iter().map(route).collect()
         };
         Self(
             nodes
                 .iter()
-                .map(|name| (name.to_string(), node(name)))
+                .map(|name| (name.to_string(), routes(name)))
                 .collect(),
         )
     }
 
-    /// Returns the pod subnet of a node.
-    pub(super) fn subnet(&self, node: &HostName) -> String {
-        let node = self.0.get(node.as_str());
-        node.map(|node| node.subnet.clone()).unwrap_or_default()
+    /// Returns the pod subnets of a node.
+    pub(super) fn of(&self, node: &HostName) -> Vec<String> {
+        let routes = self.0.get(node.as_str()).into_iter().flatten();
+        routes.map(|route| route.subnet.clone()).collect()
     }
 
-    /// Returns the address and the subnet of every other node.
-    pub(super) fn others(&self, node: &HostName) -> impl Iterator<Item = (&str, &str)> {
+    /// Returns the routes to every other node.
+    pub(super) fn others(&self, node: &HostName) -> impl Iterator<Item = &Route> {
         let others = self
             .0
             .iter()
             .filter(move |(name, _)| *name != node.as_str());
-        others.map(|(_, node)| (node.address.as_str(), node.subnet.as_str()))
+        others.flat_map(|(_, routes)| routes)
     }
 }
 
-/// Parses a line. Returns `None` if it is malformed, or if the node has a subnet but no address of its
-/// family. The node is `None` if it has no subnet.
-fn parse_line(line: &str) -> Option<(String, Option<Node>)> {
+/// Parses a line: a name, addresses and subnets. Returns `None` if it is malformed, or if the node has a subnet but no
+/// address of its family.
+fn parse_line(line: &str) -> Option<(String, Vec<Route>)> {
     let mut fields = line.split_whitespace();
     let name = HostName::parse(fields.next()?).ok()?.to_string();
-    let rest: Vec<&str> = fields.collect();
-    let Some((subnet, addresses)) = rest.split_last() else {
-        return Some((name, None));
+    let (mut addresses, mut subnets): (Vec<IpAddr>, Vec<IpNet>) = (Vec::new(), Vec::new());
+    for field in fields {
+        match field.contains('/') {
+            true => subnets.push(field.parse().ok()?),
+            false => addresses.push(field.parse().ok()?),
+        }
+    }
+    let route = |subnet: IpNet| {
+        let mut addresses = addresses.iter();
+        let address = addresses.find(|address| address.family() == subnet.family())?;
+        Some(Route {
+            address: address.to_string(),
+            subnet: subnet.to_string(),
+        })
     };
-    let Ok(subnet) = subnet.parse::<IpNet>() else {
-        // The node has no subnet; the last field is an address.
-        return subnet.parse::<IpAddr>().ok().map(|_| (name, None));
-    };
-    let address = addresses
-        .iter()
-        .filter_map(|text| text.parse::<IpAddr>().ok())
-        .find(|address| address.is_ipv4() == subnet.addr().is_ipv4())?;
-    let node = Node {
-        address: address.to_string(),
-        subnet: subnet.to_string(),
-    };
-    Some((name, Some(node)))
+    let routes = subnets.into_iter().map(route);
+    Some((name, routes.collect::<Option<_>>()?))
 }
 
 #[cfg(test)]
@@ -116,9 +124,29 @@ mod tests {
         let text = "node1 192.0.2.11 10.244.0.0/24\nnode2 2001:db8::2 192.0.2.12 10.244.1.0/24\nother 192.0.2.9\n\n";
         let subnets = Subnets::parse(text).unwrap();
         let node1 = HostName::parse("node1").unwrap();
-        assert_eq!(subnets.subnet(&node1), "10.244.0.0/24");
-        let others: Vec<_> = subnets.others(&node1).collect();
-        assert_eq!(others, [("192.0.2.12", "10.244.1.0/24")]);
+        assert_eq!(subnets.of(&node1), ["10.244.0.0/24"]);
+        assert_eq!(routes(&subnets, &node1), ["10.244.1.0/24 by 192.0.2.12"]);
+    }
+
+    fn routes(subnets: &Subnets, node: &HostName) -> Vec<String> {
+        let routes = subnets.others(node);
+        routes
+            .map(|route| format!("{} by {}", route.subnet, route.address))
+            .collect()
+    }
+
+    #[test]
+    fn subnets_of_both_families_have_a_route_each() {
+        let text = "node1 192.0.2.11 2001:db8::11 10.244.0.0/24 fd00:10:244::/64\n\
+                    node2 2001:db8::12 192.0.2.12 10.244.1.0/24 fd00:10:244:1::/64\n";
+        let subnets = Subnets::parse(text).unwrap();
+        let node1 = HostName::parse("node1").unwrap();
+        assert_eq!(subnets.of(&node1), ["10.244.0.0/24", "fd00:10:244::/64"]);
+        let expected = [
+            "10.244.1.0/24 by 192.0.2.12",
+            "fd00:10:244:1::/64 by 2001:db8::12",
+        ];
+        assert_eq!(routes(&subnets, &node1), expected);
     }
 
     #[test]
@@ -128,6 +156,7 @@ mod tests {
             "node1 `x` 10.244.0.0/24",
             "a;b 192.0.2.1 10.244.0.0/24",
             "node1 192.0.2.11 10.244.0.0/33",
+            "node1 192.0.2.11 10.244.0.0/24 fd00:10:244::/64",
         ] {
             assert!(Subnets::parse(hostile).is_err(), "{hostile}");
         }

@@ -18,18 +18,22 @@ use kubexm_commands::certs::{
 use kubexm_commands::config::{FileProblem, Validation};
 use kubexm_commands::conformance::{ConformanceReport, FailedTest};
 use kubexm_commands::diff::{self, Comparison, ItemKind, KindSummary};
+use kubexm_commands::exec::{Ended, ExecReport, NotRun};
 use kubexm_commands::extract::Extracted;
 use kubexm_commands::inspect::{
     BaseInfo, Contents, Inspection, Item, ItemSignature, PackageSet, SignatureInfo, SignedBy,
 };
 use kubexm_commands::inventory::InventoryReport;
+use kubexm_commands::kubeconfig::WrittenKubeconfig;
+use kubexm_commands::logs::{LogEntry, LogsReport};
 use kubexm_commands::outdated::{MovedTag, Outdated, OutdatedComponent};
 use kubexm_commands::plan::{Difference, HostDiff, PlanDiff, PlanDocument, Reason, TaskId};
 use kubexm_commands::render::Rendered;
 use kubexm_commands::sign::KeyFiles;
 use kubexm_commands::trust::{TrustBasis, TrustGroup, TrustRecord};
 use kubexm_commands::verify::{Depth, Verification};
-use kubexm_types::{Arch, Digest};
+use kubexm_host::HostError;
+use kubexm_types::{Arch, Digest, HostName};
 
 const INTRODUCTION: &str = "With `--output json` a command that prints facts prints one JSON document on \
 standard output. Its `apiVersion` and `kind` name the schema. A later version of kubexm may add fields; a \
@@ -270,6 +274,45 @@ fn vulnerabilities() -> serde_json::Value {
     })
 }
 
+fn host(name: &str) -> HostName {
+    HostName::parse(name).unwrap()
+}
+
+fn unreachable(name: &str) -> HostError {
+    HostError::Unreachable {
+        host: host(name),
+        address: "192.0.2.13:22".to_owned(),
+        reason: kubexm_host::Reason::new("no route to host"),
+    }
+}
+
+fn exec() -> ExecReport {
+    ExecReport {
+        hosts: vec![Ended {
+            host: host("node1"),
+            exit_status: 0,
+            stdout: "active\n".to_owned(),
+            stderr: String::new(),
+        }],
+        failed: vec![NotRun {
+            host: host("node3"),
+            error: unreachable("node3"),
+        }],
+    }
+}
+
+fn logs() -> LogsReport {
+    LogsReport {
+        entries: vec![LogEntry {
+            time: time::macros::datetime!(2026-01-31 12:00:00.25 UTC),
+            host: host("node1"),
+            source: "kubelet".to_owned(),
+            message: "Started kubelet".to_owned(),
+        }],
+        errors: vec![unreachable("node3")],
+    }
+}
+
 fn kinds() -> Vec<Kind> {
     let verification = Verification {
         path: "bundle.tar.zst".into(),
@@ -334,6 +377,12 @@ fn kinds() -> Vec<Kind> {
         report: "conformance/20260131T120000Z".into(),
     };
     let certificates = certificates();
+    let kubeconfig = WrittenKubeconfig {
+        path: "anna.conf".into(),
+        user: "anna".to_owned(),
+        group: Some("developers".to_owned()),
+        expires: time::macros::datetime!(2026-03-02 12:00:00 UTC),
+    };
     let plan_file = PlanFile {
         path: Path::new("plan.json"),
         tasks: 34,
@@ -375,6 +424,9 @@ fn kinds() -> Vec<Kind> {
         kind("RenderedFiles", "`render`", &rendered),
         kind("CertificateReport", "`certs check`", &certificates),
         kind("ConformanceReport", "`conformance`", &conformance),
+        kind("ExecReport", "`exec`", &exec()),
+        kind("LogsReport", "`logs`", &logs()),
+        kind("WrittenKubeconfig", "`kubeconfig`", &kubeconfig),
         kind("InventoryReport", "`inventory`", &inventory),
         kind("CacheContents", "`cache ls`", &cache),
         kind("CacheVerification", "`cache verify`", &cache_verification),

@@ -244,11 +244,11 @@ pub(super) fn objects() {
         enter: ":",
         check: Some(call(
             kubernetes::ACCESS.verb("check"),
-            &["/etc/kubexm/access.yaml"],
+            &["/etc/kubexm/access.yaml", "https://192.0.2.11:6443"],
         )),
         apply: with(
             kubernetes::ACCESS.verb("apply"),
-            &["/etc/kubexm/access.yaml"],
+            &["/etc/kubexm/access.yaml", "https://192.0.2.11:6443"],
             "kubeconfig\n",
         ),
         undo: vec![],

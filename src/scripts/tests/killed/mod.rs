@@ -6,6 +6,7 @@ mod cluster;
 mod coverage;
 mod files;
 mod kubeadm;
+mod settings;
 mod system;
 
 use std::cell::RefCell;

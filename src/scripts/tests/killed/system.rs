@@ -1,8 +1,10 @@
-//! Packages, swap, units, kernel settings and commands that run to completion.
+//! Packages, swap, units, networks and commands that run to completion.
 
-use super::super::machine::{MODPROBE, Machine, SYSTEMCTL};
+use super::super::machine::{MODPROBE, Machine};
 use super::super::users::{with_data_of_etcd, with_users};
-use super::{Case, KILL, call, commands, kill_everywhere, listing, only_lists, run, with};
+use super::{
+    Case, KILL, call, commands, kill_everywhere, kill_everywhere_and, listing, only_lists, run,
+};
 use crate::{Script, etcd, host, load_balancer, markers, network, os, packages, steps, systemd};
 
 /// Removes the packages, and has none to configure.
@@ -197,76 +199,6 @@ pub(super) fn swap_and_services() {
 
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
-pub(super) fn host_settings() {
-    kill_everywhere(&Case {
-        before: |machine| {
-            machine.write("/root/name", "former\n");
-            machine.write("/etc/hostname", "former.example\n");
-            machine.fake("uname", "cat /root/name");
-            machine.fake("hostname", "echo \"$1\" >/root/name");
-        },
-        enter: ":",
-        check: Some(call(os::HOSTNAME.verb("check"), &["node1"])),
-        apply: call(os::HOSTNAME.verb("apply"), &["node1"]),
-        undo: vec![call(os::HOSTNAME_RESTORE, &[])],
-    });
-    let resolvers = ["192.0.2.53 192.0.2.54", "corp.example"];
-    let with_table = |machine: &Machine| {
-        machine.fake("systemctl", SYSTEMCTL);
-        machine.write("/root/units/keep", "");
-        machine.write("/etc/resolv.conf", "nameserver 192.0.2.1\n");
-    };
-    let with_resolved = |machine: &Machine| {
-        machine.fake("systemctl", SYSTEMCTL);
-        machine.write("/root/units/systemd-resolved.active", "");
-        machine.write("/etc/systemd/system/theirs.service", "");
-    };
-    for before in [with_table as fn(&Machine), with_resolved] {
-        kill_everywhere(&Case {
-            before,
-            enter: ":",
-            check: Some(call(os::RESOLVERS.verb("check"), &resolvers)),
-            apply: call(os::RESOLVERS.verb("apply"), &resolvers),
-            undo: vec![call(os::RESOLVERS_RESTORE, &[])],
-        });
-    }
-    let servers = ["source", "ntp.example", "192.0.2.12"];
-    let with_directory = |machine: &Machine| {
-        machine.fake("systemctl", SYSTEMCTL);
-        machine.write("/root/units/chrony.service", "");
-        machine.write("/etc/chrony/chrony.conf", "confdir /etc/chrony/conf.d\n");
-    };
-    let with_one_file = |machine: &Machine| {
-        machine.fake("systemctl", SYSTEMCTL);
-        machine.write("/root/units/chronyd.service", "");
-        machine.write("/etc/chrony.conf", "pool pool.example\n");
-    };
-    for before in [with_directory as fn(&Machine), with_one_file] {
-        kill_everywhere(&Case {
-            before,
-            enter: ":",
-            check: Some(call(os::TIME_SERVERS.verb("check"), &servers)),
-            apply: call(os::TIME_SERVERS.verb("apply"), &servers),
-            undo: vec![call(os::TIME_SERVERS_RESTORE, &[])],
-        });
-    }
-}
-
-#[test]
-#[ignore = "kills scripts some hundred times, which takes minutes"]
-pub(super) fn hooks() {
-    let arguments = ["site", "changed", "demo", "node1", "sh"];
-    kill_everywhere(&Case {
-        before: |_| {},
-        enter: ":",
-        check: None,
-        apply: with(os::HOOK.verb("run"), &arguments, ": of the site\n"),
-        undo: vec![call(os::HOOK_END, &[])],
-    });
-}
-
-#[test]
-#[ignore = "kills scripts some hundred times, which takes minutes"]
 pub(super) fn long_commands() {
     kill_everywhere(&Case {
         before: |_| {},
@@ -314,22 +246,6 @@ pub(super) fn users_of_services() {
 
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
-pub(super) fn kernel_settings() {
-    let settings = ["net.ipv4.ip_forward", "1", "vm.overcommit_memory", "1"];
-    kill_everywhere(&Case {
-        before: |machine| {
-            machine.write("/root/sys/net/ipv4/ip_forward", "0\n");
-            machine.write("/root/sys/vm/overcommit_memory", "2\n");
-        },
-        enter: "mount --bind /root/sys /proc/sys",
-        check: Some(call(os::SYSCTL.verb("check"), &settings)),
-        apply: call(os::SYSCTL.verb("apply"), &settings),
-        undo: vec![call(os::SYSCTL_RESTORE, &[])],
-    });
-}
-
-#[test]
-#[ignore = "kills scripts some hundred times, which takes minutes"]
 pub(super) fn load_balancer() {
     let join = [
         "127.0.0.1:7443",
@@ -364,7 +280,38 @@ pub(super) fn load_balancer() {
         apply: call(load_balancer::PROXY_RELOAD.verb("reload"), &reload),
         undo: vec![call(steps::RECEIPT_REMOVE, &[])],
     });
+    let services = [KUBE_VIP_SERVICES, "192.0.2.9"];
+    kill_everywhere_and(
+        &Case {
+            before: |machine| {
+                machine.write(KUBE_VIP_SERVICES, "pod");
+                machine.write("/root/addresses", "2: eth0 inet 192.0.2.30/32\n");
+                let log = "/var/log/pods/kube-system_kube-vip-services-node1_1/kube-vip/0.log";
+                machine.write(log, "adding VIP ip=192.0.2.30\n");
+                machine.fake(
+                    "ip",
+                    "case $2 in addr) cat /root/addresses ;; del) : >/root/addresses ;; esac",
+                );
+                // A kube-vip that died does not remove its addresses.
+                machine.fake(
+                    "crictl",
+                    "case $1 in pods | ps) echo 1 ;; stop) rm -rf /var/log/pods/* ;; esac",
+                );
+            },
+            enter: ":",
+            check: Some(call(
+                load_balancer::KUBE_VIP_SERVICES.verb("check"),
+                &services,
+            )),
+            apply: call(load_balancer::KUBE_VIP_SERVICES.verb("stop"), &services),
+            undo: vec![],
+        },
+        |machine| assert_eq!(machine.read("/root/addresses"), ""),
+    );
 }
+
+/// The manifest of the pod with which kube-vip assigns addresses to services.
+const KUBE_VIP_SERVICES: &str = "/etc/kubernetes/manifests/kube-vip-services.yaml";
 
 /// Rules, links and addresses are in a network namespace, which ends with the command. So the killed script and the next
 /// one run in the same namespace.

@@ -6,10 +6,8 @@ use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 
-/// Maximum depth of elements; repository metadata have a depth of four.
+/// Maximum depth of elements; repository metadata and JUnit reports have a depth of four.
 const DEEPEST: usize = 16;
-/// Maximum size of an element's text, in bytes.
-const LONGEST_TEXT: usize = 1024 * 1024;
 
 /// A start tag, or an end tag with the text since the previous tag.
 pub enum Piece<'a> {
@@ -40,12 +38,13 @@ fn local(name: &str) -> &str {
     name.rsplit(':').next().unwrap_or(name)
 }
 
-/// Calls `each` for all tags of a document.
+/// Calls `each` for all tags of a document. The text of an element has at most `longest` bytes.
 ///
 /// # Errors
-/// The document is not well-formed, or `each` returns an error.
+/// The document is not well-formed or incomplete, a text is longer, or `each` returns an error.
 pub fn walk(
     source: impl BufRead,
+    longest: usize,
     mut each: impl FnMut(Piece<'_>) -> Result<(), String>,
 ) -> Result<(), String> {
     let mut reader = Reader::from_reader(source);
@@ -84,7 +83,7 @@ pub fn walk(
             Event::Eof => return Err("it ends too early: was it cut off?".to_owned()),
             Event::Decl(_) | Event::PI(_) | Event::Comment(_) => {}
         }
-        if text.len() > LONGEST_TEXT {
+        if text.len() > longest {
             return Err("a text in it is too long".to_owned());
         }
     }

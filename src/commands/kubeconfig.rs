@@ -1,0 +1,274 @@
+//! `kubeconfig`: a kubeconfig for a user, whose certificate the cluster signs.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+
+use crate::stop::unless_stopped;
+use crate::{CommandError, Connection, FileError, Stop, notices};
+use kubexm_config::Cluster;
+use kubexm_engine::plan::StepError;
+use kubexm_host::{Command, Host, Input};
+use kubexm_pki::UserRequest;
+use kubexm_scripts::kubernetes::USER_CERTIFICATE;
+use kubexm_types::event::Events;
+use kubexm_types::{Digest, HostName, InvalidValue, write_atomic};
+
+/// The shortest validity that the signer of Kubernetes accepts
+/// (<https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/certificate-signing-request-v1/>).
+pub const SHORTEST: Duration = Duration::from_secs(600);
+/// The most characters of a common name and of an organization (RFC 5280, appendix A.1).
+const LONGEST_NAME: usize = 64;
+
+/// The name of a user or a group in Kubernetes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubjectName(String);
+
+impl SubjectName {
+    /// Parses a name.
+    ///
+    /// # Errors
+    /// The text is empty, longer than 64 characters or not printable, or starts with `system:`, which is for programs of
+    /// Kubernetes.
+    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
+        let refuse = |expected| Err(InvalidValue::new("user or group", text, expected));
+        let is_printable = |c: char| c == ' ' || c.is_ascii_graphic();
+        if text.is_empty() || text.len() > LONGEST_NAME || !text.chars().all(is_printable) {
+            return refuse("expected at most 64 printable ASCII characters");
+        }
+        if text.starts_with("system:") {
+            return refuse("names with the prefix system: are for programs of Kubernetes");
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// Whose kubeconfig to write, and where.
+#[derive(Debug, Clone)]
+pub struct KubeconfigOptions {
+    /// The cluster file.
+    pub cluster: PathBuf,
+    /// How to reach the hosts, and where the administrator's kubeconfig is.
+    pub connection: Connection,
+    /// The user.
+    pub user: SubjectName,
+    /// The group of the user.
+    pub group: Option<SubjectName>,
+    /// How long the certificate is valid.
+    pub validity: Duration,
+    /// The file. It must not exist.
+    pub out: PathBuf,
+}
+
+/// A kubeconfig that was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WrittenKubeconfig {
+    /// The file.
+    pub path: PathBuf,
+    /// The user.
+    pub user: String,
+    /// The group.
+    pub group: Option<String>,
+    /// When the certificate expires. The cluster may allow a shorter validity than the one that was asked for.
+    #[serde(with = "time::serde::rfc3339")]
+    pub expires: OffsetDateTime,
+}
+
+/// Creates a key, lets the cluster sign a certificate for it, and writes a kubeconfig. The key never leaves this machine.
+/// The user can do nothing until a role is bound to the user or the group.
+///
+/// # Errors
+/// The file exists, the state directory has no kubeconfig of the cluster, no control plane can be reached, or the cluster
+/// does not sign the request.
+#[tracing::instrument(skip_all, fields(cluster = %options.cluster.display()))]
+pub async fn kubeconfig(
+    options: &KubeconfigOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<WrittenKubeconfig, CommandError> {
+    options.connection.check()?;
+    if options.out.exists() {
+        let error = FileError::new("write the kubeconfig", &options.out, "the file exists");
+        return Err(error.hint("remove it, or name another file with -o").into());
+    }
+    let cluster = kubexm_config::load_cluster(&options.cluster)?;
+    notices::emit(&cluster.notices, events);
+    let state = options.connection.state_directory(&cluster, events)?;
+    let server = server_of(&state)?;
+    let user = &options.user.0;
+    let group = options.group.as_ref().map(|group| group.0.as_str());
+    let request = UserRequest::new(user, group).map_err(CommandError::configuration)?;
+    let control_planes = only_control_planes(cluster);
+    let connecting = options
+        .connection
+        .connect_reachable(&control_planes, &state, events);
+    let (hosts, _) = unless_stopped(stop, connecting).await?;
+    // Any control plane can sign; the order is that of the cluster file.
+    let names = &control_planes.roles.control_plane;
+    let host = names.iter().find_map(|name| hosts.get(name));
+    let Some(host) = host else {
+        return Err(no_control_plane(names));
+    };
+    let signing = sign(host.as_ref(), &request, options.validity);
+    let certificate = unless_stopped(stop, signing).await?;
+    let name = format!("the certificate of {user}");
+    let expires = kubexm_pki::expiry(&name, &certificate).map_err(CommandError::configuration)?;
+    let text = document(&server, user, &certificate, &request.key)?;
+    write_atomic(&options.out, text.as_bytes(), 0o600)
+        .map_err(|error| FileError::io("write the kubeconfig", &options.out, &error))?;
+    Ok(WrittenKubeconfig {
+        path: options.out.clone(),
+        user: user.clone(),
+        group: group.map(str::to_owned),
+        expires,
+    })
+}
+
+fn only_control_planes(mut cluster: Cluster) -> Cluster {
+    let control_planes = cluster.roles.control_plane.clone();
+    cluster
+        .hosts
+        .retain(|host| control_planes.contains(&host.name));
+    cluster
+}
+
+fn no_control_plane(names: &[HostName]) -> CommandError {
+    let names: Vec<&str> = names.iter().map(HostName::as_str).collect();
+    CommandError::Configuration(format!(
+        "no control plane can be reached: {}",
+        names.join(", ")
+    ))
+}
+
+/// Returns the entry of the cluster in the administrator's kubeconfig, with the address of the endpoint and the CA.
+fn server_of(state: &Path) -> Result<Value, CommandError> {
+    let path = state.join("admin.conf");
+    let refused = |cause: String| {
+        FileError::new("read the kubeconfig of the cluster", &path, &cause).hint(
+            "run `kubexm install` with this cluster file, which writes it, or correct --state",
+        )
+    };
+    let text = std::fs::read_to_string(&path).map_err(|error| refused(error.to_string()))?;
+    let config: Value =
+        serde_saphyr::from_str(&text).map_err(|error| refused(error.to_string()))?;
+    let entry = &config["clusters"][0];
+    match entry["cluster"]["server"].is_string() {
+        true => Ok(entry.clone()),
+        false => Err(refused("it names no cluster".to_owned()).into()),
+    }
+}
+
+/// Lets the cluster sign a request. Returns the certificate, PEM.
+async fn sign(
+    host: &dyn Host,
+    request: &UserRequest,
+    validity: Duration,
+) -> Result<String, CommandError> {
+    let digest = Digest::of(request.request.as_bytes()).hex();
+    let name = format!("kubexm-user-{}", &digest[..16]);
+    let object = json!({
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "metadata": {"name": name},
+        "spec": {
+            "request": STANDARD.encode(&request.request),
+            "signerName": "kubernetes.io/kube-apiserver-client",
+            "expirationSeconds": validity.as_secs(),
+            "usages": ["client auth"],
+        },
+    });
+    let what = "sign the certificate of a user";
+    let command = Command::from_script(USER_CERTIFICATE, [name])
+        .input(Input::Bytes(object.to_string().into_bytes()))
+        .describe(what);
+    let output = host.run(command).await?;
+    let output = StepError::unless_done(what, output)
+        .map_err(|error| CommandError::Exec(format!("{}: {error}", host.name())))?;
+    let decoded = STANDARD.decode(output.text().trim()).ok();
+    let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+    decoded.ok_or_else(|| {
+        CommandError::Exec(format!(
+            "{}: {what}: the answer is not a certificate",
+            host.name()
+        ))
+    })
+}
+
+/// Returns a kubeconfig.
+fn document(
+    server: &Value,
+    user: &str,
+    certificate: &str,
+    key: &str,
+) -> Result<String, CommandError> {
+    let cluster = server["name"].as_str().unwrap_or("kubernetes");
+    let context = format!("{user}@{cluster}");
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": cluster, "cluster": server["cluster"]}],
+        "users": [{"name": user, "user": {
+            "client-certificate-data": STANDARD.encode(certificate),
+            "client-key-data": STANDARD.encode(key),
+        }}],
+        "contexts": [{"name": context, "context": {"cluster": cluster, "user": user}}],
+        "current-context": context,
+    });
+    serde_saphyr::to_string(&config).map_err(CommandError::configuration)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn names_of_programs_of_kubernetes_are_refused() {
+        for good in ["anna", "anna@bank.example", "Anna B."] {
+            assert!(SubjectName::parse(good).is_ok(), "{good}");
+        }
+        for wrong in [
+            "",
+            "system:masters",
+            "system:node:a",
+            "a\nb",
+            "é",
+            &"a".repeat(65),
+        ] {
+            assert!(SubjectName::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn kubeconfig_has_the_endpoint_of_the_administrators_kubeconfig() {
+        let state = tempfile::tempdir().unwrap();
+        let missing = server_of(state.path()).unwrap_err().to_string();
+        assert!(
+            missing.contains("\nhint: run `kubexm install`"),
+            "{missing}"
+        );
+        let admin = "clusters: [{name: demo, cluster: {server: 'https://api:6443', certificate-authority-data: Y2E=}}]\n\
+                     users: [{name: admin, user: {client-key-data: c2VjcmV0}}]\n";
+        std::fs::write(state.path().join("admin.conf"), admin).unwrap();
+        let server = server_of(state.path()).unwrap();
+        let text = document(&server, "anna: b", "certificate", "key").unwrap();
+        assert!(!text.contains("c2VjcmV0"), "{text}");
+        let config: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(
+            config["clusters"][0]["cluster"]["server"],
+            "https://api:6443"
+        );
+        assert_eq!(config["current-context"], "anna: b@demo");
+        assert_eq!(
+            config["users"][0]["user"]["client-key-data"],
+            STANDARD.encode("key")
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! `kubexm exec`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::connection::ConnectionArgs;
+use super::output::outln;
+use super::selection::SelectionArgs;
+use super::{Failure, interrupt, output};
+use crate::report::Output;
+use kubexm_commands::exec::{self, Ended, ExecOptions};
+use kubexm_types::event::Events;
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm exec -f cluster.yaml -- uptime
+  kubexm exec -f cluster.yaml --role worker -- systemctl is-active kubelet
+  kubexm exec -f cluster.yaml --host node1 -- sh -c 'df -h | tail -n 3'")]
+pub struct Exec {
+    /// The cluster file
+    #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
+    cluster: PathBuf,
+    #[command(flatten)]
+    selection: SelectionArgs,
+    /// Maximum duration on each host, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86400))]
+    timeout: u64,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    /// The program and its arguments
+    ///
+    /// The program runs as root, with /dev/null as its standard input. No shell parses its arguments. They are visible to
+    /// all users of the host.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// Runs the command and prints the results. Hosts with the same result share one block.
+///
+/// # Errors
+/// Fails with the exit code 4 if a host cannot be reached, and with 5 if the command failed on a host.
+pub async fn run(arguments: &Exec, format: Output, events: &Events) -> Result<(), Failure> {
+    let options = ExecOptions {
+        cluster: arguments.cluster.clone(),
+        connection: arguments.connection.options()?,
+        selection: arguments.selection.selection(),
+        command: arguments.command.clone(),
+        limit: Duration::from_secs(arguments.timeout),
+    };
+    let stop = interrupt::watch(events, interrupt::STOPPING_COMMAND);
+    let mut report = exec::exec(&options, events, &stop).await?;
+    match format {
+        Output::Json => output::document("ExecReport", &report)?,
+        Output::Auto | Output::Plain => print(&report.hosts),
+    }
+    let checked = report.check(&arguments.command[0]).map_err(Failure::from);
+    match format {
+        Output::Json => checked.map_err(Failure::reported),
+        Output::Auto | Output::Plain => checked,
+    }
+}
+
+/// Prints one block for all hosts with the same result, in the order of their first host.
+fn print(ended: &[Ended]) {
+    let result = |host: &Ended| (host.exit_status, host.stdout.clone(), host.stderr.clone());
+    let mut groups: Vec<Vec<&Ended>> = Vec::new();
+    for host in ended {
+        let same = groups
+            .iter_mut()
+            .find(|group| result(group[0]) == result(host));
+        match same {
+            Some(group) => group.push(host),
+            None => groups.push(vec![host]),
+        }
+    }
+    for group in groups {
+        let names: Vec<&str> = group.iter().map(|host| host.host.as_str()).collect();
+        let Ended {
+            exit_status,
+            stdout,
+            stderr,
+            ..
+        } = group[0];
+        let status = match exit_status {
+            0 => String::new(),
+            status => format!(" (exit status {status})"),
+        };
+        outln!("{}{status}:", names.join(", "));
+        for line in stdout.lines() {
+            outln!("  {line}");
+        }
+        for line in stderr.lines() {
+            outln!("  stderr: {line}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `kubexm kubeconfig`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use time::format_description::well_known::Rfc3339;
+
+use super::connection::ConnectionArgs;
+use super::output::outln;
+use super::{Failure, duration, interrupt, output};
+use crate::report::Output;
+use kubexm_commands::kubeconfig::{self, KubeconfigOptions, SHORTEST, SubjectName};
+use kubexm_types::event::Events;
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm kubeconfig anna -f cluster.yaml --group developers -o anna.conf
+  kubexm kubeconfig audit -f cluster.yaml --expires 8h -o audit.conf")]
+pub struct Kubeconfig {
+    /// The user in Kubernetes, to whom you bind a role
+    #[arg(value_name = "USER", value_parser = SubjectName::parse)]
+    user: SubjectName,
+    /// The cluster file
+    #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
+    cluster: PathBuf,
+    /// The group of the user
+    #[arg(long, value_name = "NAME", value_parser = SubjectName::parse)]
+    group: Option<SubjectName>,
+    /// How long the certificate is valid, as in 8h or 30d
+    ///
+    /// At least 10m. The cluster shortens it to the limit of its controller manager, by default one year. A certificate
+    /// cannot be revoked.
+    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = validity)]
+    expires: Duration,
+    /// Path of the kubeconfig, which must not exist
+    #[arg(short, long, value_name = "FILE")]
+    out: PathBuf,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+fn validity(text: &str) -> Result<Duration, String> {
+    let validity = duration::parse(text)?;
+    match validity < SHORTEST {
+        true => Err("Kubernetes signs no certificate for less than 10m".to_owned()),
+        false => Ok(validity),
+    }
+}
+
+/// Writes the kubeconfig and prints when it expires.
+///
+/// # Errors
+/// See [`kubeconfig::kubeconfig`].
+pub async fn run(arguments: &Kubeconfig, format: Output, events: &Events) -> Result<(), Failure> {
+    let options = KubeconfigOptions {
+        cluster: arguments.cluster.clone(),
+        connection: arguments.connection.options()?,
+        user: arguments.user.clone(),
+        group: arguments.group.clone(),
+        validity: arguments.expires,
+        out: arguments.out.clone(),
+    };
+    let stop = interrupt::watch(events, interrupt::STOPPING_COMMAND);
+    let written = kubeconfig::kubeconfig(&options, events, &stop).await?;
+    if format == Output::Json {
+        return output::document("WrittenKubeconfig", &written);
+    }
+    let expires = written
+        .expires
+        .format(&Rfc3339)
+        .map_err(Failure::unexpected)?;
+    let group = written
+        .group
+        .map_or_else(String::new, |group| format!(" of the group {group}"));
+    outln!(
+        "{}: kubeconfig of the user {}{group}, valid until {expires}",
+        written.path.display(),
+        written.user
+    );
+    Ok(())
+}
