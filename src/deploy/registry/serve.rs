@@ -155,7 +155,10 @@ fn unit(inputs: &Inputs<'_>) -> Result<ManageUnit, DeployError> {
 }
 
 fn listen_address(inputs: &Inputs<'_>, name: &HostName) -> SocketAddr {
-    let host = inputs.cluster.host(name).map(|host| host.internal_address());
+    let host = inputs
+        .cluster
+        .host(name)
+        .map(|host| host.internal_address());
     let host = host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     SocketAddr::new(host, inputs.cluster.registry.port)
 }

@@ -127,7 +127,8 @@ fn renews(step: &Step) -> bool {
                 // The kubelet's copy of the host's name servers has this form, too. The pods of kube-vip have the digest of
                 // its certificate, with which they restart.
                 name.is_some_and(|name| {
-                    is_named(name) && name != "resolv.conf" || name.starts_with("manifests/kube-vip")
+                    is_named(name) && name != "resolv.conf"
+                        || name.starts_with("manifests/kube-vip")
                 })
             };
             let mut paths = files.iter().map(|file| file.path.as_str());
