@@ -358,7 +358,7 @@ spec:
             [
                 "kubelet-credentials@node1: provide certificates.kubelets",
                 "renew@node4: kubelet credentials",
-                "cluster@node1: serving certificates"
+                "cluster@node1: kubelet serving certificates"
             ]
         );
     }
