@@ -35,8 +35,9 @@ pub fn watch(events: &Events, stopping: &'static str) -> Stop {
             return;
         };
         any(&mut signals).await;
-        flag.cancel();
+        // The command may end at once, and its message is the last one.
         events.note(stopping);
+        flag.cancel();
         any(&mut signals).await;
         let message = format!("stopped at once, in the middle of the work\nhint: {AGAIN}");
         events.note(&message);
