@@ -49,8 +49,9 @@ issue() {
 }
 # Replaces a file. Its time is that of the change, and not that of the copy.
 put() {
-  cp --preserve=mode,ownership "$1" "$(dirname "$2")/.kubexm-new"
-  replace "$(dirname "$2")/.kubexm-new" "$2"
+  new=${2%/*}/.kubexm-new
+  cp --preserve=mode,ownership "$1" "$new"
+  replace "$new" "$2"
 }
 files() {
   if [ "$(content "$mark")" != "$id" ]; then
