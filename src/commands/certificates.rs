@@ -1,6 +1,6 @@
 //! Issues the certificates of a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use kubexm_pki::registry_login::RegistryLogin;
 use kubexm_pki::secret_keys::EncryptionKeys;
 use kubexm_pki::{Ca, CertificateStore, KeyIdentity, Leaf, Pair, ca_fingerprint, key_fingerprint};
 use kubexm_preflight::identity::{self, Expected};
-use kubexm_types::{Authority, Digest, Secret, authority};
+use kubexm_types::{Authority, Digest, HostName, Secret, authority};
+use time::OffsetDateTime;
 
 /// Loads the cluster's CAs and certificates from the state directory, and issues those that are missing.
 ///
@@ -32,6 +33,65 @@ pub fn load_or_issue(
     let store = store.valid_for(cluster.kubernetes.validity);
     from_store(cluster, &store)
 }
+
+/// Loads the certificates as [`load_or_issue`], and issues those again that were issued before `since`, apart from
+/// certificates of other hosts and those that other hosts share.
+///
+/// # Errors
+/// As [`load_or_issue`].
+pub(crate) fn renew(
+    cluster: &Cluster,
+    state: &Path,
+    identity: Option<KeyIdentity>,
+    selected: &BTreeSet<HostName>,
+    since: OffsetDateTime,
+) -> Result<Certificates, CommandError> {
+    let pki = state.join("pki");
+    let stored = names_in(&pki)
+        .into_iter()
+        .chain(names_in(&pki.join("kubernetes")));
+    let kept = stored.filter(|name| !is_renewed(cluster, selected, name));
+    let store = CertificateStore::new(&pki).encrypted(identity);
+    let store = store.valid_for(cluster.kubernetes.validity);
+    from_store(cluster, &store.renewing(since, kept.collect()))
+}
+
+/// Returns the names of the certificates in a directory; none if it does not exist.
+fn names_in(folder: &Path) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names
+        .filter_map(|name| name.strip_suffix(".crt").map(str::to_owned))
+        .collect()
+}
+
+/// Returns whether a renewal of these hosts issues a certificate of the state directory again: one that belongs to one of
+/// them, or one that several hosts share if all of these are in the renewal.
+pub(crate) fn is_renewed(cluster: &Cluster, selected: &BTreeSet<HostName>, name: &str) -> bool {
+    let roles = &cluster.roles;
+    let all = |hosts: &[HostName]| hosts.iter().all(|host| selected.contains(host));
+    match name {
+        REGISTRY => all(&roles.registry),
+        "etcd-client" => all(&roles.control_plane),
+        "super-admin" => roles
+            .control_plane
+            .first()
+            .is_some_and(|first| selected.contains(first)),
+        name => {
+            // A name ends with that of its host, which may end with the name of another host.
+            let hosts = cluster.hosts.iter().map(|host| &host.name);
+            let owners = hosts.filter(|host| {
+                let rest = name.strip_suffix(host.as_str());
+                rest.is_some_and(|rest| rest.ends_with('-'))
+            });
+            let owner = owners.max_by_key(|host| host.as_str().len());
+            owner.is_none_or(|owner| selected.contains(owner))
+        }
+    }
+}
+
+/// The name of the registry's certificate.
+const REGISTRY: &str = "registry";
 
 /// What encrypts the keys of CAs in the state directory.
 #[derive(Debug, Clone)]
@@ -143,7 +203,7 @@ fn registry(cluster: &Cluster, ca: &Ca, store: &CertificateStore) -> Result<Pair
         names.push(host.name.to_string());
         names.push(host.internal_address().to_string());
     }
-    ca.issue(store, "registry", &Leaf::server("registry", names))
+    ca.issue(store, REGISTRY, &Leaf::server("registry", names))
         .map_err(CommandError::configuration)
 }
 
@@ -282,6 +342,27 @@ spec:
         let pki = state.path().join("pki");
         assert!(!pki.join("kubexm-example.key").exists());
         assert!(pki.join("kubexm-example.key.age").exists());
+    }
+
+    #[test]
+    fn renewal_of_a_host_keeps_certificates_of_others() {
+        let text = CLUSTER
+            .replace(
+                "{name: node1, address: 192.0.2.11}",
+                "{name: node1, address: 192.0.2.11}, {name: a-node1, address: 192.0.2.12}",
+            )
+            .replace(
+                "control-plane: [node1]",
+                "control-plane: [node1], worker: [a-node1]",
+            );
+        let cluster = cluster(&text);
+        let selected = |hosts: &[&str]| hosts.iter().map(|host| host.parse().unwrap()).collect();
+        let renewed = |hosts: &[&str], name: &str| is_renewed(&cluster, &selected(hosts), name);
+        assert!(renewed(&["node1"], "apiserver-node1"));
+        assert!(!renewed(&["node1"], "apiserver-a-node1"));
+        assert!(renewed(&["a-node1"], "apiserver-a-node1"));
+        assert!(renewed(&["node1"], "etcd-client") && !renewed(&["a-node1"], "etcd-client"));
+        assert!(renewed(&["node1"], "super-admin") && !renewed(&["a-node1"], "super-admin"));
     }
 
     /// `plan --diff` uses the preview.

@@ -5,11 +5,23 @@ use std::collections::BTreeMap;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind, Validity};
 use kubexm_host::Facts;
+use kubexm_pki::Certificate;
 use kubexm_preflight::Finding;
 use kubexm_types::{CertificateName, HostName};
 
 /// Certificates with less time get a warning, in days.
 const SOON: i64 = 60;
+
+/// Returns with how many days left a certificate gets a warning: 60, or a third of a shorter validity.
+pub(crate) fn soon(days_valid: i64) -> i64 {
+    SOON.min(days_valid / 3)
+}
+
+/// Returns the same for a certificate that the kubelet renews. It does so when 10 to 30 % of the validity are left
+/// (<https://kubernetes.io/docs/tasks/tls/certificate-rotation/>).
+pub(crate) fn soon_of_rotated(days_valid: i64) -> i64 {
+    SOON.min(days_valid / 10)
+}
 
 /// Returns the warnings about certificates on hosts.
 pub(crate) fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
@@ -19,16 +31,20 @@ pub(crate) fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> 
     findings
 }
 
-/// Returns a warning for each certificate on a host that has less than 60 days left. A file that is not a certificate is
+/// Returns a warning for each file on a host with a certificate that [expires soon](soon). A file that is not a certificate is
 /// left out: other checks report it.
 fn expiring(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (host, facts) in facts {
         for (path, certificate) in &facts.certificates {
-            let Ok(days) = kubexm_pki::days_left(path, certificate) else {
+            let Ok(found) = Certificate::parse_all(path, certificate) else {
                 continue;
             };
-            if days >= SOON {
+            let Some(found) = found.iter().min_by_key(|found| found.days_left()) else {
+                continue;
+            };
+            let days = found.days_left();
+            if days >= soon(found.days_valid()) {
                 continue;
             }
             let what = match days {
@@ -167,11 +183,10 @@ fn hint(cluster: &Cluster, path: &str) -> &'static str {
             "it is a CA, and kubexm does not replace it: plan a new cluster before this date"
         }
         (false, true) => {
-            "run `kubeadm certs renew all` on this host, restart its static pods, and run install again for a new \
-             admin.conf"
+            "run `kubexm certs renew`: it issues new certificates and kubeconfigs on one host after another"
         }
         (false, false) => {
-            "run an install in the last 30 days of the certificate: it issues a new one"
+            "run `kubexm certs renew`, or an install in the last 30 days of the certificate: both issue a new one"
         }
     }
 }
@@ -206,9 +221,12 @@ mod tests {
         assert_eq!(reported(path, certificate(60)), [""; 0]);
         assert_eq!(reported(path, "not a certificate".to_owned()), [""; 0]);
         let soon = reported(path, certificate(59));
-        assert!(soon[0].starts_with("node1: the certificate in /etc/kubernetes/pki/apiserver.crt expires in 59 days\n  hint: run `kubeadm certs renew all`"), "{soon:?}");
+        assert!(soon[0].starts_with("node1: the certificate in /etc/kubernetes/pki/apiserver.crt expires in 59 days\n  hint: run `kubexm certs renew`"), "{soon:?}");
         let own = reported("/etc/kubexm/registry/tls.crt", certificate(29));
-        assert!(own[0].contains("hint: run an install"), "{own:?}");
+        assert!(
+            own[0].contains("hint: run `kubexm certs renew`, or an install"),
+            "{own:?}"
+        );
         let expired = reported("/etc/kubernetes/pki/ca.crt", certificate(-2));
         assert!(
             expired[0].contains("ca.crt has expired\n  hint: it is a CA"),

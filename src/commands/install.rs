@@ -2,9 +2,9 @@
 
 mod clock;
 mod dry_run;
-mod kubeconfigs;
+pub(crate) mod kubeconfigs;
 mod options;
-mod outcome;
+pub(crate) mod outcome;
 mod prepare;
 
 use std::path::PathBuf;
@@ -106,7 +106,7 @@ async fn install_locked(
     events.phase("apply");
     let (mut hosts, mut facts) = (hosts, facts);
     let outcome = loop {
-        let counted = listeners::with_counter(events, &deployment);
+        let counted = listeners::with_counter(events, &deployment.plan);
         let plan = std::mem::take(&mut deployment.plan);
         let outcome = plan::execute(plan, &hosts, &counted, stop)
             .await

@@ -10,6 +10,7 @@ pub mod build;
 mod bundle_access;
 pub mod cache;
 mod certificates;
+pub mod certs;
 mod completeness;
 pub mod config;
 pub mod conformance;

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use kubexm_deploy::Deployment;
-use kubexm_engine::plan::Journal;
+use kubexm_engine::plan::{Journal, Plan};
 use kubexm_types::event::{Counter, Event, Events, Listener, StepState};
 
 /// Counts the steps that end.
-pub(crate) fn with_counter(events: &Events, deployment: &Deployment) -> Events {
+pub(crate) fn with_counter(events: &Events, plan: &Plan) -> Events {
     struct Counted(Events, Counter);
     impl Listener for Counted {
         fn on(&self, event: &Event) {
@@ -20,7 +19,7 @@ pub(crate) fn with_counter(events: &Events, deployment: &Deployment) -> Events {
         }
     }
     let counter = Counter::new(events.clone(), "steps");
-    let tasks = deployment.plan.tasks.iter();
+    let tasks = plan.tasks.iter();
     counter.expect(tasks.map(|task| task.steps.len()).sum());
     Events::new(Arc::new(Counted(events.clone(), counter)))
 }

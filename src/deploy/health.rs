@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use kubexm_config::cluster::{Cluster, Component, HostSpec, PatchTarget};
+use kubexm_config::cluster::{Cluster, Component, Etcd, HostSpec, PatchTarget};
 use kubexm_engine::plan::{Task, TaskName};
 use kubexm_engine::steps::WaitFor;
 use kubexm_scripts::systemd::HEALTHY;
@@ -104,6 +104,17 @@ pub(super) fn control_plane(cluster: &Cluster) -> [String; 2] {
         let address = loopback(component);
         format!("{name}=https://{address}:{port}/healthz")
     })
+}
+
+/// Returns kubeadm's etcd with the URL of its health check on its own host; `None` if kubeadm runs none, or if the user
+/// moved the check.
+pub(super) fn etcd(cluster: &Cluster) -> Option<String> {
+    match &cluster.etcd {
+        Etcd::Kubeadm { extra_args, .. } if !extra_args.contains_key("listen-metrics-urls") => {
+            Some("etcd=http://127.0.0.1:2381/health".to_owned())
+        }
+        _ => None,
+    }
 }
 
 /// Returns the address at which a program answers on its own host.

@@ -25,6 +25,7 @@ mod placeholders;
 mod pod_leftovers;
 mod post_install;
 mod registry;
+pub mod renewal;
 mod runtime;
 mod service_user;
 mod site_files;

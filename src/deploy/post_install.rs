@@ -22,7 +22,7 @@ pub(crate) const READY: TaskName = TaskName::new("cluster", "ready");
 
 /// Returns the function that adapts the kubeconfig for the controller. With local proxies the endpoint is on
 /// loopback, so the controller connects to the first control plane instead.
-fn kubeconfig_for_controller(
+pub(super) fn kubeconfig_for_controller(
     inputs: &Inputs<'_>,
     first: &HostSpec,
 ) -> impl Fn(&str) -> Result<String, String> + Send + Sync + use<> {
@@ -119,19 +119,10 @@ fn tasks(
         scripts::JOIN_SECRETS.verb("check"),
         scripts::JOIN_SECRETS.verb("remove"),
     );
-    let fetch = ProvideValue {
-        title: "Fetch the administrator's kubeconfig".to_owned(),
-        script: "cat /etc/kubernetes/admin.conf".into(),
-        arguments: Vec::new(),
-        input: None,
-        parse: Box::new(kubeconfig_for_controller(inputs, first)),
-        value: deployment.kubeconfig.clone(),
-        files: Vec::new(),
-    };
     let fetch = KUBECONFIG
         .task(&first.name)
         .after([kubernetes::first_control_plane(first)])
-        .step(fetch);
+        .step(fetch_kubeconfig(inputs, first, &deployment.kubeconfig));
     // A worker that failed must not leave the secrets in the cluster.
     let remove_secrets = JOIN_SECRETS
         .task(&first.name)
@@ -146,6 +137,23 @@ fn tasks(
         .into_iter()
         .chain(accounts)
         .collect())
+}
+
+/// Returns the step that fetches the administrator's kubeconfig from the first control plane.
+pub(super) fn fetch_kubeconfig(
+    inputs: &Inputs<'_>,
+    first: &HostSpec,
+    value: &TaskValue<String>,
+) -> ProvideValue<String> {
+    ProvideValue {
+        title: "Fetch the administrator's kubeconfig".to_owned(),
+        script: "cat /etc/kubernetes/admin.conf".into(),
+        arguments: Vec::new(),
+        input: None,
+        parse: Box::new(kubeconfig_for_controller(inputs, first)),
+        value: value.clone(),
+        files: Vec::new(),
+    }
 }
 
 /// Returns whether `kubeadm init` writes super-admin.conf. Versions before 1.29 have one kubeconfig for both.

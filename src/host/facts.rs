@@ -81,6 +81,8 @@ pub struct Facts {
     pub authorities: BTreeMap<String, Vec<Digest>>,
     /// Certificates of files that no program renews by itself, PEM, by path.
     pub certificates: BTreeMap<String, String>,
+    /// Certificates that the kubelet renews by itself, PEM without their keys, by path.
+    pub rotated: BTreeMap<String, String>,
     /// Names in `/etc/hosts` with their addresses, outside of the block that kubexm manages.
     pub hosts_entries: Vec<(IpAddr, String)>,
     /// Whether files of Kubernetes exist.

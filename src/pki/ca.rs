@@ -9,7 +9,7 @@ use rcgen::{
 use time::{Duration, OffsetDateTime};
 
 use crate::error::{PkiError, invalid};
-use crate::fingerprint::{days_left, pem_content};
+use crate::fingerprint::{begins, days_left, pem_content};
 use crate::leaf::Leaf;
 use crate::pair::{Pair, new_key};
 use crate::store::{CertificateStore, StoredKey};
@@ -135,7 +135,8 @@ impl Ca {
     }
 
     /// Loads the certificate `name` from the store. It issues a new one if the certificate does not exist, has
-    /// another subject, validity or CA, or is about to expire. Only then the CA's key is needed.
+    /// another subject, validity or CA, is about to expire, or is older than a [renewal](CertificateStore::renewing). Only
+    /// then the CA's key is needed.
     ///
     /// # Errors
     /// Files cannot be read or written, the CA's key is needed and is not there, or `leaf` is invalid.
@@ -157,6 +158,7 @@ impl Ca {
             .is_some_and(|text| text == purpose);
         if let Some(pair) = store.load(name)?.filter(|_| same_purpose)
             && days_left(name, &pair.certificate)? >= RENEW_DAYS.min(i64::from(days) / 3)
+            && !store.renews(name, begins(name, &pair.certificate)? + SKEW)
         {
             return Ok(pair);
         }

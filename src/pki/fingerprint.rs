@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use rcgen::{KeyPair, PublicKeyData};
 use time::OffsetDateTime;
+use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 
 use crate::error::{PkiError, invalid};
@@ -63,6 +64,14 @@ pub fn certificate_names(what: &str, certificate: &str) -> Result<BTreeSet<Strin
     let der = pem_content(what, certificate)?;
     let (_, parsed) =
         x509_parser::parse_x509_certificate(&der).map_err(|error| invalid(what, error))?;
+    names_of(what, &parsed)
+}
+
+/// Returns the DNS names and addresses of a parsed certificate.
+pub(crate) fn names_of(
+    what: &str,
+    parsed: &X509Certificate<'_>,
+) -> Result<BTreeSet<String>, PkiError> {
     let names = parsed
         .subject_alternative_name()
         .map_err(|error| invalid(what, error))?;
@@ -113,4 +122,15 @@ pub fn expiry(what: &str, certificate: &str) -> Result<OffsetDateTime, PkiError>
     let (_, parsed) =
         x509_parser::parse_x509_certificate(&der).map_err(|error| invalid(what, error))?;
     Ok(parsed.validity().not_after.to_datetime())
+}
+
+/// Returns the beginning of the validity of a certificate.
+///
+/// # Errors
+/// The text is not a certificate in PEM.
+pub(crate) fn begins(what: &str, certificate: &str) -> Result<OffsetDateTime, PkiError> {
+    let der = pem_content(what, certificate)?;
+    let (_, parsed) =
+        x509_parser::parse_x509_certificate(&der).map_err(|error| invalid(what, error))?;
+    Ok(parsed.validity().not_before.to_datetime())
 }

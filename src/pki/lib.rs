@@ -1,6 +1,7 @@
 //! Certificate authorities of kubexm, and the certificates that they sign. This crate connects to no host.
 
 mod ca;
+mod certificate;
 mod encryption;
 mod error;
 mod fingerprint;
@@ -15,6 +16,7 @@ mod store;
 mod user_request;
 
 pub use ca::Ca;
+pub use certificate::Certificate;
 pub use encryption::KeyIdentity;
 pub use error::PkiError;
 pub use fingerprint::{

@@ -1,5 +1,6 @@
 //! The directory of certificates and keys on the controller.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use crate::error::PkiError;
 use crate::pair::Pair;
 use kubexm_config::cluster::Validity;
 use kubexm_types::write_atomic;
+use time::OffsetDateTime;
 
 /// A directory of the controller with CAs, certificates and keys, all with mode 0600.
 #[derive(Clone)]
@@ -19,6 +21,17 @@ pub struct CertificateStore {
     identity: Option<KeyIdentity>,
     /// How long new certificates are valid.
     validity: Validity,
+    /// Which certificates are issued again although they are valid.
+    renewal: Option<Renewal>,
+}
+
+/// A renewal of certificates that are still valid.
+#[derive(Clone)]
+struct Renewal {
+    /// The time of its beginning. Certificates that were issued later belong to it.
+    since: OffsetDateTime,
+    /// Certificates that stay as they are, unless they are about to expire.
+    kept: BTreeSet<String>,
 }
 
 /// The key of a CA in a store.
@@ -39,6 +52,7 @@ impl CertificateStore {
             read_only: false,
             identity: None,
             validity: Validity::default(),
+            renewal: None,
         }
     }
 
@@ -54,6 +68,19 @@ impl CertificateStore {
         Self { validity, ..self }
     }
 
+    /// Issues again what was issued before `since`, apart from the certificates with the names in `kept`.
+    #[must_use]
+    pub fn renewing(self, since: OffsetDateTime, kept: BTreeSet<String>) -> Self {
+        let renewal = Some(Renewal { since, kept });
+        Self { renewal, ..self }
+    }
+
+    /// Returns whether a renewal issues a certificate of this name and of this time again.
+    pub(super) fn renews(&self, name: &str, issued: OffsetDateTime) -> bool {
+        let renewal = self.renewal.as_ref();
+        renewal.is_some_and(|renewal| issued < renewal.since && !renewal.kept.contains(name))
+    }
+
     /// Returns how long new certificates are valid.
     pub(super) fn validity(&self) -> Validity {
         self.validity
@@ -66,6 +93,7 @@ impl CertificateStore {
             read_only: true,
             identity: None,
             validity: Validity::default(),
+            renewal: None,
         }
     }
 
@@ -77,6 +105,7 @@ impl CertificateStore {
             read_only: self.read_only,
             identity: self.identity.clone(),
             validity: self.validity,
+            renewal: self.renewal.clone(),
         }
     }
 

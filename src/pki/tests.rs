@@ -310,3 +310,26 @@ fn read_only_store_is_not_written() {
     Ca::load_or_create(&store.subdirectory("kubernetes"), "ca").unwrap();
     assert_eq!(files(), before);
 }
+
+#[test]
+fn renewal_issues_each_certificate_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = CertificateStore::new(dir.path());
+    let ca = Ca::load_or_create(&store, "ca").unwrap();
+    let issue = |store: &CertificateStore, name: &str| {
+        let leaf = Leaf::client(name, None);
+        ca.issue(store, name, &leaf).unwrap().certificate
+    };
+    let names = ["one", "other"];
+    let before = names.map(|name| issue(&store, name));
+    // Certificates have whole seconds.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let since = time::OffsetDateTime::now_utc();
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let renewing = store.clone().renewing(since, ["other".to_owned()].into());
+    let after = names.map(|name| issue(&renewing, name));
+    assert_ne!(before[0], after[0]);
+    assert_eq!(before[1], after[1]);
+    assert_eq!(names.map(|name| issue(&renewing, name)), after);
+    assert_eq!(names.map(|name| issue(&store, name)), after);
+}

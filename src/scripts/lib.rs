@@ -135,8 +135,11 @@ scripts! {
         ETCD_CA = "kubeadm/etcd-ca.sh"
         JOIN_SECRETS = "kubeadm/join-secrets.sh"
         KUBE_PROXY = "kubeadm/kube-proxy.sh"
+        KUBECONFIG = "kubeadm/kubeconfig.sh"
+        KUBELET_CREDENTIALS = "kubeadm/kubelet-credentials.sh"
         NODE = "kubeadm/node.sh"
         PATCHES = "kubeadm/patches.sh"
+        RENEW = "kubeadm/renew.sh"
         RESET = "kubeadm/reset.sh"
         SETTINGS = "kubeadm/settings.sh"
     }

@@ -1,5 +1,6 @@
 //! Rules that all scripts follow. Tests of single scripts are in the modules below.
 
+mod certificates;
 mod conformance;
 mod dns;
 mod etcd;

@@ -9,7 +9,7 @@ use kubexm_engine::plan::{Journal, StepError, TaskId, TaskValue};
 use kubexm_host::Command;
 
 /// Writes the administrator's kubeconfig to the state directory, and returns its path.
-pub(super) fn save_kubeconfig(journal: &Journal, text: &str) -> Result<PathBuf, CommandError> {
+pub(crate) fn save_kubeconfig(journal: &Journal, text: &str) -> Result<PathBuf, CommandError> {
     let saved = journal.save("admin.conf", text.as_bytes());
     saved.map_err(|error| FileError::io("write admin.conf in", journal.folder(), &error).into())
 }

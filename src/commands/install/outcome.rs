@@ -6,7 +6,7 @@ use kubexm_engine::plan::{Outcome, SkipReason};
 use kubexm_host::HostError;
 
 /// Returns the failure of a run in which a step failed or which the user stopped.
-pub(super) fn judge(outcome: Outcome, unreachable: Vec<HostError>) -> Result<(), CommandError> {
+pub(crate) fn judge(outcome: Outcome, unreachable: Vec<HostError>) -> Result<(), CommandError> {
     let left = left_over(&outcome);
     if !outcome.failed.is_empty() {
         return Err(CommandError::Steps(StepFailures {

@@ -185,7 +185,11 @@ fn files(
     Ok(files)
 }
 
-fn certificates(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Vec<WriteFile>, DeployError> {
+/// Returns the files with the certificates of a member.
+pub(super) fn certificates(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+) -> Result<Vec<WriteFile>, DeployError> {
     let all = inputs.certificates.etcd.as_ref();
     let Some((all, own)) = all.and_then(|all| Some((all, all.members.get(&host.name)?))) else {
         return Ok(Vec::new());

@@ -10,7 +10,7 @@ mod start;
 use super::module::Module;
 use super::{DeployError, Deployment, Inputs};
 pub use certificates::{EtcdCertificates, MemberCertificates};
-use kubexm_config::cluster::{Cluster, Etcd};
+use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_engine::steps::WriteFile;
 use kubexm_types::{HostName, HostPath};
@@ -135,6 +135,23 @@ fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     let marks = hosts.iter().map(|host| start::mark(host));
     tasks.extend(marks.map(|task| task.after(started.clone())));
     Ok(tasks)
+}
+
+/// Adds the steps that write the certificates of a member, and that wait until it answers. etcd reads them for each
+/// connection, so it does not restart.
+pub(super) fn renewed(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+    task: Task,
+) -> Result<Task, DeployError> {
+    let user = member::UserSettings::from_cluster(inputs.cluster);
+    let is_member = inputs.cluster.roles.etcd.contains(&host.name);
+    let Some(user) = user.filter(|_| is_member) else {
+        return Ok(task);
+    };
+    let files = member::certificates(inputs, host)?.into_iter();
+    let task = files.fold(task, Task::step);
+    Ok(task.step(start::answers(inputs.cluster, host, &user)))
 }
 
 /// Returns the tasks after which all members of kubexm's etcd are healthy.

@@ -42,15 +42,20 @@ pub(super) fn start(
             files: read_at_start()?,
             start: true,
         })
-        .step(promote.arguments(arguments.clone()))
-        .step(WaitFor {
-            title: "Wait until etcd is healthy".to_owned(),
-            script: member.verb("answers"),
-            arguments,
-            at_most: Duration::from_secs(60),
-            diagnosis: journal(UNIT, 20),
-            hosts: Vec::new(),
-        }))
+        .step(promote.arguments(arguments))
+        .step(answers(cluster, host, user)))
+}
+
+/// Returns the step that waits until a member answers.
+pub(super) fn answers(cluster: &Cluster, host: &HostSpec, user: &UserSettings<'_>) -> WaitFor {
+    WaitFor {
+        title: "Wait until etcd is healthy".to_owned(),
+        script: scripts::MEMBER.verb("answers"),
+        arguments: arguments(cluster, host, user),
+        at_most: Duration::from_secs(60),
+        diagnosis: journal(UNIT, 20),
+        hosts: Vec::new(),
+    }
 }
 
 /// Records on a member's host that all members were healthy.

@@ -14,7 +14,7 @@ use super::module::{Component, Module};
 use super::{DeployError, Deployment, Inputs};
 use kubexm_bundle::lock::KubeadmFacts;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
-use kubexm_engine::plan::{Task, TaskId, TaskName};
+use kubexm_engine::plan::{Step, Task, TaskId, TaskName};
 use kubexm_types::{Digest, ImageRef};
 
 /// Installs a node's Kubernetes programs.
@@ -101,6 +101,21 @@ impl Module for Nodes {
             KubernetesKind::Systemd => systemd::tasks(inputs),
         }
     }
+}
+
+/// Returns the step that approves the serving certificates that the kubelets of these nodes request.
+pub(super) fn approve_serving(inputs: &Inputs<'_>, nodes: &[&HostSpec]) -> impl Into<Step> + use<> {
+    serving::ApproveServing::of(inputs, nodes)
+}
+
+/// Adds the steps that write the certificates and kubeconfigs of a node with systemd units, that restart the programs that
+/// read them, and that wait for them.
+pub(super) fn systemd_renewed(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+    task: Task,
+) -> Result<Task, DeployError> {
+    systemd::renewed(inputs, host, task)
 }
 
 /// Returns whether kubeadm creates the nodes.

@@ -30,15 +30,12 @@ const IMAGES: &str = "docker";
 /// Returns the task that fills and starts the registry on a host.
 pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, DeployError> {
     let cluster = inputs.cluster;
-    let host = cluster.host(name).map(|host| host.internal_address());
-    let host = host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let listen = SocketAddr::new(host, cluster.registry.port);
+    let listen = listen_address(inputs, name);
     let data_dir = cluster.registry.data_dir.clone();
     let path = |text: String| HostPath::parse(&text);
     let config = path(format!("{ETC}/registry/config.yml"))?;
-    let certificate = path(format!("{ETC}/registry/tls.crt"))?;
-    let key = path(format!("{ETC}/registry/tls.key"))?;
-    let unit = path(format!("/etc/systemd/system/{UNIT}"))?;
+    let [certificate, key] = certificate_files(inputs)?;
+    let unit_path = path(format!("/etc/systemd/system/{UNIT}"))?;
     let binary = format!("{BIN}/kubexm-registry");
     let file = inputs.file("registry", name)?;
     let mut payloads = members(file, BIN, |name| name == "registry")?;
@@ -52,8 +49,8 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
         &registry::Config {
             data_dir: MOUNTED_DIR.to_owned(),
             listen: listen.to_string(),
-            certificate: certificate.to_string(),
-            key: key.to_string(),
+            certificate: certificate.path.to_string(),
+            key: key.path.to_string(),
             users: login.map(|_| users.to_string()),
         },
     )?;
@@ -68,7 +65,6 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
         privileged_port: cluster.registry.port < 1024,
     };
     let unit_text = kubexm_render::text("registry unit", &service)?;
-    let pair = &inputs.certificates.registry;
     let dirs = TrackNewDirs::new(
         "registry-folder",
         "the registry's data directory",
@@ -81,22 +77,6 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
         FOLDER.verb("apply"),
     );
     let data = data.arguments([data_dir.as_str()]);
-    let binary_path = HostPath::parse(&binary)?;
-    let mut files = vec![
-        binary_path,
-        config.clone(),
-        certificate.clone(),
-        key.clone(),
-        unit.clone(),
-    ];
-    let wait = WaitFor {
-        title: "Wait until the registry listens".to_owned(),
-        script: PORT_OPEN,
-        arguments: vec![listen.ip().to_string(), listen.port().to_string()],
-        at_most: std::time::Duration::from_secs(30),
-        diagnosis: journal(UNIT, 20),
-        hosts: Vec::new(),
-    };
     // The install of a host with another architecture adds its images later.
     let lock = inputs.lock.only(&inputs.arches());
     let mut task = super::SERVE
@@ -110,29 +90,89 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
             payloads,
             blobs: Arc::clone(&inputs.blobs),
         })
-        .step(WriteFile::new(certificate, pair.certificate.clone()))
-        .step(WriteFile::secret(key, pair.key.clone()).readable_by(USER));
+        .step(certificate)
+        .step(key);
     if let Some(login) = login {
-        files.push(users.clone());
         let text = format!("{}\n", login.entry.0);
         task = task.step(WriteFile::secret(users, text).readable_by(USER));
     }
     // The next install concludes from this file whether clients need the login before the registry requires it.
     Ok(task
         .step(WriteFile::new(config, config_text))
-        .step(WriteFile::new(unit, unit_text))
+        .step(WriteFile::new(unit_path, unit_text))
         .step(SeedImages {
             content: RegistryContent::new(&lock),
             count: lock.images.len(),
             data_dir,
             blobs: Arc::clone(&inputs.blobs),
         })
-        .step(ManageUnit {
-            name: UNIT.to_owned(),
-            files,
-            start: true,
-        })
-        .step(wait))
+        .step(unit(inputs)?)
+        .step(listens(listen)))
+}
+
+/// Adds the steps that write the registry's certificate, that restart the registry, and that wait for it.
+pub(crate) fn renewed(
+    inputs: &Inputs<'_>,
+    name: &HostName,
+    task: Task,
+) -> Result<Task, DeployError> {
+    let [certificate, key] = certificate_files(inputs)?;
+    Ok(task
+        .step(certificate)
+        .step(key)
+        .step(unit(inputs)?)
+        .step(listens(listen_address(inputs, name))))
+}
+
+/// Returns the files with the registry's certificate and its key.
+fn certificate_files(inputs: &Inputs<'_>) -> Result<[WriteFile; 2], DeployError> {
+    let pair = &inputs.certificates.registry;
+    let path = |name: &str| HostPath::parse(&format!("{ETC}/registry/{name}"));
+    Ok([
+        WriteFile::new(path("tls.crt")?, pair.certificate.clone()),
+        WriteFile::secret(path("tls.key")?, pair.key.clone()).readable_by(USER),
+    ])
+}
+
+/// Returns the step that runs the registry with the present content of its files.
+fn unit(inputs: &Inputs<'_>) -> Result<ManageUnit, DeployError> {
+    let mut files = vec![
+        format!("{BIN}/kubexm-registry"),
+        format!("{ETC}/registry/config.yml"),
+        format!("{ETC}/registry/tls.crt"),
+        format!("{ETC}/registry/tls.key"),
+        format!("/etc/systemd/system/{UNIT}"),
+    ];
+    if inputs.certificates.registry_login.is_some() {
+        files.push(format!("{ETC}/registry/htpasswd"));
+    }
+    let files = files.iter().map(|path| HostPath::parse(path));
+    Ok(ManageUnit {
+        name: UNIT.to_owned(),
+        files: files.collect::<Result<_, _>>()?,
+        start: true,
+    })
+}
+
+fn listen_address(inputs: &Inputs<'_>, name: &HostName) -> SocketAddr {
+    let host = inputs
+        .cluster
+        .host(name)
+        .map(|host| host.internal_address());
+    let host = host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    SocketAddr::new(host, inputs.cluster.registry.port)
+}
+
+/// Returns the step that waits until the registry listens.
+fn listens(listen: SocketAddr) -> WaitFor {
+    WaitFor {
+        title: "Wait until the registry listens".to_owned(),
+        script: PORT_OPEN,
+        arguments: vec![listen.ip().to_string(), listen.port().to_string()],
+        at_most: std::time::Duration::from_secs(30),
+        diagnosis: journal(UNIT, 20),
+        hosts: Vec::new(),
+    }
 }
 
 /// Returns a path for a unit, without specifiers (systemd.unit(5)).

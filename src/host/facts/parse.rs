@@ -123,6 +123,10 @@ fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
             let (path, content) = file(value)?;
             facts.certificates.insert(path, content);
         }
+        "rotated" => {
+            let (path, content) = file(value)?;
+            facts.rotated.insert(path, content);
+        }
         "hosts_entry" => {
             let (address, name) = value.split_once(' ').ok_or("has no name")?;
             // Lines that the resolver ignores are of no interest.

@@ -37,6 +37,7 @@ receipt=no
 cluster=eyJpZCI6IjBiN2M0YzRlLTkzYTUtNGNjNy04ZDgzLTNmM2Y2ZjBmOWIxMSIsIm5hbWUiOiJhIiwiY3JlYXRlZCI6IjIwMjYtMDEtMzFUMTI6MDA6MDBaIn0=
 authority=/etc/kubernetes/pki/ca.crt LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCllXSmoKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=
 certificate=/etc/kubernetes/pki/apiserver.crt YWJj
+rotated=/var/lib/kubelet/pki/kubelet-client-current.pem YWJj
 hosts_entry=10.0.0.99 registry.kubexm.internal
 hosts_entry=nonsense other
 kubernetes=no
@@ -118,6 +119,11 @@ fn every_line_is_read() {
             ),
         ]
         .into(),
+        rotated: [(
+            "/var/lib/kubelet/pki/kubelet-client-current.pem".to_owned(),
+            "abc".to_owned(),
+        )]
+        .into(),
         hosts_entries: vec![(
             "10.0.0.99".parse().unwrap(),
             "registry.kubexm.internal".to_owned(),
@@ -165,6 +171,7 @@ fn a_line_that_kubexm_does_not_know_is_an_error() {
         ("authority=/etc/x", "has no content"),
         ("applied=podCIDR", "has no value"),
         ("certificate=/etc/x", "has no content"),
+        ("rotated=/etc/x", "has no content"),
         ("certificate=/etc/x %", "is not base64"),
         ("hosts_entry=10.0.0.1", "has no name"),
         ("applied=color red", "the name is unknown"),

@@ -5,7 +5,7 @@ use std::fmt;
 use kubexm_commands::{CommandError, ErrorKind};
 
 /// Every exit code and its meaning.
-pub const CODES: [(u8, &str); 8] = [
+pub const CODES: [(u8, &str); 9] = [
     (0, "success"),
     (1, "interrupted or unexpected"),
     (2, "usage or configuration"),
@@ -20,6 +20,10 @@ pub const CODES: [(u8, &str); 8] = [
         "`plan --diff`, or `install --dry-run` on an installed cluster, found changes",
     ),
     (7, "`conformance`: a test failed"),
+    (
+        8,
+        "`certs check`: a certificate has expired, expires soon or does not match its CA",
+    ),
 ];
 
 /// Returns the text about exit codes at the end of `--help`.
@@ -78,6 +82,24 @@ impl Failure {
     pub fn tests() -> Self {
         Self {
             code: 7,
+            message: String::new(),
+            is_reported: true,
+        }
+    }
+
+    /// Returns the result of a check that found certificates which need an action: exit code 8 without a message.
+    pub fn certificates() -> Self {
+        Self {
+            code: 8,
+            message: String::new(),
+            is_reported: true,
+        }
+    }
+
+    /// Returns the result of a command that listed hosts which cannot be reached: exit code 4 without a message.
+    pub fn unreachable() -> Self {
+        Self {
+            code: 4,
             message: String::new(),
             is_reported: true,
         }

@@ -3,6 +3,7 @@
 mod bundle;
 mod bundle_args;
 mod cache;
+mod certs;
 mod completions;
 mod config;
 mod conformance;
@@ -85,6 +86,9 @@ enum Command {
     Render(render::Render),
     /// Revert everything that kubexm changed on the hosts of a cluster
     Reset(reset::Reset),
+    /// List and renew the certificates of a cluster
+    #[command(subcommand)]
+    Certs(certs::Command),
     /// Run the conformance tests of Kubernetes against a cluster
     Conformance(conformance::Conformance),
     /// Run a command on the hosts of a cluster
@@ -118,6 +122,7 @@ impl Command {
         match self {
             Self::Install(_) | Self::Reset(_) | Self::Registry(_) => true,
             Self::Bundle(command) => command.emits_events(),
+            Self::Certs(command) => command.emits_events(),
             _ => false,
         }
     }
@@ -181,6 +186,7 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Plan(arguments) => plan::run(&arguments, output, events).await,
         Command::Render(arguments) => render::run(&arguments, output, events),
         Command::Reset(arguments) => reset::run(&arguments, output, events).await,
+        Command::Certs(command) => certs::run(command, output, events).await,
         Command::Conformance(arguments) => conformance::run(&arguments, output, events).await,
         Command::Exec(arguments) => exec::run(&arguments, output, events).await,
         Command::Logs(arguments) => logs::run(&arguments, output, events).await,

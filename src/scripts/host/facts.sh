@@ -93,6 +93,15 @@ for file in /etc/kubernetes/*.conf; do
   data=$(sed -n '/^ *client-certificate-data:/{s/^[^:]*: *//;s/"//g;p;q;}' "$file")
   [ -z "$data" ] || echo "certificate=$file $data"
 done
+# Certificates of the kubelet, which renews them itself. The files have keys as well. A kubelet without a certificate of
+# the cluster for its server has one that no CA signed.
+kubelet=/var/lib/kubelet/pki
+set -- "$kubelet/kubelet-client-current.pem" "$kubelet/kubelet-server-current.pem"
+[ -e "$2" ] || set -- "$1" "$kubelet/kubelet.crt"
+for file in "$@"; do
+  [ ! -f "$file" ] ||
+    echo "rotated=$file $(sed -n '/^-----BEGIN CERTIFICATE-----$/,/^-----END CERTIFICATE-----$/p' "$file" | base64 | tr -d '\n')"
+done
 # Names in /etc/hosts outside of the block that kubexm manages.
 sed '/^# kubexm begin$/,/^# kubexm end$/d' /etc/hosts 2>/dev/null |
   awk '{ sub(/#.*/, "") } NF > 1 { for (i = 2; i <= NF; i++) print "hosts_entry=" $1 " " $i }' | sed 500q

@@ -23,6 +23,30 @@ fn read_only_file_systems_are_facts() {
     });
 }
 
+#[test]
+fn certificates_of_the_kubelet_are_facts_without_their_keys() {
+    // "-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n" in base64.
+    const ENCODED: &str =
+        "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCllXSmoKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
+    let text = "-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n\
+                -----BEGIN EC PRIVATE KEY-----\nc2VjcmV0\n-----END EC PRIVATE KEY-----\n";
+    Machine::with_each_shell(|machine| {
+        let folder = "/var/lib/kubelet/pki";
+        let rotated = || -> Vec<String> {
+            let printed = machine.run_after(":", host::FACTS, &["/"], "").printed;
+            let lines = printed.lines().filter(|line| line.starts_with("rotated="));
+            lines.map(str::to_owned).collect()
+        };
+        let line = |name: &str| format!("rotated={folder}/{name} {ENCODED}");
+        machine.write(&format!("{folder}/kubelet-client-current.pem"), text);
+        machine.write(&format!("{folder}/kubelet.crt"), text);
+        let client = line("kubelet-client-current.pem");
+        assert_eq!(rotated(), [client.clone(), line("kubelet.crt")]);
+        machine.write(&format!("{folder}/kubelet-server-current.pem"), text);
+        assert_eq!(rotated(), [client, line("kubelet-server-current.pem")]);
+    });
+}
+
 /// Returns the settings that the script of facts prints.
 fn applied(machine: &Machine) -> Vec<String> {
     let printed = machine.run_after(":", host::FACTS, &["/"], "").printed;

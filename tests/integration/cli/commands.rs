@@ -157,6 +157,17 @@ fn every_documented_json_document_fits_the_schema() {
     assert_eq!(kinds, defined);
 }
 
+/// A cluster whose host refuses connections.
+const UNREACHABLE: &str = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts: [{name: node1, address: 127.0.0.1, internalAddress: 192.0.2.11, port: 1}]
+  roleGroups: {control-plane: [node1]}
+  kubernetes: {version: 1.36.3}
+";
+
 #[test]
 fn every_command_prints_documented_json() {
     let folder = tempfile::tempdir().unwrap();
@@ -167,6 +178,8 @@ fn every_command_prints_documented_json() {
     }
     let (cluster, manifest, cache) = (at("cluster"), at("bundle"), at("cache"));
     let (new, gone) = (at("new"), "/nowhere".to_owned());
+    let unreachable = at("unreachable");
+    std::fs::write(&unreachable, UNREACHABLE).unwrap();
     let cases: Vec<(&str, Prints, Vec<&str>)> = vec![
         // Files that are not there end these commands early, but not before their last event.
         ("bundle build", Events, vec!["-f", &gone, "-o", &new]),
@@ -204,6 +217,7 @@ fn every_command_prints_documented_json() {
         ("bundle sign", Events, vec![&gone, "--key", &gone]),
         ("install", Events, vec![&gone, "-f", &cluster, "--unsigned"]),
         ("reset", Events, vec!["-f", &cluster]),
+        ("certs renew", Events, vec!["-f", &cluster, "--state", &new]),
         ("registry seed", Events, vec![&gone, "-f", &cluster]),
         ("bundle inspect", Document("BundleInspection"), vec![&small]),
         ("bundle list", Document("BundleContents"), vec![&small]),
@@ -239,6 +253,11 @@ fn every_command_prints_documented_json() {
             vec!["--no-password", &new],
         ),
         ("plan", Document("Error"), vec![&small, "-f", &cluster]),
+        (
+            "certs check",
+            Document("CertificateReport"),
+            vec!["-f", &unreachable, "--state", &new],
+        ),
         (
             "conformance",
             Document("Error"),

@@ -5,6 +5,7 @@ mod init;
 mod join;
 pub(crate) mod patches;
 mod programs;
+mod renewal;
 mod secrets;
 mod settings;
 mod undo;
@@ -23,6 +24,9 @@ use kubexm_engine::plan::{Task, TaskId, TaskValue};
 use kubexm_engine::steps::{ConfigReadAtInit, RunScript, WriteFile};
 use kubexm_render::kubeadm::Node;
 use kubexm_scripts::kubernetes as scripts;
+pub(crate) use renewal::{
+    CERTIFICATE_FILES, kubelet_begins_again, kubelet_credentials, renewed, super_admin,
+};
 
 /// How long kubeadm may run. It waits four minutes each for the kubelet and for the control plane, and five for a
 /// certificate; a slow host needs several times as long.

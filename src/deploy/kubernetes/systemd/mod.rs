@@ -11,7 +11,7 @@ mod programs;
 use super::{first_control_plane, joined};
 use crate::{DeployError, Inputs, images, kubernetes, load_balancer};
 use kubexm_config::cluster::HostSpec;
-use kubexm_engine::plan::Task;
+use kubexm_engine::plan::{Kind, Step, Task};
 use kubexm_pki::kubernetes::{ClusterPki, KUBE_VIP};
 use kubexm_types::Digest;
 
@@ -91,4 +91,48 @@ pub(super) fn kube_vip_kubeconfig(
     let server = files::own_server(inputs.cluster, host);
     let text = files::kubeconfig(inputs.cluster, pki, &server, (KUBE_VIP, pair))?;
     Ok((text, Digest::of(pair.certificate.as_bytes())))
+}
+
+/// Adds the steps of a join that write certificates and kubeconfigs, that restart the programs that read them, and that
+/// wait for them. All other files stay as they are.
+pub(super) fn renewed(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+    task: Task,
+) -> Result<Task, DeployError> {
+    let (Some(first), Some(pki)) = (inputs.first(), &inputs.certificates.kubernetes) else {
+        return Ok(task);
+    };
+    if !pki.nodes.contains_key(&host.name) {
+        return Ok(task);
+    }
+    let steps = join(inputs, pki, first, host)?.steps.into_iter();
+    Ok(steps.filter(renews).fold(task, Task::step))
+}
+
+fn renews(step: &Step) -> bool {
+    match step.kind() {
+        Kind::Wait => true,
+        // The pods of kube-vip need the name of an interface.
+        Kind::Action => !step.provides().is_empty(),
+        Kind::Ensure => {
+            let files = step.files();
+            let is_credential = |path: &str| {
+                let name = path.strip_prefix("/etc/kubernetes/");
+                let is_named = |name: &str| {
+                    let ends = [".crt", ".key", ".pub"];
+                    (name.starts_with("pki/") && ends.iter().any(|end| name.ends_with(end)))
+                        || (!name.contains('/') && name.ends_with(".conf"))
+                };
+                // The kubelet's copy of the host's name servers has this form, too. The pods of kube-vip have the digest of
+                // its certificate, with which they restart.
+                name.is_some_and(|name| {
+                    is_named(name) && name != "resolv.conf"
+                        || name.starts_with("manifests/kube-vip")
+                })
+            };
+            let mut paths = files.iter().map(|file| file.path.as_str());
+            step.id().starts_with("unit ") || (!files.is_empty() && paths.all(is_credential))
+        }
+    }
 }

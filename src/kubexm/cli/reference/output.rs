@@ -12,6 +12,9 @@ use kubexm_commands::CreationTime;
 use kubexm_commands::cache::{
     CacheContents, CacheVerification, CachedBlob, Collected, PartialDownload,
 };
+use kubexm_commands::certs::{
+    CertificateReport, CheckedCertificate, Content, Standing, UncheckedHost,
+};
 use kubexm_commands::config::{FileProblem, Validation};
 use kubexm_commands::conformance::{ConformanceReport, FailedTest};
 use kubexm_commands::diff::{self, Comparison, ItemKind, KindSummary};
@@ -121,6 +124,31 @@ fn inspection() -> Inspection {
             release: "13".to_owned(),
             arch: Arch::Amd64,
             packages: 20,
+        }],
+    }
+}
+
+fn certificates() -> CertificateReport {
+    CertificateReport {
+        cluster: "example".to_owned(),
+        certificates: vec![CheckedCertificate {
+            host: "node1".parse().ok(),
+            path: "/etc/kubernetes/pki/apiserver.crt".to_owned(),
+            purpose: "server of the API server".to_owned(),
+            content: Content {
+                subject: Some("kube-apiserver".to_owned()),
+                issuer: Some("kubernetes".to_owned()),
+                serial: Some("67f9b0c1a5d2e384".to_owned()),
+                names: vec!["10.96.0.1".to_owned(), "node1".to_owned()],
+                is_ca: false,
+                expires: Some("2027-01-31T12:00:00Z".to_owned()),
+                days_left: Some(41),
+            },
+            standing: Standing::ExpiresSoon,
+        }],
+        unchecked: vec![UncheckedHost {
+            host: "node2".parse().unwrap(),
+            reason: "node2: cannot connect to 192.0.2.12: timed out".to_owned(),
         }],
     }
 }
@@ -348,6 +376,7 @@ fn kinds() -> Vec<Kind> {
         seconds: 3120,
         report: "conformance/20260131T120000Z".into(),
     };
+    let certificates = certificates();
     let kubeconfig = WrittenKubeconfig {
         path: "anna.conf".into(),
         user: "anna".to_owned(),
@@ -393,6 +422,7 @@ fn kinds() -> Vec<Kind> {
         kind("PlanFile", "`plan -o`", &plan_file),
         kind("PlanDiff", "`plan --diff`", &plan_diff()),
         kind("RenderedFiles", "`render`", &rendered),
+        kind("CertificateReport", "`certs check`", &certificates),
         kind("ConformanceReport", "`conformance`", &conformance),
         kind("ExecReport", "`exec`", &exec()),
         kind("LogsReport", "`logs`", &logs()),

@@ -36,6 +36,7 @@ const TESTS: &[fn()] = &[
     kubeadm::failed_init,
     kubeadm::settings,
     kubeadm::settings_of_the_cluster,
+    kubeadm::renewed_certificates,
 ];
 
 /// Scripts that no test kills, with the reason.
@@ -78,6 +79,10 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "systemd/journal.sh",
             "systemd/logs.sh",
         ],
+    ),
+    (
+        "issues kubeconfigs and prints them; a killed one leaves a file without secrets in /run",
+        &["kubeadm/kubeconfig.sh"],
     ),
     (
         "only waits for the disk or sends a signal, and leaves nothing",

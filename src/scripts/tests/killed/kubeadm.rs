@@ -1,11 +1,13 @@
 //! `kubeadm init` and `kubeadm join` as the installer runs them: `node.sh` inside `run-to-completion.sh`. Here the inner
 //! script is killed.
 
+use super::super::certificates::{FILES, KUBECONFIG_TEXT, with_control_plane, with_kubelet};
 use super::super::kubeadm::{DATA, MEMBER, first, with_kubeadm};
 use super::super::machine::Machine;
 use super::super::settings::{CONFIG, with_cluster, with_programs};
 use super::{
-    Case, KILL, call, commands, kill_everywhere as kill_case, listing, only_lists, stand_ins, steps,
+    Case, KILL, call, commands, kill_everywhere as kill_case, listing, only_lists, stand_ins,
+    steps, with,
 };
 use crate::{Script, kubeadm, markers, runtime};
 
@@ -254,4 +256,27 @@ pub(super) fn settings_of_the_cluster() {
             undo: vec![],
         });
     }
+}
+
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn renewed_certificates() {
+    kill_case(&Case {
+        before: with_control_plane,
+        enter: ":",
+        check: Some(call(kubeadm::RENEW.verb("check"), &FILES)),
+        apply: call(kubeadm::RENEW.verb("apply"), &FILES),
+        undo: vec![],
+    });
+    kill_case(&Case {
+        before: with_kubelet,
+        enter: ":",
+        check: Some(call(kubeadm::KUBELET_CREDENTIALS.verb("check"), &["id"])),
+        apply: with(
+            kubeadm::KUBELET_CREDENTIALS.verb("apply"),
+            &["id"],
+            KUBECONFIG_TEXT,
+        ),
+        undo: vec![],
+    });
 }

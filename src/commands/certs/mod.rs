@@ -1,0 +1,11 @@
+//! `certs`: the certificates of a cluster.
+
+mod check;
+mod files;
+mod record;
+mod renew;
+
+pub use check::{
+    CertificateReport, CheckOptions, CheckedCertificate, Content, Standing, UncheckedHost, check,
+};
+pub use renew::{RenewOptions, RenewReport, renew};

@@ -1,0 +1,149 @@
+//! Certificates and kubeconfigs that kubeadm issues again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::init::node_config;
+use crate::post_install::kubeconfig_for_controller;
+use crate::{DeployError, Inputs};
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::Limit;
+use kubexm_engine::plan::{StepError, Task, TaskValue};
+use kubexm_engine::steps::{ProvideValue, RunScript};
+use kubexm_pki::kubernetes::node_user;
+use kubexm_scripts::kubeadm;
+use kubexm_types::HostName;
+
+/// The step that writes the files of a control plane.
+pub(crate) const CERTIFICATE_FILES: &str = "kubeadm certificate files";
+/// How long kubeadm and the copies of its files may take.
+const ISSUE: Limit = Limit::new(Duration::from_secs(300), "kubeadm");
+/// How long the three programs of a control plane may take until they use their new files: six minutes each.
+const RESTART: Limit = Limit::new(Duration::from_secs(1200), "the programs of a control plane");
+
+/// Adds the steps that let kubeadm issue the files of a control plane, and that restart its programs.
+pub(crate) fn renewed(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+    id: &str,
+    task: Task,
+) -> Result<Task, DeployError> {
+    let config = node_config(inputs.cluster, host)?;
+    let step = |name: &str, title: &str, part: &str| {
+        let (check, apply) = (kubeadm::RENEW.verb("check"), kubeadm::RENEW.verb("apply"));
+        let step = RunScript::new(name, title, check, apply);
+        step.arguments([part.to_owned(), id.to_owned(), config.clone()])
+    };
+    let files = step(
+        CERTIFICATE_FILES,
+        "Issue the certificates and kubeconfigs of kubeadm again",
+        "files",
+    );
+    let programs = step(
+        "kubeadm certificate programs",
+        "Restart the controller manager and the scheduler, after the API server serves its new certificate",
+        "programs",
+    );
+    Ok(task.step(files.limit(ISSUE)).step(programs.limit(RESTART)))
+}
+
+/// Returns the action that issues kubeconfigs for the kubelets of nodes.
+pub(crate) fn kubelet_credentials(
+    inputs: &Inputs<'_>,
+    first: &HostSpec,
+    nodes: &BTreeSet<HostName>,
+    value: TaskValue<BTreeMap<HostName, String>>,
+) -> Result<ProvideValue<BTreeMap<HostName, String>>, DeployError> {
+    let names = nodes.clone();
+    let users = nodes.iter().map(node_user);
+    Ok(ProvideValue {
+        title: "Issue certificates for kubelets whose own ones have expired".to_owned(),
+        script: kubeadm::KUBECONFIG,
+        arguments: arguments(inputs, first, "system:nodes", users)?,
+        input: None,
+        parse: Box::new(move |text| {
+            let found = names
+                .iter()
+                .map(|name| Ok((name.clone(), of_user(text, &node_user(name))?)));
+            found.collect()
+        }),
+        value,
+        files: Vec::new(),
+    })
+}
+
+/// Adds the step that gives the kubelet of a node a new certificate.
+pub(crate) fn kubelet_begins_again(
+    id: &str,
+    host: &HostSpec,
+    credentials: &TaskValue<BTreeMap<HostName, String>>,
+    mut task: Task,
+) -> Task {
+    let (name, value) = (host.name.clone(), credentials.clone());
+    let step = RunScript::new(
+        "kubelet credentials",
+        "Give the kubelet a new certificate",
+        kubeadm::KUBELET_CREDENTIALS.verb("check"),
+        kubeadm::KUBELET_CREDENTIALS.verb("apply"),
+    );
+    task.requires.push(credentials.name());
+    task.step(step.arguments([id]).limit(ISSUE).input(Arc::new(move || {
+        let of_node = value.require()?.get(&name);
+        let text = of_node.ok_or(StepError::Missing("certificates.kubelets"))?;
+        Ok(text.clone().into_bytes())
+    })))
+}
+
+/// Returns the action that issues the kubeconfig of the group `system:masters` for the controller.
+pub(crate) fn super_admin(
+    inputs: &Inputs<'_>,
+    first: &HostSpec,
+    value: &TaskValue<String>,
+) -> Result<ProvideValue<String>, DeployError> {
+    const USER: &str = "kubernetes-super-admin";
+    let adapt = kubeconfig_for_controller(inputs, first);
+    Ok(ProvideValue {
+        title: "Issue super-admin.conf for this machine".to_owned(),
+        script: kubeadm::KUBECONFIG,
+        arguments: arguments(inputs, first, "system:masters", [USER.to_owned()])?,
+        input: None,
+        parse: Box::new(move |text| adapt(&of_user(text, USER)?)),
+        value: value.clone(),
+        files: Vec::new(),
+    })
+}
+
+fn arguments(
+    inputs: &Inputs<'_>,
+    first: &HostSpec,
+    group: &str,
+    users: impl IntoIterator<Item = String>,
+) -> Result<Vec<String>, DeployError> {
+    let config = node_config(inputs.cluster, first)?;
+    let arguments = [config, group.to_owned()].into_iter();
+    Ok(arguments.chain(users).collect())
+}
+
+/// Returns the kubeconfig of a user from the output of the script. An error quotes nothing of it.
+fn of_user(text: &str, user: &str) -> Result<String, String> {
+    let start = format!("# {user}\n");
+    let (_, rest) = text
+        .split_once(&start)
+        .ok_or_else(|| format!("kubeadm printed no kubeconfig of {user}"))?;
+    let own = rest.split("\n# ").next().unwrap_or(rest);
+    Ok(format!("{}\n", own.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubeconfigs_of_several_users_are_separated() {
+        let text = "# system:node:a\nkind: A\n\n# system:node:ab\nkind: AB\n";
+        assert_eq!(of_user(text, "system:node:a").unwrap(), "kind: A\n");
+        assert_eq!(of_user(text, "system:node:ab").unwrap(), "kind: AB\n");
+        assert!(of_user(text, "system:node:c").is_err());
+    }
+}

@@ -1,0 +1,213 @@
+//! `kubexm certs`: the certificates of a cluster.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::connection::ConnectionArgs;
+use super::output::outln;
+use super::password::CaPassphraseArgs;
+use super::{Failure, interrupt, output};
+use crate::report::Output;
+use kubexm_commands::certs::{
+    self, CertificateReport, CheckOptions, CheckedCertificate, RenewOptions, Standing,
+};
+use kubexm_commands::install::CaEncryption;
+use kubexm_types::HostName;
+use kubexm_types::event::Events;
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List the certificates of a cluster with their expiry dates
+    ///
+    /// Reads the certificates and kubeconfigs on every host, and those in the state directory. It changes nothing, and
+    /// needs no API server. The exit code is 8 if a certificate has expired, expires soon, or does not match its CA. It
+    /// is 4 if the only problem is a host that cannot be reached.
+    ///
+    /// A certificate expires soon if less than 60 days are left, or less than a third of a shorter validity. The kubelet
+    /// renews its own certificates: for them, it is a tenth.
+    Check(Check),
+    /// Issue the certificates and kubeconfigs of a cluster again
+    ///
+    /// Works on one host after another, and goes on when the programs of a host are healthy. It first prints the
+    /// certificates of each host, and what restarts. It also writes a new admin.conf into the state directory. It does
+    /// not replace a CA, and does not renew the certificates that kubelets renew themselves. A kubelet of kubeadm whose
+    /// certificate has expired gets a new one.
+    ///
+    /// A renewal that was interrupted continues when the same command runs again within 24 hours.
+    Renew(Renew),
+}
+
+impl Command {
+    /// Returns whether the command reports its progress by events.
+    pub fn emits_events(&self) -> bool {
+        match self {
+            Self::Check(_) => false,
+            Self::Renew(_) => true,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm certs check -f cluster.yaml
+  kubexm certs check -f cluster.yaml --output json")]
+pub struct Check {
+    /// The cluster file
+    #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
+    cluster: PathBuf,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm certs renew -f cluster.yaml --dry-run
+  kubexm certs renew -f cluster.yaml
+  kubexm certs renew -f cluster.yaml --host node1 --host node2")]
+pub struct Renew {
+    /// The cluster file
+    #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
+    cluster: PathBuf,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    /// Renew the certificates of this host only; repeatable
+    ///
+    /// Certificates that several hosts share stay, unless all of these hosts are in the renewal: that of the registry,
+    /// and that of API servers at an etcd of kubexm.
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<HostName>,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// The identity file of age that encrypts the keys of CAs in the state directory
+    #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
+    ca_identity: Option<PathBuf>,
+    #[command(flatten)]
+    passphrase: CaPassphraseArgs,
+}
+
+/// Runs one of the commands.
+pub async fn run(command: Command, output: Output, events: &Events) -> Result<(), Failure> {
+    match command {
+        Command::Check(arguments) => check(&arguments, output, events).await,
+        Command::Renew(arguments) => renew(&arguments, output, events).await,
+    }
+}
+
+/// Prints the certificates.
+///
+/// # Errors
+/// Fails with the exit code 8 if a certificate needs an action, and with 4 if only hosts are unknown.
+async fn check(arguments: &Check, output: Output, events: &Events) -> Result<(), Failure> {
+    let options = CheckOptions {
+        cluster: arguments.cluster.clone(),
+        connection: arguments.connection.options()?,
+    };
+    let stop = interrupt::watch(events, interrupt::STOPPING);
+    let report = certs::check(&options, events, &stop).await?;
+    match output {
+        Output::Json => output::document("CertificateReport", &report)?,
+        Output::Auto | Output::Plain => print(&report),
+    }
+    if report.has_findings() {
+        return Err(Failure::certificates());
+    }
+    match report.unchecked.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::unreachable()),
+    }
+}
+
+/// Renews the certificates.
+async fn renew(arguments: &Renew, output: Output, events: &Events) -> Result<(), Failure> {
+    let options = RenewOptions {
+        cluster: arguments.cluster.clone(),
+        connection: arguments.connection.options()?,
+        hosts: arguments.hosts.clone(),
+        dry_run: arguments.dry_run,
+        ca_encryption: match &arguments.ca_identity {
+            Some(file) => Some(CaEncryption::Identity(file.clone())),
+            // A dry run reads no key, so it does not ask for the passphrase.
+            None if arguments.dry_run => None,
+            None => arguments
+                .passphrase
+                .passphrase()?
+                .map(CaEncryption::Passphrase),
+        },
+    };
+    let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
+    let report = certs::renew(&options, events, &stop).await?;
+    let (Some(changed), true) = (report.changed, output != Output::Json) else {
+        return Ok(());
+    };
+    match &report.kubeconfig {
+        Some(kubeconfig) => outln!(
+            "the certificates are renewed: {changed} changes; the new kubeconfig is {}",
+            kubeconfig.display()
+        ),
+        None => outln!("the certificates are renewed: {changed} changes"),
+    }
+    Ok(())
+}
+
+fn print(report: &CertificateReport) {
+    let mut before = None;
+    for certificate in &report.certificates {
+        if before != Some(&certificate.host) {
+            match &certificate.host {
+                Some(host) => outln!("{host}"),
+                None => outln!("this machine"),
+            }
+            before = Some(&certificate.host);
+        }
+        outln!("  {}", line(certificate));
+    }
+    for host in &report.unchecked {
+        outln!("{}\n  not checked: {}", host.host, host.reason);
+    }
+    outln!("{}", summary(report));
+    if report.has_findings() {
+        outln!("hint: `kubexm certs renew` issues certificates and kubeconfigs again, but no CA");
+    }
+}
+
+fn line(certificate: &CheckedCertificate) -> String {
+    let content = &certificate.content;
+    let days = content.days_left.map(|days| format!("{days} days"));
+    let date = content
+        .expires
+        .as_deref()
+        .and_then(|time| time.split('T').next());
+    let from = content
+        .issuer
+        .as_deref()
+        .filter(|_| !content.is_ca)
+        .map(|issuer| format!(", from {issuer}"));
+    format!(
+        "{:<12} {:>10}  {:<10}  {} ({}{})",
+        certificate.standing,
+        days.unwrap_or_default(),
+        date.unwrap_or_default(),
+        certificate.path,
+        certificate.purpose,
+        from.unwrap_or_default()
+    )
+}
+
+fn summary(report: &CertificateReport) -> String {
+    let counts = Standing::ALL.into_iter().filter_map(|standing| {
+        let count = report.count(standing);
+        (count > 0 || standing == Standing::Ok).then(|| format!("{count} {standing}"))
+    });
+    let counts: Vec<String> = counts.collect();
+    let unchecked = match report.unchecked.len() {
+        0 => String::new(),
+        count => format!("; hosts that were not checked: {count}"),
+    };
+    format!(
+        "{} certificates: {}{unchecked}",
+        report.certificates.len(),
+        counts.join(", ")
+    )
+}

@@ -1,0 +1,43 @@
+#!/bin/sh -eu
+# Gives the kubelet of a node a kubeconfig with a new certificate, because its own one has expired. The kubelet then
+# requests a certificate with a key of its own, and its kubeconfig names the file of that certificate again.
+# Arguments: `check` or `apply`; ID of the renewal. Standard input of `apply`: the kubeconfig.
+verb=$1 id=$2
+live=/etc/kubernetes/kubelet.conf
+own=/var/lib/kubelet/pki/kubelet-client-current.pem
+# The ID of the latest renewal in which the kubelet got a certificate.
+mark=/var/lib/kubexm/kubelet-renewed
+umask 077
+# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
+# script goes on.
+replace() {
+  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
+  mv -fT "$1" "$2" || return
+  sync "$(dirname "$2")" 2>/dev/null || sync
+}
+case $verb in
+check) [ "$(cat "$mark" 2>/dev/null)" = "$id" ] || { echo "its certificate has expired"; exit 1; } ;;
+apply)
+  cat >"$live.kubexm-new"
+  replace "$live.kubexm-new" "$live"
+  systemctl restart kubelet || :
+  left=90
+  until [ -n "$(find -L "$own" -newer "$live" 2>/dev/null)" ]; do
+    left=$((left - 1))
+    if [ "$left" -le 0 ]; then
+      {
+        echo "the kubelet does not get a certificate"
+        journalctl -u kubelet -n 10 --no-pager -o cat 2>/dev/null | sed 's/^/kubelet: /' || :
+      } >&2
+      exit 1
+    fi
+    sleep 2
+  done
+  sed -e "s|client-certificate-data: .*|client-certificate: $own|" -e "s|client-key-data: .*|client-key: $own|" \
+    "$live" >"$live.kubexm-new"
+  replace "$live.kubexm-new" "$live"
+  printf '%s\n' "$id" >"$mark.new"
+  replace "$mark.new" "$mark"
+  ;;
+*) echo "usage: kubelet-credentials.sh check|apply" >&2; exit 2 ;;
+esac

@@ -1,0 +1,130 @@
+#!/bin/sh -eu
+# Issues the certificates and kubeconfigs of a control plane of kubeadm again, or restarts the programs that read them only
+# when they start. kubeadm works on a copy of its directory, so that a run that is killed leaves no incomplete file.
+# API server and etcd read new files without a restart. The controller manager and the scheduler read the certificate
+# in their kubeconfig when they start.
+# Arguments: `check` or `apply`; `files` or `programs`; ID of the renewal; configuration of `kubeadm init` for this node.
+verb=$1 part=$2 id=$3 config=$4
+export PATH="/usr/local/bin:$PATH"
+umask 077
+live=/etc/kubernetes
+# kubeadm's copy. It contains keys of CAs, so that it does not stay.
+copy=/var/lib/kubexm/renewal
+# The ID of the latest renewal whose files are complete.
+mark=/var/lib/kubexm/renewed
+# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
+# script goes on.
+replace() {
+  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
+  mv -fT "$1" "$2" || return
+  sync "$(dirname "$2")" 2>/dev/null || sync
+}
+content() { cat "$1" 2>/dev/null || :; }
+# Lets kubeadm issue everything in the copy.
+issue() {
+  [ "$(content "$copy/id")" != "$id" ] || return 0
+  rm -rf "$copy"
+  mkdir -p "$copy/kubernetes"
+  cp -a "$live/pki" "$copy/kubernetes/"
+  cp -a "$live"/*.conf "$copy/kubernetes/"
+  printf '%s' "$config" >"$copy/config.yaml"
+  # A mount namespace of its own shows the copy to kubeadm alone.
+  # shellcheck disable=SC2016 # expands in the inner shell
+  if ! said=$(unshare --mount sh -euc 'mount --bind "$1" /etc/kubernetes; exec kubeadm certs renew all --config "$2"' \
+    kubexm "$copy/kubernetes" "$copy/config.yaml" 2>&1); then
+    printf '%s\n' "$said" >&2
+    rm -rf "$copy"
+    exit 1
+  fi
+  case $said in
+  *"Detected external"*)
+    printf '%s\n' "$said" | grep "Detected external" >&2
+    echo "hint: put the key of the CA back on this host for the renewal" >&2
+    rm -rf "$copy"
+    exit 1
+    ;;
+  esac
+  printf '%s\n' "$id" >"$copy/id.new"
+  replace "$copy/id.new" "$copy/id"
+}
+# Replaces a file. Its time is that of the change, and not that of the copy.
+put() {
+  new=${2%/*}/.kubexm-new
+  cp --preserve=mode,ownership "$1" "$new"
+  replace "$new" "$2"
+}
+files() {
+  if [ "$(content "$mark")" != "$id" ]; then
+    issue
+    find "$copy/kubernetes" -type f | LC_ALL=C sort | while IFS= read -r file; do
+      path=$live${file#"$copy/kubernetes"}
+      cmp -s "$file" "$path" || put "$file" "$path" || exit 1
+    done
+    printf '%s\n' "$id" >"$mark.new"
+    replace "$mark.new" "$mark"
+  fi
+  rm -rf "$copy"
+}
+# Prints the running containers of a program.
+containers() { crictl ps --state running --name "^$1\$" "${2:--q}" ${3:+"$3"}; }
+# Whether a program started after its kubeconfig changed. The runtime prints nanoseconds.
+is_new() {
+  created=$(containers "$1" -o json 2>/dev/null | sed -n 's/.*"createdAt": *"\([0-9]*\)[0-9]\{9\}".*/\1/p' | sort -n | tail -n 1)
+  [ -n "$created" ] && [ "$created" -gt "$(stat -c %Y "$2")" ]
+}
+# Whether the API server of this control plane serves the certificate in the file, and accepts the one of the controller
+# manager. No other certificate verifies the connection.
+serves() {
+  kubectl --kubeconfig "$live/controller-manager.conf" --certificate-authority "$live/pki/apiserver.crt" \
+    --cache-dir /run/kubexm/kubectl --request-timeout=5s get --raw /readyz >/dev/null 2>&1
+}
+# Prints what does not use the new files yet.
+outdated() {
+  serves || echo "kube-apiserver is not ready with its new certificate"
+  is_new kube-controller-manager "$live/controller-manager.conf" || echo "kube-controller-manager runs with its former kubeconfig"
+  is_new kube-scheduler "$live/scheduler.conf" || echo "kube-scheduler runs with its former kubeconfig"
+}
+# Repeats a command for at most six minutes: after a failure, the kubelet waits up to five minutes before it starts a
+# container again. The API server looks for new files every minute.
+patiently() {
+  left=180
+  until "$@"; do
+    left=$((left - 1))
+    [ "$left" -gt 0 ] || return 1
+    sleep 2
+  done
+}
+# The kubelet starts the container again.
+# Arguments: name, kubeconfig.
+restart() {
+  ! is_new "$1" "$2" || return 0
+  # The times have whole seconds.
+  sleep 1
+  for container in $(containers "$1"); do crictl stop --timeout 30 "$container" >/dev/null; done
+  patiently is_new "$1" "$2" || { echo "$1 does not start again" >&2; exit 1; }
+}
+programs() {
+  install -d -m 700 /run/kubexm
+  patiently serves || {
+    echo "the API server of this control plane is not ready with its new certificate" >&2
+    echo "hint: read the log of kube-apiserver in /var/log/pods on this host, then run the same command again" >&2
+    exit 1
+  }
+  restart kube-controller-manager "$live/controller-manager.conf"
+  restart kube-scheduler "$live/scheduler.conf"
+}
+case $verb-$part in
+check-files)
+  if [ "$(content "$mark")" != "$id" ] || [ -e "$copy" ]; then
+    echo "they are older than this renewal"
+    exit 1
+  fi
+  ;;
+check-programs)
+  found=$(outdated)
+  [ -z "$found" ] || { printf '%s\n' "$found"; exit 1; }
+  ;;
+apply-files) files ;;
+apply-programs) programs ;;
+*) echo "usage: renew.sh check|apply files|programs" >&2; exit 2 ;;
+esac
