@@ -5,7 +5,7 @@ mod dry_run;
 pub(crate) mod kubeconfigs;
 mod options;
 pub(crate) mod outcome;
-mod prepare;
+pub(crate) mod prepare;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -4,6 +4,7 @@
 //! progress goes to [`Events`](kubexm_types::event::Events), and the caller prints the result.
 
 pub mod add;
+mod archive;
 mod background;
 mod base;
 pub mod build;
@@ -56,6 +57,7 @@ mod state;
 pub mod stop;
 mod text_file;
 pub mod trust;
+pub mod upgrade;
 pub mod verify;
 mod volume_size;
 pub mod vulnerabilities;

@@ -20,6 +20,34 @@ pub(crate) async fn check(
     facts: &BTreeMap<HostName, Facts>,
     bundle: &BundleSet,
 ) -> Vec<Finding> {
+    let mut findings = hosts_and_services(cluster, hosts, facts, bundle).await;
+    findings.extend(of_existing(cluster, facts));
+    sort(&mut findings, cluster);
+    findings
+}
+
+/// Checks all hosts, and the services outside the cluster that it uses, before an upgrade.
+pub(crate) async fn check_upgrade(
+    cluster: &Cluster,
+    hosts: &Hosts,
+    facts: &BTreeMap<HostName, Facts>,
+    bundle: &BundleSet,
+) -> Vec<Finding> {
+    let mut findings = hosts_and_services(cluster, hosts, facts, bundle).await;
+    findings.extend(kubexm_preflight::immutable_settings_in_upgrade(
+        cluster, facts,
+    ));
+    findings.extend(expiry::findings(cluster, facts));
+    sort(&mut findings, cluster);
+    findings
+}
+
+async fn hosts_and_services(
+    cluster: &Cluster,
+    hosts: &Hosts,
+    facts: &BTreeMap<HostName, Facts>,
+    bundle: &BundleSet,
+) -> Vec<Finding> {
     let lock = bundle.lock();
     let mut findings = kubexm_preflight::check(cluster, facts, &offer(cluster, facts, lock));
     let kubeadm = lock.kubeadm(&cluster.kubernetes.version);
@@ -30,8 +58,6 @@ pub(crate) async fn check(
         .map(|name| (name.clone(), seed::repository(name)))
         .collect();
     findings.extend(registry_checks::check(cluster, hosts, &images).await);
-    findings.extend(of_existing(cluster, facts));
-    sort(&mut findings, cluster);
     findings
 }
 

@@ -1,6 +1,5 @@
 //! `reset`: reverts the changes that the receipts on the hosts record, and nothing else.
 
-mod backup;
 mod hooks;
 mod survey;
 
@@ -9,8 +8,8 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
-use self::backup::Archive;
 use self::hooks::Hooks;
+use crate::archive::{Archive, Occasion};
 use crate::identity::KnownCluster;
 pub use crate::identity::LostCluster;
 use crate::rollback;
@@ -124,7 +123,7 @@ async fn save(
     events: &Events,
 ) -> Result<PathBuf, CommandError> {
     events.phase("archive");
-    let archive = Archive::create(state)?;
+    let archive = Archive::create(state, Occasion::Reset)?;
     if snapshot {
         // A damaged record ended the reset before.
         let record = ClusterRecord::load(state).ok().flatten();

@@ -29,6 +29,7 @@ pub mod renewal;
 mod runtime;
 mod service_user;
 mod site_files;
+pub mod upgrade;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -7,8 +7,7 @@ use ipnet::IpNet;
 
 use crate::finding::Finding;
 use kubexm_config::cluster::{
-    AddressHolder, Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, NetworkPlugin, ProxyRun,
-    RuntimeKind,
+    AddressHolder, Cluster, Etcd, HostSpec, LoadBalancer, NetworkPlugin, ProxyRun, RuntimeKind,
 };
 use kubexm_host::Facts;
 use kubexm_host::facts::Setting;
@@ -41,6 +40,19 @@ impl Contradiction {
 /// Returns a finding for each field of the cluster file that an install cannot apply to a cluster that exists. The
 /// first host with the contradiction is named.
 pub fn check(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
+    findings(cluster, facts, version)
+}
+
+/// Returns the same findings for an upgrade, which changes the version of Kubernetes.
+pub fn check_upgrade(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
+    findings(cluster, facts, |_, _| None)
+}
+
+fn findings(
+    cluster: &Cluster,
+    facts: &BTreeMap<HostName, Facts>,
+    version: fn(&Cluster, &Facts) -> Option<Contradiction>,
+) -> Vec<Finding> {
     let mut seen = BTreeSet::new();
     let mut findings: Vec<Finding> = encryption(cluster, facts).into_iter().collect();
     let nodes = cluster.nodes();
@@ -50,7 +62,8 @@ pub fn check(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Findin
         let Some(facts) = facts.get(&host.name) else {
             continue;
         };
-        for found in contradictions(cluster, host, facts) {
+        let found = contradictions(cluster, host, facts);
+        for found in found.into_iter().chain(version(cluster, facts)) {
             let what = format!("{}, but {}", found.field, found.applied);
             if seen.insert(what.clone()) {
                 findings.push(Finding::new(&host.name, true, what, &found.hint));
@@ -153,7 +166,6 @@ fn contradictions(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Vec<Cont
         compare(field, setting, desired.to_owned());
     }
     found.extend(node_name(host, facts));
-    found.extend(version(cluster, facts));
     found.extend(runtime(cluster, facts));
     found.extend(network(cluster, facts));
     found.extend(etcd(cluster, host, facts));
@@ -182,18 +194,11 @@ fn version(cluster: &Cluster, facts: &Facts) -> Option<Contradiction> {
     if applied == desired {
         return None;
     }
-    let manually = match cluster.kubernetes.kind {
-        KubernetesKind::Kubeadm => {
-            "; after `kubeadm upgrade` by hand on every control plane, install accepts the new version"
-        }
-        KubernetesKind::Systemd => "",
-    };
     Some(Contradiction {
         field: format!("kubernetes.version is {desired} in the cluster file"),
         applied: format!("the API server of the cluster is {applied}"),
         hint: format!(
-            "set kubernetes.version to {applied} again and use a bundle with this version: an upgrade of \
-             Kubernetes is not available yet in this release of kubexm{manually}"
+            "run kubexm upgrade with this cluster file and bundle, or set kubernetes.version to {applied} again"
         ),
     })
 }

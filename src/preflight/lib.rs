@@ -30,6 +30,7 @@ use checker::Checker;
 pub use checker::{Carried, Offer};
 pub use finding::Finding;
 pub use immutable::check as immutable_settings;
+pub use immutable::check_upgrade as immutable_settings_in_upgrade;
 pub use paths::paths;
 
 use kubexm_config::cluster::Cluster;

@@ -142,6 +142,7 @@ scripts! {
         RENEW = "kubeadm/renew.sh"
         RESET = "kubeadm/reset.sh"
         SETTINGS = "kubeadm/settings.sh"
+        UPGRADE = "kubeadm/upgrade.sh"
     }
     /// Nodes and objects of the cluster.
     kubernetes {
@@ -149,11 +150,13 @@ scripts! {
         API_SERVER_READY = "kubernetes/api-server-ready.sh"
         CONFORMANCE = "kubernetes/conformance.sh"
         DEFAULT_ACCOUNTS = "kubernetes/default-accounts.sh"
+        DRAIN = "kubernetes/drain.sh"
         ENCRYPTION_KEYS = "kubernetes/encryption-keys.sh"
         ENCRYPTION_REWRITE = "kubernetes/encryption-rewrite.sh"
         ENDPOINT = "kubernetes/endpoint.sh"
         FILE_MODES = "kubernetes/file-modes.sh"
         JOIN_SECRETS = "kubernetes/join-secrets.sh"
+        KUBELET_RESTART = "kubernetes/kubelet-restart.sh"
         KUBELET_SURROUNDINGS_REMOVE = "kubernetes/kubelet-surroundings-remove.sh"
         KUBELET_SURROUNDINGS = "kubernetes/kubelet-surroundings.sh"
         MANIFEST = "kubernetes/manifest.sh"
@@ -163,6 +166,7 @@ scripts! {
         SERVING_APPROVE = "kubernetes/serving-approve.sh"
         SERVING_LOOK = "kubernetes/serving-look.sh"
         SURVEY = "kubernetes/survey.sh"
+        UPGRADE_SURVEY = "kubernetes/upgrade-survey.sh"
         USER_CERTIFICATE = "kubernetes/user-certificate.sh"
     }
     /// The control plane's endpoint.

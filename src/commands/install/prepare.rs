@@ -107,7 +107,7 @@ pub(super) fn planned(
 }
 
 /// Compares every byte of the bundle with its digests before any of it reaches a host.
-async fn verify(bundle: &Arc<BundleSet>, events: &Events) -> Result<(), CommandError> {
+pub(crate) async fn verify(bundle: &Arc<BundleSet>, events: &Events) -> Result<(), CommandError> {
     let watch = Watch::without_host(events, "verify the bundle");
     let (bundle, events) = (Arc::clone(bundle), watch.events());
     let verifying = tokio::task::spawn_blocking(move || bundle.verify(threads(), &events));

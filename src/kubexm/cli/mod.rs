@@ -33,6 +33,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod upgrade;
 mod version;
 
 use std::io::Write;
@@ -89,6 +90,7 @@ enum Command {
     /// List and renew the certificates of a cluster
     #[command(subcommand)]
     Certs(certs::Command),
+    Upgrade(upgrade::Upgrade),
     /// Run the conformance tests of Kubernetes against a cluster
     Conformance(conformance::Conformance),
     /// Run a command on the hosts of a cluster
@@ -120,7 +122,7 @@ impl Command {
     /// Returns whether the command reports its progress by events. Other commands print a result.
     fn emits_events(&self) -> bool {
         match self {
-            Self::Install(_) | Self::Reset(_) | Self::Registry(_) => true,
+            Self::Install(_) | Self::Upgrade(_) | Self::Reset(_) | Self::Registry(_) => true,
             Self::Bundle(command) => command.emits_events(),
             Self::Certs(command) => command.emits_events(),
             _ => false,
@@ -187,6 +189,7 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Render(arguments) => render::run(&arguments, output, events),
         Command::Reset(arguments) => reset::run(&arguments, output, events).await,
         Command::Certs(command) => certs::run(command, output, events).await,
+        Command::Upgrade(arguments) => upgrade::run(&arguments, output, events).await,
         Command::Conformance(arguments) => conformance::run(&arguments, output, events).await,
         Command::Exec(arguments) => exec::run(&arguments, output, events).await,
         Command::Logs(arguments) => logs::run(&arguments, output, events).await,

@@ -19,7 +19,7 @@ use kubexm_types::HostPath;
 /// What kubexm renders, in errors.
 const WHAT: &str = "kubeadm init configuration";
 /// The marker file of `kubeadm init`.
-const INIT: &str = "kubeadm-init";
+pub(super) const INIT: &str = "kubeadm-init";
 
 /// Returns the task that writes the configuration and runs `kubeadm init`.
 pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, DeployError> {

@@ -17,7 +17,7 @@ use kubexm_scripts::kubeadm;
 use kubexm_types::HostPath;
 
 /// The marker file of `kubeadm join`.
-const JOIN: &str = "kubeadm-join";
+pub(super) const JOIN: &str = "kubeadm-join";
 
 /// Returns the task that runs `kubeadm join` on a node other than the first control plane.
 pub(super) fn join(

@@ -67,6 +67,11 @@ impl Scope {
     }
 }
 
+/// Returns the step that gives the kubelet of a node the settings of the cluster file.
+pub(super) fn of_kubelet(host: &HostSpec, config: String) -> RunScript {
+    Scope::Kubelet.step(host, config)
+}
+
 /// Returns whether the cluster existed before this plan. `kubeadm init` and `join` configure all nodes of a new one.
 fn exists(inputs: &Inputs<'_>) -> bool {
     let first = inputs.first();

@@ -1,4 +1,4 @@
-//! What a reset saves in the state directory before it deletes anything: a snapshot of etcd, and the keys and
+//! What a command saves in the state directory before a change that it cannot revert: a snapshot of etcd, and the keys and
 //! certificates of the cluster.
 
 use std::fs::DirBuilder;
@@ -28,28 +28,55 @@ const OWNER_ONLY: u32 = 0o600;
 const LIMIT: Limit = Limit::DEFAULT;
 const SAVE_LIMIT: Limit = Limit::new(Duration::from_secs(660), "snapshots of etcd");
 
-const HINT: &str = "start etcd on one of these hosts and reset again, or pass --no-snapshot to delete its data without a copy; no \
-                    host was changed";
+/// Before which change an archive is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Occasion {
+    /// The removal of a cluster.
+    Reset,
+    /// A new version of Kubernetes.
+    Upgrade,
+}
+
+impl Occasion {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Reset => "the reset",
+            Self::Upgrade => "the upgrade",
+        }
+    }
+
+    /// Returns what helps if no snapshot succeeds.
+    fn hint(self) -> &'static str {
+        match self {
+            Self::Reset => {
+                "start etcd on one of these hosts and reset again, or pass --no-snapshot to delete its data without a \
+                 copy; no host was changed"
+            }
+            Self::Upgrade => "start etcd on one of these hosts, then upgrade again",
+        }
+    }
+}
 
 /// An archive of a cluster in its state directory.
-pub(super) struct Archive {
+pub(crate) struct Archive {
     folder: PathBuf,
+    occasion: Occasion,
 }
 
 impl Archive {
     /// Creates the directory of an archive. Its name is the current time.
-    pub(super) fn create(state: &Path) -> Result<Self, CommandError> {
+    pub(crate) fn create(state: &Path, occasion: Occasion) -> Result<Self, CommandError> {
         let folder = private_directory::create_for_now(&state.join(FOLDER), "create the archive")?;
-        Ok(Self { folder })
+        Ok(Self { folder, occasion })
     }
 
     /// Returns the directory.
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Copies the keys, certificates and the kubeconfig of the state directory.
-    pub(super) fn save_state(&self, state: &Path) -> Result<(), CommandError> {
+    pub(crate) fn save_state(&self, state: &Path) -> Result<(), CommandError> {
         for name in ["admin.conf", "pki", "cluster.json"] {
             let from = state.join(name);
             copy(&from, &self.folder.join(name)).map_err(|error| {
@@ -60,7 +87,7 @@ impl Archive {
     }
 
     /// Saves the keys and certificates that kubeadm created, from the first control plane that has them.
-    pub(super) async fn save_authorities(
+    pub(crate) async fn save_authorities(
         &self,
         cluster: &Cluster,
         hosts: &Hosts,
@@ -85,7 +112,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Saves a snapshot of the etcd that the reset deletes. Returns its file; `None` if no reachable host has data of
+    /// Saves a snapshot of the etcd that the change affects. Returns its file; `None` if no reachable host has data of
     /// etcd.
     ///
     /// `resetting` returns whether an earlier reset of a host began, after it saved what it had to. Such a reset may have
@@ -93,7 +120,7 @@ impl Archive {
     ///
     /// # Errors
     /// Hosts have data of etcd, and no snapshot succeeds. This machine cannot store the snapshot.
-    pub(super) async fn save_etcd(
+    pub(crate) async fn save_etcd(
         &self,
         cluster: &Cluster,
         hosts: &Hosts,
@@ -138,8 +165,10 @@ impl Archive {
         match failures.is_empty() {
             true => Ok(None),
             false => Err(CommandError::Configuration(format!(
-                "no snapshot of etcd could be taken before the reset:\n{}\nhint: {HINT}",
-                failures.join("\n")
+                "no snapshot of etcd could be taken before {}:\n{}\nhint: {}",
+                self.occasion.name(),
+                failures.join("\n"),
+                self.occasion.hint()
             ))),
         }
     }
@@ -325,7 +354,7 @@ mod tests {
         resetting: impl Fn(&HostName) -> bool,
     ) -> (Result<Option<u64>, CommandError>, usize) {
         let state = tempfile::tempdir().unwrap();
-        let archive = Archive::create(state.path()).unwrap();
+        let archive = Archive::create(state.path(), Occasion::Reset).unwrap();
         let saved = archive
             .save_etcd(&cluster(), &hosts, resetting, &Events::silent())
             .await;
@@ -398,7 +427,7 @@ spec:
     #[tokio::test]
     async fn disk_of_this_machine_is_not_a_failure_of_etcd() {
         let state = tempfile::tempdir().unwrap();
-        let archive = Archive::create(state.path()).unwrap();
+        let archive = Archive::create(state.path(), Occasion::Reset).unwrap();
         std::fs::remove_dir(archive.folder()).unwrap();
         let hosts = [etcd("node1", None, true)].into();
         let saved = archive
@@ -418,7 +447,7 @@ spec:
         std::fs::create_dir_all(state.path().join("pki/etcd")).unwrap();
         std::fs::write(state.path().join("pki/etcd/ca.key"), "key").unwrap();
         std::fs::write(state.path().join("admin.conf"), "config").unwrap();
-        let archive = Archive::create(state.path()).unwrap();
+        let archive = Archive::create(state.path(), Occasion::Reset).unwrap();
         archive.save_state(state.path()).unwrap();
         let key = archive.folder().join("pki/etcd/ca.key");
         assert_eq!(std::fs::read_to_string(&key).unwrap(), "key");

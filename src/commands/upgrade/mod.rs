@@ -1,0 +1,460 @@
+//! `upgrade`: brings a cluster to another version of Kubernetes, on one node after another.
+
+mod path;
+mod record;
+mod survey;
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+use self::path::{Hop, Running};
+use self::record::UpgradeRecord;
+use self::survey::{Permitted, Survey};
+use crate::archive::{Archive, Occasion};
+use crate::certificates::{self, CaEncryption};
+use crate::identity::KnownCluster;
+use crate::install::{kubeconfigs, outcome, prepare::verify};
+use crate::session::{self, Hosts};
+use crate::stop::unless_stopped;
+use crate::{
+    ClusterSource, CommandError, Connection, Stop, listeners, notices, plan_inputs, preflight,
+    rollback,
+};
+use kubexm_bundle::BundleSet;
+use kubexm_config::Cluster;
+pub use kubexm_deploy::upgrade::Drain;
+use kubexm_deploy::upgrade::{self as deploy, HopInputs};
+use kubexm_deploy::{Certificates, Deployment};
+use kubexm_engine::plan::{self, Journal, Plan};
+use kubexm_host::Facts;
+use kubexm_host::facts::Setting;
+use kubexm_preflight::Finding;
+use kubexm_types::event::{Event, Events};
+use kubexm_types::{HostName, Version};
+
+/// What to upgrade, and how.
+#[derive(Debug, Clone)]
+pub struct UpgradeOptions {
+    /// The cluster file with the new version, and its bundle.
+    pub source: ClusterSource,
+    /// How to reach the hosts.
+    pub connection: Connection,
+    /// Whether to accept a bundle whose signature cannot be verified, because no key is trusted.
+    pub unsigned: bool,
+    /// Whether to accept a bundle that is older than the newest one that the cluster was installed from.
+    pub allow_older: bool,
+    /// What encrypts the keys of CAs; `None` for keys in clear text.
+    pub ca_encryption: Option<CaEncryption>,
+    /// How pods leave a node.
+    pub drain: Drain,
+    /// The number of workers that change at the same time.
+    pub max_unavailable: NonZeroUsize,
+    /// Whether to end after the plan.
+    pub dry_run: bool,
+}
+
+/// What an upgrade did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpgradeReport {
+    /// The version of the cluster file.
+    pub version: Version,
+    /// The number of steps that changed a host; `None` for a dry run.
+    pub changed: Option<usize>,
+}
+
+/// Upgrades a cluster. Emits the plan as a note before it changes anything. An upgrade that was interrupted continues where
+/// it stopped.
+///
+/// # Errors
+/// The bundle or the cluster file is wrong, the version skew policy does not allow the upgrade, hosts or the cluster are not
+/// ready, or a step failed.
+#[tracing::instrument(skip_all, fields(cluster = %options.source.cluster.display()))]
+pub async fn upgrade(
+    options: &UpgradeOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<UpgradeReport, CommandError> {
+    options.connection.check()?;
+    let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
+    let state = options.connection.state_directory(&cluster, events)?;
+    rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
+    let context = Context {
+        options,
+        bundle: &bundle,
+        cluster: &cluster,
+        state: &state,
+    };
+    let report = |changed| UpgradeReport {
+        version: cluster.kubernetes.version.clone(),
+        changed,
+    };
+    if options.dry_run {
+        let looking = async {
+            let hosts = options.connection.connect(&cluster, &state, events).await?;
+            let hosts = session::watched(&hosts, events);
+            let prepared = context.prepare(&hosts, events).await?;
+            events.note(context.text(&prepared)?);
+            Ok(())
+        };
+        unless_stopped(stop, looking).await?;
+        events.note("dry run: nothing was touched");
+        return Ok(report(None));
+    }
+    // Held until the end: only one command may change the cluster.
+    let journal = Arc::new(session::journal(&state)?);
+    journal.begin("upgrade", &bundle.bundle().lock_digest().to_string());
+    let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
+    events.phase("verify");
+    unless_stopped(stop, verify(&bundle, events)).await?;
+    events.phase("connect");
+    let connecting = options.connection.connect(&cluster, &state, events);
+    let hosts = session::logged(unless_stopped(stop, connecting).await?, &state);
+    let observed = session::watched(&hosts, events);
+    let locks = session::lock(&observed, &journal, "upgrade", events, stop).await?;
+    let upgraded = context.upgrade(&hosts, &journal, events, stop).await;
+    locks.release().await;
+    Ok(report(Some(upgraded?)))
+}
+
+/// What an upgrade works with.
+struct Context<'a> {
+    options: &'a UpgradeOptions,
+    bundle: &'a Arc<BundleSet>,
+    cluster: &'a Cluster,
+    state: &'a Path,
+}
+
+/// What is known before the first change.
+struct Prepared {
+    facts: BTreeMap<HostName, Facts>,
+    running: Running,
+    hops: Vec<Hop>,
+    record: UpgradeRecord,
+    /// Whether an earlier run began the upgrade.
+    continues: bool,
+}
+
+impl Context<'_> {
+    /// Looks at the hosts and at the cluster.
+    ///
+    /// # Errors
+    /// Something prevents the upgrade.
+    async fn prepare(&self, hosts: &Hosts, events: &Events) -> Result<Prepared, CommandError> {
+        let (cluster, to) = (self.cluster, &self.cluster.kubernetes.version);
+        events.phase("preflight");
+        let facts = session::gather(cluster, hosts).await?;
+        notices::emit_experimental_hosts(&facts, events);
+        let known = KnownCluster::read(cluster, self.state)?;
+        known.origins(cluster, &facts, events)?;
+        all_nodes(cluster, &facts)?;
+        let begun = UpgradeRecord::load(self.state)?;
+        if let Some(record) = &begun {
+            record.check(to)?;
+        }
+        let (first, host) = first_control_plane(cluster, hosts)?;
+        let survey = Survey::read(host.as_ref()).await?;
+        let running = running(cluster, &facts, &survey)?;
+        let is_done = begun.is_none() && running.is_at(to);
+        let hops = match is_done {
+            true => Vec::new(),
+            false => path::hops(&running, to, &self.bundle.lock().kubernetes)
+                .map_err(CommandError::configuration)?,
+        };
+        let mut findings = preflight::check_upgrade(cluster, hosts, &facts, self.bundle).await;
+        findings.extend(known.findings(cluster, &facts));
+        if !is_done {
+            findings.extend(self.findings(&survey, first, begun.is_some()));
+        }
+        preflight::report(&findings, events)?;
+        let from = running.oldest().unwrap_or(to);
+        Ok(Prepared {
+            record: begun
+                .clone()
+                .unwrap_or_else(|| UpgradeRecord::new(from, to)),
+            continues: begun.is_some(),
+            facts,
+            running,
+            hops,
+        })
+    }
+
+    fn findings(&self, survey: &Survey, first: &HostName, continues: bool) -> Vec<Finding> {
+        let drain = &self.options.drain;
+        let drains = self.drain().is_some();
+        let permitted = Permitted {
+            deletes_unmanaged: drain.deletes_unmanaged || !drains,
+            ignores_budgets: drain.ignores_budgets || !drains,
+        };
+        survey.findings(
+            first,
+            &self.cluster.kubernetes.version,
+            permitted,
+            continues,
+        )
+    }
+
+    /// Returns how nodes are drained; `None` if there is only one, whose pods have no other place.
+    fn drain(&self) -> Option<Drain> {
+        (self.cluster.nodes().len() > 1).then_some(self.options.drain)
+    }
+
+    /// Carries out all hops. Returns the number of steps that changed a host.
+    async fn upgrade(
+        &self,
+        hosts: &Hosts,
+        journal: &Journal,
+        events: &Events,
+        stop: &Stop,
+    ) -> Result<usize, CommandError> {
+        let observed = session::watched(hosts, events);
+        let preparing = self.prepare(&observed, events);
+        let mut prepared = unless_stopped(stop, preparing).await?;
+        events.note(self.text(&prepared)?);
+        if prepared.hops.is_empty() {
+            return Ok(0);
+        }
+        rollback::record(journal, self.bundle.bundle())?;
+        let (mut changed, mut unchanged, mut ran) = (0, 0, 0);
+        let mut kubeconfig = None;
+        for hop in std::mem::take(&mut prepared.hops) {
+            let cluster = self.at(&hop);
+            let saving = self.save(&mut prepared.record, &hop, &observed, journal, events);
+            unless_stopped(stop, saving).await?;
+            events.phase("apply");
+            for held in self.parts(&hop, &prepared.running) {
+                // Earlier parts changed the hosts.
+                let gathering = session::gather(&cluster, &observed);
+                let facts = unless_stopped(stop, gathering).await?;
+                let issued = self.certificates(&cluster)?;
+                let deployment = self.plan(&cluster, &facts, issued, held)?;
+                let ended = carry_out(deployment, hosts, events, stop).await?;
+                changed += ended.changed;
+                unchanged += ended.unchanged;
+                ran += ended.ran;
+                kubeconfig = ended.kubeconfig.or(kubeconfig);
+            }
+        }
+        let kubeconfig = kubeconfig
+            .map(|text| kubeconfigs::save_kubeconfig(journal, &text))
+            .transpose()?;
+        UpgradeRecord::remove(journal)?;
+        events.emit(Event::Summary {
+            changed,
+            unchanged,
+            ran,
+            kubeconfig: kubeconfig.map(|path| path.display().to_string()),
+        });
+        Ok(changed)
+    }
+
+    /// Returns the cluster file with the version of a hop.
+    fn at(&self, hop: &Hop) -> Cluster {
+        let mut cluster = self.cluster.clone();
+        cluster.kubernetes.version = hop.version.clone();
+        cluster
+    }
+
+    /// Returns the nodes that keep their version, for each plan of a hop: first the control planes change, then workers.
+    fn parts(&self, hop: &Hop, running: &Running) -> Vec<BTreeSet<HostName>> {
+        let workers = || {
+            let nodes = self
+                .cluster
+                .nodes()
+                .into_iter()
+                .map(|host| host.name.clone());
+            nodes.filter(|name| !running.api_servers.contains_key(name))
+        };
+        let all: BTreeSet<HostName> = workers().collect();
+        let others = workers()
+            .filter(|name| !hop.workers.contains(name))
+            .collect();
+        match hop.workers.is_empty() {
+            true => vec![all],
+            false => vec![all, others],
+        }
+    }
+
+    fn certificates(&self, cluster: &Cluster) -> Result<Certificates, CommandError> {
+        let encryption = self.options.ca_encryption.as_ref();
+        let identity = encryption.map(CaEncryption::identity).transpose()?;
+        certificates::load_or_issue(cluster, self.state, identity)
+    }
+
+    fn plan(
+        &self,
+        cluster: &Cluster,
+        facts: &BTreeMap<HostName, Facts>,
+        certificates: Certificates,
+        held: BTreeSet<HostName>,
+    ) -> Result<Deployment, CommandError> {
+        let inputs = plan_inputs::with_certificates(cluster, self.bundle, facts, certificates);
+        Ok(deploy::hop(&HopInputs {
+            inputs,
+            held,
+            drain: self.drain(),
+            max_unavailable: self.options.max_unavailable,
+        })?)
+    }
+
+    /// Saves etcd and the keys before a hop, unless an interrupted run did.
+    async fn save(
+        &self,
+        record: &mut UpgradeRecord,
+        hop: &Hop,
+        hosts: &Hosts,
+        journal: &Journal,
+        events: &Events,
+    ) -> Result<(), CommandError> {
+        let version = hop.version.to_string();
+        if let Some(folder) = record.archives.get(&version) {
+            events.note(format!(
+                "the snapshot of etcd before Kubernetes {version} is in {}",
+                folder.display()
+            ));
+            return Ok(());
+        }
+        events.phase("archive");
+        let archive = Archive::create(self.state, Occasion::Upgrade)?;
+        let saved = archive
+            .save_etcd(self.cluster, hosts, |_| false, events)
+            .await?;
+        archive.save_authorities(self.cluster, hosts).await?;
+        archive.save_state(self.state)?;
+        match saved {
+            Some(file) => events.note(format!("a snapshot of etcd is in {}", file.display())),
+            None => events.warn(
+                "kubexm saves no snapshot of an external etcd\n  hint: take one before the upgrade goes on",
+            ),
+        }
+        let folder = archive.folder().to_owned();
+        record.archives.insert(version, folder);
+        record.save(journal)
+    }
+
+    /// Returns the plan for people.
+    fn text(&self, prepared: &Prepared) -> Result<String, CommandError> {
+        let version = &self.cluster.kubernetes.version;
+        if prepared.hops.is_empty() {
+            return Ok(format!(
+                "every program of Kubernetes in the cluster '{}' has the version {version} already",
+                self.cluster.name
+            ));
+        }
+        let from = prepared.running.oldest().unwrap_or(version);
+        let mut parts = vec![text::head(
+            self.cluster,
+            from,
+            &prepared.hops,
+            prepared.continues,
+        )];
+        for hop in &prepared.hops {
+            let cluster = self.at(hop);
+            let plans: Result<Vec<Plan>, CommandError> = self
+                .parts(hop, &prepared.running)
+                .into_iter()
+                .map(|held| {
+                    let certificates = Certificates::placeholder(&cluster);
+                    let deployment = self.plan(&cluster, &prepared.facts, certificates, held)?;
+                    Ok(deployment.plan)
+                })
+                .collect();
+            parts.push(text::hop(hop, self.state, &cluster, &plans?));
+        }
+        parts.push(text::end(&prepared.hops));
+        Ok(parts.join("\n").trim_end().to_owned())
+    }
+}
+
+/// What a plan did.
+struct Ended {
+    changed: usize,
+    unchanged: usize,
+    ran: usize,
+    kubeconfig: Option<String>,
+}
+
+async fn carry_out(
+    mut deployment: Deployment,
+    hosts: &Hosts,
+    events: &Events,
+    stop: &Stop,
+) -> Result<Ended, CommandError> {
+    let counted = listeners::with_counter(events, &deployment.plan);
+    let plan = std::mem::take(&mut deployment.plan);
+    let outcome = plan::execute(plan, hosts, &counted, stop)
+        .await
+        .map_err(CommandError::configuration)?;
+    let unreachable = match outcome.failed.is_empty() {
+        true => Vec::new(),
+        false => session::unreachable(hosts).await,
+    };
+    let ended = Ended {
+        changed: outcome.changed,
+        unchanged: outcome.unchanged,
+        ran: outcome.ran,
+        kubeconfig: deployment.kubeconfig.get().cloned(),
+    };
+    outcome::judge(outcome, unreachable)?;
+    Ok(ended)
+}
+
+/// Returns the control plane that answers questions about the cluster.
+fn first_control_plane<'a>(
+    cluster: &'a Cluster,
+    hosts: &'a Hosts,
+) -> Result<(&'a HostName, &'a Arc<dyn kubexm_host::Host>), CommandError> {
+    let mut names = cluster.roles.control_plane.iter();
+    names
+        .find_map(|name| hosts.get(name).map(|host| (name, host)))
+        .ok_or_else(|| CommandError::configuration("the cluster file has no control plane"))
+}
+
+/// Fails if a host is not a node of the cluster yet.
+fn all_nodes(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Result<(), CommandError> {
+    let nodes = cluster.nodes().into_iter().map(|host| &host.name);
+    let missing: Vec<&str> = nodes
+        .filter(|name| facts.get(*name).is_some_and(|facts| !facts.is_node()))
+        .map(HostName::as_str)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(CommandError::Configuration(format!(
+        "cannot upgrade: these hosts are not nodes of the cluster yet: {}\nhint: upgrade with a cluster file without \
+         them, and add them with kubexm install afterwards",
+        missing.join(", ")
+    )))
+}
+
+/// Returns the versions with which the programs of the cluster run.
+fn running(
+    cluster: &Cluster,
+    facts: &BTreeMap<HostName, Facts>,
+    survey: &Survey,
+) -> Result<Running, CommandError> {
+    let mut running = Running::default();
+    let refused = |name: &HostName, what: &str| {
+        CommandError::Configuration(format!(
+            "{name}: cannot see the version of {what}\nhint: repair the node first; kubexm logs kubelet shows the log \
+             of its kubelet"
+        ))
+    };
+    for name in &cluster.roles.control_plane {
+        let found = facts.get(name);
+        let found = found.and_then(|facts| facts.applied(Setting::Version).next());
+        let version = found.and_then(|text| text.parse().ok());
+        let version = version.ok_or_else(|| refused(name, "its API server"))?;
+        running.api_servers.insert(name.clone(), version);
+    }
+    for host in cluster.nodes() {
+        let node = survey.nodes.get(&host.name);
+        let node = node.ok_or_else(|| refused(&host.name, "its kubelet"))?;
+        running
+            .kubelets
+            .insert(host.name.clone(), node.kubelet.clone());
+    }
+    Ok(running)
+}

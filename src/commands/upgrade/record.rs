@@ -1,0 +1,112 @@
+//! The record of an upgrade that has begun. An upgrade that was interrupted continues with it.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CommandError, FileError};
+use kubexm_engine::plan::Journal;
+use kubexm_types::Version;
+
+/// The file in the state directory.
+const FILE: &str = "upgrade.json";
+
+/// An upgrade that has begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct UpgradeRecord {
+    /// The version of the oldest API server before the upgrade.
+    pub(super) from: String,
+    pub(super) to: String,
+    /// The directory with the snapshot of etcd before each hop, by the version of the hop.
+    pub(super) archives: BTreeMap<String, PathBuf>,
+}
+
+impl UpgradeRecord {
+    /// Returns the upgrade that has begun; `None` if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read, or it is not such a record.
+    pub(super) fn load(state: &Path) -> Result<Option<Self>, CommandError> {
+        let path = state.join(FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(FileError::io("read", &path, &error).into()),
+        };
+        let record = serde_json::from_str(&text).map_err(|error| {
+            FileError::new("read", &path, &error)
+                .hint("remove the file; the upgrade then begins with another snapshot of etcd")
+        })?;
+        Ok(Some(record))
+    }
+
+    /// Returns the record of an upgrade that begins.
+    pub(super) fn new(from: &Version, to: &Version) -> Self {
+        Self {
+            from: from.to_string(),
+            to: to.to_string(),
+            archives: BTreeMap::new(),
+        }
+    }
+
+    /// Fails if this upgrade has another target.
+    pub(super) fn check(&self, to: &Version) -> Result<(), CommandError> {
+        if self.to == to.to_string() {
+            return Ok(());
+        }
+        Err(CommandError::Configuration(format!(
+            "an upgrade from Kubernetes {} to {} has begun, and the cluster file has {to}\nhint: first complete that \
+             upgrade with the version {} in the cluster file",
+            self.from, self.to, self.to
+        )))
+    }
+
+    /// Writes the record.
+    pub(super) fn save(&self, journal: &Journal) -> Result<(), CommandError> {
+        let text = serde_json::to_vec(self).map_err(CommandError::configuration)?;
+        journal
+            .save(FILE, &text)
+            .map_err(|error| FileError::io("write upgrade.json in", journal.folder(), &error))?;
+        Ok(())
+    }
+
+    /// Removes the record of a complete upgrade.
+    pub(super) fn remove(journal: &Journal) -> Result<(), CommandError> {
+        let path = journal.folder().join(FILE);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(FileError::io("remove", &path, &error).into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upgrade_that_has_begun_must_end_before_another_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path()).unwrap();
+        let load = || UpgradeRecord::load(folder.path()).unwrap();
+        assert_eq!(load(), None);
+        let (from, to) = (Version::new(1, 35, 4), Version::new(1, 36, 3));
+        let record = UpgradeRecord::new(&from, &to);
+        record.save(&journal).unwrap();
+        assert_eq!(load(), Some(record.clone()));
+        record.check(&to).unwrap();
+        let refused = record.check(&Version::new(1, 36, 4)).unwrap_err();
+        assert!(
+            refused.to_string().contains("to 1.36.3 has begun"),
+            "{refused}"
+        );
+        UpgradeRecord::remove(&journal).unwrap();
+        UpgradeRecord::remove(&journal).unwrap();
+        assert_eq!(load(), None);
+    }
+}

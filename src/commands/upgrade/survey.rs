@@ -1,0 +1,249 @@
+//! What the cluster says before an upgrade.
+
+use std::collections::BTreeMap;
+
+use crate::CommandError;
+use kubexm_engine::plan::StepError;
+use kubexm_host::{Command, Host};
+use kubexm_preflight::Finding;
+use kubexm_scripts::kubernetes::UPGRADE_SURVEY;
+use kubexm_types::{HostName, Untrusted, Version};
+
+/// The largest number of names that a finding lists.
+const LISTED: usize = 10;
+
+/// A node of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Node {
+    /// The version of its kubelet.
+    pub(super) kubelet: Version,
+    pub(super) is_ready: bool,
+}
+
+/// What the API server says about the cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Survey {
+    pub(super) nodes: BTreeMap<HostName, Node>,
+    requests: Vec<String>,
+    budgets: Vec<String>,
+    /// Node and name of each pod.
+    unmanaged: Vec<(String, String)>,
+    /// Name and service.
+    webhooks: Vec<(String, String)>,
+    /// Release without the resource, and the resource.
+    deprecated: Vec<(String, String)>,
+}
+
+/// What the user permits for drains.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Permitted {
+    pub(super) deletes_unmanaged: bool,
+    pub(super) ignores_budgets: bool,
+}
+
+impl Survey {
+    /// Asks the API server, on a control plane.
+    pub(super) async fn read(host: &dyn Host) -> Result<Self, CommandError> {
+        let what = "ask the API server about the cluster";
+        let command = Command::from_script(UPGRADE_SURVEY, [""; 0]).describe(what);
+        let output = host.run(command).await?;
+        let failed = |cause: String| {
+            CommandError::Configuration(format!(
+                "{}: {cause}\nhint: an upgrade needs an API server that answers; kubexm logs kube-apiserver shows its log",
+                host.name()
+            ))
+        };
+        let output =
+            StepError::unless_done(what, output).map_err(|error| failed(error.to_string()))?;
+        Self::parse(&output.text()).map_err(|line| {
+            let line = Untrusted::one_line(&line, 100);
+            failed(format!(
+                "{what}: the answer has an unexpected line '{line}'"
+            ))
+        })
+    }
+
+    /// Parses the output of the script. The error is the line that has another form.
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut survey = Self::default();
+        let mut is_complete = false;
+        for line in text.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let refused = || line.to_owned();
+            let pair = |one: &str, other: &str| (one.to_owned(), other.to_owned());
+            match words[..] {
+                ["node", name, version, ready] => {
+                    let node = Node {
+                        kubelet: version.parse().map_err(|_| refused())?,
+                        is_ready: ready == "True",
+                    };
+                    let name = name.parse().map_err(|_| refused())?;
+                    survey.nodes.insert(name, node);
+                }
+                ["request", name] => survey.requests.push(name.to_owned()),
+                ["budget", name] => survey.budgets.push(name.to_owned()),
+                ["unmanaged", node, pod] => survey.unmanaged.push(pair(node, pod)),
+                ["webhook", name, service] => survey.webhooks.push(pair(name, service)),
+                ["deprecated", release, resource] => {
+                    survey.deprecated.push(pair(release, resource));
+                }
+                ["end"] => is_complete = true,
+                _ => return Err(refused()),
+            }
+        }
+        match is_complete {
+            true => Ok(survey),
+            false => Err(text.lines().last().unwrap_or_default().to_owned()),
+        }
+    }
+
+    /// Returns what prevents an upgrade to a version, and warnings. `first` is the control plane that findings about the
+    /// whole cluster name. An upgrade that `continues` finds nodes that are not Ready because of it.
+    pub(super) fn findings(
+        &self,
+        first: &HostName,
+        to: &Version,
+        permitted: Permitted,
+        continues: bool,
+    ) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (name, node) in &self.nodes {
+            if !node.is_ready {
+                findings.push(Finding::new(
+                    name,
+                    !continues,
+                    "the node is not Ready".to_owned(),
+                    "repair the node first: kubexm logs kubelet shows the log of its kubelet",
+                ));
+            }
+        }
+        let mut add = |fatal: bool, what: &str, names: Vec<String>, hint: &str| {
+            if !names.is_empty() {
+                let what = format!("{what}: {}", listed(&names));
+                findings.push(Finding::new(first, fatal, what, hint));
+            }
+        };
+        add(
+            !permitted.ignores_budgets,
+            "these PodDisruptionBudgets permit no eviction, so nodes cannot be drained",
+            self.budgets.clone(),
+            "add replicas or change the budgets; --drain-disable-eviction deletes the pods without regard to them",
+        );
+        let unmanaged = self.unmanaged.iter();
+        add(
+            !permitted.deletes_unmanaged,
+            "nothing creates these pods again after their node is drained",
+            unmanaged
+                .map(|(node, pod)| format!("{pod} on {node}"))
+                .collect(),
+            "delete them, or permit it with --drain-force",
+        );
+        let webhooks = self.webhooks.iter();
+        add(
+            true,
+            "these webhooks refuse requests, because their services have no endpoint",
+            webhooks
+                .map(|(name, service)| format!("{name} ({service})"))
+                .collect(),
+            "start the pods of these services, or remove the webhooks",
+        );
+        add(
+            false,
+            "nobody has approved or denied these certificate signing requests",
+            self.requests.clone(),
+            "kubectl certificate approve or deny",
+        );
+        let gone = self.deprecated.iter().filter(|(release, _)| {
+            let minor = release
+                .strip_prefix("1.")
+                .and_then(|minor| minor.parse().ok());
+            minor.is_none_or(|minor: u64| minor <= to.minor())
+        });
+        add(
+            false,
+            "clients have requested resources that the new version does not have any more",
+            gone.map(|(release, resource)| format!("{resource} (until {release})"))
+                .collect(),
+            "https://kubernetes.io/docs/reference/using-api/deprecation-guide/ names their replacements",
+        );
+        findings
+    }
+}
+
+/// Joins names, at most [`LISTED`] of them. They come from the cluster.
+fn listed(names: &[String]) -> String {
+    let mut text: Vec<String> = names
+        .iter()
+        .take(LISTED)
+        .map(|name| Untrusted::one_line(name, 200).to_string())
+        .collect();
+    if names.len() > LISTED {
+        text.push(format!("and {} more", names.len() - LISTED));
+    }
+    text.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "node node1 1.35.4 True
+node node2 1.34.4 Unknown
+request csr-1
+budget default/web
+unmanaged node2 default/shell
+webhook validatingwebhook/policy.example.com policy/server
+deprecated 1.36 things.example.k8s.io/v1beta1
+deprecated 1.40 others/v1
+end
+";
+
+    fn found(permitted: Permitted, continues: bool) -> Vec<(String, bool)> {
+        let survey = Survey::parse(TEXT).unwrap();
+        let version = "1.36.3".parse().unwrap();
+        let findings = survey.findings(&"node1".parse().unwrap(), &version, permitted, continues);
+        let short = |finding: Finding| (finding.what.chars().take(24).collect(), finding.fatal);
+        findings.into_iter().map(short).collect()
+    }
+
+    #[test]
+    fn what_stops_an_upgrade_halfway_is_found_before_it() {
+        let found = found(Permitted::default(), false);
+        let expected = [
+            ("the node is not Ready", true),
+            ("these PodDisruptionBudge", true),
+            ("nothing creates these po", true),
+            ("these webhooks refuse re", true),
+            ("nobody has approved or d", false),
+            ("clients have requested r", false),
+        ];
+        let expected = expected.map(|(what, fatal)| (what.to_owned(), fatal));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_the_user_permits_is_a_warning() {
+        let permitted = Permitted {
+            deletes_unmanaged: true,
+            ignores_budgets: true,
+        };
+        let fatal = found(permitted, true);
+        let fatal: Vec<_> = fatal.iter().filter(|(_, fatal)| *fatal).collect();
+        assert_eq!(fatal.len(), 1, "{fatal:?}");
+    }
+
+    #[test]
+    fn answer_that_is_not_complete_or_unknown_is_refused() {
+        for text in [
+            "node node1 1.36.3 True\n",
+            "node node1 x True\nend\n",
+            "node 1 2\nend\n",
+            "surprise\nend\n",
+        ] {
+            assert!(Survey::parse(text).is_err(), "{text}");
+        }
+        let nodes = Survey::parse(TEXT).unwrap().nodes;
+        let node = &nodes[&"node2".parse::<HostName>().unwrap()];
+        assert!(!node.is_ready);
+    }
+}

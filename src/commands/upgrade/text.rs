@@ -1,0 +1,92 @@
+//! The plan of an upgrade, for people.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+
+use super::path::Hop;
+use kubexm_config::Cluster;
+use kubexm_config::cluster::Etcd;
+use kubexm_engine::plan::Plan;
+use kubexm_types::{HostName, Version};
+
+/// The module of tasks that only an upgrade has.
+const MODULE: &str = "upgrade";
+
+/// Returns the beginning of the plan.
+pub(super) fn head(cluster: &Cluster, from: &Version, hops: &[Hop], continues: bool) -> String {
+    let versions = hops.iter().map(|hop| hop.version.to_string());
+    let way: Vec<String> = std::iter::once(from.to_string()).chain(versions).collect();
+    let continues = if continues {
+        " (continues an interrupted upgrade)"
+    } else {
+        ""
+    };
+    format!(
+        "upgrade of the cluster '{}': {}{continues}",
+        cluster.name,
+        way.join(" -> ")
+    )
+}
+
+/// Returns a hop: what changes on each node, in order. `plans` are those of control planes and of workers.
+pub(super) fn hop(hop: &Hop, state: &Path, cluster: &Cluster, plans: &[Plan]) -> String {
+    let mut text = format!("Kubernetes {}\n", hop.version);
+    let archive = state.join("archive");
+    let etcd = match cluster.etcd {
+        Etcd::External { .. } => {
+            "keys and certificates; kubexm saves no snapshot of an external etcd"
+        }
+        Etcd::Kubeadm { .. } | Etcd::Systemd { .. } => "a snapshot of etcd, keys and certificates",
+    };
+    let _ = writeln!(
+        text,
+        "  this machine\n    - save in {}: {etcd}",
+        archive.display()
+    );
+    let mut seen = BTreeSet::new();
+    for plan in plans {
+        nodes(&mut text, plan, &mut seen);
+        let _ = writeln!(
+            text,
+            "  all hosts of this plan\n    - apply the cluster file, as an install does"
+        );
+    }
+    text
+}
+
+/// Adds the steps of each node, in the order of the nodes.
+fn nodes(text: &mut String, plan: &Plan, seen: &mut BTreeSet<HostName>) {
+    let tasks = || plan.tasks.iter().filter(|task| task.module == MODULE);
+    for end in tasks() {
+        // Every node has one of these tasks, and a drain only where other nodes can run its pods.
+        let Some(node) = end.name.strip_prefix("return-") else {
+            continue;
+        };
+        let Ok(host) = node.parse::<HostName>() else {
+            continue;
+        };
+        if !seen.insert(host.clone()) {
+            continue;
+        }
+        let _ = writeln!(text, "  {host}");
+        let is_drain = |name: &str| name == format!("drain-{node}");
+        let is_node = |name: &str, on: &HostName| name == "node" && *on == host;
+        let of_node =
+            tasks().filter(|task| is_drain(&task.name) || is_node(&task.name, &task.host));
+        let own = of_node.chain([end]).flat_map(|task| &task.steps);
+        for step in own {
+            let _ = writeln!(text, "    - {}", step.describe());
+        }
+    }
+}
+
+/// Returns what the user must know before the upgrade begins.
+pub(super) fn end(hops: &[Hop]) -> String {
+    let first = hops.first().map(|hop| hop.version.to_string());
+    format!(
+        "point of no return: the first API server of Kubernetes {}. Kubernetes has no downgrade: the way back is the \
+         snapshot of etcd, and loses every later change.",
+        first.unwrap_or_default()
+    )
+}

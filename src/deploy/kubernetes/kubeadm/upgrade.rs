@@ -1,0 +1,108 @@
+//! The upgrade of a node with kubeadm, from the programs on the host to a kubelet that runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::init::{init_config, node_config};
+use super::{init, join, patches, settings};
+use crate::{BIN, DeployError, Inputs, binary, health};
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::Limit;
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{InstallFiles, RunScript};
+use kubexm_scripts::{kubeadm, kubernetes as scripts};
+
+/// How long the programs of a control plane may take until they answer.
+const PROGRAMS: Duration = Duration::from_secs(180);
+/// How long a kubelet may take until its node is Ready.
+const KUBELET: Limit = Limit::new(Duration::from_secs(420), "the kubelet");
+
+/// Adds the steps that upgrade a node: those of kubeadm, and then the kubelet. The pods of the node have left it before.
+pub(crate) fn steps(
+    inputs: &Inputs<'_>,
+    first: &HostSpec,
+    host: &HostSpec,
+    task: Task,
+) -> Result<Task, DeployError> {
+    let cluster = inputs.cluster;
+    let version = &cluster.kubernetes.version;
+    let is_first = host.name == first.name;
+    let marker = if is_first { init::INIT } else { join::JOIN };
+    let mut task = patches::write(cluster, host, marker, task)?
+        .step(install(inputs, host, &["kubeadm"])?)
+        .step(kubeadm_step(inputs, first, host)?);
+    if cluster.is_control_plane(&host.name) {
+        let title = format!("Wait until the control plane of {} is healthy", host.name);
+        let programs = health::control_plane(cluster).into_iter();
+        let programs = programs.chain(health::etcd(cluster)).collect();
+        task = task.step(health::wait(title, programs, PROGRAMS));
+    }
+    let restart = RunScript::new(
+        "kubelet version",
+        format!("Restart the kubelet with version {version}"),
+        scripts::KUBELET_RESTART.verb("check"),
+        scripts::KUBELET_RESTART.verb("apply"),
+    );
+    let restart = restart
+        .arguments([host.name.to_string(), version.to_string()])
+        .limit(KUBELET);
+    Ok(task
+        .step(install(inputs, host, &["kubelet", "kubectl"])?)
+        .step(settings::of_kubelet(host, node_config(cluster, host)?))
+        .step(restart))
+}
+
+fn kubeadm_step(
+    inputs: &Inputs<'_>,
+    first: &HostSpec,
+    host: &HostSpec,
+) -> Result<RunScript, DeployError> {
+    let cluster = inputs.cluster;
+    let version = &cluster.kubernetes.version;
+    let (role, title, config) = match host.name == first.name {
+        true => (
+            "first",
+            format!("Run kubeadm upgrade apply v{version}"),
+            init_config(cluster, first)?,
+        ),
+        false => (
+            "other",
+            "Run kubeadm upgrade node".to_owned(),
+            String::new(),
+        ),
+    };
+    let step = RunScript::new(
+        "kubeadm upgrade",
+        title,
+        kubeadm::UPGRADE.verb("check"),
+        kubeadm::UPGRADE.verb("apply"),
+    );
+    let patches = patches::folder(cluster, host).unwrap_or_default();
+    let ignored = cluster.kubernetes.ignore_preflight_errors.join(",");
+    let arguments = [
+        role.to_owned(),
+        version.to_string(),
+        patches.to_owned(),
+        ignored,
+        config,
+    ];
+    Ok(step.arguments(arguments).limit(super::LIMIT))
+}
+
+/// Returns the step that installs programs in the version of the cluster.
+fn install(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+    programs: &[&str],
+) -> Result<InstallFiles, DeployError> {
+    let payloads = programs.iter().map(|name| {
+        let file = inputs.kubernetes_file(name, &host.name)?;
+        binary(file, &format!("{BIN}/{name}"))
+    });
+    let version = &inputs.cluster.kubernetes.version;
+    Ok(InstallFiles {
+        title: format!("{} {version}", programs.join(" and ")),
+        payloads: payloads.collect::<Result<_, DeployError>>()?,
+        blobs: Arc::clone(&inputs.blobs),
+    })
+}

@@ -1,0 +1,108 @@
+//! `kubexm upgrade`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::bundle_args::ClusterArgs;
+use super::connection::ConnectionArgs;
+use super::output::outln;
+use super::password::CaPassphraseArgs;
+use super::{Failure, duration, interrupt};
+use crate::report::Output;
+use kubexm_commands::install::CaEncryption;
+use kubexm_commands::upgrade::{self, Drain, UpgradeOptions};
+use kubexm_types::event::Events;
+
+/// Upgrade a cluster to the Kubernetes version of its cluster file
+///
+/// Set `kubernetes.version` to the new version and build a bundle that has it. A bundle for several minor versions needs
+/// a version of each minor version in between: control planes take each of them. Workers get the last one, and an earlier
+/// one only if they would be too old for the API servers.
+///
+/// kubexm first prints what it does on each host. It saves a snapshot of etcd, and goes on to the next node when the
+/// programs of a node are healthy: control planes one after another, then workers. Pods leave a node before its programs
+/// change. At the end, the cluster file is applied as `kubexm install` does.
+///
+/// An upgrade that was interrupted continues when the same command runs again.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm upgrade bundle.tar.zst -f cluster.yaml --trust site.pub --dry-run
+  kubexm upgrade bundle.tar.zst -f cluster.yaml --trust site.pub
+  kubexm upgrade bundle.tar.zst -f cluster.yaml --trust site.pub --max-unavailable 3 --drain-timeout 30m")]
+pub struct Upgrade {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// The number of workers that change at the same time
+    #[arg(long, value_name = "N", default_value = "1")]
+    max_unavailable: NonZeroUsize,
+    /// How long the pods of a node may take to leave it, as in 90s, 10m or 2h
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
+    drain_timeout: Duration,
+    /// Delete pods that no controller creates again
+    ///
+    /// Without this option, kubexm names such pods before the upgrade and changes nothing.
+    #[arg(long)]
+    drain_force: bool,
+    /// Delete pods although a PodDisruptionBudget forbids their eviction
+    ///
+    /// The application of these pods may then fail for a time.
+    #[arg(long)]
+    drain_disable_eviction: bool,
+    /// Upgrade although no key verifies the signature of the bundle
+    ///
+    /// An upgrade runs the programs of its bundle as root on every host. Without a key (--trust, or
+    /// spec.bundle.trust in the cluster file) this option is required.
+    #[arg(long, conflicts_with = "trust")]
+    unsigned: bool,
+    /// Accept a bundle that is older than the newest one that the cluster was installed from
+    #[arg(long)]
+    allow_older: bool,
+    /// The identity file of age that encrypts the keys of CAs in the state directory
+    #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
+    ca_identity: Option<PathBuf>,
+    #[command(flatten)]
+    passphrase: CaPassphraseArgs,
+}
+
+/// Upgrades a cluster, or prints the plan.
+pub async fn run(arguments: &Upgrade, output: Output, events: &Events) -> Result<(), Failure> {
+    let options = UpgradeOptions {
+        source: arguments.cluster.source(),
+        connection: arguments.connection.options()?,
+        unsigned: arguments.unsigned,
+        allow_older: arguments.allow_older,
+        ca_encryption: match &arguments.ca_identity {
+            Some(file) => Some(CaEncryption::Identity(file.clone())),
+            // A dry run reads no key, so it does not ask for the passphrase.
+            None if arguments.dry_run => None,
+            None => arguments
+                .passphrase
+                .passphrase()?
+                .map(CaEncryption::Passphrase),
+        },
+        drain: Drain {
+            timeout: arguments.drain_timeout,
+            deletes_unmanaged: arguments.drain_force,
+            ignores_budgets: arguments.drain_disable_eviction,
+        },
+        max_unavailable: arguments.max_unavailable,
+        dry_run: arguments.dry_run,
+    };
+    let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
+    let report = upgrade::upgrade(&options, events, &stop).await?;
+    if let (Some(changed), true) = (report.changed, output != Output::Json) {
+        outln!(
+            "the cluster runs Kubernetes {}: {changed} steps changed a host",
+            report.version
+        );
+    }
+    Ok(())
+}

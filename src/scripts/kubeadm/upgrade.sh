@@ -1,0 +1,47 @@
+#!/bin/sh -eu
+# Lets kubeadm upgrade this node, without its kubelet. A run that was interrupted is repeated: kubeadm compares what exists.
+# https://kubernetes.io/docs/tasks/administer-cluster/kubeadm/kubeadm-upgrade/
+# Arguments: `check` or `apply`; `first` for the control plane that upgrades the cluster's own objects, `other` for any other node;
+# version without `v`; directory of patches, or empty; preflight errors to ignore with commas between them, or empty;
+# configuration of `kubeadm init` for the first one.
+verb=$1 role=$2 version=$3 patches=$4 ignored=$5 config=$6
+export PATH="/usr/local/bin:$PATH"
+umask 077
+# The version of the latest upgrade of this node that is complete.
+mark=/var/lib/kubexm/upgraded
+file=/run/kubexm/upgrade.yaml
+content() { cat "$1" 2>/dev/null || :; }
+# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
+# script goes on.
+replace() {
+  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
+  mv -fT "$1" "$2" || return
+  sync "$(dirname "$2")" 2>/dev/null || sync
+}
+upgrade() {
+  set -- "$@" ${patches:+"--patches=$patches"} ${ignored:+"--ignore-preflight-errors=$ignored"}
+  said=$(kubeadm upgrade "$@" 2>&1) || {
+    printf '%s\n' "$said" | tail -n 20 >&2
+    echo "hint: kubeadm keeps the former manifests in /etc/kubernetes/tmp; correct the cause, then run the same command again" >&2
+    exit 1
+  }
+  printf '%s\n' "$said"
+}
+case $verb in
+check) [ "$(content "$mark")" = "$version" ] || { echo "kubeadm has not upgraded it to $version"; exit 1; } ;;
+apply)
+  install -d -m 700 /run/kubexm
+  if [ "$role" = first ]; then
+    # kubeadm takes the settings from the cluster, and flags that the new version does not know end a program.
+    printf '%s' "$config" >"$file"
+    trap 'rm -f "$file"' EXIT
+    kubeadm init phase upload-config kubeadm --config "$file" >/dev/null
+    upgrade apply "v$version" --yes
+  else
+    upgrade node
+  fi
+  printf '%s\n' "$version" >"$mark.new"
+  replace "$mark.new" "$mark"
+  ;;
+*) echo "usage: upgrade.sh check|apply" >&2; exit 2 ;;
+esac

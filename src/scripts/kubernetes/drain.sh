@@ -1,0 +1,82 @@
+#!/bin/sh -eu
+# Moves the pods of a node to others before its programs change, or lets the scheduler use the node again. A node that an
+# administrator has cordoned stays cordoned.
+# Arguments: `check` or `drain`, name of the node, version of its kubelet after the change, seconds that the evictions may take, and
+# options of `kubectl drain`; or `returned` or `return`, name of the node, version of its kubelet.
+verb=$1 node=$2 version=$3
+shift 3
+# Exists while this node is cordoned by kubexm.
+mark=/var/lib/kubexm/cordoned-$node
+kubectl() {
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s "$@"
+}
+# Prints a field of the node.
+field() { kubectl get node "$node" -o "jsonpath=$1"; }
+is_current() { [ "$(field '{.status.nodeInfo.kubeletVersion}')" = "v$version" ]; }
+is_ready() { [ "$(field '{.status.conditions[?(@.type=="Ready")].status}')" = True ]; }
+cordon() {
+  [ "$(field '{.spec.unschedulable}')" != true ] || return 0
+  : >"$mark"
+  sync "$mark" /var/lib/kubexm 2>/dev/null || sync
+  kubectl cordon "$node" >/dev/null
+}
+uncordon() {
+  [ -e "$mark" ] || return 0
+  kubectl uncordon "$node" >/dev/null
+  rm -f "$mark"
+  sync /var/lib/kubexm 2>/dev/null || sync
+}
+# Prints the pods that are left, and the budgets that permit no eviction.
+# Arguments: what kubectl printed.
+explain() {
+  printf '%s\n' "$1" | sed -n -e 's/^.*error when \(evicting\|deleting\) pods\/"\([^"]*\)" -n "\([^"]*\)".*: \(.*\)$/\3\/\2: \4/p' | sort -u
+  printf '%s\n' "$1" | grep -v -e 'error when evicting' -e '^evicting pod' -e '^Warning: ignoring' | tail -n 8 || :
+  kubectl get poddisruptionbudgets -A \
+    -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\t"}{.status.disruptionsAllowed}{"\t"}{.status.currentHealthy}{"\t"}{.status.desiredHealthy}{"\n"}{end}' 2>/dev/null |
+    awk -F '\t' 'NF && $2 == 0 { print "the PodDisruptionBudget " $1 " permits no eviction: " $3 " pods are healthy, and it requires " $4 }' || :
+}
+drain() {
+  seconds=$1
+  shift
+  cordon
+  said=$(kubectl drain "$node" --ignore-daemonsets --delete-emptydir-data "--timeout=${seconds}s" "$@" 2>&1) && return
+  {
+    echo "the pods of $node did not leave it within $seconds seconds"
+    explain "$said"
+    if uncordon 2>/dev/null; then echo "the scheduler may use $node again"; fi
+    case $said in
+    *"use --force to override"*)
+      echo "hint: nothing creates the pods without a controller again: delete them, or permit it with --drain-force"
+      ;;
+    *)
+      echo "hint: add replicas or change the budget, then run the same command again; --drain-disable-eviction deletes the pods" \
+        "without regard to budgets"
+      ;;
+    esac
+  } >&2
+  exit 1
+}
+return_node() {
+  left=150
+  until is_current && is_ready; do
+    left=$((left - 1))
+    [ "$left" -gt 0 ] || {
+      echo "$node is not Ready with a kubelet of version $version" >&2
+      echo "hint: read journalctl -u kubelet on $node, then run the same command again" >&2
+      exit 1
+    }
+    sleep 2
+  done 2>/dev/null
+  uncordon
+}
+case $verb in
+check)
+  found=$(field '{.status.nodeInfo.kubeletVersion}') || exit 75
+  [ "$found" = "v$version" ] || { echo "its kubelet has the version $found"; exit 1; }
+  ;;
+drain) drain "$@" ;;
+returned) [ ! -e "$mark" ] || { echo "kubexm has cordoned $node"; exit 1; } ;;
+return) return_node ;;
+*) echo "usage: drain.sh check|drain|returned|return" >&2; exit 2 ;;
+esac

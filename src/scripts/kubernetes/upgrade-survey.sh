@@ -1,0 +1,60 @@
+#!/bin/sh -eu
+# Prints what an upgrade of the cluster depends on, one `KEY VALUE…` in a line, with single blanks. The caller refuses a
+# key that it does not know.
+#   node NAME VERSION READY         version of the kubelet without `v`; `True`, `False` or `Unknown`
+#   request NAME                    a certificate signing request that nobody has approved or denied
+#   budget NAMESPACE/NAME           a PodDisruptionBudget that permits no eviction of its pods now
+#   unmanaged NODE NAMESPACE/NAME   a pod that no controller creates again
+#   webhook KIND/NAME NAMESPACE/SERVICE     a webhook whose failure refuses requests, and whose service has no endpoint
+#   deprecated RELEASE RESOURCE     a resource that clients request, and the release without it
+#   end                             the list is complete
+kubectl() {
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s "$@"
+}
+# Calls kubectl, and ends the script if it fails: a list that is not complete is worse than none.
+get() { kubectl get "$@" || exit 75; }
+nodes() {
+  list=$(get nodes -o 'jsonpath={range .items[*]}{.metadata.name}{"\t"}{.status.nodeInfo.kubeletVersion}{"\t"}{.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}')
+  printf '%s\n' "$list" | awk -F '\t' 'NF { sub(/^v/, "", $2); print "node", $1, $2, $3 }'
+}
+requests() {
+  list=$(get certificatesigningrequests -o 'jsonpath={range .items[*]}{.metadata.name}{"\t"}{.status.conditions[*].type}{"\n"}{end}')
+  printf '%s\n' "$list" | awk -F '\t' 'NF && $2 == "" { print "request", $1 }'
+}
+budgets() {
+  list=$(get poddisruptionbudgets -A -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\t"}{.status.disruptionsAllowed}{"\t"}{.status.expectedPods}{"\n"}{end}')
+  printf '%s\n' "$list" | awk -F '\t' 'NF && $2 == 0 && $3 > 0 { print "budget", $1 }'
+}
+# Static pods have the node as their owner.
+unmanaged() {
+  list=$(get pods -A -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\t"}{.spec.nodeName}{"\t"}{.metadata.ownerReferences[*].kind}{"\t"}{.status.phase}{"\n"}{end}')
+  printf '%s\n' "$list" | awk -F '\t' 'NF && $2 != "" && $3 == "" && $4 != "Succeeded" && $4 != "Failed" { print "unmanaged", $2, $1 }'
+}
+webhooks() {
+  for kind in validatingwebhookconfigurations mutatingwebhookconfigurations; do
+    list=$(get "$kind" -o 'jsonpath={range .items[*]}{range .webhooks[?(@.failurePolicy=="Fail")]}{.name}{"\t"}{.clientConfig.service.namespace}{"\t"}{.clientConfig.service.name}{"\n"}{end}{end}')
+    printf '%s\n' "$list" | awk -F '\t' '$3 != "" { print $1, $2, $3 }' | while read -r name namespace service; do
+      ready=$(get endpointslices -n "$namespace" -l "kubernetes.io/service-name=$service" \
+        -o 'jsonpath={range .items[*].endpoints[?(@.conditions.ready==true)]}x{end}')
+      [ -n "$ready" ] || echo "webhook ${kind%configurations}/$name $namespace/$service"
+    done
+  done
+}
+# What this API server has counted since it started.
+deprecated() {
+  list=$(kubectl get --raw /metrics) || exit 75
+  printf '%s\n' "$list" | sed -n '/^apiserver_requested_deprecated_apis{.*} 1$/p' | awk '
+    function of(name) { return match($0, name "=\"[^\"]*\"") ? substr($0, RSTART + length(name) + 2, RLENGTH - length(name) - 3) : "" }
+    of("removed_release") != "" {
+      group = of("group")
+      print "deprecated", of("removed_release"), of("resource") (group == "" ? "" : "." group) "/" of("version")
+    }' | sort -u
+}
+nodes
+requests
+budgets
+unmanaged
+webhooks
+deprecated
+echo end
