@@ -35,8 +35,11 @@ load_balancer() { # HOST...: in front of these control planes
 defaults
   mode tcp
   timeout connect 3s
+  timeout check 2s
   timeout client 10m
   timeout server 10m
+  retries 3
+  option redispatch 1
 frontend api
   bind $outside:6443
   default_backend control-planes
