@@ -19,6 +19,7 @@ mod runtime;
 mod settings;
 mod systemd;
 mod undo;
+mod upgrade;
 mod users;
 
 use std::collections::BTreeSet;

@@ -59,7 +59,7 @@ drain() {
 }
 return_node() {
   left=150
-  until is_current && is_ready; do
+  until is_current 2>/dev/null && is_ready 2>/dev/null; do
     left=$((left - 1))
     [ "$left" -gt 0 ] || {
       echo "$node is not Ready with a kubelet of version $version" >&2
@@ -67,7 +67,7 @@ return_node() {
       exit 1
     }
     sleep 2
-  done 2>/dev/null
+  done
   uncordon
 }
 case $verb in

@@ -3,18 +3,14 @@
 # that version.
 # Arguments: `check` or `apply`, name of the node, version without `v`.
 verb=$1 node=$2 version=$3
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/kubelet.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=10s "$@"
-}
 # A program that was replaced has this name until its process ends.
 is_outdated() {
   pid=$(systemctl show -p MainPID --value kubelet.service)
   [ "${pid:-0}" = 0 ] || case $(readlink "/proc/$pid/exe") in *" (deleted)") ;; *) return 1 ;; esac
 }
 state() {
-  kubectl get node "$node" \
-    -o 'jsonpath={.status.nodeInfo.kubeletVersion} {.status.conditions[?(@.type=="Ready")].status}' 2>/dev/null
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/kubelet.conf --cache-dir /run/kubexm/kubectl --request-timeout=10s \
+    get node "$node" -o 'jsonpath={.status.nodeInfo.kubeletVersion} {.status.conditions[?(@.type=="Ready")].status}' 2>/dev/null
 }
 case $verb in
 check)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{cluster, covered_by, files, kubeadm, settings, system};
+use super::{cluster, covered_by, files, kubeadm, settings, system, upgrade};
 use crate::ALL;
 
 /// All tests that kill scripts.
@@ -37,6 +37,7 @@ const TESTS: &[fn()] = &[
     kubeadm::settings,
     kubeadm::settings_of_the_cluster,
     kubeadm::renewed_certificates,
+    upgrade::upgraded_nodes,
 ];
 
 /// Scripts that no test kills, with the reason.
@@ -58,6 +59,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "kubernetes/same-ca.sh",
             "kubernetes/serving-look.sh",
             "kubernetes/survey.sh",
+            "kubernetes/upgrade-survey.sh",
             "load-balancer/check-proxy.sh",
             "load-balancer/cluster-ca.sh",
             "load-balancer/interface.sh",
@@ -107,6 +109,10 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
     (
         "changes no host; Kubernetes removes the request that a killed run left",
         &["kubernetes/user-certificate.sh"],
+    ),
+    (
+        "only restarts the kubelet, and waits for it",
+        &["kubernetes/kubelet-restart.sh"],
     ),
     (
         "runs as a unit that systemd restarts, and sets all routes again in each round",

@@ -8,6 +8,7 @@ mod files;
 mod kubeadm;
 mod settings;
 mod system;
+mod upgrade;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,0 +1,256 @@
+//! Scripts of an upgrade. The programs are stand-ins.
+
+use super::machine::Machine;
+use crate::kubeadm::UPGRADE;
+use crate::kubernetes::{DRAIN, KUBELET_RESTART, UPGRADE_SURVEY};
+
+/// The node, the version after the upgrade, the time for evictions and an option of kubectl.
+pub(super) const DRAINED: [&str; 4] = ["node1", "1.36.3", "5", "--force"];
+/// The arguments for the return of the same node.
+pub(super) const RETURNED: [&str; 2] = ["node1", "1.36.3"];
+/// The arguments for the first control plane.
+pub(super) const FIRST: [&str; 5] = ["first", "1.36.3", "/etc/kubexm/patches", "A,B", "kind: x\n"];
+
+const MARK: &str = "/var/lib/kubexm/cordoned-node1";
+
+/// Adds a cluster with the node `node1`: kubectl keeps what it changes in files.
+pub(super) fn with_node(machine: &Machine) {
+    machine.write("/root/fake/kubelet", "v1.35.4");
+    machine.write("/var/lib/kubexm/cluster", "");
+    machine.fake(
+        "kubectl",
+        "at=/usr/local/bin\n\
+         case $* in\n\
+         *poddisruptionbudgets*) printf 'default/web\\t0\\t1\\t1\\n' ;;\n\
+         *' drain '*) [ ! -e $at/stuck ] || { cat $at/stuck >&2; exit 1; }; : >$at/drained ;;\n\
+         *' cordon '*) : >$at/unschedulable ;;\n\
+         *' uncordon '*) rm -f $at/unschedulable ;;\n\
+         *unschedulable*) [ ! -e $at/unschedulable ] || printf true ;;\n\
+         *kubeletVersion*Ready*) printf '%s True' \"$(cat $at/kubelet)\" ;;\n\
+         *kubeletVersion*) cat $at/kubelet ;;\n\
+         *Ready*) printf True ;;\n\
+         *) exit 3 ;;\n\
+         esac",
+    );
+    machine.fake("sleep", "");
+}
+
+/// Adds a kubeadm that keeps what it uploads and upgrades.
+pub(super) fn with_kubeadm(machine: &Machine) {
+    machine.write("/var/lib/kubexm/cluster", "");
+    machine.fake(
+        "kubeadm",
+        "at=/usr/local/bin\n\
+         case $* in\n\
+         'init phase upload-config kubeadm --config '*) cp \"$6\" $at/uploaded ;;\n\
+         'upgrade '*) [ ! -e $at/broken ] || { echo 'no quorum' >&2; exit 1; }; : >$at/upgraded ;;\n\
+         *) exit 3 ;;\n\
+         esac",
+    );
+}
+
+#[test]
+fn node_is_cordoned_drained_and_returned() {
+    Machine::with_each_shell(|machine| {
+        with_node(machine);
+        let check = machine.run(DRAIN.verb("check"), &DRAINED);
+        assert_eq!(
+            (check.status, check.printed.as_str()),
+            (1, "its kubelet has the version v1.35.4\n")
+        );
+        machine.done(DRAIN.verb("drain"), &DRAINED);
+        assert!(machine.has(MARK) && machine.has("/root/fake/drained"));
+        let calls = machine.calls();
+        let drain = calls.iter().find(|call| call.contains(" drain ")).unwrap();
+        assert!(
+            drain.ends_with(
+                "drain node1 --ignore-daemonsets --delete-emptydir-data --timeout=5s --force"
+            ),
+            "{drain}"
+        );
+        assert_eq!(machine.run(DRAIN.verb("returned"), &RETURNED).status, 1);
+        let early = machine.run(DRAIN.verb("return"), &RETURNED);
+        assert!(
+            early
+                .complained
+                .contains("node1 is not Ready with a kubelet of version 1.36.3\nhint: ")
+        );
+        assert!(machine.has(MARK) && machine.has("/root/fake/unschedulable"));
+        machine.write("/root/fake/kubelet", "v1.36.3");
+        machine.done(DRAIN.verb("return"), &RETURNED);
+        assert!(!machine.has(MARK) && !machine.has("/root/fake/unschedulable"));
+        machine.done(DRAIN.verb("returned"), &RETURNED);
+        machine.done(DRAIN.verb("check"), &DRAINED);
+    });
+}
+
+#[test]
+fn node_that_an_administrator_has_cordoned_stays_cordoned() {
+    Machine::with_each_shell(|machine| {
+        with_node(machine);
+        machine.write("/root/fake/unschedulable", "");
+        machine.done(DRAIN.verb("drain"), &DRAINED);
+        assert!(!machine.has(MARK));
+        machine.write("/root/fake/kubelet", "v1.36.3");
+        machine.done(DRAIN.verb("return"), &RETURNED);
+        assert!(machine.has("/root/fake/unschedulable"));
+    });
+}
+
+#[test]
+fn drain_that_does_not_end_names_pods_and_budgets_and_returns_the_node() {
+    Machine::with_each_shell(|machine| {
+        with_node(machine);
+        let refusal = "error when evicting pods/\"web-1\" -n \"default\" (will retry after 5s): Cannot evict pod as it would \
+                       violate the pod's disruption budget.\n";
+        let said =
+            format!("evicting pod default/web-1\n{refusal}{refusal}error: unable to drain node\n");
+        machine.write("/root/fake/stuck", &said);
+        let ended = machine.run(DRAIN.verb("drain"), &DRAINED);
+        assert_eq!(ended.status, 1);
+        assert_eq!(
+            ended.complained.lines().collect::<Vec<_>>(),
+            [
+                "the pods of node1 did not leave it within 5 seconds",
+                "default/web-1: Cannot evict pod as it would violate the pod's disruption budget.",
+                "error: unable to drain node",
+                "the PodDisruptionBudget default/web permits no eviction: 1 pods are healthy, and it requires 1",
+                "the scheduler may use node1 again",
+                "hint: add replicas or change the budget, then run the same command again; --drain-disable-eviction deletes \
+                 the pods without regard to budgets",
+            ]
+        );
+        assert!(!machine.has(MARK) && !machine.has("/root/fake/unschedulable"));
+        machine.write(
+            "/root/fake/stuck",
+            "cannot delete cannot delete Pods that declare no controller (use --force to override): default/alone\n",
+        );
+        let ended = machine.run(DRAIN.verb("drain"), &DRAINED);
+        assert!(
+            ended.complained.contains("default/alone"),
+            "{}",
+            ended.complained
+        );
+        assert!(ended.complained.contains("permit it with --drain-force"));
+    });
+}
+
+#[test]
+fn kubeadm_gets_the_settings_of_the_cluster_file_before_it_upgrades() {
+    Machine::with_each_shell(|machine| {
+        with_kubeadm(machine);
+        assert_eq!(machine.run(UPGRADE.verb("check"), &FIRST).status, 1);
+        machine.done(UPGRADE.verb("apply"), &FIRST);
+        assert_eq!(
+            machine.calls(),
+            [
+                "kubeadm init phase upload-config kubeadm --config /run/kubexm/upgrade.yaml",
+                "kubeadm upgrade apply v1.36.3 --yes --patches=/etc/kubexm/patches --ignore-preflight-errors=A,B",
+            ]
+        );
+        assert_eq!(machine.read("/root/fake/uploaded"), "kind: x\n");
+        machine.done(UPGRADE.verb("check"), &FIRST);
+        assert!(!machine.has("/run/kubexm/upgrade.yaml"));
+        let other = ["other", "1.36.4", "", "", ""];
+        assert_eq!(machine.run(UPGRADE.verb("check"), &other).status, 1);
+        machine.done(UPGRADE.verb("apply"), &other);
+        assert_eq!(machine.calls(), ["kubeadm upgrade node"]);
+        assert_eq!(machine.read("/var/lib/kubexm/upgraded"), "1.36.4\n");
+    });
+}
+
+#[test]
+fn upgrade_that_fails_is_repeated() {
+    Machine::with_each_shell(|machine| {
+        with_kubeadm(machine);
+        machine.write("/root/fake/broken", "");
+        let ended = machine.run(UPGRADE.verb("apply"), &FIRST);
+        assert_eq!(ended.status, 1);
+        assert!(
+            ended.complained.starts_with("no quorum\nhint: "),
+            "{}",
+            ended.complained
+        );
+        assert_eq!(machine.run(UPGRADE.verb("check"), &FIRST).status, 1);
+    });
+}
+
+#[test]
+fn kubelet_restarts_only_if_its_program_was_replaced() {
+    Machine::with_each_shell(|machine| {
+        with_node(machine);
+        machine.fake("systemctl", "case $* in show*) echo 42 ;; esac");
+        machine.fake("readlink", "cat /usr/local/bin/program");
+        machine.fake("journalctl", "echo 'unknown flag'");
+        machine.write("/root/fake/program", "/usr/local/bin/kubelet (deleted)\n");
+        let arguments = ["node1", "1.36.3"];
+        let check = || machine.run(KUBELET_RESTART.verb("check"), &arguments);
+        assert_eq!(check().printed, "it does not run the program on disk\n");
+        let failed = machine.run(KUBELET_RESTART.verb("apply"), &arguments);
+        assert!(
+            failed.complained.contains("kubelet: unknown flag\nhint: "),
+            "{}",
+            failed.complained
+        );
+        assert!(
+            machine
+                .calls()
+                .contains(&"systemctl restart kubelet.service".to_owned())
+        );
+        machine.write("/root/fake/program", "/usr/local/bin/kubelet\n");
+        assert_eq!(check().printed, "its node has the state v1.35.4 True\n");
+        machine.write("/root/fake/kubelet", "v1.36.3");
+        machine.done(KUBELET_RESTART.verb("apply"), &arguments);
+        assert!(
+            !machine
+                .calls()
+                .contains(&"systemctl restart kubelet.service".to_owned())
+        );
+        assert_eq!(check().status, 0);
+    });
+}
+
+#[test]
+fn survey_lists_what_stops_an_upgrade() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "kubectl",
+            "case $* in\n\
+             *' nodes '*) printf 'node1\\tv1.36.3\\tTrue\\nnode2\\tv1.35.4\\tUnknown\\n' ;;\n\
+             *certificatesigning*) printf 'csr-1\\t\\ncsr-2\\tApproved\\n' ;;\n\
+             *poddisruption*) printf 'default/web\\t0\\t3\\ndefault/none\\t0\\t0\\ndefault/fine\\t1\\t3\\n' ;;\n\
+             *' pods '*) printf 'default/alone\\tnode2\\t\\tRunning\\ndefault/done\\tnode2\\t\\tSucceeded\\na/b\\tnode1\\tReplicaSet\\tRunning\\nx/new\\t\\t\\tPending\\n' ;;\n\
+             *validating*) printf 'w.example\\tpolicy\\tserver\\nurl.example\\t\\t\\n' ;;\n\
+             *mutating*) printf 'fine.example\\tmesh\\tinjector\\n' ;;\n\
+             *service-name=injector*) printf x ;;\n\
+             *endpointslices*) ;;\n\
+             *metrics*) cat /usr/local/bin/metrics; [ ! -e /usr/local/bin/broken ] ;;\n\
+             *) exit 3 ;;\n\
+             esac",
+        );
+        machine.write(
+            "/root/fake/metrics",
+            "apiserver_requested_deprecated_apis{group=\"g.io\",removed_release=\"1.37\",resource=\"things\",subresource=\"\",version=\"v1beta1\"} 1\n\
+             apiserver_requested_deprecated_apis{group=\"\",removed_release=\"\",resource=\"endpoints\",subresource=\"\",version=\"v1\"} 1\n\
+             other 1\n",
+        );
+        let printed = machine.done(UPGRADE_SURVEY, &[]);
+        assert_eq!(
+            printed.lines().collect::<Vec<_>>(),
+            [
+                "node node1 1.36.3 True",
+                "node node2 1.35.4 Unknown",
+                "request csr-1",
+                "budget default/web",
+                "unmanaged node2 default/alone",
+                "webhook validatingwebhook/w.example policy/server",
+                "deprecated 1.37 things.g.io/v1beta1",
+                "end",
+            ]
+        );
+        machine.write("/root/fake/broken", "");
+        let ended = machine.run(UPGRADE_SURVEY, &[]);
+        assert_eq!(ended.status, 75, "a list that is not complete");
+        assert!(!ended.printed.contains("end\n"));
+    });
+}
