@@ -31,7 +31,8 @@ use kubexm_types::event::Events;
 #[command(after_long_help = "Examples:
   kubexm upgrade bundle.tar.zst -f cluster.yaml --trust site.pub --dry-run
   kubexm upgrade bundle.tar.zst -f cluster.yaml --trust site.pub
-  kubexm upgrade bundle.tar.zst -f cluster.yaml --trust site.pub --max-unavailable 3 --drain-timeout 30m")]
+  kubexm upgrade bundle.tar.zst -f cluster.yaml --unsigned --drain-timeout 1h
+  kubexm upgrade bundle.tar.zst -f cluster.yaml --unsigned --max-unavailable 3")]
 pub struct Upgrade {
     #[command(flatten)]
     cluster: ClusterArgs,
