@@ -12,7 +12,6 @@ use crate::report::Output;
 use kubexm_commands::certs::{
     self, CertificateReport, CheckOptions, CheckedCertificate, RenewOptions, Standing,
 };
-use kubexm_commands::install::CaEncryption;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
@@ -126,15 +125,9 @@ async fn renew(arguments: &Renew, output: Output, events: &Events) -> Result<(),
         connection: arguments.connection.options()?,
         hosts: arguments.hosts.clone(),
         dry_run: arguments.dry_run,
-        ca_encryption: match &arguments.ca_identity {
-            Some(file) => Some(CaEncryption::Identity(file.clone())),
-            // A dry run reads no key, so it does not ask for the passphrase.
-            None if arguments.dry_run => None,
-            None => arguments
-                .passphrase
-                .passphrase()?
-                .map(CaEncryption::Passphrase),
-        },
+        ca_encryption: arguments
+            .passphrase
+            .encryption(arguments.ca_identity.as_deref(), arguments.dry_run)?,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     let report = certs::renew(&options, events, &stop).await?;
