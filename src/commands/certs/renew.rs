@@ -411,6 +411,6 @@ fn order_of<'a>(cluster: &'a Cluster, plan: &'a Plan) -> impl Iterator<Item = &'
 
 /// Returns the first certificate of a file, unless it is a CA.
 fn leaf(path: &str, text: &str) -> Option<Certificate> {
-    let found = Certificate::parse_all(path, text).ok()?;
-    found.into_iter().next().filter(|found| !found.is_ca)
+    let first = Certificate::first(path, text).ok()?;
+    Some(first).filter(|found| !found.is_ca)
 }
