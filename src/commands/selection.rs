@@ -85,22 +85,33 @@ impl HostSelection {
     /// # Errors
     /// The cluster has no host of a name, or no host of a role.
     pub(crate) fn of(&self, mut cluster: Cluster) -> Result<Cluster, CommandError> {
+        let selected = self.hosts(&cluster)?;
+        cluster.hosts.retain(|host| selected.contains(&host.name));
+        Ok(cluster)
+    }
+
+    /// Returns the names of the selected hosts.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub(crate) fn hosts(&self, cluster: &Cluster) -> Result<BTreeSet<HostName>, CommandError> {
+        let all = || cluster.hosts.iter().map(|host| &host.name);
         if self.names.is_empty() && self.roles.is_empty() {
-            return Ok(cluster);
+            return Ok(all().cloned().collect());
         }
         let mut selected: BTreeSet<HostName> = BTreeSet::new();
         for name in &self.names {
             if cluster.host(name).is_none() {
-                let names = cluster.hosts.iter().map(|host| host.name.to_string());
+                let all: Vec<&str> = all().map(HostName::as_str).collect();
                 return Err(CommandError::Configuration(format!(
-                    "the cluster file has no host '{name}'\nhint: its hosts are {}",
-                    names.collect::<Vec<_>>().join(", ")
+                    "'{name}' is not a host of the cluster file\nhint: its hosts are {}",
+                    all.join(", ")
                 )));
             }
             selected.insert(name.clone());
         }
         for role in &self.roles {
-            let hosts = role.hosts(&cluster);
+            let hosts = role.hosts(cluster);
             if hosts.is_empty() {
                 return Err(CommandError::Configuration(format!(
                     "no host of the cluster has the role {role}\nhint: name hosts with --host, or another role"
@@ -108,8 +119,7 @@ impl HostSelection {
             }
             selected.extend(hosts.iter().cloned());
         }
-        cluster.hosts.retain(|host| selected.contains(&host.name));
-        Ok(cluster)
+        Ok(selected)
     }
 }
 
@@ -162,7 +172,7 @@ spec:
     #[test]
     fn host_that_the_cluster_does_not_have_is_refused() {
         insta::assert_snapshot!(selected(&["node4"], &[]).unwrap_err(), @"
-        the cluster file has no host 'node4'
+        'node4' is not a host of the cluster file
         hint: its hosts are node1, node2, node3
         ");
     }

@@ -9,6 +9,7 @@ use super::output::outln;
 use super::password::CaPassphraseArgs;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
+use kubexm_commands::HostSelection;
 use kubexm_commands::certs::{
     self, CertificateReport, CheckOptions, CheckedCertificate, RenewOptions, Standing,
 };
@@ -123,7 +124,10 @@ async fn renew(arguments: &Renew, output: Output, events: &Events) -> Result<(),
     let options = RenewOptions {
         cluster: arguments.cluster.clone(),
         connection: arguments.connection.options()?,
-        hosts: arguments.hosts.clone(),
+        selection: HostSelection {
+            names: arguments.hosts.clone(),
+            roles: Vec::new(),
+        },
         dry_run: arguments.dry_run,
         ca_encryption: arguments
             .passphrase
