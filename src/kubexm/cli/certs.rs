@@ -22,7 +22,7 @@ pub enum Command {
     ///
     /// Reads the certificates and kubeconfigs on every host, and those in the state directory. It changes nothing, and
     /// needs no API server. The exit code is 8 if a certificate has expired, expires soon, or does not match its CA. It
-    /// is 4 if the only problem is a host that cannot be reached.
+    /// is 4 if the only problem is an unreachable host.
     ///
     /// A certificate expires soon if less than 60 days are left, or less than a third of a shorter validity. The kubelet
     /// renews its own certificates: for them, it is a tenth.
