@@ -108,7 +108,7 @@ impl ExecReport {
 ///
 /// # Errors
 /// The cluster file is wrong, it does not have a selected host, or the user stopped the command. A command that fails and
-/// a host that cannot be reached are part of the report.
+/// an unreachable host are part of the report.
 #[tracing::instrument(skip_all, fields(cluster = %options.cluster.display()))]
 pub async fn exec(
     options: &ExecOptions,

@@ -123,12 +123,12 @@ fn missing_names(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Fi
             let Some(certificate) = facts.certificates.get(&path) else {
                 continue;
             };
-            let Ok(present) = kubexm_pki::certificate_names(&path, certificate) else {
+            let Ok(present) = Certificate::first(&path, certificate) else {
                 continue;
             };
             let names = expected.names.iter();
             let missing: Vec<&str> = names
-                .filter(|name| !present.contains(*name))
+                .filter(|name| !present.names.contains(*name))
                 .map(String::as_str)
                 .collect();
             if !missing.is_empty() {
@@ -156,9 +156,10 @@ fn validity_of_ca(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<F
         let Some(certificate) = facts.certificates.get(CA) else {
             continue;
         };
-        let Ok(days) = kubexm_pki::days_valid(CA, certificate) else {
+        let Ok(found) = Certificate::first(CA, certificate) else {
             continue;
         };
+        let days = found.days_valid();
         if days != i64::from(desired) {
             let what = format!(
                 "kubernetes.certificates.caValidityDays is not applied: it is {desired}, and {CA} is valid for {days} days"

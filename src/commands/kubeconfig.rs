@@ -14,7 +14,7 @@ use crate::{CommandError, Connection, FileError, Stop, notices};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host, Input};
-use kubexm_pki::UserRequest;
+use kubexm_pki::{Certificate, UserRequest};
 use kubexm_scripts::kubernetes::USER_CERTIFICATE;
 use kubexm_types::event::Events;
 use kubexm_types::{Digest, HostName, InvalidValue, write_atomic};
@@ -118,7 +118,7 @@ pub async fn kubeconfig(
     let signing = sign(host.as_ref(), &request, options.validity);
     let certificate = unless_stopped(stop, signing).await?;
     let name = format!("the certificate of {user}");
-    let expires = kubexm_pki::expiry(&name, &certificate).map_err(CommandError::configuration)?;
+    let signed = Certificate::first(&name, &certificate).map_err(CommandError::configuration)?;
     let text = document(&server, user, &certificate, &request.key)?;
     write_atomic(&options.out, text.as_bytes(), 0o600)
         .map_err(|error| FileError::io("write the kubeconfig", &options.out, &error))?;
@@ -126,7 +126,7 @@ pub async fn kubeconfig(
         path: options.out.clone(),
         user: user.clone(),
         group: group.map(str::to_owned),
-        expires,
+        expires: signed.ends,
     })
 }
 

@@ -85,22 +85,33 @@ impl HostSelection {
     /// # Errors
     /// The cluster has no host of a name, or no host of a role.
     pub(crate) fn of(&self, mut cluster: Cluster) -> Result<Cluster, CommandError> {
+        let selected = self.hosts(&cluster)?;
+        cluster.hosts.retain(|host| selected.contains(&host.name));
+        Ok(cluster)
+    }
+
+    /// Returns the names of the selected hosts.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub(crate) fn hosts(&self, cluster: &Cluster) -> Result<BTreeSet<HostName>, CommandError> {
+        let all = || cluster.hosts.iter().map(|host| &host.name);
         if self.names.is_empty() && self.roles.is_empty() {
-            return Ok(cluster);
+            return Ok(all().cloned().collect());
         }
         let mut selected: BTreeSet<HostName> = BTreeSet::new();
         for name in &self.names {
             if cluster.host(name).is_none() {
-                let names = cluster.hosts.iter().map(|host| host.name.to_string());
+                let all: Vec<&str> = all().map(HostName::as_str).collect();
                 return Err(CommandError::Configuration(format!(
-                    "the cluster file has no host '{name}'\nhint: its hosts are {}",
-                    names.collect::<Vec<_>>().join(", ")
+                    "'{name}' is not a host of the cluster file\nhint: its hosts are {}",
+                    all.join(", ")
                 )));
             }
             selected.insert(name.clone());
         }
         for role in &self.roles {
-            let hosts = role.hosts(&cluster);
+            let hosts = role.hosts(cluster);
             if hosts.is_empty() {
                 return Err(CommandError::Configuration(format!(
                     "no host of the cluster has the role {role}\nhint: name hosts with --host, or another role"
@@ -108,8 +119,7 @@ impl HostSelection {
             }
             selected.extend(hosts.iter().cloned());
         }
-        cluster.hosts.retain(|host| selected.contains(&host.name));
-        Ok(cluster)
+        Ok(selected)
     }
 }
 
@@ -118,26 +128,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::identity::tests::cluster;
 
-    const CLUSTER: &str = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: demo}
-spec:
-  hosts:
-    - {name: node1, address: 192.0.2.11}
-    - {name: node2, address: 192.0.2.12}
-    - {name: node3, address: 192.0.2.13}
-  roleGroups: {control-plane: [node1], worker: [node2, node3]}
-  kubernetes: {version: v1.36.3}
-  network: {plugin: bridge}
-";
-
+    /// Selects hosts of a cluster of a control plane `node1` and a worker `node2`.
     fn selected(names: &[&str], roles: &[Role]) -> Result<String, String> {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("cluster.yaml");
-        std::fs::write(&file, CLUSTER).unwrap();
-        let cluster = kubexm_config::load_cluster(&file).unwrap();
         let selection = HostSelection {
             names: names
                 .iter()
@@ -145,25 +139,26 @@ spec:
                 .collect(),
             roles: roles.to_vec(),
         };
-        let cluster = selection.of(cluster).map_err(|error| error.to_string())?;
+        let cluster = selection.of(cluster()).map_err(|error| error.to_string())?;
         let names = cluster.hosts.iter().map(|host| host.name.to_string());
         Ok(names.collect::<Vec<_>>().join(" "))
     }
 
     #[test]
     fn hosts_are_selected_by_names_and_roles_in_the_order_of_the_cluster_file() {
-        assert_eq!(selected(&[], &[]).unwrap(), "node1 node2 node3");
-        assert_eq!(selected(&["node3", "node1"], &[]).unwrap(), "node1 node3");
-        assert_eq!(selected(&[], &[Role::Worker]).unwrap(), "node2 node3");
-        let both = selected(&["node1"], &[Role::Worker, Role::Etcd]);
-        assert_eq!(both.unwrap(), "node1 node2 node3");
+        assert_eq!(selected(&[], &[]).unwrap(), "node1 node2");
+        assert_eq!(selected(&["node2"], &[]).unwrap(), "node2");
+        assert_eq!(selected(&["node2", "node1"], &[]).unwrap(), "node1 node2");
+        assert_eq!(selected(&[], &[Role::Worker]).unwrap(), "node2");
+        let both = selected(&["node2"], &[Role::ControlPlane, Role::Etcd]);
+        assert_eq!(both.unwrap(), "node1 node2");
     }
 
     #[test]
     fn host_that_the_cluster_does_not_have_is_refused() {
         insta::assert_snapshot!(selected(&["node4"], &[]).unwrap_err(), @"
-        the cluster file has no host 'node4'
-        hint: its hosts are node1, node2, node3
+        'node4' is not a host of the cluster file
+        hint: its hosts are node1, node2
         ");
     }
 }

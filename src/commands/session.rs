@@ -129,7 +129,7 @@ impl Connection {
     /// because the user must be able to compare them.
     ///
     /// # Errors
-    /// Lists every host that cannot be reached, with the cause.
+    /// Lists every unreachable host, with the cause.
     pub(crate) async fn connect(
         &self,
         cluster: &Cluster,

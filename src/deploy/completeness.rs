@@ -251,18 +251,7 @@ mod tests {
     fn findings(content: &str) -> Vec<String> {
         let cluster =
             kubexm_config::parse_cluster("example", kubexm_config::schema::TEMPLATE).unwrap();
-        let lock = Lock {
-            lock_version: Lock::VERSION,
-            name: "empty".into(),
-            kubernetes: Vec::new(),
-            architectures: Vec::new(),
-            files: Vec::new(),
-            images: Vec::new(),
-            packages: Vec::new(),
-            kubeadm: Vec::new(),
-            artifacts: Vec::new(),
-            index: Default::default(),
-        };
+        let lock = Lock::empty("empty");
         let path = HostPath::parse("/etc/x.yaml").unwrap();
         check_file(
             &RenderedFile {

@@ -104,13 +104,10 @@ pub(super) fn lock(more: &[&str]) -> Lock {
         checksum: None,
     };
     Lock {
-        lock_version: Lock::VERSION,
-        name: "example".to_owned(),
         kubernetes: vec![Version::new(1, 36, 3)],
         architectures: vec![Arch::Amd64],
         files: FILES.iter().map(file).collect(),
         images: KUBEADM_IMAGES.iter().chain(more).map(image).collect(),
-        packages: Vec::new(),
         kubeadm: vec![KubeadmFacts {
             version: Version::new(1, 36, 3),
             images: KUBEADM_IMAGES
@@ -119,8 +116,7 @@ pub(super) fn lock(more: &[&str]) -> Lock {
                 .collect(),
             minimum_etcd: None,
         }],
-        artifacts: Vec::new(),
-        index: Default::default(),
+        ..Lock::empty("example")
     }
 }
 

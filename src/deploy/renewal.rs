@@ -65,28 +65,13 @@ impl Blobs for NoBlobs {
     }
 }
 
-fn no_lock() -> Lock {
-    Lock {
-        lock_version: Lock::OLDEST_VERSION,
-        name: String::new(),
-        kubernetes: Vec::new(),
-        architectures: Vec::new(),
-        files: Vec::new(),
-        images: Vec::new(),
-        packages: Vec::new(),
-        kubeadm: Vec::new(),
-        artifacts: Vec::new(),
-        index: Default::default(),
-    }
-}
-
 /// Plans a renewal. Each host has one task, which begins after the task of the host before: it ends when the programs of
 /// its host are healthy.
 ///
 /// # Errors
 /// A file of the controller that belongs on the hosts cannot be read.
 pub fn renewal(given: &RenewalInputs<'_>) -> Result<Renewal, DeployError> {
-    let lock = no_lock();
+    let lock = Lock::empty("");
     let inputs = Inputs {
         cluster: given.cluster,
         lock: &lock,

@@ -8,8 +8,9 @@ use rcgen::{
 };
 use time::{Duration, OffsetDateTime};
 
+use crate::certificate::Certificate;
 use crate::error::{PkiError, invalid};
-use crate::fingerprint::{begins, days_left, pem_content};
+use crate::fingerprint::pem_content;
 use crate::leaf::Leaf;
 use crate::pair::{Pair, new_key};
 use crate::store::{CertificateStore, StoredKey};
@@ -44,7 +45,7 @@ impl Ca {
         let Some(certificate) = store.read(&format!("{name}.crt"))? else {
             return Self::create(store, name, key, key_path);
         };
-        if days_left(name, &certificate)? < 0 {
+        if Certificate::first(name, &certificate)?.days_left() < 0 {
             return Err(invalid(
                 name,
                 "the CA has expired\nhint: reset the cluster, and install it again with a new CA",
@@ -156,11 +157,13 @@ impl Ca {
         let same_purpose = store
             .read(&purpose_file)?
             .is_some_and(|text| text == purpose);
-        if let Some(pair) = store.load(name)?.filter(|_| same_purpose)
-            && days_left(name, &pair.certificate)? >= RENEW_DAYS.min(i64::from(days) / 3)
-            && !store.renews(name, begins(name, &pair.certificate)? + SKEW)
-        {
-            return Ok(pair);
+        if let Some(pair) = store.load(name)?.filter(|_| same_purpose) {
+            let found = Certificate::first(name, &pair.certificate)?;
+            if found.days_left() >= RENEW_DAYS.min(i64::from(days) / 3)
+                && !store.renews(name, found.begins + SKEW)
+            {
+                return Ok(pair);
+            }
         }
         let pair = self.sign(name, leaf, days)?;
         store.save(name, &pair)?;

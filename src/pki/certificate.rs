@@ -1,16 +1,17 @@
 //! What a certificate states, and whether a CA signed it.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::error::X509Error;
+use x509_parser::extensions::GeneralName;
 use x509_parser::pem::Pem;
 use x509_parser::x509::X509Name;
 
 use crate::error::{PkiError, invalid};
-use crate::fingerprint::names_of;
 
 /// The seconds of a day.
 const DAY: i64 = 86_400;
@@ -28,10 +29,10 @@ pub struct Certificate {
     pub names: BTreeSet<String>,
     /// Whether it is a CA.
     pub is_ca: bool,
-    /// Seconds since 1970.
-    begins: i64,
-    /// Seconds since 1970.
-    ends: i64,
+    /// The beginning of the validity.
+    pub begins: OffsetDateTime,
+    /// The end of the validity.
+    pub ends: OffsetDateTime,
     der: Vec<u8>,
 }
 
@@ -41,17 +42,28 @@ impl Certificate {
     /// # Errors
     /// The text has no certificate, or a damaged one. `what` is the name of the text in the error.
     pub fn parse_all(what: &str, text: &str) -> Result<Vec<Self>, PkiError> {
-        let mut found = Vec::new();
-        for block in Pem::iter_from_buffer(text.as_bytes()) {
-            let block = block.map_err(|error| invalid(what, error))?;
-            if block.label == "CERTIFICATE" {
-                found.push(Self::parse(what, block.contents)?);
-            }
-        }
+        let found: Vec<Self> = Self::each(what, text).collect::<Result<_, _>>()?;
         match found.is_empty() {
-            true => Err(invalid(what, "it is not a certificate in PEM")),
+            true => Err(no_certificate(what)),
             false => Ok(found),
         }
+    }
+
+    /// Parses the first certificate in a text in PEM.
+    ///
+    /// # Errors
+    /// The text has no certificate, or the first one is damaged. `what` is the name of the text in the error.
+    pub fn first(what: &str, text: &str) -> Result<Self, PkiError> {
+        let first = Self::each(what, text).next();
+        first.unwrap_or_else(|| Err(no_certificate(what)))
+    }
+
+    fn each(what: &str, text: &str) -> impl Iterator<Item = Result<Self, PkiError>> {
+        Pem::iter_from_buffer(text.as_bytes()).filter_map(move |block| match block {
+            Ok(block) if block.label == "CERTIFICATE" => Some(Self::parse(what, block.contents)),
+            Ok(_) => None,
+            Err(error) => Some(Err(invalid(what, error))),
+        })
     }
 
     fn parse(what: &str, der: Vec<u8>) -> Result<Self, PkiError> {
@@ -65,8 +77,8 @@ impl Certificate {
                 serial: format!("{:x}", parsed.tbs_certificate.serial),
                 names: names_of(what, &parsed)?,
                 is_ca: parsed.is_ca(),
-                begins: validity.not_before.timestamp(),
-                ends: validity.not_after.timestamp(),
+                begins: validity.not_before.to_datetime(),
+                ends: validity.not_after.to_datetime(),
                 der: Vec::new(),
             }
         };
@@ -75,21 +87,22 @@ impl Certificate {
 
     /// Returns the end of the validity, as in `2027-01-31T12:00:00Z`.
     pub fn expires(&self) -> String {
-        let end = OffsetDateTime::from_unix_timestamp(self.ends).ok();
         // Certificates of RFC 5280 end in the year 9999 at the latest.
-        end.and_then(|end| end.format(&Rfc3339).ok())
-            .unwrap_or_else(|| "9999-12-31T23:59:59Z".to_owned())
+        let end = self.ends.format(&Rfc3339);
+        end.unwrap_or_else(|_| "9999-12-31T23:59:59Z".to_owned())
     }
 
     /// Returns the number of whole days until the certificate expires; negative if it has expired.
     pub fn days_left(&self) -> i64 {
-        (self.ends - OffsetDateTime::now_utc().unix_timestamp()).div_euclid(DAY)
+        let left = self.ends.unix_timestamp() - OffsetDateTime::now_utc().unix_timestamp();
+        left.div_euclid(DAY)
     }
 
     /// Returns how long it is valid from its beginning to its end, in days, rounded to the nearest day.
     pub fn days_valid(&self) -> i64 {
         // Certificates begin a little before they are issued, because clocks differ.
-        (self.ends - self.begins + DAY / 2).div_euclid(DAY)
+        let seconds = self.ends.unix_timestamp() - self.begins.unix_timestamp();
+        (seconds + DAY / 2).div_euclid(DAY)
     }
 
     /// Returns whether a CA with this certificate signed it. If kubexm does not know the algorithm of the signature, only
@@ -101,6 +114,30 @@ impl Certificate {
         };
         own.issuer().as_raw() == ca.subject().as_raw() && has_signature_of(&own, &ca)
     }
+}
+
+fn no_certificate(what: &str) -> PkiError {
+    invalid(what, "it is not a certificate in PEM")
+}
+
+/// Returns the DNS names and addresses of a parsed certificate.
+fn names_of(what: &str, parsed: &X509Certificate<'_>) -> Result<BTreeSet<String>, PkiError> {
+    let names = parsed
+        .subject_alternative_name()
+        .map_err(|error| invalid(what, error))?;
+    let names = names
+        .into_iter()
+        .flat_map(|names| &names.value.general_names);
+    let text = |name: &GeneralName<'_>| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => match bytes.len() {
+            4 => Some(IpAddr::from(<[u8; 4]>::try_from(*bytes).ok()?).to_string()),
+            16 => Some(IpAddr::from(<[u8; 16]>::try_from(*bytes).ok()?).to_string()),
+            _ => None,
+        },
+        _ => None,
+    };
+    Ok(names.filter_map(text).collect())
 }
 
 fn has_signature_of(own: &X509Certificate<'_>, ca: &X509Certificate<'_>) -> bool {
@@ -150,6 +187,7 @@ mod tests {
         // It has 365 days left in the second in which it is issued.
         assert!((364..=365).contains(&leaf.days_left()) && leaf.days_valid() == 365);
         assert!(leaf.expires().ends_with('Z') && leaf.expires().len() == 20);
+        assert_eq!(&Certificate::first("leaf", &both).unwrap(), leaf);
         assert!(leaf.is_signed_by(issuer) && issuer.is_signed_by(issuer));
         assert!(!issuer.is_signed_by(leaf));
     }
@@ -161,7 +199,7 @@ mod tests {
             let store = CertificateStore::new(dir.path());
             let ca = Ca::load_or_create(&store, "same").unwrap();
             let leaf = ca.issue(&store, "leaf", &Leaf::client("user", None));
-            let parse = |text: &str| Certificate::parse_all("x", text).unwrap().remove(0);
+            let parse = |text: &str| Certificate::first("x", text).unwrap();
             (parse(ca.certificate()), parse(&leaf.unwrap().certificate))
         });
         assert!(first.1.is_signed_by(&first.0));
@@ -177,6 +215,8 @@ mod tests {
         ] {
             let error = Certificate::parse_all("/etc/x.crt", text).unwrap_err();
             assert!(error.to_string().contains("/etc/x.crt"), "{error}");
+            let of_first = Certificate::first("/etc/x.crt", text).unwrap_err();
+            assert_eq!(of_first.to_string(), error.to_string());
         }
     }
 
@@ -189,7 +229,7 @@ mod tests {
             .push(DnType::OrganizationName, "site");
         let key = rcgen::KeyPair::generate().unwrap();
         let text = params.self_signed(&key).unwrap().pem();
-        let found = Certificate::parse_all("x", &text).unwrap();
-        assert_eq!(found[0].subject, "O=site");
+        let found = Certificate::first("x", &text).unwrap();
+        assert_eq!(found.subject, "O=site");
     }
 }

@@ -19,10 +19,7 @@ pub use ca::Ca;
 pub use certificate::Certificate;
 pub use encryption::KeyIdentity;
 pub use error::PkiError;
-pub use fingerprint::{
-    ca_fingerprint, certificate_names, days_left, days_valid, expiry, key_fingerprint,
-    public_key_pin,
-};
+pub use fingerprint::{ca_fingerprint, key_fingerprint, public_key_pin};
 pub use leaf::{Leaf, Usage};
 pub use pair::Pair;
 pub use signing_key::SigningKey;

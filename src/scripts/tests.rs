@@ -14,6 +14,7 @@ mod machine;
 mod network;
 mod os;
 mod packages;
+mod pod_network;
 mod reset;
 mod runtime;
 mod settings;

@@ -287,6 +287,22 @@ impl Lock {
     /// The oldest version that this program reads and writes.
     pub const OLDEST_VERSION: u32 = 1;
 
+    /// Returns a lock without content.
+    pub fn empty(name: &str) -> Self {
+        Self {
+            lock_version: Self::OLDEST_VERSION,
+            name: name.to_owned(),
+            kubernetes: Vec::new(),
+            architectures: Vec::new(),
+            files: Vec::new(),
+            images: Vec::new(),
+            packages: Vec::new(),
+            kubeadm: Vec::new(),
+            artifacts: Vec::new(),
+            index: Default::default(),
+        }
+    }
+
     /// Parses and validates a lock as untrusted input.
     ///
     /// # Errors

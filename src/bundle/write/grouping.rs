@@ -196,9 +196,6 @@ mod tests {
             blobs: vec![blob(&format!("layer {arch}"))],
         };
         let lock = Lock {
-            lock_version: Lock::VERSION,
-            name: "example".to_owned(),
-            kubernetes: Vec::new(),
             architectures: arches.to_vec(),
             files: arches.map(file).to_vec(),
             images: vec![LockedImage {
@@ -209,10 +206,7 @@ mod tests {
                 unsigned: None,
                 checksum: None,
             }],
-            packages: Vec::new(),
-            kubeadm: Vec::new(),
-            artifacts: Vec::new(),
-            index: Default::default(),
+            ..Lock::empty("example")
         };
         let storage = arrange(&lock, &DecompressedGzips::new());
         for arch in arches {

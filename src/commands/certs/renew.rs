@@ -12,7 +12,9 @@ use crate::identity::KnownCluster;
 use crate::install::{kubeconfigs, outcome};
 use crate::session::{self, HostErrors, Hosts};
 use crate::stop::unless_stopped;
-use crate::{CommandError, Connection, FileError, Stop, listeners, notices, preflight};
+use crate::{
+    CommandError, Connection, FileError, HostSelection, Stop, listeners, notices, preflight,
+};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_deploy::Certificates;
@@ -30,8 +32,8 @@ pub struct RenewOptions {
     pub cluster: PathBuf,
     /// How to reach the hosts.
     pub connection: Connection,
-    /// The hosts; empty for all.
-    pub hosts: Vec<HostName>,
+    /// The hosts of the renewal.
+    pub selection: HostSelection,
     /// Whether to end after the plan.
     pub dry_run: bool,
     /// What encrypts the keys of CAs in the state directory.
@@ -62,7 +64,7 @@ pub async fn renew(
     options.connection.check()?;
     let cluster = kubexm_config::load_cluster(&options.cluster)?;
     notices::emit(&cluster.notices, events);
-    let selected = selected(&cluster, options)?;
+    let selected = options.selection.hosts(&cluster)?;
     let state = options.connection.state_directory(&cluster, events)?;
     check_state(&state)?;
     if options.dry_run {
@@ -151,25 +153,6 @@ async fn carry_out(
     Ok(RenewReport {
         changed: Some(changed),
         kubeconfig: saved,
-    })
-}
-
-/// Returns the hosts of the renewal.
-fn selected(cluster: &Cluster, options: &RenewOptions) -> Result<BTreeSet<HostName>, CommandError> {
-    let known = || cluster.hosts.iter().map(|host| host.name.clone());
-    for name in &options.hosts {
-        if cluster.host(name).is_none() {
-            let known: Vec<String> = known().map(|name| name.to_string()).collect();
-            let cause = format!("'{name}' is not a host of the cluster file");
-            let error = FileError::new("renew certificates of", &options.cluster, cause);
-            return Err(error
-                .hint(format!("pass one of these to --host: {}", known.join(", ")))
-                .into());
-        }
-    }
-    Ok(match options.hosts.is_empty() {
-        true => known().collect(),
-        false => options.hosts.iter().cloned().collect(),
     })
 }
 
@@ -411,6 +394,6 @@ fn order_of<'a>(cluster: &'a Cluster, plan: &'a Plan) -> impl Iterator<Item = &'
 
 /// Returns the first certificate of a file, unless it is a CA.
 fn leaf(path: &str, text: &str) -> Option<Certificate> {
-    let found = Certificate::parse_all(path, text).ok()?;
-    found.into_iter().next().filter(|found| !found.is_ca)
+    let first = Certificate::first(path, text).ok()?;
+    Some(first).filter(|found| !found.is_ca)
 }

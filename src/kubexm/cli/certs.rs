@@ -9,10 +9,10 @@ use super::output::outln;
 use super::password::CaPassphraseArgs;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
+use kubexm_commands::HostSelection;
 use kubexm_commands::certs::{
     self, CertificateReport, CheckOptions, CheckedCertificate, RenewOptions, Standing,
 };
-use kubexm_commands::install::CaEncryption;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
@@ -22,7 +22,7 @@ pub enum Command {
     ///
     /// Reads the certificates and kubeconfigs on every host, and those in the state directory. It changes nothing, and
     /// needs no API server. The exit code is 8 if a certificate has expired, expires soon, or does not match its CA. It
-    /// is 4 if the only problem is a host that cannot be reached.
+    /// is 4 if the only problem is an unreachable host.
     ///
     /// A certificate expires soon if less than 60 days are left, or less than a third of a shorter validity. The kubelet
     /// renews its own certificates: for them, it is a tenth.
@@ -124,17 +124,14 @@ async fn renew(arguments: &Renew, output: Output, events: &Events) -> Result<(),
     let options = RenewOptions {
         cluster: arguments.cluster.clone(),
         connection: arguments.connection.options()?,
-        hosts: arguments.hosts.clone(),
-        dry_run: arguments.dry_run,
-        ca_encryption: match &arguments.ca_identity {
-            Some(file) => Some(CaEncryption::Identity(file.clone())),
-            // A dry run reads no key, so it does not ask for the passphrase.
-            None if arguments.dry_run => None,
-            None => arguments
-                .passphrase
-                .passphrase()?
-                .map(CaEncryption::Passphrase),
+        selection: HostSelection {
+            names: arguments.hosts.clone(),
+            roles: Vec::new(),
         },
+        dry_run: arguments.dry_run,
+        ca_encryption: arguments
+            .passphrase
+            .encryption(arguments.ca_identity.as_deref(), arguments.dry_run)?,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     let report = certs::renew(&options, events, &stop).await?;

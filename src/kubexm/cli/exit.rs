@@ -96,7 +96,7 @@ impl Failure {
         }
     }
 
-    /// Returns the result of a command that listed hosts which cannot be reached: exit code 4 without a message.
+    /// Returns the result of a command that listed unreachable hosts: exit code 4 without a message.
     pub fn unreachable() -> Self {
         Self {
             code: 4,

@@ -10,7 +10,7 @@ use super::output::outln;
 use super::password::CaPassphraseArgs;
 use super::{Failure, interrupt, output, plan};
 use crate::report::Output;
-use kubexm_commands::install::{self, CaEncryption, InstallOptions, InstallReport};
+use kubexm_commands::install::{self, InstallOptions, InstallReport};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
@@ -66,15 +66,9 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
         unsigned: arguments.unsigned,
         allow_failed: arguments.allow_failed,
         allow_older: arguments.allow_older,
-        ca_encryption: match &arguments.ca_identity {
-            Some(file) => Some(CaEncryption::Identity(file.clone())),
-            // A dry run reads no key, so it does not ask for the passphrase.
-            None if arguments.dry_run => None,
-            None => arguments
-                .passphrase
-                .passphrase()?
-                .map(CaEncryption::Passphrase),
-        },
+        ca_encryption: arguments
+            .passphrase
+            .encryption(arguments.ca_identity.as_deref(), arguments.dry_run)?,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     if arguments.dry_run {

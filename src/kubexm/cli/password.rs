@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::Failure;
+use kubexm_commands::install::CaEncryption;
 use kubexm_commands::sign::{Sequence, Signer, load_key};
 use kubexm_types::Secret;
 
@@ -123,8 +124,22 @@ pub struct CaPassphraseArgs {
 }
 
 impl CaPassphraseArgs {
+    /// Returns what encrypts the keys of CAs: the identity file, or else a passphrase.
+    pub fn encryption(
+        &self,
+        identity: Option<&Path>,
+        dry_run: bool,
+    ) -> Result<Option<CaEncryption>, Failure> {
+        match identity {
+            Some(file) => Ok(Some(CaEncryption::Identity(file.to_owned()))),
+            // A dry run reads no key, so it does not ask for the passphrase.
+            None if dry_run => Ok(None),
+            None => Ok(self.passphrase()?.map(CaEncryption::Passphrase)),
+        }
+    }
+
     /// Returns the passphrase, if the options or the environment contain one.
-    pub fn passphrase(&self) -> Result<Option<Secret>, Failure> {
+    fn passphrase(&self) -> Result<Option<Secret>, Failure> {
         if self.ask_ca_passphrase {
             return self.ask().map(Some);
         }

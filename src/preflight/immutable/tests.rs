@@ -218,6 +218,29 @@ fn programs_of_a_former_load_balancer_are_refused() {
 }
 
 #[test]
+fn proxies_as_static_pods_stay_as_they_are() {
+    let on = |pod: &str, section: &str| {
+        let settings = format!("kubernetesType kubeadm\n    balancer {pod}");
+        let control_plane = format!("controlPlane yes\n    {settings}");
+        let kubernetes = "  kubernetes: {version: 1.36.3}\n";
+        let section = format!("{kubernetes}  {section}\n");
+        findings(kubernetes, &section, &control_plane, &settings)
+    };
+    for proxy in ["haproxy", "nginx"] {
+        let run = |run: &str| format!("highAvailability: {{type: {proxy}, run: {run}}}");
+        let pod = format!("{proxy} pod");
+        assert_eq!(on(&pod, &run("static-pod")), [""; 0]);
+        let refused = ["node1", "node2"].map(|node| {
+            format!(
+                "{node}: highAvailability and roleGroups.loadbalancer give {node} no {pod}, but {pod} of an earlier \
+                 install runs on it"
+            )
+        });
+        assert_eq!(on(&pod, &run("systemd")), refused);
+    }
+}
+
+#[test]
 fn etcd_outside_of_the_cluster_may_change_in_part_only() {
     let control_plane = CONTROL_PLANE
         .replace("    etcd kubeadm\n", "")

@@ -204,8 +204,11 @@ fi
 for program in keepalived haproxy nginx; do
   [ ! -e $units/kubexm-$program.service ] || setting balancer $program
 done
+# A node runs the pods in the directory of its kubelet. Before it is a node, `kubeadm init` copies them from another one.
+manifests=$pods
+[ -n "$kind" ] || manifests=/etc/kubexm/static-pods
 for program in haproxy nginx; do
-  [ ! -e /etc/kubexm/static-pods/$program.yaml ] || setting balancer "$program pod"
+  [ ! -e "$manifests/kubexm-$program.yaml" ] || setting balancer "$program pod"
 done
 # The source of the pod is on the first control plane with kubeadm only.
 [ ! -e /etc/kubexm/kube-vip/hosts ] || setting balancer "kube-vip pod"

@@ -168,6 +168,33 @@ fn settings_of_units_are_facts() {
 }
 
 #[test]
+fn proxies_as_static_pods_are_facts_on_every_node() {
+    Machine::with_each_shell(|machine| {
+        let balancers = || -> Vec<String> {
+            let all = applied(machine).into_iter();
+            all.filter(|line| line.starts_with("balancer ")).collect()
+        };
+        let source = "/etc/kubexm/static-pods/kubexm-nginx.yaml";
+        machine.write(source, "kind: Pod\n");
+        // `kubeadm init` copies the source to the kubelet of the first control plane.
+        assert_eq!(balancers(), ["balancer nginx pod"]);
+        machine.write("/var/lib/kubexm/done/kubeadm-init", "");
+        // The kubelet of a node runs only what its directory contains.
+        assert_eq!(balancers(), [""; 0]);
+        let pods = "/etc/kubernetes/manifests";
+        machine.write(&format!("{pods}/kubexm-nginx.yaml"), "kind: Pod\n");
+        assert_eq!(balancers(), ["balancer nginx pod"]);
+        // Nodes that joined have no source.
+        machine.write("/var/lib/kubexm/done/kubeadm-join", "");
+        for path in [source, "/var/lib/kubexm/done/kubeadm-init"] {
+            std::fs::remove_file(machine.at(path)).unwrap();
+        }
+        machine.write(&format!("{pods}/kubexm-haproxy.yaml"), "kind: Pod\n");
+        assert_eq!(balancers(), ["balancer haproxy pod", "balancer nginx pod"]);
+    });
+}
+
+#[test]
 fn transport_of_calico_and_cilium_is_a_fact() {
     // As kubexm renders them, with quotation marks around each text.
     let calico = |ipip: &str, vxlan: &str| {

@@ -15,7 +15,7 @@ use kubexm_engine::plan::{Kind, Step, Task};
 use kubexm_pki::kubernetes::{ClusterPki, KUBE_VIP};
 use kubexm_types::Digest;
 
-/// Why there is no plan.
+/// What the error states if the certificates of the cluster are missing.
 const NO_CERTIFICATES: &str = "kubernetes.type systemd without certificates";
 
 /// Returns the tasks: programs on all nodes, control planes one after another, then workers.

@@ -1,5 +1,7 @@
 //! The page of the JSON documents of `--output json`: each with an example, serialized by the commands' code.
 
+mod hosts;
+
 use std::fmt::Write;
 use std::path::Path;
 
@@ -12,28 +14,21 @@ use kubexm_commands::CreationTime;
 use kubexm_commands::cache::{
     CacheContents, CacheVerification, CachedBlob, Collected, PartialDownload,
 };
-use kubexm_commands::certs::{
-    CertificateReport, CheckedCertificate, Content, Standing, UncheckedHost,
-};
 use kubexm_commands::config::{FileProblem, Validation};
 use kubexm_commands::conformance::{ConformanceReport, FailedTest};
 use kubexm_commands::diff::{self, Comparison, ItemKind, KindSummary};
-use kubexm_commands::exec::{Ended, ExecReport, NotRun};
 use kubexm_commands::extract::Extracted;
 use kubexm_commands::inspect::{
     BaseInfo, Contents, Inspection, Item, ItemSignature, PackageSet, SignatureInfo, SignedBy,
 };
 use kubexm_commands::inventory::InventoryReport;
-use kubexm_commands::kubeconfig::WrittenKubeconfig;
-use kubexm_commands::logs::{LogEntry, LogsReport};
 use kubexm_commands::outdated::{MovedTag, Outdated, OutdatedComponent};
 use kubexm_commands::plan::{Difference, HostDiff, PlanDiff, PlanDocument, Reason, TaskId};
 use kubexm_commands::render::Rendered;
 use kubexm_commands::sign::KeyFiles;
 use kubexm_commands::trust::{TrustBasis, TrustGroup, TrustRecord};
 use kubexm_commands::verify::{Depth, Verification};
-use kubexm_host::HostError;
-use kubexm_types::{Arch, Digest, HostName};
+use kubexm_types::{Arch, Digest};
 
 const INTRODUCTION: &str = "With `--output json` a command that prints facts prints one JSON document on \
 standard output. Its `apiVersion` and `kind` name the schema. A later version of kubexm may add fields; a \
@@ -124,31 +119,6 @@ fn inspection() -> Inspection {
             release: "13".to_owned(),
             arch: Arch::Amd64,
             packages: 20,
-        }],
-    }
-}
-
-fn certificates() -> CertificateReport {
-    CertificateReport {
-        cluster: "example".to_owned(),
-        certificates: vec![CheckedCertificate {
-            host: "node1".parse().ok(),
-            path: "/etc/kubernetes/pki/apiserver.crt".to_owned(),
-            purpose: "server of the API server".to_owned(),
-            content: Content {
-                subject: Some("kube-apiserver".to_owned()),
-                issuer: Some("kubernetes".to_owned()),
-                serial: Some("67f9b0c1a5d2e384".to_owned()),
-                names: vec!["10.96.0.1".to_owned(), "node1".to_owned()],
-                is_ca: false,
-                expires: Some("2027-01-31T12:00:00Z".to_owned()),
-                days_left: Some(41),
-            },
-            standing: Standing::ExpiresSoon,
-        }],
-        unchecked: vec![UncheckedHost {
-            host: "node2".parse().unwrap(),
-            reason: "node2: cannot connect to 192.0.2.12: timed out".to_owned(),
         }],
     }
 }
@@ -274,45 +244,6 @@ fn vulnerabilities() -> serde_json::Value {
     })
 }
 
-fn host(name: &str) -> HostName {
-    HostName::parse(name).unwrap()
-}
-
-fn unreachable(name: &str) -> HostError {
-    HostError::Unreachable {
-        host: host(name),
-        address: "192.0.2.13:22".to_owned(),
-        reason: kubexm_host::Reason::new("no route to host"),
-    }
-}
-
-fn exec() -> ExecReport {
-    ExecReport {
-        hosts: vec![Ended {
-            host: host("node1"),
-            exit_status: 0,
-            stdout: "active\n".to_owned(),
-            stderr: String::new(),
-        }],
-        failed: vec![NotRun {
-            host: host("node3"),
-            error: unreachable("node3"),
-        }],
-    }
-}
-
-fn logs() -> LogsReport {
-    LogsReport {
-        entries: vec![LogEntry {
-            time: time::macros::datetime!(2026-01-31 12:00:00.25 UTC),
-            host: host("node1"),
-            source: "kubelet".to_owned(),
-            message: "Started kubelet".to_owned(),
-        }],
-        errors: vec![unreachable("node3")],
-    }
-}
-
 fn kinds() -> Vec<Kind> {
     let verification = Verification {
         path: "bundle.tar.zst".into(),
@@ -376,13 +307,6 @@ fn kinds() -> Vec<Kind> {
         seconds: 3120,
         report: "conformance/20260131T120000Z".into(),
     };
-    let certificates = certificates();
-    let kubeconfig = WrittenKubeconfig {
-        path: "anna.conf".into(),
-        user: "anna".to_owned(),
-        group: Some("developers".to_owned()),
-        expires: time::macros::datetime!(2026-03-02 12:00:00 UTC),
-    };
     let plan_file = PlanFile {
         path: Path::new("plan.json"),
         tasks: 34,
@@ -422,11 +346,11 @@ fn kinds() -> Vec<Kind> {
         kind("PlanFile", "`plan -o`", &plan_file),
         kind("PlanDiff", "`plan --diff`", &plan_diff()),
         kind("RenderedFiles", "`render`", &rendered),
-        kind("CertificateReport", "`certs check`", &certificates),
+        kind("CertificateReport", "`certs check`", &hosts::certificates()),
         kind("ConformanceReport", "`conformance`", &conformance),
-        kind("ExecReport", "`exec`", &exec()),
-        kind("LogsReport", "`logs`", &logs()),
-        kind("WrittenKubeconfig", "`kubeconfig`", &kubeconfig),
+        kind("ExecReport", "`exec`", &hosts::exec()),
+        kind("LogsReport", "`logs`", &hosts::logs()),
+        kind("WrittenKubeconfig", "`kubeconfig`", &hosts::kubeconfig()),
         kind("InventoryReport", "`inventory`", &inventory),
         kind("CacheContents", "`cache ls`", &cache),
         kind("CacheVerification", "`cache verify`", &cache_verification),
