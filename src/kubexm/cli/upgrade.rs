@@ -12,7 +12,6 @@ use super::output::outln;
 use super::password::CaPassphraseArgs;
 use super::{Failure, duration, interrupt};
 use crate::report::Output;
-use kubexm_commands::install::CaEncryption;
 use kubexm_commands::upgrade::{self, Drain, UpgradeOptions};
 use kubexm_types::event::Events;
 
@@ -80,14 +79,11 @@ pub async fn run(arguments: &Upgrade, output: Output, events: &Events) -> Result
         connection: arguments.connection.options()?,
         unsigned: arguments.unsigned,
         allow_older: arguments.allow_older,
-        ca_encryption: match &arguments.ca_identity {
-            Some(file) => Some(CaEncryption::Identity(file.clone())),
-            // A dry run reads no key, so it does not ask for the passphrase.
-            None if arguments.dry_run => None,
-            None => arguments
+        ca_encryption: {
+            let identity = arguments.ca_identity.as_deref();
+            arguments
                 .passphrase
-                .passphrase()?
-                .map(CaEncryption::Passphrase),
+                .encryption(identity, arguments.dry_run)?
         },
         drain: Drain {
             timeout: arguments.drain_timeout,
