@@ -28,6 +28,10 @@ pub(super) const CIPHERS: [&str; 6] = [
 /// A flag and its value.
 pub(super) type Flag = (&'static str, String);
 
+/// How long an API server that stops still answers, after it has reported that it is not ready. The load balancers of kubexm
+/// notice it within three seconds.
+const SHUTDOWN_DELAY: &str = "10s";
+
 /// Returns the flags of the API server. All versions from 1.28 to 1.36 support them.
 pub(super) fn api_server(cluster: &Cluster) -> Vec<Flag> {
     let mut flags = vec![
@@ -41,6 +45,10 @@ pub(super) fn api_server(cluster: &Cluster) -> Vec<Flag> {
         ("tls-min-version", MIN_TLS.to_owned()),
     ];
     flags.extend(profile::api_server(cluster));
+    if cluster.roles.control_plane.len() > 1 {
+        // Clients go to another API server before this one refuses connections.
+        flags.push(("shutdown-delay-duration", SHUTDOWN_DELAY.to_owned()));
+    }
     if kubelets_request_certificates(cluster) {
         // With this flag the API server verifies the certificates of kubelets.
         flags.push(("kubelet-certificate-authority", CA.to_owned()));

@@ -11,19 +11,28 @@ kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
     --request-timeout=30s "$@"
 }
+# Calls kubectl for at most a minute, until it succeeds: an API server that has just started refuses requests.
+patiently() {
+  attempts=20
+  until kubectl "$@"; do
+    attempts=$((attempts - 1))
+    [ "$attempts" -gt 0 ] || return 1
+    sleep 3
+  done
+}
 # Prints a field of the node.
-field() { kubectl get node "$node" -o "jsonpath=$1"; }
+field() { patiently get node "$node" -o "jsonpath=$1"; }
 is_current() { [ "$(field '{.status.nodeInfo.kubeletVersion}')" = "v$version" ]; }
 is_ready() { [ "$(field '{.status.conditions[?(@.type=="Ready")].status}')" = True ]; }
 cordon() {
   [ "$(field '{.spec.unschedulable}')" != true ] || return 0
   : >"$mark"
   sync "$mark" /var/lib/kubexm 2>/dev/null || sync
-  kubectl cordon "$node" >/dev/null
+  patiently cordon "$node" >/dev/null
 }
 uncordon() {
   [ -e "$mark" ] || return 0
-  kubectl uncordon "$node" >/dev/null
+  patiently uncordon "$node" >/dev/null
   rm -f "$mark"
   sync /var/lib/kubexm 2>/dev/null || sync
 }
