@@ -142,6 +142,7 @@ scripts! {
         RENEW = "kubeadm/renew.sh"
         RESET = "kubeadm/reset.sh"
         SETTINGS = "kubeadm/settings.sh"
+        UPGRADE_SPACE = "kubeadm/upgrade-space.sh"
         UPGRADE = "kubeadm/upgrade.sh"
     }
     /// Nodes and objects of the cluster.

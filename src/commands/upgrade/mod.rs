@@ -2,6 +2,7 @@
 
 mod path;
 mod record;
+mod space;
 mod survey;
 mod text;
 
@@ -167,6 +168,7 @@ impl Context<'_> {
         findings.extend(known.findings(cluster, &facts));
         if !is_done {
             findings.extend(self.findings(&survey, first, begun.is_some()));
+            findings.extend(space::findings(cluster, hosts).await?);
         }
         preflight::report(&findings, events)?;
         let from = running.oldest().unwrap_or(to);

@@ -40,6 +40,8 @@ apply)
   else
     upgrade node
   fi
+  # kubeadm's copies of etcd contain every Secret. The state directory has a snapshot.
+  rm -rf /etc/kubernetes/tmp/kubeadm-backup-etcd-*
   printf '%s\n' "$version" >"$mark.new"
   replace "$mark.new" "$mark"
   ;;

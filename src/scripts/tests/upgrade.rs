@@ -1,7 +1,7 @@
 //! Scripts of an upgrade. The programs are stand-ins.
 
 use super::machine::Machine;
-use crate::kubeadm::UPGRADE;
+use crate::kubeadm::{UPGRADE, UPGRADE_SPACE};
 use crate::kubernetes::{DRAIN, KUBELET_RESTART, UPGRADE_SURVEY};
 
 /// The node, the version after the upgrade, the time for evictions and an option of kubectl.
@@ -43,7 +43,9 @@ pub(super) fn with_kubeadm(machine: &Machine) {
         "at=/usr/local/bin\n\
          case $* in\n\
          'init phase upload-config kubeadm --config '*) cp \"$6\" $at/uploaded ;;\n\
-         'upgrade '*) [ ! -e $at/broken ] || { echo 'no quorum' >&2; exit 1; }; : >$at/upgraded ;;\n\
+         'upgrade '*)\n\
+         mkdir -p /etc/kubernetes/tmp/kubeadm-backup-etcd-1/etcd /etc/kubernetes/tmp/kubeadm-backup-manifests-1\n\
+         [ ! -e $at/broken ] || { echo 'no quorum' >&2; exit 1; }; : >$at/upgraded ;;\n\
          *) exit 3 ;;\n\
          esac",
     );
@@ -151,6 +153,8 @@ fn kubeadm_gets_the_settings_of_the_cluster_file_before_it_upgrades() {
         assert_eq!(machine.read("/root/fake/uploaded"), "kind: x\n");
         machine.done(UPGRADE.verb("check"), &FIRST);
         assert!(!machine.has("/run/kubexm/upgrade.yaml"));
+        assert!(!machine.has("/etc/kubernetes/tmp/kubeadm-backup-etcd-1"));
+        assert!(machine.has("/etc/kubernetes/tmp/kubeadm-backup-manifests-1"));
         let other = ["other", "1.36.4", "", "", ""];
         assert_eq!(machine.run(UPGRADE.verb("check"), &other).status, 1);
         machine.done(UPGRADE.verb("apply"), &other);
@@ -252,5 +256,17 @@ fn survey_lists_what_stops_an_upgrade() {
         let ended = machine.run(UPGRADE_SURVEY, &[]);
         assert_eq!(ended.status, 75, "a list that is not complete");
         assert!(!ended.printed.contains("end\n"));
+    });
+}
+
+#[test]
+fn room_for_the_copy_of_etcd_is_known() {
+    Machine::with_each_shell(|machine| {
+        machine.write("/var/lib/etcd/member/snap/db", &"x".repeat(100_000));
+        machine.write("/etc/kubernetes/admin.conf", "");
+        let printed = machine.done(UPGRADE_SPACE, &["/var/lib/etcd"]);
+        let (data, free) = printed.trim().split_once(' ').unwrap();
+        assert!(data.parse::<u64>().unwrap() >= 97, "{printed}");
+        assert!(free.parse::<u64>().unwrap() > 0, "{printed}");
     });
 }

@@ -52,6 +52,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "host/facts.sh",
             "kubeadm/etcd-ca.sh",
             "kubeadm/kube-proxy.sh",
+            "kubeadm/upgrade-space.sh",
             "kubernetes/api-server-ready.sh",
             "kubernetes/encryption-keys.sh",
             "kubernetes/endpoint.sh",

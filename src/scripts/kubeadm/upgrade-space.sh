@@ -1,0 +1,7 @@
+#!/bin/sh -eu
+# Prints how much data etcd has on this host, and how much room there is for kubeadm's copy of it, both in KiB:
+# `DATA FREE`. kubeadm copies the data to /etc/kubernetes/tmp.
+# Arguments: the data directory of etcd.
+data=$(du -skx "$1" | cut -f1)
+free=$(df -Pk /etc/kubernetes | awk 'NR == 2 { print $4 }')
+echo "$data $free"
