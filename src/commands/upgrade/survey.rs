@@ -149,7 +149,7 @@ impl Survey {
         );
         add(
             false,
-            "nobody has approved or denied these certificate signing requests",
+            "these certificate signing requests are neither approved nor denied",
             self.requests.clone(),
             "kubectl certificate approve or deny",
         );
@@ -214,7 +214,7 @@ end
             ("these PodDisruptionBudge", true),
             ("nothing creates these po", true),
             ("these webhooks refuse re", true),
-            ("nobody has approved or d", false),
+            ("these certificate signin", false),
             ("clients have requested r", false),
         ];
         let expected = expected.map(|(what, fatal)| (what.to_owned(), fatal));

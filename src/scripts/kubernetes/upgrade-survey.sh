@@ -2,7 +2,7 @@
 # Prints what an upgrade of the cluster depends on, one `KEY VALUE…` in a line, with single blanks. The caller refuses a
 # key that it does not know.
 #   node NAME VERSION READY         version of the kubelet without `v`; `True`, `False` or `Unknown`
-#   request NAME                    a certificate signing request that nobody has approved or denied
+#   request NAME                    a certificate signing request that is neither approved nor denied
 #   budget NAMESPACE/NAME           a PodDisruptionBudget that permits no eviction of its pods now
 #   unmanaged NODE NAMESPACE/NAME   a pod that no controller creates again
 #   webhook KIND/NAME NAMESPACE/SERVICE     a webhook whose failure refuses requests, and whose service has no endpoint
