@@ -336,6 +336,7 @@ spec:
                 "kubeadm upgrade",
                 "wait Wait until the control plane of c2 is healthy",
                 "install kubelet and kubectl 1.36.3",
+                "kubelet stop",
                 "kubelet settings",
                 "kubelet version",
             ]

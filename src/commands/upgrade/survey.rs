@@ -98,7 +98,8 @@ impl Survey {
     }
 
     /// Returns what prevents an upgrade to a version, and warnings. `first` is the control plane that findings about the
-    /// whole cluster name. An upgrade that `continues` finds nodes that are not Ready because of it.
+    /// whole cluster name. Because of an upgrade that `continues`, nodes may not be Ready, and budgets may not permit an eviction
+    /// for a while: a drain waits for them.
     pub(super) fn findings(
         &self,
         first: &HostName,
@@ -124,7 +125,7 @@ impl Survey {
             }
         };
         add(
-            !permitted.ignores_budgets,
+            !permitted.ignores_budgets && !continues,
             "these PodDisruptionBudgets permit no eviction, so nodes cannot be drained",
             self.budgets.clone(),
             "add replicas or change the budgets; --drain-disable-eviction deletes the pods without regard to them",

@@ -1,18 +1,38 @@
 #!/bin/sh -eu
-# Checks whether the kubelet of this node runs the program on disk, or restarts it and waits until its node is Ready with
-# that version.
-# Arguments: `check` or `apply`, name of the node, version without `v`.
+# Restarts the kubelet of this node with the program on disk, and waits until its node is Ready with that version. Before, it
+# stops the programs that the new kubelet would kill: a kubelet of another minor version computes other UIDs for static pods,
+# and gives pods that it does not know one second to end.
+# Arguments: `stopped` or `stop`; or `check` or `apply`; name of the node; version without `v`.
 verb=$1 node=$2 version=$3
+export PATH="/usr/local/bin:$PATH"
+pid() { systemctl show -p MainPID --value kubelet.service; }
 # A program that was replaced has this name until its process ends.
 is_outdated() {
-  pid=$(systemctl show -p MainPID --value kubelet.service)
+  pid=$(pid)
   [ "${pid:-0}" = 0 ] || case $(readlink "/proc/$pid/exe") in *" (deleted)") ;; *) return 1 ;; esac
 }
+# Prints the minor version of the kubelet that runs, as in `1.36`.
+running_minor() { "/proc/$(pid)/exe" --version 2>/dev/null | sed -n 's/^Kubernetes v\([0-9]*\.[0-9]*\)\..*/\1/p'; }
+# Prints the running containers of API server and etcd, in the order in which they stop.
+containers() {
+  for name in kube-apiserver etcd; do crictl ps --state running --name "^$name\$" -q 2>/dev/null; done
+}
 state() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/kubelet.conf --cache-dir /run/kubexm/kubectl --request-timeout=10s \
+  kubectl --kubeconfig /etc/kubernetes/kubelet.conf --cache-dir /run/kubexm/kubectl --request-timeout=10s \
     get node "$node" -o 'jsonpath={.status.nodeInfo.kubeletVersion} {.status.conditions[?(@.type=="Ready")].status}' 2>/dev/null
 }
 case $verb in
+stopped)
+  is_outdated || exit 0
+  [ "$(running_minor)" != "${version%.*}" ] || exit 0
+  found=$(containers)
+  [ -z "$found" ] || { echo "programs run that the new kubelet would kill"; exit 1; }
+  ;;
+stop)
+  systemctl stop kubelet.service
+  # The API server goes on to answer until load balancers have noticed that it ends.
+  for container in $(containers); do crictl stop --timeout 30 "$container" >/dev/null; done
+  ;;
 check)
   ! is_outdated || { echo "it does not run the program on disk"; exit 1; }
   found=$(state) || found=
@@ -35,5 +55,5 @@ apply)
     sleep 2
   done
   ;;
-*) echo "usage: kubelet-restart.sh check|apply" >&2; exit 2 ;;
+*) echo "usage: kubelet-restart.sh stopped|stop|check|apply" >&2; exit 2 ;;
 esac

@@ -215,6 +215,52 @@ fn kubelet_restarts_only_if_its_program_was_replaced() {
 }
 
 #[test]
+fn api_server_and_etcd_end_before_a_kubelet_of_another_minor_version_starts() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("systemctl", "case $* in show*) echo 0 ;; esac");
+        machine.fake(
+            "crictl",
+            "case $* in\n\
+             *apiserver*) [ -e /usr/local/bin/ended ] || echo a ;;\n\
+             *etcd*) [ -e /usr/local/bin/ended ] || echo e ;;\n\
+             'stop --timeout 30 e') : >/usr/local/bin/ended ;;\n\
+             esac",
+        );
+        let arguments = ["node1", "1.36.3"];
+        let stopped = || machine.run(KUBELET_RESTART.verb("stopped"), &arguments);
+        let found = stopped();
+        assert_eq!(
+            (found.status, found.printed.as_str()),
+            (1, "programs run that the new kubelet would kill\n")
+        );
+        machine.calls();
+        machine.done(KUBELET_RESTART.verb("stop"), &arguments);
+        let calls = machine.calls();
+        let order: Vec<&str> = calls
+            .iter()
+            .map(String::as_str)
+            .filter(|call| {
+                call.contains(" stop ")
+                    || call.contains("stop --timeout")
+                    || call.ends_with("stop kubelet.service")
+            })
+            .collect();
+        assert_eq!(
+            order,
+            [
+                "systemctl stop kubelet.service",
+                "crictl stop --timeout 30 a",
+                "crictl stop --timeout 30 e"
+            ]
+        );
+        assert_eq!(stopped().status, 0);
+        // A worker has neither program.
+        machine.fake("crictl", "");
+        assert_eq!(stopped().status, 0);
+    });
+}
+
+#[test]
 fn survey_lists_what_stops_an_upgrade() {
     Machine::with_each_shell(|machine| {
         machine.fake(

@@ -37,19 +37,25 @@ pub(crate) fn steps(
         let programs = programs.chain(health::etcd(cluster)).collect();
         task = task.step(health::wait(title, programs, PROGRAMS));
     }
-    let restart = RunScript::new(
-        "kubelet version",
-        format!("Restart the kubelet with version {version}"),
-        scripts::KUBELET_RESTART.verb("check"),
-        scripts::KUBELET_RESTART.verb("apply"),
-    );
-    let restart = restart
-        .arguments([host.name.to_string(), version.to_string()])
-        .limit(KUBELET);
+    let script = |id: &str, title: String, check, apply| {
+        let step = RunScript::new(
+            id,
+            title,
+            scripts::KUBELET_RESTART.verb(check),
+            scripts::KUBELET_RESTART.verb(apply),
+        );
+        step.arguments([host.name.to_string(), version.to_string()])
+            .limit(KUBELET)
+    };
+    task = task.step(install(inputs, host, &["kubelet", "kubectl"])?);
+    if cluster.is_control_plane(&host.name) {
+        let title = "Stop the kubelet, and then the API server without failures of requests";
+        task = task.step(script("kubelet stop", title.to_owned(), "stopped", "stop"));
+    }
+    let title = format!("Restart the kubelet with version {version}");
     Ok(task
-        .step(install(inputs, host, &["kubelet", "kubectl"])?)
         .step(settings::of_kubelet(host, node_config(cluster, host)?))
-        .step(restart))
+        .step(script("kubelet version", title, "check", "apply")))
 }
 
 fn kubeadm_step(

@@ -112,7 +112,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
         &["kubernetes/user-certificate.sh"],
     ),
     (
-        "only restarts the kubelet, and waits for it",
+        "only stops programs and restarts the kubelet, and waits for it",
         &["kubernetes/kubelet-restart.sh"],
     ),
     (
