@@ -17,6 +17,7 @@ mod packages;
 mod reset;
 mod runtime;
 mod settings;
+mod status;
 mod systemd;
 mod undo;
 mod users;

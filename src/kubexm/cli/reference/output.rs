@@ -8,6 +8,7 @@ use crate::cli::bundle::sbom::SbomFile;
 use crate::cli::man::Pages;
 use crate::cli::output;
 use crate::cli::plan::PlanFile;
+use crate::cli::status;
 use kubexm_commands::CreationTime;
 use kubexm_commands::cache::{
     CacheContents, CacheVerification, CachedBlob, Collected, PartialDownload,
@@ -422,6 +423,7 @@ fn kinds() -> Vec<Kind> {
         kind("PlanFile", "`plan -o`", &plan_file),
         kind("PlanDiff", "`plan --diff`", &plan_diff()),
         kind("RenderedFiles", "`render`", &rendered),
+        kind("StatusReport", "`status`", &status::example::report()),
         kind("CertificateReport", "`certs check`", &certificates),
         kind("ConformanceReport", "`conformance`", &conformance),
         kind("ExecReport", "`exec`", &exec()),
