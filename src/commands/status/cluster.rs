@@ -9,9 +9,10 @@ use super::report::{
     About, EndpointState, NodeStanding, NodeState, Problem, RegistryState, StatusReport,
 };
 use super::skew::{self, Versions};
-use super::{Seen, members};
+use super::{Seen, drift, members};
 use crate::certs::CheckedCertificate;
 use kubexm_deploy::expected;
+use kubexm_host::facts::Membership;
 use kubexm_types::HostName;
 use kubexm_types::untrusted::Untrusted;
 
@@ -39,6 +40,7 @@ pub(super) fn judge(seen: &Seen<'_>) -> StatusReport {
     nodes(seen, &mut judged, &mut problems);
     problems.extend(skew::judge(cluster, &versions(seen, &judged)));
     problems.extend(seen.findings.iter().cloned());
+    problems.extend(drift::problems(seen.drift.as_deref().unwrap_or_default()));
     let all = seen.certificates.certificates.iter();
     let own: Vec<&CheckedCertificate> = all.filter(|one| one.host.is_none()).collect();
     problems.extend(hosts::certificate_problems(&own));
@@ -53,18 +55,26 @@ pub(super) fn judge(seen: &Seen<'_>) -> StatusReport {
     all.sort_by_key(|problem| problem.about != About::Unreachable);
     StatusReport {
         cluster: cluster.name.clone(),
-        id: seen
-            .identity
-            .as_ref()
-            .map(|identity| identity.id.to_string()),
+        id: id(seen),
         bundle: seen.bundle.clone(),
         kubernetes: cluster.kubernetes.version.clone(),
         endpoint,
         etcd,
         registries,
         hosts: states,
+        drift: seen.drift.clone(),
         problems: all,
     }
+}
+
+/// Returns the ID of the cluster by the state directory; without a record, by the first host that has one.
+fn id(seen: &Seen<'_>) -> Option<String> {
+    let of_hosts = seen.facts.values().find_map(|facts| match &facts.cluster {
+        Membership::Cluster(identity) => Some(identity),
+        Membership::Unrecorded | Membership::Damaged => None,
+    });
+    let identity = seen.identity.as_ref().or(of_hosts);
+    identity.map(|identity| identity.id.to_string())
 }
 
 /// Sorts hosts by how something answers them. Returns also the first cause of a silence.

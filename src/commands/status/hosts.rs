@@ -12,6 +12,13 @@ use kubexm_host::facts::Membership;
 use kubexm_host::{Facts, HostError};
 use kubexm_types::{ClusterIdentity, HostName};
 
+/// The program on which the others of a control plane depend.
+const SERVER: &str = expected::CONTROL_PLANE[0];
+/// How the script begins a cause: the program answers, and the certificate of kubexm is not accepted.
+const REFUSES: &str = "refuses the credentials";
+/// The same: the program answers, and some of its checks fail.
+const NOT_READY: &str = "is not ready";
+
 /// A host with its problems.
 pub(super) struct Judged {
     pub(super) state: HostState,
@@ -203,22 +210,33 @@ fn programs(judged: &mut Judged, answers: &Answers) {
         unhealthy.insert(name.clone());
     }
     let is_without_server = has_silent_server(answers);
+    let mut refusal = None;
     for (name, reply) in &answers.health {
         let Reply::No(cause) = reply else {
             continue;
         };
+        // A program that refuses kubexm works, and kubexm does not know how well.
+        if cause.starts_with(REFUSES) {
+            refusal.get_or_insert_with(|| format!("{name} {cause}"));
+            continue;
+        }
         let is_new = unhealthy.insert(name.clone());
         // The programs of a control plane end without an API server.
         let follows =
-            is_without_server && name != expected::CONTROL_PLANE[0] && is_control_plane(name);
+            is_without_server && name != SERVER && expected::CONTROL_PLANE.contains(&name.as_str());
         if is_new && !follows {
             let hint = format!("read its log with `kubexm logs {name} --host {host}`");
-            let what = match cause.strip_prefix("is not ready") {
-                Some(_) => format!("{name} {cause}"),
-                None => format!("{name} does not answer its health check: {cause}"),
+            let what = match cause.starts_with(NOT_READY) {
+                true => format!("{name} {cause}"),
+                false => format!("{name} does not answer its health check: {cause}"),
             };
             judged.add(About::Program, what, hint);
         }
+    }
+    if let Some(what) = refusal {
+        let hint =
+            "run `kubexm certs check`: kubexm asks with /etc/kubernetes/admin.conf".to_owned();
+        judged.add(About::Program, what, hint);
     }
     if let Some(Err(cause)) = &answers.etcd
         && unhealthy.insert("etcd".to_owned())
@@ -229,14 +247,10 @@ fn programs(judged: &mut Judged, answers: &Answers) {
     judged.state.unhealthy = unhealthy.into_iter().collect();
 }
 
-fn is_control_plane(program: &str) -> bool {
-    expected::CONTROL_PLANE.contains(&program)
-}
-
 /// Returns whether the API server of a host does not answer.
 fn has_silent_server(answers: &Answers) -> bool {
-    let reply = answers.health.get(expected::CONTROL_PLANE[0]);
-    matches!(reply, Some(Reply::No(_)))
+    let reply = answers.health.get(SERVER);
+    matches!(reply, Some(Reply::No(cause)) if !cause.starts_with(REFUSES))
 }
 
 /// Returns what is wrong with a unit; `None` if it runs.

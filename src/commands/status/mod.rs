@@ -4,6 +4,7 @@
 mod answers;
 mod cluster;
 mod disks;
+mod drift;
 mod etcd;
 #[cfg(test)]
 mod example;
@@ -18,16 +19,19 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 
 use crate::certs::{self, CertificateReport};
+use crate::plan::HostDiff;
 use crate::rollback::{self, Newest};
 use crate::session::{self, HostErrors, Hosts, PARALLEL};
 use crate::stop::unless_stopped;
-use crate::{CommandError, Connection, FileError, Stop, notices};
+use crate::{BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, notices};
 use answers::Answers;
+use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::HostSpec;
 use kubexm_deploy::expected;
@@ -55,6 +59,17 @@ pub struct StatusOptions {
     pub cluster: PathBuf,
     /// How to reach the hosts.
     pub connection: Connection,
+    /// The bundles with whose plan to compare the hosts; `None` to compare nothing.
+    pub diff: Option<BundlesToCompare>,
+}
+
+/// A bundle with whose plan the hosts are compared.
+#[derive(Debug, Clone)]
+pub struct BundlesToCompare {
+    /// The bundle; an incremental bundle follows its base bundles.
+    pub bundles: Vec<PathBuf>,
+    /// How they are opened.
+    pub access: BundleAccess,
 }
 
 /// Everything that kubexm saw.
@@ -72,6 +87,8 @@ struct Seen<'a> {
     certificates: CertificateReport,
     /// Problems of an etcd and of a registry that kubexm does not run.
     findings: Vec<Problem>,
+    /// The differences to the plan of an install; `None` without a bundle.
+    drift: Option<Vec<HostDiff>>,
 }
 
 /// Looks at the hosts that answer, at their programs, and at the cluster through an API server that is ready. Changes nothing.
@@ -86,8 +103,7 @@ pub async fn status(
     stop: &Stop,
 ) -> Result<StatusReport, CommandError> {
     options.connection.check()?;
-    let cluster = kubexm_config::load_cluster(&options.cluster)?;
-    notices::emit(&cluster.notices, events);
+    let (opened, cluster) = open(options, events)?;
     let state = options.connection.state_directory(&cluster, events)?;
     let record = ClusterRecord::load(&state).map_err(|error| {
         let file = state.join(ClusterRecord::FILE);
@@ -108,6 +124,13 @@ pub async fn status(
             nodes_of(&cluster, &observed, &answers),
             findings(&cluster, &observed, &facts)
         );
+        let drift = match &opened {
+            Some(bundle) => {
+                let comparing = drift::compare(&cluster, bundle, &state, &observed, &facts);
+                Some(comparing.await?)
+            }
+            None => None,
+        };
         Ok(cluster::judge(&Seen {
             cluster: &cluster,
             identity: record.as_ref().map(|record| record.identity().clone()),
@@ -118,9 +141,29 @@ pub async fn status(
             nodes,
             certificates,
             findings,
+            drift,
         }))
     };
     unless_stopped(stop, looking).await
+}
+
+/// Reads the cluster file, and opens the bundle if there is one.
+fn open(
+    options: &StatusOptions,
+    events: &Events,
+) -> Result<(Option<Arc<BundleSet>>, Cluster), CommandError> {
+    let Some(BundlesToCompare { bundles, access }) = options.diff.clone() else {
+        let cluster = kubexm_config::load_cluster(&options.cluster)?;
+        notices::emit(&cluster.notices, events);
+        return Ok((None, cluster));
+    };
+    let source = ClusterSource {
+        bundles,
+        cluster: options.cluster.clone(),
+        access,
+    };
+    let (bundle, cluster) = source.open(events)?;
+    Ok((Some(bundle), cluster))
 }
 
 /// Asks the hosts with a cluster about their programs.

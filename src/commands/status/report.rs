@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::plan::HostDiff;
 use crate::rollback::Newest;
 use kubexm_types::{HostName, Version};
 
@@ -13,7 +14,7 @@ use kubexm_types::{HostName, Version};
 pub struct StatusReport {
     /// The name of the cluster.
     pub cluster: String,
-    /// Its ID; `None` if the state directory has no record of it.
+    /// Its ID; `None` if neither the state directory nor a host has a record of it.
     pub id: Option<String>,
     /// The newest signed bundle that it was installed from; `None` if none was signed.
     pub bundle: Option<Newest>,
@@ -25,6 +26,8 @@ pub struct StatusReport {
     pub registries: Vec<RegistryState>,
     /// The hosts, in the order of the cluster file.
     pub hosts: Vec<HostState>,
+    /// The differences between the hosts and the plan of an install; `None` without a bundle.
+    pub drift: Option<Vec<HostDiff>>,
     /// What needs attention, the likely causes first.
     pub problems: Vec<Problem>,
 }
@@ -231,6 +234,8 @@ pub enum About {
     Registry,
     Node,
     Version,
+    /// The difference between a host and the plan of an install.
+    Drift,
 }
 
 /// Something that needs attention.

@@ -118,6 +118,7 @@ fn healthy(cluster: &Cluster) -> Seen<'_> {
             unchecked: Vec::new(),
         },
         findings: Vec::new(),
+        drift: None,
     }
 }
 
@@ -277,6 +278,31 @@ fn control_plane_without_an_api_server_is_one_problem() {
     insta::assert_snapshot!(found, @"
     node1: kube-apiserver does not run: /etc/kubernetes/manifests/kube-apiserver.yaml does not exist
       hint: move the file back, or write it again with `kubeadm init phase control-plane apiserver --config FILE`: the first control plane has such a file, /etc/kubexm/kubeadm-init.yaml
+    ");
+}
+
+#[test]
+fn refused_certificate_is_not_a_failure_of_programs() {
+    let cluster = cluster("");
+    let mut seen = healthy(&cluster);
+    let refused =
+        "refuses the credentials of this host, which have expired or belong to another cluster";
+    let first = answers(&mut seen, "node1");
+    for program in [
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+    ] {
+        first.health.insert(program.to_owned(), no(refused));
+    }
+    first.endpoint = Some(no(refused));
+    seen.nodes = None;
+    let report = super::cluster::judge(&seen);
+    assert!(report.hosts[0].unhealthy.is_empty());
+    let found: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(found.join("\n"), @"
+    node1: kube-apiserver refuses the credentials of this host, which have expired or belong to another cluster
+      hint: run `kubexm certs check`: kubexm asks with /etc/kubernetes/admin.conf
     ");
 }
 

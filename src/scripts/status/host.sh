@@ -24,9 +24,14 @@ cause() {
   failing=$(printf '%s\n' "$1" | sed -n 's/^.*\[-\]\([^ ]*\) failed.*/\1/p' | tr '\n' ' ')
   if [ -n "$failing" ]; then
     echo "is not ready, because these checks fail: ${failing% }"
-  else
-    printf '%s\n' "$1" | grep . | tail -n 1 | cut -c1-1000
+    return
   fi
+  case $1 in
+  *"You must be logged in to the server"*)
+    echo "refuses the credentials of this host, which have expired or belong to another cluster"
+    ;;
+  *) printf '%s\n' "$1" | grep . | tail -n 1 | cut -c1-1000 ;;
+  esac
 }
 unit() {
   timeout 20 systemctl show -p LoadState -p ActiveState -p SubState -p NRestarts "$1" |
@@ -67,7 +72,7 @@ registry() {
     echo "registry=$1 ok"
   else
     case $said in
-    *"(Unauthorized)"*) echo "registry=$1 ok" ;;
+    *"You must be logged in to the server"*) echo "registry=$1 ok" ;;
     *) echo "registry=$1 $(cause "$said")" ;;
     esac
   fi
@@ -94,7 +99,9 @@ etcd() {
   if said=$(etcdctl "$1" -w json endpoint status); then
     echo "etcd-status=$(printf '%s\n' "$said" | grep '^\[{' | tail -n 1 | base64 | tr -d '\n')"
   else
-    echo "etcd-failed=$(cause "$said")"
+    # etcdctl also prints an empty document.
+    said=$(printf '%s\n' "$said" | grep -vx null || :)
+    echo "etcd-failed=$(cause "${said:-etcdctl gave no reason}")"
     return
   fi
   # Without a quorum, the members do not answer this.

@@ -88,7 +88,15 @@ fn programs_that_do_not_answer_have_a_cause() {
             "/root/says",
             "error: You must be logged in to the server (Unauthorized)\n",
         );
-        assert!(answers(machine, questions).contains(&format!("{}ok", all[2])));
+        let [endpoint, health, registry] = all;
+        let refused =
+            "refuses the credentials of this host, which have expired or belong to another cluster";
+        let expected = [
+            format!("{endpoint}{refused}"),
+            format!("{health}{refused}"),
+            format!("{registry}ok"),
+        ];
+        assert_eq!(answers(machine, questions), expected);
     });
 }
 
@@ -139,6 +147,15 @@ fn members_of_etcd_report_as_json() {
         let lines = answers(machine, "etcd kubeadm");
         assert_eq!(lines, ["etcd-members=", both[1]]);
         machine.write("/root/container", "");
+        machine.fake(
+            "crictl",
+            "[ \"$1\" != ps ] || { echo c1; exit; }\necho 'Failed (deadline)'; echo null; exit 1",
+        );
+        assert_eq!(
+            answers(machine, "etcd kubeadm"),
+            ["etcd-failed=Failed (deadline)"]
+        );
+        machine.fake("crictl", "cat /root/container");
         let failed = ["etcd-failed=the container of etcd does not run"];
         assert_eq!(answers(machine, "etcd kubeadm"), failed);
     });

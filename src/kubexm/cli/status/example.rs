@@ -114,6 +114,7 @@ pub fn report() -> StatusReport {
             silent: Vec::new(),
         }],
         hosts: vec![healthy(), stopped, lost],
+        drift: None,
         problems: vec![
             problem(
                 About::Unreachable,

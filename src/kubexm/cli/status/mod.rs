@@ -7,24 +7,38 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::bundle_args::AccessArgs;
 use super::connection::ConnectionArgs;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
 use kubexm_commands::status::{
-    self, About, EtcdState, HostState, NodeStanding, NodeState, StatusOptions, StatusReport,
+    self, About, BundlesToCompare, EtcdState, HostState, NodeStanding, NodeState, StatusOptions,
+    StatusReport,
 };
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   kubexm status -f cluster.yaml
-  kubexm status -f cluster.yaml --output json")]
+  kubexm status -f cluster.yaml --output json
+  kubexm status -f cluster.yaml --diff --bundle bundle.tar.zst")]
 pub struct Status {
     /// The cluster file
     #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
     cluster: PathBuf,
     #[command(flatten)]
     connection: ConnectionArgs,
+    /// Also compare the hosts with the plan of an install from --bundle, and change nothing
+    ///
+    /// Runs the checks of `kubexm plan --diff`. A host that differs is a problem, which `kubexm install` with this bundle
+    /// repairs.
+    #[arg(long, requires = "bundle")]
+    diff: bool,
+    /// The bundle for --diff; the base bundles of an incremental bundle come before it
+    #[arg(long, value_name = "BUNDLE", requires = "diff")]
+    bundle: Vec<PathBuf>,
+    #[command(flatten)]
+    access: AccessArgs,
 }
 
 /// Prints the state.
@@ -35,6 +49,10 @@ pub async fn run(arguments: &Status, format: Output, events: &Events) -> Result<
     let options = StatusOptions {
         cluster: arguments.cluster.clone(),
         connection: arguments.connection.options()?,
+        diff: arguments.diff.then(|| BundlesToCompare {
+            bundles: arguments.bundle.clone(),
+            access: arguments.access.options(),
+        }),
     };
     let stop = interrupt::watch(events, interrupt::STOPPING);
     let report = status::status(&options, events, &stop).await?;
