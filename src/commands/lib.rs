@@ -54,6 +54,7 @@ mod sources;
 pub mod split_join;
 mod ssh_config;
 mod state;
+pub mod status;
 pub mod stop;
 mod text_file;
 pub mod trust;

@@ -20,11 +20,23 @@ pub(crate) const RECORD: &str = "newest-bundle.json";
 /// The newest signed bundle that a cluster was installed from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Newest {
-    name: String,
-    lock: Digest,
-    created: String,
-    sequence: Sequence,
+pub struct Newest {
+    /// The name of the bundle.
+    pub name: String,
+    /// The digest of its lock.
+    pub lock: Digest,
+    /// When it was created.
+    pub created: String,
+    /// Its sequence number.
+    pub sequence: Sequence,
+}
+
+/// Returns the newest signed bundle that the cluster of a state directory was installed from.
+///
+/// # Errors
+/// The record cannot be read.
+pub(crate) fn newest(state: &Path) -> Result<Option<Newest>, CommandError> {
+    read(&state.join(RECORD))
 }
 
 /// Why a bundle is refused.

@@ -22,7 +22,7 @@ use kubexm_types::event::Events;
 use kubexm_types::{HostName, Secret, UtcTime};
 
 /// The number of connections that are opened at the same time.
-const PARALLEL: usize = 20;
+pub(crate) const PARALLEL: usize = 20;
 /// How long a host may take to answer when kubexm looks for the cause of a failure.
 const ANSWER: Limit = Limit::new(Duration::from_secs(10), "an answer");
 
@@ -253,8 +253,16 @@ pub(crate) async fn gather_each(
     hosts: &Hosts,
 ) -> (BTreeMap<HostName, Facts>, HostErrors) {
     let paths = kubexm_preflight::paths(cluster, kubexm_deploy::runtime_data_dir(cluster));
+    gather_with(hosts, &paths).await
+}
+
+/// Does the same with the disk space at these paths only.
+pub(crate) async fn gather_with(
+    hosts: &Hosts,
+    paths: &[String],
+) -> (BTreeMap<HostName, Facts>, HostErrors) {
     let gather = async |name: &HostName, host: &Arc<dyn Host>| {
-        (name.clone(), Facts::gather(host.as_ref(), &paths).await)
+        (name.clone(), Facts::gather(host.as_ref(), paths).await)
     };
     let results: Vec<_> = stream::iter(hosts)
         .map(|(name, host)| gather(name, host))
@@ -265,7 +273,7 @@ pub(crate) async fn gather_each(
 }
 
 /// Separates what hosts provided from the errors of the others.
-fn separated<T>(
+pub(crate) fn separated<T>(
     results: Vec<(HostName, Result<T, HostError>)>,
 ) -> (BTreeMap<HostName, T>, HostErrors) {
     let mut values = BTreeMap::new();

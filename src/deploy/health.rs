@@ -64,7 +64,7 @@ pub(super) fn wait(title: String, checked: Vec<String>, at_most: Duration) -> Wa
 }
 
 /// Returns the programs of Kubernetes on a host with the URLs of their health checks.
-fn programs(cluster: &Cluster, host: &HostSpec) -> Vec<String> {
+pub(super) fn programs(cluster: &Cluster, host: &HostSpec) -> Vec<String> {
     let mut programs = Vec::new();
     if cluster.is_control_plane(&host.name) {
         programs.extend(control_plane(cluster));

@@ -45,7 +45,7 @@ pub(super) fn on_node(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
 fn pull(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let images = on_node(inputs, host);
     let title = format!("Pull and pin {} images", images.len());
-    let registry = registry::endpoints(inputs).into_iter().next();
+    let registry = registry::endpoints(inputs.cluster).into_iter().next();
     let registry = registry.unwrap_or_default();
     let runtime = runtime::configured(inputs);
     let scripts = runtime.images();

@@ -7,6 +7,7 @@ mod dns;
 mod etcd;
 #[cfg(test)]
 mod example;
+pub mod expected;
 mod former_files;
 mod health;
 mod hooks;

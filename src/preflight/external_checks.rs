@@ -24,7 +24,7 @@ pub async fn check(
     facts: &BTreeMap<HostName, Facts>,
     minimum: Option<&Version>,
 ) -> Vec<Finding> {
-    let etcd = external_etcd(cluster, hosts, facts, minimum);
+    let etcd = etcd(cluster, hosts, facts, minimum);
     let (mut findings, endpoint) = tokio::join!(etcd, endpoint(cluster, hosts, facts));
     findings.extend(endpoint);
     findings.sort();
@@ -43,7 +43,8 @@ struct EtcdProbe<'a> {
     is_node: bool,
 }
 
-async fn external_etcd(
+/// Returns the findings about an external etcd, which every control plane asks.
+pub async fn etcd(
     cluster: &Cluster,
     hosts: &Hosts,
     facts: &BTreeMap<HostName, Facts>,

@@ -246,6 +246,11 @@ scripts! {
         STOP_CRIO_SCOPES = "runtime/stop-crio-scopes.sh"
         STOP_PODS = "runtime/stop-pods.sh"
     }
+    /// The state of an installed cluster.
+    status {
+        HOST = "status/host.sh"
+        NODES = "status/nodes.sh"
+    }
     /// Files, directories, receipts, and commands that run to completion.
     steps {
         BLOCK_EDIT = "steps/block-edit.sh"

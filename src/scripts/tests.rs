@@ -18,6 +18,7 @@ mod pod_network;
 mod reset;
 mod runtime;
 mod settings;
+mod status;
 mod systemd;
 mod undo;
 mod upgrade;

@@ -183,7 +183,8 @@ pub async fn check(
 /// The certificates of one machine by path, in the order of the paths.
 type Parsed = BTreeMap<String, Result<Vec<Certificate>, PkiError>>;
 
-fn report(
+/// Judges the certificates in the facts of hosts, and those in the state directory.
+pub(crate) fn report(
     cluster: &Cluster,
     state: &Path,
     facts: &BTreeMap<HostName, Facts>,

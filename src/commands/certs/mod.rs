@@ -5,6 +5,7 @@ mod files;
 mod record;
 mod renew;
 
+pub(crate) use check::report;
 pub use check::{
     CertificateReport, CheckOptions, CheckedCertificate, Content, Standing, UncheckedHost, check,
 };

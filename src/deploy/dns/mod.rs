@@ -8,13 +8,19 @@ mod tests;
 
 use super::module::Module;
 use super::{DeployError, Deployment, Inputs};
-use kubexm_config::cluster::HostSpec;
+use kubexm_config::cluster::{CacheInterface, Cluster, HostSpec};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_engine::steps::WaitFor;
 use kubexm_types::{HostName, ImageRef};
 
 /// Configures DNS in the cluster.
 pub(crate) const CONFIGURE: TaskName = TaskName::new("dns", "configure");
+
+/// Returns the unit of the cache on every node; `None` if it has none.
+pub(super) fn unit(cluster: &Cluster) -> Option<&'static str> {
+    let cache = cluster.dns.node_local.as_ref()?;
+    (cache.interface == CacheInterface::Loopback).then_some(node_local::ADDRESS_UNIT)
+}
 
 /// DNS in the cluster.
 pub(super) struct Dns;

@@ -12,7 +12,7 @@ use kubexm_render::dns;
 use kubexm_scripts::dns as scripts;
 use kubexm_types::{HostPath, ImageRef};
 
-const ADDRESS_UNIT: &str = "kubexm-dns-address.service";
+pub(super) const ADDRESS_UNIT: &str = "kubexm-dns-address.service";
 
 /// Returns the image of the cache in the bundle.
 pub(super) fn image(inputs: &Inputs<'_>) -> Option<ImageRef> {

@@ -15,7 +15,7 @@ use kubexm_scripts::undo::ETCD_FOLDER_RESTORE;
 use kubexm_types::{HostPath, InvalidValue};
 
 /// etcd's unit.
-pub(super) const UNIT: &str = "etcd.service";
+pub(crate) const UNIT: &str = "etcd.service";
 /// The directory of a member's files. The API servers' files are elsewhere.
 const ETC: &str = "/etc/kubexm/etcd-member";
 /// The program etcdctl. Users call the script `/usr/local/bin/etcdctl`, which configures it.

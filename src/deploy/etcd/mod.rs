@@ -14,7 +14,7 @@ use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_engine::steps::WriteFile;
 use kubexm_types::{HostName, HostPath};
-pub(super) use member::USER;
+pub(super) use member::{UNIT, USER};
 
 /// Installs a member's programs and files.
 pub(crate) const INSTALL: TaskName = TaskName::new("etcd", "install");

@@ -35,6 +35,10 @@ impl Balancer for Keepalived {
         packages
     }
 
+    fn units(&self) -> Vec<String> {
+        vec![self.proxy.unit(), UNIT.to_owned()]
+    }
+
     fn services(&self) -> Vec<&'static str> {
         vec![self.proxy.name(), "keepalived"]
     }

@@ -28,6 +28,10 @@ impl Balancer for Local {
         vec![self.proxy.name()]
     }
 
+    fn units(&self) -> Vec<String> {
+        vec![self.proxy.unit()]
+    }
+
     fn tasks(&self, inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
         let nodes = inputs.cluster.nodes();
         let mut tasks = Vec::new();

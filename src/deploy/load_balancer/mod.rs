@@ -48,6 +48,11 @@ trait Balancer {
         Vec::new()
     }
 
+    /// Returns its systemd units.
+    fn units(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns the image of its pods.
     fn image(&self) -> Option<Image> {
         None
@@ -158,6 +163,14 @@ pub(super) fn packages_on(
 ) -> Vec<&'static str> {
     match configured(inputs.cluster) {
         Some(balancer) if balancer.runs_on(inputs.cluster, &host.name) => balancer.packages(format),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the systemd units of the load balancer on a host.
+pub(super) fn units_on(cluster: &Cluster, host: &HostName) -> Vec<String> {
+    match configured(cluster) {
+        Some(balancer) if balancer.runs_on(cluster, host) => balancer.units(),
         _ => Vec::new(),
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Bridge;
 const CONFLIST: &str = "/etc/cni/net.d/10-kubexm-bridge.conflist";
 const SCRIPT: &str = "/etc/kubexm/pod-routes.sh";
 const CONFIG: &str = "/etc/kubexm/pod-routes.conf";
-const UNIT: &str = "kubexm-pod-routes.service";
+pub(super) const UNIT: &str = "kubexm-pod-routes.service";
 
 impl Plugin for Bridge {
     fn images(&self, _: &Inputs<'_>) -> Vec<ImageRef> {

@@ -52,6 +52,11 @@ fn configured(plugin: NetworkPlugin) -> Option<Box<dyn Plugin>> {
     }
 }
 
+/// Returns the unit of the plugin on every node; `None` if it has none.
+pub(super) fn unit(plugin: NetworkPlugin) -> Option<&'static str> {
+    (plugin == NetworkPlugin::Bridge).then_some(bridge::UNIT)
+}
+
 /// The pod network.
 pub(super) struct PodNetwork;
 

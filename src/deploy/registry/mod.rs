@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use encoded_login::encoded_login;
-pub(super) use serve::renewed;
+pub(super) use serve::{UNIT, renewed};
 
 use super::module::{Component, Module};
 use super::{DeployError, Deployment, ETC, Inputs, controller_file, runtime};
@@ -156,13 +156,13 @@ impl Mirror {
 
 /// Returns `host:port` of the cluster's registries. Several registries are identified by their addresses,
 /// because the host name resolves to only one.
-pub(super) fn endpoints(inputs: &Inputs<'_>) -> Vec<String> {
-    let registry = &inputs.cluster.registry;
+pub(super) fn endpoints(cluster: &Cluster) -> Vec<String> {
+    let registry = &cluster.registry;
     if let Some(external) = &registry.external {
         return vec![external.address.clone()];
     }
-    let hosts = inputs.cluster.roles.registry.iter();
-    let hosts: Vec<_> = hosts.filter_map(|name| inputs.cluster.host(name)).collect();
+    let hosts = cluster.roles.registry.iter();
+    let hosts: Vec<_> = hosts.filter_map(|name| cluster.host(name)).collect();
     match hosts.len() {
         0 | 1 => vec![format!("{}:{}", registry.host_name, registry.port)],
         _ => hosts
@@ -174,7 +174,7 @@ pub(super) fn endpoints(inputs: &Inputs<'_>) -> Vec<String> {
 
 /// Returns the mirrors of all registries with images in the bundle, and the mirror of all others.
 pub(super) fn mirrors(inputs: &Inputs<'_>) -> Vec<Mirror> {
-    let endpoints = endpoints(inputs);
+    let endpoints = endpoints(inputs.cluster);
     let external = inputs.cluster.registry.external.as_ref();
     let local_prefix = |prefix: &str| match external {
         Some(external) => external.repository(prefix),

@@ -17,7 +17,7 @@ use kubexm_scripts::os::PORT_OPEN;
 use kubexm_scripts::registry::FOLDER;
 use kubexm_types::{HostName, HostPath};
 
-const UNIT: &str = "kubexm-registry.service";
+pub(crate) const UNIT: &str = "kubexm-registry.service";
 /// The user that runs the registry, and its group.
 const USER: &str = "kubexm-registry";
 /// Only root can enter the directory of the receipt, and the registry must not see it.

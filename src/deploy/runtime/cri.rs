@@ -151,7 +151,7 @@ pub(super) fn registry_ca(
     let Some(text) = registry::ca_text(inputs)? else {
         return Ok(task);
     };
-    for endpoint in registry::endpoints(inputs) {
+    for endpoint in registry::endpoints(inputs.cluster) {
         let path = HostPath::parse(&format!("{certs_d}/{endpoint}/ca.crt"))?;
         task = task.step(WriteFile::new(path, text.clone()));
     }
@@ -165,7 +165,7 @@ pub(super) fn site_cas(
     certs_d: &str,
 ) -> Result<Task, DeployError> {
     let sites = site::registries(inputs)?.into_iter();
-    let mut written: BTreeSet<String> = registry::endpoints(inputs).into_iter().collect();
+    let mut written: BTreeSet<String> = registry::endpoints(inputs.cluster).into_iter().collect();
     for server in sites.flat_map(|site| site.servers) {
         if let Some(text) = server.ca.filter(|_| written.insert(server.address.clone())) {
             let path = HostPath::parse(&format!("{certs_d}/{}/ca.crt", server.address))?;
@@ -203,7 +203,7 @@ pub(super) fn reachable(inputs: &Inputs<'_>) -> String {
                 .map(|address| address.to_string()),
         );
     }
-    let endpoints = registry::endpoints(inputs).into_iter();
+    let endpoints = registry::endpoints(inputs.cluster).into_iter();
     names.extend(endpoints.filter_map(|endpoint| Some(endpoint.rsplit_once(':')?.0.to_owned())));
     for registry in &cluster.runtime.registries {
         let servers = registry.mirrors.iter().chain([&registry.name]);

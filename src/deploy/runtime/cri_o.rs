@@ -145,7 +145,7 @@ fn logins(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError> {
         logins.extend(server.login.map(|login| (server.address, login)));
     }
     if let Some(login) = login {
-        let endpoints = registry::endpoints(inputs).into_iter();
+        let endpoints = registry::endpoints(inputs.cluster).into_iter();
         logins.extend(endpoints.map(|endpoint| (endpoint, login.to_owned())));
     }
     if logins.is_empty() {

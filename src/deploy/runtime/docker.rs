@@ -52,6 +52,10 @@ impl Runtime for Docker {
         CRI_UNIT
     }
 
+    fn units(&self) -> Vec<&'static str> {
+        vec![UNIT, CRI_UNIT]
+    }
+
     fn data_dir<'a>(&self, settings: &'a cluster::Runtime) -> &'a str {
         setting(settings, &["data-root"], "/var/lib/docker")
     }

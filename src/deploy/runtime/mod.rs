@@ -54,6 +54,11 @@ pub(super) trait Runtime: Sync {
     /// Returns the name of the unit. The kubelet starts after it.
     fn unit(&self) -> &'static str;
 
+    /// Returns the names of all its units.
+    fn units(&self) -> Vec<&'static str> {
+        vec![self.unit()]
+    }
+
     /// Returns the directory of images and containers, according to the user's settings.
     fn data_dir<'a>(&self, settings: &'a cluster::Runtime) -> &'a str;
 
@@ -139,6 +144,11 @@ pub(super) fn configured(inputs: &Inputs<'_>) -> &'static dyn Runtime {
 /// Returns the directory of images and containers on the nodes of a cluster.
 pub fn data_dir(cluster: &Cluster) -> &str {
     by_kind(cluster.runtime.kind).data_dir(&cluster.runtime)
+}
+
+/// Returns the units of the runtime on the nodes of a cluster.
+pub(super) fn units(cluster: &Cluster) -> Vec<&'static str> {
+    by_kind(cluster.runtime.kind).units()
 }
 
 /// Returns the kubelet's feature gates: those that the runtime requires, overridden by those of the user.

@@ -5,7 +5,7 @@ use std::fmt;
 use kubexm_commands::{CommandError, ErrorKind};
 
 /// Every exit code and its meaning.
-pub const CODES: [(u8, &str); 9] = [
+pub const CODES: [(u8, &str); 10] = [
     (0, "success"),
     (1, "interrupted or unexpected"),
     (2, "usage or configuration"),
@@ -24,6 +24,7 @@ pub const CODES: [(u8, &str); 9] = [
         8,
         "`certs check`: a certificate has expired, expires soon or does not match its CA",
     ),
+    (9, "`status`: the cluster needs attention"),
 ];
 
 /// Returns the text about exit codes at the end of `--help`.
@@ -91,6 +92,15 @@ impl Failure {
     pub fn certificates() -> Self {
         Self {
             code: 8,
+            message: String::new(),
+            is_reported: true,
+        }
+    }
+
+    /// Returns the result of a look at a cluster that needs attention: exit code 9 without a message.
+    pub fn attention() -> Self {
+        Self {
+            code: 9,
             message: String::new(),
             is_reported: true,
         }

@@ -29,6 +29,7 @@ mod registry;
 mod render;
 mod reset;
 mod selection;
+mod status;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -87,6 +88,17 @@ enum Command {
     Render(render::Render),
     /// Revert everything that kubexm changed on the hosts of a cluster
     Reset(reset::Reset),
+    /// Print the state of hosts, programs, nodes, etcd, disks and certificates
+    ///
+    /// Reads the state of every host and, if an API server is ready, the state of the nodes. It changes nothing, needs no
+    /// bundle, and works while hosts or API servers do not answer, and after certificates have expired.
+    ///
+    /// The table has one line for each host. FREE is the file system of the cluster with the least free space, EXPIRES the time
+    /// until the first certificate expires, and STATE names units and programs that are not healthy. Below the table are
+    /// all problems, each with a hint.
+    ///
+    /// The exit code is 9 if something needs attention. It is 4 if the only problem is a host that cannot be reached.
+    Status(status::Status),
     /// List and renew the certificates of a cluster
     #[command(subcommand)]
     Certs(certs::Command),
@@ -188,6 +200,7 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Plan(arguments) => plan::run(&arguments, output, events).await,
         Command::Render(arguments) => render::run(&arguments, output, events),
         Command::Reset(arguments) => reset::run(&arguments, output, events).await,
+        Command::Status(arguments) => status::run(&arguments, output, events).await,
         Command::Certs(command) => certs::run(command, output, events).await,
         Command::Upgrade(arguments) => upgrade::run(&arguments, output, events).await,
         Command::Conformance(arguments) => conformance::run(&arguments, output, events).await,

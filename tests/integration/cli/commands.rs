@@ -255,6 +255,11 @@ fn every_command_prints_documented_json() {
         ),
         ("plan", Document("Error"), vec![&small, "-f", &cluster]),
         (
+            "status",
+            Document("StatusReport"),
+            vec!["-f", &unreachable, "--state", &gone],
+        ),
+        (
             "certs check",
             Document("CertificateReport"),
             vec!["-f", &unreachable, "--state", &new],

@@ -10,6 +10,7 @@ use crate::cli::bundle::sbom::SbomFile;
 use crate::cli::man::Pages;
 use crate::cli::output;
 use crate::cli::plan::PlanFile;
+use crate::cli::status;
 use kubexm_commands::CreationTime;
 use kubexm_commands::cache::{
     CacheContents, CacheVerification, CachedBlob, Collected, PartialDownload,
@@ -346,6 +347,7 @@ fn kinds() -> Vec<Kind> {
         kind("PlanFile", "`plan -o`", &plan_file),
         kind("PlanDiff", "`plan --diff`", &plan_diff()),
         kind("RenderedFiles", "`render`", &rendered),
+        kind("StatusReport", "`status`", &status::example::report()),
         kind("CertificateReport", "`certs check`", &hosts::certificates()),
         kind("ConformanceReport", "`conformance`", &conformance),
         kind("ExecReport", "`exec`", &hosts::exec()),

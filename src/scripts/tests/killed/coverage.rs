@@ -73,6 +73,8 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "packages/dnf-check.sh",
             "registry/list.sh",
             "runtime/isulad-installed.sh",
+            "status/host.sh",
+            "status/nodes.sh",
             "steps/block-state.sh",
             "steps/file-look.sh",
             "steps/former-files.sh",

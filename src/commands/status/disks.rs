@@ -1,0 +1,201 @@
+//! Free space of the file systems that a cluster writes.
+
+use std::collections::BTreeMap;
+
+use super::report::{About, DiskState, Problem};
+use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_host::Facts;
+
+/// The directory of the kubelet. No setting of a cluster file moves it.
+const KUBELET: &str = "/var/lib/kubelet";
+/// Free space in percent below which there is a problem. For the kubelet and the runtime it is the highest default of the
+/// kubelet's thresholds, `imagefs.available`
+/// (<https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>).
+const LIMIT_PERCENT: u64 = 15;
+/// Free space in bytes above which a file system that only etcd or a registry writes has no problem: their needs do not grow
+/// with the size of the disk. It holds the largest database that etcd recommends, 8 GiB.
+const LIMIT_BYTES: u64 = 10 << 30;
+
+/// A directory of the cluster on a host.
+struct Directory<'a> {
+    path: &'a str,
+    /// Whether the kubelet evicts pods if its file system has little space.
+    is_of_kubelet: bool,
+}
+
+/// Returns the paths whose disk space is of interest on any host.
+pub(super) fn paths(cluster: &Cluster) -> Vec<String> {
+    let mut paths = vec![
+        KUBELET.to_owned(),
+        kubexm_deploy::runtime_data_dir(cluster).to_owned(),
+        cluster.registry.data_dir.to_string(),
+    ];
+    paths.extend(cluster.etcd.data_directory().map(str::to_owned));
+    paths
+}
+
+fn directories<'a>(cluster: &'a Cluster, host: &HostSpec) -> Vec<Directory<'a>> {
+    let mut directories = Vec::new();
+    let mut add = |path, is_of_kubelet| {
+        directories.push(Directory {
+            path,
+            is_of_kubelet,
+        });
+    };
+    if cluster.is_node(&host.name) {
+        add(KUBELET, true);
+        add(kubexm_deploy::runtime_data_dir(cluster), true);
+    }
+    if let Some(path) = cluster.etcd.data_directory()
+        && has_member(cluster, host)
+    {
+        add(path, false);
+    }
+    if cluster.roles.registry.contains(&host.name) && cluster.registry.external.is_none() {
+        add(cluster.registry.data_dir.as_str(), false);
+    }
+    directories
+}
+
+/// Returns whether kubeadm or kubexm runs a member of etcd on the host.
+pub(super) fn has_member(cluster: &Cluster, host: &HostSpec) -> bool {
+    use kubexm_config::cluster::Etcd;
+    match cluster.etcd {
+        Etcd::Kubeadm { .. } => cluster.is_control_plane(&host.name),
+        Etcd::Systemd { .. } => cluster.roles.etcd.contains(&host.name),
+        Etcd::External { .. } => false,
+    }
+}
+
+/// Returns the file systems of a host, and those that are almost full.
+pub(super) fn judge(
+    cluster: &Cluster,
+    host: &HostSpec,
+    facts: &Facts,
+) -> (Vec<DiskState>, Vec<Problem>) {
+    let mut mounts: BTreeMap<&str, (DiskState, bool)> = BTreeMap::new();
+    for directory in directories(cluster, host) {
+        let Some(disk) = facts.disks.get(directory.path) else {
+            continue;
+        };
+        let bytes = |kib: u64| kib.saturating_mul(1024);
+        let new = || {
+            let disk = DiskState {
+                mount: disk.mount.clone(),
+                directories: Vec::new(),
+                free: bytes(disk.free),
+                size: bytes(disk.size),
+            };
+            (disk, false)
+        };
+        let (disk, is_of_kubelet) = mounts.entry(disk.mount.as_str()).or_insert_with(new);
+        disk.directories.push(directory.path.to_owned());
+        *is_of_kubelet |= directory.is_of_kubelet;
+    }
+    let has_own_limit = !cluster.kubernetes.kubelet.extra_config["evictionHard"].is_null();
+    let mut disks = Vec::new();
+    let mut problems = Vec::new();
+    for (disk, is_of_kubelet) in mounts.into_values() {
+        let is_low = disk.percent() < LIMIT_PERCENT;
+        let evicts = is_of_kubelet && !has_own_limit;
+        if is_low && (evicts || disk.free < LIMIT_BYTES) {
+            problems.push(problem(&disk, evicts).on(&host.name));
+        }
+        disks.push(disk);
+    }
+    (disks, problems)
+}
+
+fn problem(disk: &DiskState, evicts: bool) -> Problem {
+    let (mount, percent, free) = (&disk.mount, disk.percent(), shown(disk.free));
+    let directories = disk.directories.join(", ");
+    let what = format!("{mount} has {percent} % free, {free}, for {directories}");
+    let hint = match evicts {
+        true => format!(
+            "free space on {mount}, or enlarge it: with little space, the kubelet evicts pods and removes images"
+        ),
+        false => format!("free space on {mount}, or enlarge it: programs that cannot write fail"),
+    };
+    Problem::new(About::Disk, what, hint)
+}
+
+/// Returns a size with a binary unit.
+fn shown(bytes: u64) -> String {
+    match bytes >> 20 {
+        0 => format!("{} KiB", bytes >> 10),
+        mib @ 1..1024 => format!("{mib} MiB"),
+        mib => format!("{} GiB", mib >> 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::example::cluster;
+    use kubexm_host::facts::Disk;
+
+    const GIB: u64 = 1 << 20;
+
+    /// Judges a control plane with the registry; all directories but those given are on `/` with 50 % free.
+    fn judged(cluster: &Cluster, others: &[(&str, u64, u64)]) -> Vec<String> {
+        let root = Disk {
+            free: 50 * GIB,
+            size: 100 * GIB,
+            mount: "/".to_owned(),
+        };
+        let mut facts = Facts::default();
+        for path in paths(cluster) {
+            facts.disks.insert(path, root.clone());
+        }
+        for (path, free, size) in others {
+            let disk = Disk {
+                free: *free,
+                size: *size,
+                mount: (*path).to_owned(),
+            };
+            facts.disks.insert((*path).to_owned(), disk);
+        }
+        let (disks, problems) = judge(cluster, &cluster.hosts[0], &facts);
+        assert_eq!(disks.len(), others.len() + 1);
+        problems.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn limit_of_the_kubelet_is_a_part_of_the_disk() {
+        let cluster = cluster("");
+        let found = |free, size| judged(&cluster, &[("/var/lib/containerd", free, size)]);
+        assert!(found(150 * GIB, 1000 * GIB).is_empty());
+        let low = found(149 * GIB, 1000 * GIB);
+        insta::assert_snapshot!(low[0], @"
+        node1: /var/lib/containerd has 14 % free, 149 GiB, for /var/lib/containerd
+          hint: free space on /var/lib/containerd, or enlarge it: with little space, the kubelet evicts pods and removes images
+        ");
+    }
+
+    #[test]
+    fn data_needs_little_space_on_a_large_disk() {
+        let cluster = cluster("");
+        for path in ["/var/lib/etcd", "/var/lib/kubexm/registry"] {
+            let found = |free, size| judged(&cluster, &[(path, free, size)]).len();
+            assert_eq!(found(11 * GIB, 1000 * GIB), 0, "{path}");
+            assert_eq!(found(9 * GIB, 1000 * GIB), 1, "{path}");
+            // A small disk for etcd alone is not a problem while it is not full.
+            assert_eq!(found(2 * GIB, 8 * GIB), 0, "{path}");
+            assert_eq!(found(0, 0), 1, "{path}");
+        }
+    }
+
+    #[test]
+    fn thresholds_of_the_user_replace_the_limit_of_the_kubelet() {
+        let cluster = cluster("kubelet: {extraConfig: {evictionHard: {imagefs.available: 1Gi}}}");
+        let found = |free| judged(&cluster, &[("/var/lib/kubelet", free, 1000 * GIB)]).len();
+        assert_eq!((found(20 * GIB), found(9 * GIB)), (0, 1));
+    }
+
+    #[test]
+    fn unknown_space_is_not_a_full_disk() {
+        let cluster = cluster("");
+        let (disks, problems) = judge(&cluster, &cluster.hosts[0], &Facts::default());
+        assert!(disks.is_empty() && problems.is_empty());
+    }
+}

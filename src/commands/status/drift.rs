@@ -1,0 +1,102 @@
+//! Compares hosts with the plan of an install.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::report::{About, Problem};
+use crate::plan::{HostDiff, Reason};
+use crate::session::Hosts;
+use crate::{CommandError, certificates, plan, plan_inputs};
+use kubexm_bundle::BundleSet;
+use kubexm_config::Cluster;
+use kubexm_host::Facts;
+use kubexm_types::HostName;
+
+/// The most steps that a problem names.
+const SHOWN: usize = 3;
+
+/// Runs the checks of an install on the hosts whose facts are known, and nothing else.
+///
+/// # Errors
+/// The bundle does not contain what the cluster needs, or a file of the state directory cannot be read.
+pub(super) async fn compare(
+    cluster: &Cluster,
+    bundle: &Arc<BundleSet>,
+    state: &Path,
+    hosts: &Hosts,
+    facts: &BTreeMap<HostName, Facts>,
+) -> Result<Vec<HostDiff>, CommandError> {
+    let known = hosts.iter().filter(|(name, _)| facts.contains_key(*name));
+    let hosts = known.map(|(name, host)| (name.clone(), Arc::clone(host)));
+    let certificates = certificates::preview(cluster, state)?;
+    let inputs = plan_inputs::with_certificates(cluster, bundle, facts, certificates);
+    Ok(plan::compare(&inputs, &hosts.collect()).await?.hosts)
+}
+
+/// Returns a problem for each host that differs. A host that cannot be reached is another problem.
+pub(super) fn problems(hosts: &[HostDiff]) -> Vec<Problem> {
+    let problems = hosts.iter().filter_map(|host| {
+        let differences = host.differences.iter();
+        let changes = differences.filter(|difference| {
+            matches!(difference.reason, Reason::Needed(_) | Reason::Failed(_))
+        });
+        let steps: Vec<&str> = changes.map(|difference| difference.step.as_str()).collect();
+        if steps.is_empty() {
+            return None;
+        }
+        let some = steps
+            .iter()
+            .take(SHOWN)
+            .copied()
+            .collect::<Vec<_>>()
+            .join("; ");
+        let more = if steps.len() > SHOWN { "; …" } else { "" };
+        let what = format!("differs from the plan of an install: {some}{more}");
+        let hint = "`kubexm plan --diff` shows the differences, and `kubexm install` repairs them";
+        Some(Problem::new(About::Drift, what, hint).on(&host.host))
+    });
+    problems.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Difference, TaskId};
+
+    #[test]
+    fn only_what_an_install_would_change_is_a_problem() {
+        let host = |name: &str, reasons: Vec<Reason>| HostDiff {
+            host: name.parse().unwrap(),
+            unchanged: 5,
+            differences: reasons
+                .into_iter()
+                .enumerate()
+                .map(|(at, reason)| Difference {
+                    task: TaskId(format!("os/prepare@{name}")),
+                    step: format!("Write /etc/{at}"),
+                    reason,
+                })
+                .collect(),
+            actions: 1,
+            unreachable: None,
+        };
+        let depends = Reason::DependsOn(vec![TaskId("a".to_owned())]);
+        let needed = || Reason::Needed("differs".to_owned());
+        let failed = Reason::Failed("timed out".to_owned());
+        let lost = HostDiff {
+            unreachable: Some("there is no connection".to_owned()),
+            ..host("node3", Vec::new())
+        };
+        let found = problems(&[
+            host("node1", vec![depends, Reason::Reported("x".to_owned())]),
+            host("node2", vec![needed(), failed, needed(), needed()]),
+            lost,
+        ]);
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        insta::assert_snapshot!(found.join("\n"), @"
+        node2: differs from the plan of an install: Write /etc/0; Write /etc/1; Write /etc/2; …
+          hint: `kubexm plan --diff` shows the differences, and `kubexm install` repairs them
+        ");
+    }
+}

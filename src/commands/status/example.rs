@@ -1,0 +1,26 @@
+//! A small cluster, for tests.
+
+use kubexm_config::{Cluster, parse_cluster};
+
+const CLUSTER: &str = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts:
+    - {name: node1, address: 192.0.2.11}
+    - {name: node2, address: 192.0.2.12}
+  roleGroups: {control-plane: [node1], worker: [node2]}
+  kubernetes: {version: 1.36.3, KUBERNETES}
+";
+
+/// Returns a cluster of a control plane and a worker. `kubernetes` has further fields of that section.
+pub(super) fn cluster(kubernetes: &str) -> Cluster {
+    parse_cluster("example", &CLUSTER.replace("KUBERNETES", kubernetes)).unwrap()
+}
+
+/// Returns the same cluster without kubeadm.
+pub(super) fn cluster_of_units() -> Cluster {
+    let text = format!("{CLUSTER}  etcd: {{type: systemd}}\n");
+    parse_cluster("example", &text.replace("KUBERNETES", "type: systemd")).unwrap()
+}

@@ -1,0 +1,126 @@
+//! Judges etcd: what its members report together.
+
+use std::collections::BTreeSet;
+
+use super::report::{About, EtcdState, MemberState, Problem};
+use super::{Seen, disks};
+use kubexm_config::cluster::{Cluster, Etcd};
+
+/// A database above this part of its quota, in percent, is a problem. A full etcd refuses writes
+/// (<https://etcd.io/docs/latest/op-guide/maintenance/#space-quota>).
+const QUOTA_PERCENT: u64 = 80;
+/// Judges the members of etcd that answer. Those that do not are problems of their hosts.
+pub(super) fn judge(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EtcdState {
+    let cluster = seen.cluster;
+    let (kind, expected) = match &cluster.etcd {
+        Etcd::Kubeadm { .. } => ("kubeadm", members_of(cluster).len()),
+        Etcd::Systemd { .. } => ("systemd", members_of(cluster).len()),
+        Etcd::External { endpoints, .. } => ("external", endpoints.len()),
+    };
+    let mut members = Vec::new();
+    let mut clusters = BTreeSet::new();
+    let mut listed: Option<&Vec<String>> = None;
+    for (host, answers) in &seen.answers {
+        let Some(Ok(member)) = &answers.etcd else {
+            continue;
+        };
+        clusters.insert(member.cluster);
+        listed = listed.or(member.members.as_ref());
+        let mut is_healthy = true;
+        let mut add = |what: String, hint: &str| {
+            is_healthy = false;
+            problems.push(Problem::new(About::Etcd, what, hint).on(host));
+        };
+        for alarm in &member.alarms {
+            let hint = match alarm.as_str() {
+                "NOSPACE" => {
+                    "compact and defragment etcd, and disarm the alarm: https://etcd.io/docs/latest/op-guide/maintenance/"
+                }
+                _ => {
+                    "read https://etcd.io/docs/latest/op-guide/data_corruption/ before you restart a member"
+                }
+            };
+            add(format!("etcd has the alarm {alarm}"), hint);
+        }
+        if member.leader.is_none() {
+            let hint = "start the other members: more than half of them must run";
+            add("etcd has no leader".to_owned(), hint);
+        } else if let Some(error) = member.errors.first() {
+            let hint = "read the logs of the members with `kubexm logs etcd`";
+            add(format!("etcd reports '{error}'"), hint);
+        }
+        if member.is_learner {
+            let hint = "promote it with `etcdctl member promote`; `kubexm install` does it where systemd runs etcd";
+            add(
+                "the member of etcd is a learner, and does not vote".to_owned(),
+                hint,
+            );
+        }
+        if let (Some(size), Some(quota)) = (member.size, member.quota)
+            && size.saturating_mul(100) > quota.saturating_mul(QUOTA_PERCENT)
+        {
+            let what = format!(
+                "the database of etcd has {} of at most {} MiB",
+                size >> 20,
+                quota >> 20
+            );
+            add(
+                what,
+                "defragment etcd one member after another, or raise quota-backend-bytes in spec.etcd.extraArgs",
+            );
+        }
+        members.push(MemberState {
+            host: host.clone(),
+            version: member.version.clone(),
+            is_leader: member.leader == Some(member.id),
+            is_learner: member.is_learner,
+            is_healthy,
+            size: member.size,
+            size_in_use: member.size_in_use,
+            quota: member.quota,
+            alarms: member.alarms.iter().cloned().collect(),
+        });
+    }
+    if clusters.len() > 1 {
+        let what = "the members of etcd belong to different clusters";
+        let hint = "stop the API servers, and restore all members from one snapshot";
+        problems.push(Problem::new(About::Etcd, what, hint));
+    }
+    problems.extend(listed.and_then(|listed| other_members(cluster, listed)));
+    EtcdState {
+        kind,
+        expected,
+        members,
+    }
+}
+
+fn members_of(cluster: &Cluster) -> BTreeSet<&str> {
+    let hosts = cluster
+        .hosts
+        .iter()
+        .filter(|host| disks::has_member(cluster, host));
+    hosts.map(|host| host.name.as_str()).collect()
+}
+
+/// Compares the members of etcd with those of the cluster file.
+fn other_members(cluster: &Cluster, listed: &[String]) -> Option<Problem> {
+    let ours = members_of(cluster);
+    let theirs: BTreeSet<&str> = listed.iter().map(String::as_str).collect();
+    let shown = |name: &&str| match *name {
+        "" => "one that has never started".to_owned(),
+        name => name.to_owned(),
+    };
+    let more: Vec<String> = theirs.difference(&ours).map(shown).collect();
+    let missing: Vec<String> = ours.difference(&theirs).map(shown).collect();
+    let what = match (more.is_empty(), missing.is_empty()) {
+        (true, true) => return None,
+        (false, _) => format!(
+            "etcd has members that the cluster file does not have: {}",
+            more.join(", ")
+        ),
+        (true, false) => format!("hosts of etcd are not members: {}", missing.join(", ")),
+    };
+    let hint = "remove members that no host runs with `etcdctl member remove`, and run `kubexm install`: each of them counts \
+                for the majority";
+    Some(Problem::new(About::Etcd, what, hint))
+}

@@ -1,0 +1,139 @@
+//! A state of a cluster, for tests and for the reference.
+
+use kubexm_commands::status::{
+    About, CertificateState, DiskState, EndpointState, EtcdState, HostState, MemberState,
+    NewestBundle, NodeStanding, NodeState, Problem, RegistryState, StatusReport,
+};
+use kubexm_types::{Digest, HostName, Version};
+
+fn host(name: &str) -> HostName {
+    HostName::parse(name).unwrap()
+}
+
+fn version() -> Version {
+    Version::new(1, 36, 3)
+}
+
+fn node(standing: NodeStanding) -> NodeState {
+    NodeState {
+        standing,
+        is_cordoned: standing != NodeStanding::Ready,
+        pressure: Vec::new(),
+        kubelet: Some(version()),
+        runtime: Some("containerd://2.3.7".to_owned()),
+        kernel: Some("6.12.48".to_owned()),
+        os: Some("Debian GNU/Linux 13 (trixie)".to_owned()),
+    }
+}
+
+fn healthy() -> HostState {
+    HostState {
+        host: host("node1"),
+        roles: vec!["control-plane", "registry"],
+        unknown: None,
+        kubelet: Some(version()),
+        api_server: Some(version()),
+        node: Some(node(NodeStanding::Ready)),
+        unhealthy: Vec::new(),
+        disks: vec![DiskState {
+            mount: "/".to_owned(),
+            directories: vec!["/var/lib/kubelet".to_owned(), "/var/lib/etcd".to_owned()],
+            free: 62 << 30,
+            size: 100 << 30,
+        }],
+        certificate: Some(CertificateState {
+            path: "/etc/kubernetes/pki/apiserver.crt".to_owned(),
+            expires: "2027-01-31T12:00:00Z".to_owned(),
+            days_left: 364,
+        }),
+        clock_ahead: Some(0),
+    }
+}
+
+/// Returns the state of a cluster with a host whose kubelet is stopped and one that cannot be reached.
+pub fn report() -> StatusReport {
+    let unreachable = "node3: cannot reach 192.0.2.13:22: no route to host";
+    let stopped = HostState {
+        host: host("node2"),
+        roles: vec!["worker"],
+        api_server: None,
+        node: Some(node(NodeStanding::Unknown)),
+        unhealthy: vec!["kubelet".to_owned()],
+        ..healthy()
+    };
+    let lost = HostState {
+        host: host("node3"),
+        roles: vec!["worker"],
+        unknown: Some(unreachable.to_owned()),
+        kubelet: None,
+        api_server: None,
+        disks: Vec::new(),
+        certificate: None,
+        clock_ahead: None,
+        ..healthy()
+    };
+    let problem = |about, name: &str, what: &str, hint: &str| Problem {
+        about,
+        host: Some(host(name)),
+        what: what.to_owned(),
+        hint: hint.to_owned(),
+    };
+    StatusReport {
+        cluster: "example".to_owned(),
+        id: Some("0b7c4c4e-93a5-4cc7-8d83-3f3f6f0f9b11".to_owned()),
+        bundle: Some(NewestBundle {
+            name: "kubernetes".to_owned(),
+            lock: Digest::of(b"lock"),
+            created: "2026-01-02T03:04:05Z".to_owned(),
+            sequence: "1767323045".parse().unwrap(),
+        }),
+        kubernetes: version(),
+        endpoint: EndpointState {
+            address: "192.0.2.11:6443".to_owned(),
+            answers: vec![host("node1"), host("node2")],
+            silent: Vec::new(),
+        },
+        etcd: EtcdState {
+            kind: "kubeadm",
+            expected: 1,
+            members: vec![MemberState {
+                host: host("node1"),
+                version: Some(Version::new(3, 6, 8)),
+                is_leader: true,
+                is_learner: false,
+                is_healthy: true,
+                size: Some(12_582_912),
+                size_in_use: Some(4_194_304),
+                quota: Some(2_147_483_648),
+                alarms: Vec::new(),
+            }],
+        },
+        registries: vec![RegistryState {
+            address: "registry.example:5000".to_owned(),
+            answers: vec![host("node1"), host("node2")],
+            silent: Vec::new(),
+        }],
+        hosts: vec![healthy(), stopped, lost],
+        drift: None,
+        problems: vec![
+            problem(
+                About::Unreachable,
+                "node3",
+                "cannot reach 192.0.2.13:22: no route to host",
+                "start the host and its SSH server, or correct its address and its login in the cluster file",
+            ),
+            problem(
+                About::Unit,
+                "node2",
+                "kubelet.service is inactive (dead)",
+                "read its log with `kubexm logs kubelet --host node2`; `kubexm install` starts it again",
+            ),
+            problem(
+                About::Node,
+                "node2",
+                "the node is cordoned: no new pods run on it",
+                "run `kubectl uncordon` for the node when its maintenance has ended",
+            ),
+        ],
+    }
+}

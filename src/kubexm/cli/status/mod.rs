@@ -1,0 +1,307 @@
+//! `kubexm status`: the state of a cluster.
+
+#[cfg(test)]
+pub mod example;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::bundle_args::AccessArgs;
+use super::connection::ConnectionArgs;
+use super::{Failure, interrupt, output};
+use crate::report::Output;
+use kubexm_commands::status::{
+    self, About, BundlesToCompare, EtcdState, HostState, NodeStanding, NodeState, StatusOptions,
+    StatusReport,
+};
+use kubexm_types::event::Events;
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm status -f cluster.yaml
+  kubexm status -f cluster.yaml --output json
+  kubexm status -f cluster.yaml --diff --bundle bundle.tar.zst")]
+pub struct Status {
+    /// The cluster file
+    #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
+    cluster: PathBuf,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    /// Also compare the hosts with the plan of an install from --bundle, and change nothing
+    ///
+    /// Runs the checks of `kubexm plan --diff`. A host that differs is a problem, which `kubexm install` with this bundle
+    /// repairs.
+    #[arg(long, requires = "bundle")]
+    diff: bool,
+    /// The bundle for --diff; the base bundles of an incremental bundle come before it
+    #[arg(long, value_name = "BUNDLE", requires = "diff")]
+    bundle: Vec<PathBuf>,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+/// Prints the state.
+///
+/// # Errors
+/// Fails with the exit code 9 if something needs attention, and with 4 if only hosts cannot be reached.
+pub async fn run(arguments: &Status, format: Output, events: &Events) -> Result<(), Failure> {
+    let options = StatusOptions {
+        cluster: arguments.cluster.clone(),
+        connection: arguments.connection.options()?,
+        diff: arguments.diff.then(|| BundlesToCompare {
+            bundles: arguments.bundle.clone(),
+            access: arguments.access.options(),
+        }),
+    };
+    let stop = interrupt::watch(events, interrupt::STOPPING);
+    let report = status::status(&options, events, &stop).await?;
+    match format {
+        Output::Json => output::document("StatusReport", &report)?,
+        Output::Auto | Output::Plain => output::text(&text(&report)),
+    }
+    match (report.has_problems(), report.has_unreachable()) {
+        (true, _) => Err(Failure::attention()),
+        (false, true) => Err(Failure::unreachable()),
+        (false, false) => Ok(()),
+    }
+}
+
+/// Returns the state for people.
+fn text(report: &StatusReport) -> String {
+    let mut lines = facts(report);
+    lines.push(String::new());
+    lines.extend(table(report));
+    lines.push(String::new());
+    lines.push(match report.problems.len() {
+        0 => "no problems".to_owned(),
+        1 => "1 problem:".to_owned(),
+        count => format!("{count} problems:"),
+    });
+    lines.extend(report.problems.iter().map(ToString::to_string));
+    lines.join("\n") + "\n"
+}
+
+/// Returns lines about the whole cluster.
+fn facts(report: &StatusReport) -> Vec<String> {
+    let id = report.id.as_deref().unwrap_or("unknown");
+    let mut lines = vec![format!("cluster     {}, ID {id}", report.cluster)];
+    if let Some(bundle) = &report.bundle {
+        lines.push(format!(
+            "bundle      '{}', sequence number {}, created {}",
+            bundle.name, bundle.sequence, bundle.created
+        ));
+    }
+    lines.push(format!(
+        "Kubernetes  {}{}",
+        report.kubernetes,
+        servers(report)
+    ));
+    let endpoint = &report.endpoint;
+    let answered = answered(endpoint.answers.len(), endpoint.silent.len());
+    lines.push(format!("endpoint    {} {answered}", endpoint.address));
+    lines.push(format!("etcd        {}", etcd(&report.etcd)));
+    for registry in &report.registries {
+        let answered = self::answered(registry.answers.len(), registry.silent.len());
+        lines.push(format!("registry    {} {answered}", registry.address));
+    }
+    lines
+}
+
+fn answered(answers: usize, silent: usize) -> String {
+    match (answers, silent) {
+        (0, 0) => "was not asked".to_owned(),
+        (answers, silent) => format!("answers {answers} of {} nodes", answers + silent),
+    }
+}
+
+fn servers(report: &StatusReport) -> String {
+    let hosts = report
+        .hosts
+        .iter()
+        .filter(|host| host.roles.contains(&"control-plane"));
+    let total = hosts.clone().count();
+    let running: Vec<String> = hosts
+        .filter_map(|host| Some(host.api_server.as_ref()?.to_string()))
+        .collect();
+    let count = running.len();
+    format!(", API servers that answer: {count} of {total}")
+}
+
+fn etcd(etcd: &EtcdState) -> String {
+    if etcd.kind == "external" {
+        return format!("external, {} endpoints", etcd.expected);
+    }
+    let healthy = etcd
+        .members
+        .iter()
+        .filter(|member| member.is_healthy)
+        .count();
+    let mut text = format!("healthy members: {healthy} of {}", etcd.expected);
+    let mut members = etcd.members.iter();
+    if let Some(leader) = members.find(|member| member.is_leader) {
+        text.push_str(&format!(", leader {}", leader.host));
+    }
+    let versions = etcd
+        .members
+        .iter()
+        .filter_map(|member| member.version.as_ref());
+    if let Some(version) = versions.min() {
+        text.push_str(&format!(", {version}"));
+    }
+    let sizes = etcd.members.iter().filter_map(|member| member.size);
+    if let Some(size) = sizes.max() {
+        text.push_str(&format!(", database {} MiB", size.div_ceil(1 << 20)));
+    }
+    text
+}
+
+/// The most characters of a line in the table.
+const COLUMNS: usize = 80;
+/// The most characters of a host's name in the table.
+const NAME: usize = 24;
+
+/// Returns the table of hosts. Lines are at most 80 characters long: a longer text is cut.
+fn table(report: &StatusReport) -> Vec<String> {
+    let mut rows = vec![
+        [
+            "HOST", "ROLES", "KUBELET", "NODE", "FREE", "EXPIRES", "STATE",
+        ]
+        .map(str::to_owned),
+    ];
+    rows.extend(report.hosts.iter().map(|host| row(report, host)));
+    let mut widths = [0; 7];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    widths[0] = widths[0].min(NAME);
+    // The roles get what the other columns and the start of the state leave.
+    let others: usize = widths[0] + widths[2..6].iter().sum::<usize>() + 2 * 6;
+    let state = widths[6].min("unreachable".len());
+    widths[1] = widths[1]
+        .min(COLUMNS.saturating_sub(others + state))
+        .max("ROLES".len());
+    let line = |row: &[String; 7]| {
+        let cells = row.iter().zip(widths);
+        let cells = cells.map(|(cell, width)| format!("{:<width$}", cut(cell, width)));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        cut(line.trim_end(), COLUMNS)
+    };
+    rows.iter().map(line).collect()
+}
+
+fn row(report: &StatusReport, host: &HostState) -> [String; 7] {
+    let unknown = || "-".to_owned();
+    let running = host.node.as_ref().and_then(|node| node.kubelet.clone());
+    let kubelet = running.or_else(|| host.kubelet.clone());
+    let free = host.disks.iter().map(|disk| disk.percent()).min();
+    let days = host
+        .certificate
+        .as_ref()
+        .map(|certificate| certificate.days_left);
+    let mut problems = report.problems.iter();
+    let problem = problems.find(|problem| problem.host.as_ref() == Some(&host.host));
+    let state = match (
+        host.unhealthy.as_slice(),
+        problem.map(|problem| problem.about),
+    ) {
+        (programs @ [_, ..], _) => programs.join(","),
+        ([], Some(About::Unreachable)) => "unreachable".to_owned(),
+        ([], Some(_)) => "see below".to_owned(),
+        ([], None) => "ok".to_owned(),
+    };
+    [
+        host.host.to_string(),
+        host.roles.join(","),
+        kubelet.map_or_else(unknown, |version| version.to_string()),
+        host.node.as_ref().map_or_else(unknown, node),
+        free.map_or_else(unknown, |percent| format!("{percent} %")),
+        days.map_or_else(unknown, |days| format!("{days} days")),
+        state,
+    ]
+}
+
+/// The problems below the table name a node that is cordoned and not Ready.
+fn node(node: &NodeState) -> String {
+    match (node.standing, node.is_cordoned) {
+        (NodeStanding::Ready, true) => "cordoned".to_owned(),
+        (standing, _) => standing.to_string(),
+    }
+}
+
+/// Cuts a text to a number of characters.
+fn cut(text: &str, columns: usize) -> String {
+    match text.chars().count() > columns {
+        true => text
+            .chars()
+            .take(columns.saturating_sub(1))
+            .chain(['…'])
+            .collect(),
+        false => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_is_a_table_with_the_problems_below() {
+        insta::assert_snapshot!(text(&example::report()), @"
+        cluster     example, ID 0b7c4c4e-93a5-4cc7-8d83-3f3f6f0f9b11
+        bundle      'kubernetes', sequence number 1767323045, created 2026-01-02T03:04:05Z
+        Kubernetes  1.36.3, API servers that answer: 1 of 1
+        endpoint    192.0.2.11:6443 answers 2 of 2 nodes
+        etcd        healthy members: 1 of 1, leader node1, 3.6.8, database 12 MiB
+        registry    registry.example:5000 answers 2 of 2 nodes
+
+        HOST   ROLES                   KUBELET  NODE     FREE  EXPIRES   STATE
+        node1  control-plane,registry  1.36.3   Ready    62 %  364 days  ok
+        node2  worker                  1.36.3   Unknown  62 %  364 days  kubelet
+        node3  worker                  1.36.3   Ready    -     -         unreachable
+
+        3 problems:
+        node3: cannot reach 192.0.2.13:22: no route to host
+          hint: start the host and its SSH server, or correct its address and its login in the cluster file
+        node2: kubelet.service is inactive (dead)
+          hint: read its log with `kubexm logs kubelet --host node2`; `kubexm install` starts it again
+        node2: the node is cordoned: no new pods run on it
+          hint: run `kubectl uncordon` for the node when its maintenance has ended
+        ");
+    }
+
+    #[test]
+    fn cluster_without_problems_has_none() {
+        let mut report = example::report();
+        report.problems.clear();
+        report.hosts[1].unhealthy.clear();
+        let text = text(&report);
+        assert!(text.ends_with("\nno problems\n"), "{text}");
+        assert!(
+            text.lines()
+                .any(|line| line.starts_with("node2") && line.ends_with(" ok")),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn lines_of_the_table_have_at_most_80_characters() {
+        let mut report = example::report();
+        report.hosts[0].host = "a-very-long-name-of-a-host.in.a.domain.example"
+            .parse()
+            .unwrap();
+        report.hosts[0].roles = vec![
+            "control-plane",
+            "worker",
+            "etcd",
+            "registry",
+            "loadbalancer",
+        ];
+        report.hosts[1].unhealthy = vec!["kubelet".to_owned(); 20];
+        for line in table(&report) {
+            assert!(line.chars().count() <= COLUMNS, "{line}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+#!/bin/sh -eu
+# Prints the state of programs on this host, one `key=value` in a line, in any order, and `end=` at the end. The crate
+# kubexm-commands parses the lines, and refuses a key that it does not know. Needs no API server, and changes nothing.
+# Arguments: questions.
+#   unit NAME          load state, active state, substate and number of restarts of a systemd unit
+#   static-pod NAME    whether the kubelet has the manifest of a static pod
+#   version NAME       the version of a program of Kubernetes, by its manifest or by its file
+#   health NAME URL    whether a program answers its health check; the URL ends with the path of the check
+#   running NAME URL   the version of the API server that answers at this URL
+#   endpoint FILE      whether the API server in this kubeconfig answers
+#   registry NAME      whether the registry HOST:PORT answers
+#   etcd KIND          what the member of etcd on this host reports, in base64; `kubeadm` or `systemd` runs it
+export PATH="/usr/local/bin:$PATH"
+manifests=/etc/kubernetes/manifests
+# The programs listen on this host or verify each other, and kubectl is the only HTTP client that every node has.
+# Arguments: kubeconfig, options of kubectl.
+ask() {
+  config=$1
+  shift
+  kubectl --kubeconfig "$config" --cache-dir /run/kubexm/kubectl --request-timeout=5s "$@" 2>&1 </dev/null
+}
+# Prints one line about a program that does not answer: the checks that fail, or the last line of kubectl.
+cause() {
+  failing=$(printf '%s\n' "$1" | sed -n 's/^.*\[-\]\([^ ]*\) failed.*/\1/p' | tr '\n' ' ')
+  if [ -n "$failing" ]; then
+    echo "is not ready, because these checks fail: ${failing% }"
+    return
+  fi
+  case $1 in
+  *"You must be logged in to the server"*)
+    echo "refuses the credentials of this host, which have expired or belong to another cluster"
+    ;;
+  *) printf '%s\n' "$1" | grep . | tail -n 1 | cut -c1-1000 ;;
+  esac
+}
+unit() {
+  timeout 20 systemctl show -p LoadState -p ActiveState -p SubState -p NRestarts "$1" |
+    awk -F= -v unit="$1" '{ of[$1] = $2 } END {
+      restarts = of["NRestarts"]
+      print "unit=" unit, of["LoadState"], of["ActiveState"], of["SubState"], restarts == "" ? 0 : restarts
+    }'
+}
+static_pod() { if [ -f "$manifests/$1.yaml" ]; then echo "static-pod=$1 yes"; else echo "static-pod=$1 no"; fi; }
+version() {
+  if [ -f "$manifests/$1.yaml" ]; then
+    found=$(sed -n "/^ *image: .*$1:v/{s/.*:v//;s/[@\"].*//;p;q;}" "$manifests/$1.yaml")
+  else
+    found=$(timeout 20 "/usr/local/bin/$1" --version 2>/dev/null | sed -n 's/^Kubernetes v//p')
+  fi
+  echo "version=$1 $found"
+}
+health() {
+  config=/dev/null
+  case $2 in https:*) config=/etc/kubernetes/admin.conf ;; esac
+  if said=$(ask "$config" --server "${2%/*}" --insecure-skip-tls-verify get --raw "/${2##*/}"); then
+    echo "health=$1 ok"
+  else
+    echo "health=$1 $(cause "$said")"
+  fi
+}
+running() {
+  said=$(ask /etc/kubernetes/admin.conf --server "$2" --insecure-skip-tls-verify get --raw /version) || said=
+  echo "running=$1 $(printf '%s\n' "$said" | sed -n 's/.*"gitVersion": *"v\([^"]*\)".*/\1/p')"
+}
+endpoint() {
+  if said=$(ask "$1" get --raw /readyz); then echo "endpoint=ok"; else echo "endpoint=$(cause "$said")"; fi
+}
+# A registry with a login answers a wrong token by a refusal, which is an answer.
+registry() {
+  if said=$(ask /dev/null --server "https://$1" --certificate-authority /etc/kubexm/registry-ca.crt --token none \
+    get --raw /v2/); then
+    echo "registry=$1 ok"
+  else
+    case $said in
+    *"You must be logged in to the server"*) echo "registry=$1 ok" ;;
+    *) echo "registry=$1 $(cause "$said")" ;;
+    esac
+  fi
+}
+# Runs etcdctl for the member on this host. Arguments: its kind, and those of etcdctl.
+etcdctl() {
+  kind=$1
+  shift
+  if [ "$kind" = systemd ]; then
+    files=/etc/kubexm/etcd-member
+    ETCDCTL_ENDPOINTS=https://127.0.0.1:2379 ETCDCTL_CACERT=$files/ca.crt ETCDCTL_CERT=$files/admin.crt \
+      ETCDCTL_KEY=$files/admin.key timeout 20 /usr/local/lib/kubexm/etcdctl --command-timeout=5s "$@" 2>&1
+    return
+  fi
+  container=$(timeout 20 crictl ps -q --state running --name '^etcd$' | head -n 1)
+  [ -n "$container" ] || { echo "the container of etcd does not run"; return 1; }
+  pki=/etc/kubernetes/pki/etcd
+  # The first address is that of the loopback interface, in the address family of the member.
+  server=$(sed -n '/--listen-client-urls=/{s/.*--listen-client-urls=//;s/[,"].*//;p;q;}' "$manifests/etcd.yaml" 2>/dev/null || :)
+  timeout 20 crictl exec -s "$container" etcdctl --command-timeout=5s --endpoints "${server:-https://127.0.0.1:2379}" \
+    --cacert "$pki/ca.crt" --cert "$pki/server.crt" --key "$pki/server.key" "$@" 2>&1
+}
+etcd() {
+  if said=$(etcdctl "$1" -w json endpoint status); then
+    echo "etcd-status=$(printf '%s\n' "$said" | grep '^\[{' | tail -n 1 | base64 | tr -d '\n')"
+  else
+    # etcdctl also prints an empty document.
+    said=$(printf '%s\n' "$said" | grep -vx null || :)
+    echo "etcd-failed=$(cause "${said:-etcdctl gave no reason}")"
+    return
+  fi
+  # Without a quorum, the members do not answer this.
+  said=$(etcdctl "$1" -w json member list) || said=
+  echo "etcd-members=$(printf '%s\n' "$said" | grep '^{"header"' | tail -n 1 | base64 | tr -d '\n')"
+}
+while [ $# -gt 0 ]; do
+  case $1 in
+  unit | version | endpoint | registry | etcd) "$1" "$2" & shift 2 ;;
+  static-pod) static_pod "$2"; shift 2 ;;
+  health | running) "$1" "$2" "$3" & shift 3 ;;
+  *) echo "host.sh does not know the question '$1'" >&2; exit 2 ;;
+  esac
+done
+wait
+echo "end="
