@@ -4,3 +4,17 @@ export PATH="/usr/local/bin:$PATH"
 command -v crictl >/dev/null || exit 0
 pods=$(crictl pods -q 2>/dev/null || :)
 [ -z "$pods" ] || printf '%s\n' "$pods" | xargs crictl rmp -f >/dev/null 2>&1 || :
+# Processes that the runtime does not know any more, as after a kubelet that ended while it created a pod. Hosts in
+# containers of this host have another root and another process 1.
+place() { stat -Lc %d:%i "$1" 2>/dev/null || :; }
+root=$(place /)
+[ "$(place /proc/1/root/)" = "$root" ] || exit 0
+for process in /proc/[0-9]*; do
+  case $(tr '\0' ' ' 2>/dev/null <"$process/cmdline" || :) in
+  "/usr/local/bin/containerd-shim-runc-v2 -namespace k8s.io "*) [ "$(place "$process/root/")" = "$root" ] || continue ;;
+  # It may have the root of its container already.
+  "/usr/local/bin/runc init "*) grep -qsx 'PPid:[[:blank:]]*1' "$process/status" || continue ;;
+  *) continue ;;
+  esac
+  kill -KILL "${process#/proc/}" 2>/dev/null || :
+done
