@@ -78,11 +78,6 @@ pub const CLUSTER: [Experimental; 11] = [
         value: "node-cache",
         is_selected: |cluster| cluster.dns.node_local.is_some(),
     },
-    Experimental {
-        field: "spec.system.time",
-        value: "servers or source",
-        is_selected: |cluster| cluster.system.time.is_some(),
-    },
 ];
 
 /// The experimental settings of bundle manifests, as field and value.
