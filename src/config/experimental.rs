@@ -19,7 +19,7 @@ pub struct Experimental {
 }
 
 /// The experimental settings of cluster files.
-pub const CLUSTER: [Experimental; 11] = [
+pub const CLUSTER: [Experimental; 10] = [
     Experimental {
         field: "spec.hosts[].arch",
         value: "arm64",
