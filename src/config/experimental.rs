@@ -19,7 +19,7 @@ pub struct Experimental {
 }
 
 /// The experimental settings of cluster files.
-pub const CLUSTER: [Experimental; 11] = [
+pub const CLUSTER: [Experimental; 10] = [
     Experimental {
         field: "spec.hosts[].arch",
         value: "arm64",
@@ -77,11 +77,6 @@ pub const CLUSTER: [Experimental; 11] = [
         field: "spec.dns.nodeLocal",
         value: "node-cache",
         is_selected: |cluster| cluster.dns.node_local.is_some(),
-    },
-    Experimental {
-        field: "spec.system.time",
-        value: "servers or source",
-        is_selected: |cluster| cluster.system.time.is_some(),
     },
 ];
 

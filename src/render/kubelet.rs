@@ -23,6 +23,8 @@ pub struct Service {
 pub struct DropIn {
     /// Path of the kubelet.
     pub binary: String,
+    /// Whether the kubelet gets the `resolv.conf` of its host; otherwise that of the cluster file.
+    pub finds_resolv_conf: bool,
     /// The files that may have `KUBELET_EXTRA_ARGS`.
     pub own_flags: &'static [&'static str],
 }

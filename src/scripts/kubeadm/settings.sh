@@ -75,12 +75,25 @@ generate_kubelet() {
 }
 # Prints the flags of the kubelet, one in a line, in a fixed order.
 flags_of() { sed 's/^KUBELET_KUBEADM_ARGS="//; s/"$//' "$1" 2>/dev/null | tr ' ' '\n' | grep . | sort; }
+# Prints the kubelet's configuration, without a value that its unit replaces: kubeadm writes the resolv.conf of the host on which
+# it runs, which is the first control plane for a join.
+settings_of() {
+  if grep -qs -e ' --resolv-conf=' /etc/systemd/system/kubelet.service.d/10-kubeadm.conf; then
+    sed '/^resolvConf: /d' "$1" 2>/dev/null
+  else
+    cat "$1" 2>/dev/null
+  fi
+}
 # Whether a file of the kubelet is as kubeadm generates it.
 is_same() {
   case $1 in
   kubeadm-flags.env)
     flags_of "$new/kubelet/$1" >"$new/wanted"
     flags_of "/var/lib/kubelet/$1" | cmp -s - "$new/wanted"
+    ;;
+  config.yaml)
+    settings_of "$new/kubelet/$1" >"$new/wanted"
+    settings_of "/var/lib/kubelet/$1" | cmp -s - "$new/wanted"
     ;;
   *) cmp -s "$new/kubelet/$1" "/var/lib/kubelet/$1" ;;
   esac

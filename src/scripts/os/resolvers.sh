@@ -21,7 +21,17 @@ files() {
     echo "$resolved"
     case $(readlink -f "$table") in /run/systemd/resolve/*) return ;; esac
   fi
-  if systemctl is-active --quiet NetworkManager; then echo "$manager"; else echo "$table"; fi
+  systemctl is-active --quiet NetworkManager || { echo "$table"; return; }
+  dns=org.freedesktop.NetworkManager.DnsManager
+  case $(busctl get-property org.freedesktop.NetworkManager /org/freedesktop/NetworkManager/DnsManager $dns RcManager 2>/dev/null) in
+  # `dns=none` or `rc-manager=unmanaged`: NetworkManager leaves /etc/resolv.conf to others.
+  *unmanaged*) echo "$table"; return ;;
+  # It writes to a link only if this is its own. A file in the place of another link it writes from now on.
+  *symlink*)
+    case $([ ! -L "$table" ] || readlink -m "$table") in '' | /run/NetworkManager/*) ;; *) echo "$table" ;; esac
+    ;;
+  esac
+  echo "$manager"
 }
 # Prints the content of a file.
 # Arguments: the file.
@@ -29,8 +39,9 @@ content() {
   echo "# Written by kubexm: name servers of system.resolvers."
   case $1 in
   "$resolved")
-    # For `~.`, these servers have precedence over those of network interfaces (resolved.conf(5)).
-    printf '[Resolve]\nDNS=%s\nDomains=%s\n' "$servers" "~.${searches:+ $searches}"
+    # An empty value deletes the servers of other files. For `~.`, these servers have precedence over those of network
+    # interfaces (resolved.conf(5)).
+    printf '[Resolve]\nDNS=\nDNS=%s\nDomains=\nDomains=%s\n' "$servers" "~.${searches:+ $searches}"
     ;;
   "$manager")
     # https://networkmanager.dev/docs/api/latest/NetworkManager.conf.html
@@ -66,8 +77,10 @@ apply)
   : >"$former/pending"
   for file in $(files); do
     folder=$(dirname "$file")
+    # NetworkManager writes the table.
+    case $file in "$table" | "$manager") keep ;; esac
     case $file in
-    "$table") keep ;;
+    "$table") ;;
     # A run that was killed may have written the line already.
     *) [ -d "$folder" ] || grep -qsxF "$folder" "$former/folders" || echo "$folder" >>"$former/folders" ;;
     esac

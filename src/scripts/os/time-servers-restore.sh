@@ -18,9 +18,9 @@ for file in /etc/chrony/conf.d/kubexm.conf /etc/systemd/timesyncd.conf.d/kubexm.
 done
 for config in /etc/chrony/chrony.conf /etc/chrony.conf; do
   rm -f "$config.kubexm-new" "$config.kubexm-text"
-  grep -qsFx "# kubexm begin" "$config" || continue
+  grep -qs -e "^# kubexm begin$" -e "^#kubexm " "$config" || continue
   cp -aT "$config" "$config.kubexm-new"
-  sed '/^# kubexm begin$/,/^# kubexm end$/d' "$config" >"$config.kubexm-text"
+  sed '/^# kubexm begin$/,/^# kubexm end$/d; s/^#kubexm //' "$config" >"$config.kubexm-text"
   cat "$config.kubexm-text" >"$config.kubexm-new"
   rm -f "$config.kubexm-text"
   replace "$config.kubexm-new" "$config"

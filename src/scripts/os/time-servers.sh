@@ -33,7 +33,8 @@ systemd-timesyncd.service) file=/etc/systemd/timesyncd.conf.d/kubexm.conf ;;
 esac
 settings() {
   if [ "$unit" = systemd-timesyncd.service ]; then
-    printf '# Written by kubexm: time servers of system.time.\n[Time]\nNTP=%s\n' "$servers"
+    # An empty value deletes the servers of other files (timesyncd.conf(5)).
+    printf '# Written by kubexm: time servers of system.time.\n[Time]\nNTP=\nNTP=%s\n' "$servers"
     return
   fi
   echo "# kubexm begin"
@@ -45,19 +46,25 @@ settings() {
   fi
   echo "# kubexm end"
 }
-# Prints what the file has of these settings.
-present() {
-  case $file in
-  "$config") sed -n '/^# kubexm begin$/,/^# kubexm end$/p' "$file" 2>/dev/null ;;
-  *) cat "$file" 2>/dev/null ;;
-  esac
+# Prints chrony's own file as it must be. With servers of the cluster file, chrony asks no others.
+main_file() {
+  edits='/^# kubexm begin$/,/^# kubexm end$/d; s/^#kubexm //'
+  [ -z "$servers" ] || edits="$edits; s/^[[:blank:]]*\\(server\\|pool\\|peer\\)[[:blank:]]/#kubexm &/I"
+  sed "$edits" "$config"
+  [ "$file" != "$config" ] || settings
 }
-others() { sed '/^# kubexm begin$/,/^# kubexm end$/d' "$config"; }
 case $verb in
 check)
   [ -n "$unit" ] || { echo "has neither chrony nor systemd-timesyncd"; exit 1; }
   [ ! -e "$former/pending" ] || { echo "an earlier change was interrupted"; exit 1; }
-  [ "$(present)" = "$(settings)" ] || { echo "$file has other time servers"; exit 1; }
+  if [ "$file" != "$config" ] && [ "$(cat "$file" 2>/dev/null)" != "$(settings)" ]; then
+    echo "$file has other time servers"
+    exit 1
+  fi
+  if [ "$unit" != systemd-timesyncd.service ] && [ "$(cat "$config" 2>/dev/null)" != "$(main_file 2>/dev/null)" ]; then
+    echo "$config has other time servers"
+    exit 1
+  fi
   systemctl is-enabled --quiet "$unit" || { echo "$unit is not enabled"; exit 1; }
   systemctl is-active --quiet "$unit" || { echo "$unit does not run"; exit 1; }
   ;;
@@ -77,16 +84,18 @@ apply)
     replace "$former/unit.new" "$former/unit"
   fi
   : >"$former/pending"
-  if [ "$file" = "$config" ]; then
+  if [ "$unit" != systemd-timesyncd.service ] && [ "$(cat "$config")" != "$(main_file)" ]; then
     cp -aT "$config" "$config.kubexm-new"
-    { others; settings; } >"$config.kubexm-text"
+    main_file >"$config.kubexm-text"
     cat "$config.kubexm-text" >"$config.kubexm-new"
     rm -f "$config.kubexm-text"
-  else
+    replace "$config.kubexm-new" "$config"
+  fi
+  if [ "$file" != "$config" ]; then
     [ -d "${file%/*}" ] || : >"$former/folder"
     (umask 022; mkdir -p "${file%/*}"; settings >"$file.kubexm-new")
+    replace "$file.kubexm-new" "$file"
   fi
-  replace "$file.kubexm-new" "$file"
   systemctl enable --quiet "$unit"
   systemctl restart "$unit"
   systemctl is-active --quiet "$unit" || {

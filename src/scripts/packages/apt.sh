@@ -53,7 +53,15 @@ simulate)
   cat >"$base/Packages"
   echo "deb [trusted=yes] file:$base ./" >"$base/sources.list"
   apt update >/dev/null
-  apt -s install "$@" | sed -n -e 's/^Inst \([^ ]*\) \[[^]]*] (\([^ ]*\) .*/\1 \2 newer/p' \
+  plan=$(apt -s install "$@")
+  removed=$(printf '%s\n' "$plan" | sed -n 's/^Remv \([^ ]*\).*/\1/p' | paste -sd' ')
+  # A reset could not install them again.
+  [ -z "$removed" ] || {
+    echo "packages of the bundle exclude packages of the host, which apt would remove: $removed" >&2
+    echo "hint: remove them from the host, or leave the packages that exclude them out of spec.packages of the bundle manifest" >&2
+    exit 1
+  }
+  printf '%s\n' "$plan" | sed -n -e 's/^Inst \([^ ]*\) \[[^]]*] (\([^ ]*\) .*/\1 \2 newer/p' \
     -e 's/^Inst \([^ ]*\) (\([^ ]*\) .*/\1 \2 new/p'
   ;;
 install)

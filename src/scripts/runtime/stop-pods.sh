@@ -17,4 +17,7 @@ for process in /proc/[0-9]*; do
   *) continue ;;
   esac
   kill -KILL "${process#/proc/}" 2>/dev/null || :
+  # In a frozen cgroup of version 1, a process ends only when it is thawed.
+  frozen=/sys/fs/cgroup/freezer$(sed -n 's/^[0-9]*:freezer://p' "$process/cgroup" 2>/dev/null || :)/freezer.state
+  [ ! -w "$frozen" ] || echo THAWED >"$frozen" 2>/dev/null || :
 done

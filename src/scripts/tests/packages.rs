@@ -33,6 +33,26 @@ fn apt_lists_new_and_newer_packages() {
 }
 
 #[test]
+fn apt_removes_no_package_of_the_host() {
+    Machine::with_each_shell(|machine| {
+        let said =
+            "Remv systemd-timesyncd [257]\\nRemv ntp [1]\\nInst chrony (4.6 kubexm:now [amd64])";
+        machine.fake(
+            "apt-get",
+            &format!("case $* in *-s*) printf '{said}\\n' ;; esac"),
+        );
+        let arguments = ["digest", "7", "chrony"];
+        let ended = machine.run_after(":", packages::APT.verb("simulate"), &arguments, "Package");
+        assert_eq!((ended.status, ended.printed.as_str()), (1, ""));
+        assert!(
+            ended.complained.starts_with("packages of the bundle exclude packages of the host, which apt would remove: systemd-timesyncd ntp\nhint: "),
+            "{}",
+            ended.complained
+        );
+    });
+}
+
+#[test]
 fn services_do_not_start_while_apt_installs() {
     Machine::with_each_shell(|machine| {
         machine.fake(

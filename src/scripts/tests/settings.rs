@@ -164,6 +164,27 @@ fn changed_configuration_of_the_kubelet_is_applied() {
 }
 
 #[test]
+fn resolv_conf_that_the_unit_of_the_kubelet_replaces_is_no_difference() {
+    const DROP_IN: &str = "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf";
+    Machine::with_each_shell(|machine| {
+        with_programs(machine);
+        let arguments = ["kubelet", "node1", CONFIG];
+        machine.done(SETTINGS.verb("apply"), &arguments);
+        let config = "/var/lib/kubelet/config.yaml";
+        let joined = machine.read(config) + "resolvConf: /run/systemd/resolve/resolv.conf\n";
+        machine.write(config, &joined);
+        assert_eq!(machine.run(SETTINGS.verb("check"), &arguments).status, 1);
+        machine.write(
+            DROP_IN,
+            "ExecStart=\nExecStart=kubelet --resolv-conf=/run/a $FLAGS\n",
+        );
+        machine.done(SETTINGS.verb("check"), &arguments);
+        machine.done(SETTINGS.verb("apply"), &arguments);
+        assert_eq!(machine.read(config), joined);
+    });
+}
+
+#[test]
 fn kubelet_that_does_not_start_gets_its_former_files_back() {
     Machine::with_each_shell(|machine| {
         with_programs(machine);

@@ -193,6 +193,27 @@ fn fields_of_the_user_are_fields_of_the_kubelet() {
     ]);
 }
 
+/// kubeadm would give all kubelets the one of the first control plane, which may be of a program that others do not run.
+#[test]
+fn kubelets_of_kubeadm_use_the_resolv_conf_of_their_host() {
+    let drop_in = "node2:/etc/systemd/system/kubelet.service.d/10-kubeadm.conf";
+    let without = "kubelet: {extraConfig: {resolvConf: /etc/site/resolv.conf}}";
+    let removed: Texts = &[
+        " --resolv-conf=/run/kubexm-kubelet/resolv.conf $",
+        "/run/systemd/resolve/resolv.conf",
+    ];
+    let change = change_of(without, "");
+    assert_changes(&[
+        change(Kind::Kubeadm, drop_in, &[], removed),
+        change(
+            Kind::Kubeadm,
+            KUBEADM,
+            &["resolvConf: /etc/site/resolv.conf\n"],
+            &[],
+        ),
+    ]);
+}
+
 #[test]
 fn fields_and_flags_of_the_user_are_those_of_kube_proxy() {
     let change = |kind, place| Change {

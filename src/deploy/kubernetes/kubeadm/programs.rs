@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::kubernetes::{hardening, profile};
-use crate::runtime::Runtime;
 use crate::{BIN, DeployError, Inputs, binary, etcd, kubernetes, os, runtime, service_user};
 use kubexm_config::cluster::{DEFAULT_ETCD_DATA_DIR, Etcd, HostSpec};
 use kubexm_engine::plan::Task;
@@ -49,7 +48,7 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
         .created_by_programs(data);
     let needs_user = super::etcd::gives_data_to_user(inputs.cluster, host);
     let user = needs_user.then(|| service_user::create(etcd::USER, &dirs));
-    let [unit, drop_in] = unit_files(runtime::configured(inputs))?;
+    let [unit, drop_in] = unit_files(inputs)?;
     let task = kubernetes::PROGRAMS
         .task(&host.name)
         .after([os::PREPARE.id(&host.name)]);
@@ -92,16 +91,18 @@ fn reload_unit() -> RunScript {
 }
 
 /// Returns the kubelet's unit and kubeadm's drop-in for it.
-fn unit_files(runtime: &dyn Runtime) -> Result<[WriteFile; 2], DeployError> {
+fn unit_files(inputs: &Inputs<'_>) -> Result<[WriteFile; 2], DeployError> {
     let binary = || KUBELET.to_owned();
     let service = kubelet::Service {
         command: binary(),
-        runtime: runtime.unit().to_owned(),
+        runtime: runtime::configured(inputs).unit().to_owned(),
         own_flags: &[],
     };
     let unit = kubexm_render::text("kubelet unit", &service)?;
+    let own_settings = &inputs.cluster.kubernetes.kubelet.extra_config;
     let drop_in = kubelet::DropIn {
         binary: binary(),
+        finds_resolv_conf: own_settings.get("resolvConf").is_none(),
         own_flags: &kubelet::OWN_FLAGS,
     };
     let drop_in = kubexm_render::text("kubelet drop-in", &drop_in)?;

@@ -30,7 +30,14 @@ pub(super) fn host_settings() {
         machine.write("/root/units/systemd-resolved.active", "");
         machine.write("/etc/systemd/system/theirs.service", "");
     };
-    for before in [with_table as fn(&Machine), with_resolved] {
+    let with_manager = |machine: &Machine| {
+        machine.fake("systemctl", SYSTEMCTL);
+        machine.fake("busctl", "echo symlink");
+        machine.write("/root/units/NetworkManager.active", "");
+        machine.write("/etc/NetworkManager/NetworkManager.conf", "");
+        machine.write("/etc/resolv.conf", "nameserver 192.0.2.1\n");
+    };
+    for before in [with_table as fn(&Machine), with_resolved, with_manager] {
         kill_everywhere(&Case {
             before,
             enter: ":",
@@ -43,7 +50,10 @@ pub(super) fn host_settings() {
     let with_directory = |machine: &Machine| {
         machine.fake("systemctl", SYSTEMCTL);
         machine.write("/root/units/chrony.service", "");
-        machine.write("/etc/chrony/chrony.conf", "confdir /etc/chrony/conf.d\n");
+        machine.write(
+            "/etc/chrony/chrony.conf",
+            "server theirs.example\nconfdir /etc/chrony/conf.d\n",
+        );
     };
     let with_one_file = |machine: &Machine| {
         machine.fake("systemctl", SYSTEMCTL);
