@@ -173,8 +173,10 @@ if [ -n "$kind" ]; then
   [ ! -e /etc/cni/net.d/10-kubexm-bridge.conflist ] || setting network bridge
   name=$(flag hostname-override $units/kubelet.service)
   [ -n "$name" ] || name=$(sed -n 's/.*--hostname-override=\([^ "]*\).*/\1/p' /var/lib/kubelet/kubeadm-flags.env 2>/dev/null || :)
-  # Without the flag, the kubelet uses the name of the host.
-  [ -n "$name" ] || name=$(uname -n | tr '[:upper:]' '[:lower:]')
+  # Without the flag, the kubelet uses the name of the host. An install that failed may not have written its unit.
+  if [ -z "$name" ] && { [ $kind = kubeadm ] || [ -e $units/kubelet.service ]; }; then
+    name=$(uname -n | tr '[:upper:]' '[:lower:]')
+  fi
   setting nodeName "$name"
 fi
 if [ -f "$api" ]; then
