@@ -136,6 +136,12 @@ fn settings_of_units_are_facts() {
             "/var/lib/kubelet/config.yaml",
             "containerRuntimeEndpoint: \"unix:///run/crio/crio.sock\"\n",
         );
+        // An install that failed has not written the unit of the kubelet.
+        let incomplete = applied(machine);
+        assert!(
+            !incomplete.iter().any(|fact| fact.starts_with("nodeName")),
+            "{incomplete:?}"
+        );
         machine.write(
             &format!("{units}/kubelet.service"),
             "ExecStart=/usr/local/bin/kubelet \\\n  --hostname-override=node1 \\\n  --v=2\n",
