@@ -112,7 +112,7 @@ pub(super) fn judge(cluster: &Cluster, versions: &Versions) -> Vec<Problem> {
         add(
             Some(host),
             what,
-            "correct spec.kubernetes.version, or pass the cluster file of this cluster",
+            "run kubexm upgrade, or correct spec.kubernetes.version",
         );
     }
     problems
