@@ -194,7 +194,9 @@ pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
     }
     let compared = former_files::tasks(inputs, &deployment.plan);
     deployment.plan.tasks.extend(compared);
-    leave_out(&mut deployment.plan, &inputs.absent);
+    remove(&mut deployment.plan, |task| {
+        inputs.absent.contains(&task.host)
+    });
     hooks::insert(inputs, &mut deployment.plan)?;
     let conflicts = linking::conflicts(&deployment.plan, inputs.lock, &inputs.hosts);
     match conflicts.is_empty() {
@@ -203,12 +205,14 @@ pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
     }
 }
 
-/// Removes the tasks of hosts from a plan. Other tasks do not wait for them.
-fn leave_out(plan: &mut Plan, absent: &BTreeSet<HostName>) {
+/// Removes tasks from a plan. The others do not wait for them.
+fn remove(plan: &mut Plan, is_removed: impl Fn(&Task) -> bool) {
     let tasks = plan.tasks.iter();
-    let removed = tasks.filter(|task| absent.contains(&task.host));
-    let removed: BTreeSet<TaskId> = removed.map(Task::id).collect();
-    plan.tasks.retain(|task| !absent.contains(&task.host));
+    let removed: BTreeSet<TaskId> = tasks
+        .filter(|task| is_removed(task))
+        .map(Task::id)
+        .collect();
+    plan.tasks.retain(|task| !is_removed(task));
     for task in &mut plan.tasks {
         task.after.retain(|id| !removed.contains(id));
         task.after_end.retain(|id| !removed.contains(id));

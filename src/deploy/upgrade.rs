@@ -67,7 +67,10 @@ pub fn hop(given: &HopInputs<'_>) -> Result<Deployment, DeployError> {
     };
     let plan = &mut deployment.plan;
     let dependents = dependents(inputs, plan);
-    hold(plan, &dependents, &given.held);
+    // Nothing of Kubernetes changes on nodes that keep their version.
+    super::remove(plan, |task| {
+        given.held.contains(&task.host) && dependents.contains(&task.id())
+    });
     let earlier = plan
         .tasks
         .iter()
@@ -133,17 +136,6 @@ fn dependents(inputs: &Inputs<'_>, plan: &Plan) -> BTreeSet<TaskId> {
             return found;
         }
         found.extend(more);
-    }
-}
-
-/// Removes the tasks that change the Kubernetes of nodes that keep their version.
-fn hold(plan: &mut Plan, dependents: &BTreeSet<TaskId>, held: &BTreeSet<HostName>) {
-    plan.tasks
-        .retain(|task| !held.contains(&task.host) || !dependents.contains(&task.id()));
-    let left: BTreeSet<TaskId> = plan.tasks.iter().map(Task::id).collect();
-    for task in &mut plan.tasks {
-        task.after.retain(|id| left.contains(id));
-        task.after_end.retain(|id| left.contains(id));
     }
 }
 
