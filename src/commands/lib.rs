@@ -60,6 +60,7 @@ mod text_file;
 pub mod trust;
 pub mod upgrade;
 pub mod verify;
+mod version_skew;
 mod volume_size;
 pub mod vulnerabilities;
 mod written;

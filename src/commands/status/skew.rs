@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::report::{About, Problem};
+use crate::version_skew::{KUBELET_BEHIND, is_behind};
 use kubexm_config::cluster::Cluster;
 use kubexm_types::{HostName, Version};
 
@@ -22,8 +23,6 @@ pub(super) struct Versions {
     pub(super) members: BTreeMap<HostName, Version>,
 }
 
-/// How many minor versions older than the API server a kubelet may be, since 1.25.
-const KUBELET_BEHIND: u64 = 3;
 /// How many minor versions older than the API server a controller manager or a scheduler may be.
 const CONTROLLER_BEHIND: u64 = 1;
 
@@ -125,11 +124,6 @@ fn range<K>(versions: &BTreeMap<K, Version>) -> Option<(&Version, &Version)> {
 /// Returns whether a version has a greater minor than another one. Patch versions are compatible.
 fn is_newer(version: &Version, than: &Version) -> bool {
     (version.major(), version.minor()) > (than.major(), than.minor())
-}
-
-/// Returns whether a version is older than another one by more than `minors`.
-fn is_behind(version: &Version, other: &Version, minors: u64) -> bool {
-    version.major() < other.major() || version.minor() + minors < other.minor()
 }
 
 #[cfg(test)]

@@ -3,10 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::version_skew::{KUBELET_BEHIND, is_behind};
 use kubexm_types::{HostName, Version};
-
-/// How many minor versions a kubelet may be older than the API server.
-const KUBELET_SKEW: u64 = 3;
 
 /// A version through which an upgrade goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,7 +144,7 @@ fn with_workers(running: &Running, versions: Vec<Version>) -> Vec<Hop> {
         let next = versions.get(place + 1);
         let is_due = |kubelet: &Version| match next {
             None => true,
-            Some(next) => kubelet.minor() + KUBELET_SKEW < next.minor(),
+            Some(next) => is_behind(kubelet, next, KUBELET_BEHIND),
         };
         let workers: BTreeSet<HostName> = kubelets
             .iter()
