@@ -16,6 +16,7 @@ mod completeness;
 pub mod config;
 pub mod conformance;
 pub mod diff;
+pub mod doctor;
 pub mod downloads;
 mod error;
 pub mod exec;
