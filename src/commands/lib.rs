@@ -57,6 +57,7 @@ mod ssh_config;
 mod state;
 pub mod status;
 pub mod stop;
+pub mod support_bundle;
 mod text_file;
 pub mod trust;
 pub mod upgrade;

@@ -113,6 +113,7 @@ scripts! {
         HOST = "doctor/host.sh"
         LOGS = "doctor/logs.sh"
         RUNTIME = "doctor/runtime.sh"
+        SUPPORT = "doctor/support.sh"
         WAYS = "doctor/ways.sh"
     }
     /// Members of etcd.

@@ -32,13 +32,15 @@ use std::path::PathBuf;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::status::{self, StatusOptions};
+use crate::session::Hosts;
+use crate::status::{self, StatusOptions, StatusReport};
 use crate::stop::unless_stopped;
 use crate::{CommandError, Connection, Stop};
 use check::{Check, Found, Outcome};
 use command_line::CommandLine;
+use kubexm_config::Cluster;
 use kubexm_types::event::Events;
-use kubexm_types::{Digest, authority};
+use kubexm_types::{Digest, HostName, authority};
 pub use report::{Area, Certainty, CheckResult, DoctorReport, Finding, Verdict};
 use seen::Seen;
 
@@ -62,6 +64,26 @@ pub async fn doctor(
     events: &Events,
     stop: &Stop,
 ) -> Result<DoctorReport, CommandError> {
+    Ok(examine(options, events, stop).await?.report)
+}
+
+/// A cluster that was examined.
+pub(crate) struct Examined {
+    pub(crate) cluster: Cluster,
+    pub(crate) report: DoctorReport,
+    pub(crate) status: StatusReport,
+    /// The hosts with a connection.
+    pub(crate) hosts: Hosts,
+    /// A control plane whose API server is ready.
+    pub(crate) server: Option<HostName>,
+}
+
+/// Does the same as [`doctor`], and returns also the connections and the state of the cluster.
+pub(crate) async fn examine(
+    options: &DoctorOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<Examined, CommandError> {
     let looking = StatusOptions {
         cluster: options.cluster.clone(),
         connection: options.connection.clone(),
@@ -69,8 +91,18 @@ pub async fn doctor(
     };
     let looked = status::look(&looking, events, stop).await?;
     let line = CommandLine::new(&options.cluster, &options.connection);
+    let hosts = looked.hosts.clone();
     let asking = async { Ok(ask::all(looked, line).await) };
-    Ok(judge(&unless_stopped(stop, asking).await?))
+    let seen = unless_stopped(stop, asking).await?;
+    let report = judge(&seen);
+    let server = seen.api.is_some().then(|| seen.administrator().clone());
+    Ok(Examined {
+        cluster: seen.cluster,
+        report,
+        status: seen.report,
+        hosts,
+        server,
+    })
 }
 
 /// Returns every check, in the order of dependency.

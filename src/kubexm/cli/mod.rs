@@ -31,6 +31,7 @@ mod render;
 mod reset;
 mod selection;
 mod status;
+mod support_bundle;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -111,6 +112,13 @@ enum Command {
     ///
     /// The exit code is 9 if something is wrong. It is 4 if the only problem is a host that cannot be reached.
     Doctor(doctor::Doctor),
+    /// Write an archive for people who help: facts, logs and configurations without secrets
+    ///
+    /// It contains what `status` and `doctor` find and, from each host that answers, facts, configurations, static pods,
+    /// receipts, and the newest log lines of the cluster's units and containers. From an API server that is ready come lists and
+    /// states of objects. Private keys, kubeconfigs, encryption keys and the data of Secrets are never read, and each host
+    /// removes tokens, logins and passwords before a line leaves it. Only you can read the file.
+    SupportBundle(support_bundle::SupportBundle),
     /// List and renew the certificates of a cluster
     #[command(subcommand)]
     Certs(certs::Command),
@@ -214,6 +222,7 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Reset(arguments) => reset::run(&arguments, output, events).await,
         Command::Status(arguments) => status::run(&arguments, output, events).await,
         Command::Doctor(arguments) => doctor::run(&arguments, output, events).await,
+        Command::SupportBundle(arguments) => support_bundle::run(&arguments, output, events).await,
         Command::Certs(command) => certs::run(command, output, events).await,
         Command::Upgrade(arguments) => upgrade::run(&arguments, output, events).await,
         Command::Conformance(arguments) => conformance::run(&arguments, output, events).await,

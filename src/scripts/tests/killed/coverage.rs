@@ -53,6 +53,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "doctor/host.sh",
             "doctor/logs.sh",
             "doctor/runtime.sh",
+            "doctor/support.sh",
             "doctor/ways.sh",
             "host/facts.sh",
             "kubeadm/etcd-ca.sh",
