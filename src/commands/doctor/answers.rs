@@ -48,6 +48,7 @@ pub(super) const RUNTIME: &[&str] = &[
     "sandbox",
     "sandbox_expected",
     "sandbox_present",
+    "stale",
     "systemd_cgroup",
     "config_path",
     "inline_mirrors",

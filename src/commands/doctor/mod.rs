@@ -15,6 +15,8 @@ mod kernel;
 mod kubelet;
 mod network;
 mod order;
+#[cfg(test)]
+mod order_tests;
 mod patterns;
 mod problems;
 mod registry;

@@ -7,7 +7,7 @@ use kubexm_config::Cluster;
 
 /// Where a consequence occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Where {
+pub(super) enum Where {
     /// On the same host.
     SameHost,
     /// Anywhere, if the cause is on a control plane or about the whole cluster.
@@ -18,7 +18,7 @@ enum Where {
 use Where::{Anywhere, FromControlPlane, SameHost};
 
 /// Checks, and those whose findings they explain. A check explains no check before it.
-const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
+pub(super) const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
     (
         &["unreachable"],
         SameHost,
@@ -89,7 +89,14 @@ const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
     (
         &["swap", "cgroup", "cgroup-driver"],
         SameHost,
-        &["kubelet-settings", "kubelet", "node", "dns", "pods"],
+        &[
+            "kubelet-settings",
+            "kubelet",
+            "network-program",
+            "node",
+            "dns",
+            "pods",
+        ],
     ),
     (
         &["kernel-network"],
@@ -164,6 +171,11 @@ const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
         &["etcd-quorum", "endpoint"],
     ),
     (
+        &["runtime-stale"],
+        SameHost,
+        &["sandbox-image", "network-program", "dns", "images", "pods"],
+    ),
+    (
         &["registry-mirrors", "registry-ca"],
         SameHost,
         &["sandbox-image", "dns", "images", "pods"],
@@ -222,7 +234,15 @@ const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
     (
         &["kubelet-settings", "kubelet-credentials"],
         SameHost,
-        &["kubelet", "node", "kubelet-requests", "dns", "pods"],
+        &[
+            "kubelet",
+            "node",
+            "kubelet-requests",
+            "endpoint",
+            "network-program",
+            "dns",
+            "pods",
+        ],
     ),
     (
         &["kubelet"],
@@ -258,14 +278,7 @@ const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
     (
         &["network-program", "cni-leftovers"],
         SameHost,
-        &[
-            "node",
-            "pod-network",
-            "service-network",
-            "dns",
-            "images",
-            "pods",
-        ],
+        &["node", "pod-network", "service-network", "dns", "pods"],
     ),
     (&["pod-network"], SameHost, &["pods"]),
     (
@@ -329,60 +342,5 @@ fn is_there(cluster: &Cluster, place: Where, cause: &Finding, effect: &Finding) 
             cause.hosts.is_empty() || cause.hosts.iter().any(is_member)
         }
         Anywhere => true,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::doctor::checks;
-    use crate::doctor::report::{Area, Certainty};
-    use crate::status::example::cluster;
-
-    fn finding(check: &'static str, hosts: &[&str]) -> Finding {
-        Finding {
-            check,
-            area: Area::Hosts,
-            hosts: hosts.iter().filter_map(|host| host.parse().ok()).collect(),
-            what: String::new(),
-            evidence: Vec::new(),
-            cause: String::new(),
-            certainty: Certainty::Certain,
-            fix: String::new(),
-            commands: Vec::new(),
-            follows: None,
-        }
-    }
-
-    #[test]
-    fn first_cause_of_a_chain_explains_all_that_follow() {
-        let mut all = [
-            finding("swap", &["node2"]),
-            finding("kubelet", &["node2"]),
-            finding("node", &["node2"]),
-            finding("kubelet", &["node3"]),
-            finding("webhooks", &[]),
-        ];
-        explain(&cluster(""), &mut all);
-        let follows = all.map(|found| found.follows);
-        assert_eq!(follows, [None, Some("swap"), Some("swap"), None, None]);
-    }
-
-    #[test]
-    fn rows_name_checks_that_exist() {
-        let known: Vec<&str> = checks().map(|check| check.id).collect();
-        for (causes, _, effects) in FOLLOWS {
-            for name in causes.iter().chain(*effects) {
-                assert!(known.contains(name), "{name}");
-            }
-        }
-    }
-
-    #[test]
-    fn findings_never_explain_each_other_in_a_circle() {
-        let ids: Vec<&'static str> = checks().map(|check| check.id).collect();
-        let mut all: Vec<Finding> = ids.iter().map(|id| finding(id, &["node1"])).collect();
-        explain(&cluster(""), &mut all);
-        assert!(all.iter().any(|found| found.follows.is_none()));
     }
 }

@@ -24,6 +24,12 @@ pub(super) const CHECKS: &[Check] = &[
         run: runtime,
     },
     Check {
+        id: "runtime-stale",
+        area: Area::Runtime,
+        read: "when containerd started, and when its configuration changed",
+        run: stale,
+    },
+    Check {
         id: "cgroup-driver",
         area: Area::Runtime,
         read: "SystemdCgroup of containerd, and cgroupDriver of the kubelet",
@@ -129,6 +135,24 @@ fn runtime(seen: &Seen) -> Outcome {
         );
     }
     Outcome::Known(all)
+}
+
+fn stale(seen: &Seen) -> Outcome {
+    let mut all = Vec::new();
+    for (host, answers) in seen.runtimes() {
+        if let Some(file) = answers.one("stale") {
+            let found = Found::new("containerd runs with an older configuration")
+                .on(host)
+                .evidence([format!(
+                    "{file} changed after somebody had restarted containerd"
+                )])
+                .cause("containerd reads its configuration only when it starts")
+                .fix("restart containerd; its containers go on")
+                .likely();
+            all.push(found.run(seen.line.on(host, "systemctl restart containerd")));
+        }
+    }
+    known(seen, all)
 }
 
 fn cgroup_driver(seen: &Seen) -> Outcome {

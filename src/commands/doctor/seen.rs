@@ -93,6 +93,18 @@ pub(super) struct Waiting {
     pub(super) image: String,
 }
 
+impl Waiting {
+    pub(super) fn is_about_image(&self) -> bool {
+        let reasons = [
+            "ImagePullBackOff",
+            "ErrImagePull",
+            "InvalidImageName",
+            "ErrImageNeverPull",
+        ];
+        reasons.contains(&self.reason.as_str())
+    }
+}
+
 impl Seen {
     /// Returns the hosts that are nodes, in the order of the cluster file.
     pub(super) fn nodes(&self) -> impl Iterator<Item = &HostSpec> {
@@ -213,9 +225,14 @@ impl Seen {
         })
     }
 
-    /// Returns the nodes with pods that are not ready; `None` without an API server.
-    pub(super) fn nodes_with_troubled_pods(&self) -> Option<BTreeSet<String>> {
-        self.has_api("pod")
-            .then(|| self.pods().into_iter().map(|pod| pod.node).collect())
+    /// Returns the nodes with pods that wait for an image, or with pods that are not ready for another reason; `None` without
+    /// an API server.
+    pub(super) fn nodes_with_pods(&self, waiting_for_images: bool) -> Option<BTreeSet<String>> {
+        let waits = |pod: &Pod| pod.waiting.iter().any(|one| one.is_about_image());
+        self.has_api("pod").then(|| {
+            let pods = self.pods().into_iter();
+            let pods = pods.filter(|pod| waits(pod) == waiting_for_images);
+            pods.map(|pod| pod.node).collect()
+        })
     }
 }

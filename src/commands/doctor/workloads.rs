@@ -155,13 +155,6 @@ fn namespaces(seen: &Seen) -> Outcome {
     Outcome::Known(all)
 }
 
-fn is_about_image(reason: &str) -> bool {
-    matches!(
-        reason,
-        "ImagePullBackOff" | "ErrImagePull" | "InvalidImageName" | "ErrImageNeverPull"
-    )
-}
-
 fn host_of<'a>(seen: &'a Seen, node: &str) -> Option<&'a HostName> {
     let mut hosts = seen.cluster.hosts.iter();
     hosts
@@ -176,7 +169,7 @@ fn images(seen: &Seen) -> Outcome {
     // By image: the nodes, the pods and the messages.
     let mut waiting: BTreeMap<String, (BTreeSet<HostName>, Vec<String>)> = BTreeMap::new();
     for pod in seen.pods() {
-        for one in pod.waiting.iter().filter(|one| is_about_image(&one.reason)) {
+        for one in pod.waiting.iter().filter(|one| one.is_about_image()) {
             let (hosts, lines) = waiting.entry(one.image.clone()).or_default();
             hosts.extend(host_of(seen, &pod.node).cloned());
             lines.push(format!("{} on {}: {}", pod.name, pod.node, one.message));
@@ -216,15 +209,12 @@ fn pods(seen: &Seen) -> Outcome {
         if pod.name.starts_with("kube-system/coredns") {
             continue;
         }
-        let reasons = pod
-            .waiting
-            .iter()
-            .filter(|one| !is_about_image(&one.reason));
+        let reasons = pod.waiting.iter().filter(|one| !one.is_about_image());
         let reasons: Vec<_> = reasons
             .filter(|one| !starting(&one.reason) || pod.age > STARTING)
             .collect();
         if reasons.is_empty()
-            && (pod.age <= STARTING || pod.waiting.iter().any(|one| is_about_image(&one.reason)))
+            && (pod.age <= STARTING || pod.waiting.iter().any(|one| one.is_about_image()))
         {
             continue;
         }

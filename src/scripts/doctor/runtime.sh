@@ -73,10 +73,19 @@ sandbox() {
 expected() {
   bounded 10 kubeadm config images list --kubernetes-version "v$version" | sed -n 's/^\(.*\/pause:.*\)$/sandbox_expected=\1/p'
 }
+# Prints a file that changed after something besides an install started the unit: an install does not see that the unit runs
+# with other content, if the file has been restored.
+stale() {
+  started=$(date -d "$(systemctl show "$1" -p ActiveEnterTimestamp --value)" +%s 2>/dev/null) || return 0
+  changed=$(stat -c %Y "$2" 2>/dev/null) || return 0
+  mark=$(stat -c %Y "/var/lib/kubexm/started/$1" 2>/dev/null) || return 0
+  if [ "$changed" -gt "$started" ] && [ "$started" -gt $((mark + 5)) ]; then echo "stale=$2"; fi
+}
 answers &
 expected &
 if [ "$kind" = containerd ]; then
   containerd_config &
+  stale containerd.service /etc/containerd/config.toml &
   mirrors &
   sandbox &
 fi
