@@ -3,6 +3,7 @@
 mod certificates;
 mod conformance;
 mod dns;
+mod doctor;
 mod etcd;
 mod facts;
 mod files;
