@@ -1,6 +1,7 @@
 //! `upgrade`: brings a cluster to another version of Kubernetes, on one node after another.
 
 mod path;
+mod programs;
 mod record;
 mod space;
 mod survey;
@@ -169,6 +170,8 @@ impl Context<'_> {
         if !is_done {
             findings.extend(self.findings(&survey, first, begun.is_some()));
             findings.extend(space::findings(cluster, hosts).await?);
+            let versions = hops.iter().map(|hop| self.at(hop)).collect();
+            findings.extend(programs::findings(self.bundle, versions, first, events).await?);
         }
         preflight::report(&findings, events)?;
         let from = running.oldest().unwrap_or(to);
