@@ -5,13 +5,16 @@ pub(super) const LAST: &str = "kubexm-last-flag";
 
 /// Messages about settings that are wrong in every environment, as far as the program prints them. Other messages are about
 /// the sandbox, such as one about a missing network.
-const WRONG: [&str; 5] = [
+const WRONG: [&str; 4] = [
     "unrecognized feature gate: ",
     "cannot set feature gate ",
     "strict decoding error: ",
     "failed to decode: ",
-    "invalid configuration: ",
 ];
+/// Begins the list of what the kubelet does not like about its configuration, and about this machine.
+const INVALID: &str = "failed to validate kubelet configuration, error: ";
+/// Begins an item of the list that is about the configuration.
+const FIELD: &str = "invalid configuration: ";
 /// The largest number of characters of a message.
 const LONGEST: usize = 300;
 
@@ -32,16 +35,13 @@ pub(super) fn to_flags(said: &str) -> Option<String> {
 /// Returns why a program refuses its feature gates or its configuration; `None` if it complains about nothing else than its
 /// environment.
 pub(super) fn to_settings(said: &str) -> Option<String> {
-    let found = said.lines().find_map(|line| from(line, &WRONG))?;
-    let invalid = "invalid configuration: ";
-    if !found.starts_with(invalid) {
+    if let Some(found) = said.lines().find_map(|line| from(line, &WRONG)) {
         return Some(readable(found));
     }
-    // The list also has what the kubelet does not like about this machine.
-    let items = found
-        .split(", ")
-        .filter_map(|item| item.strip_prefix(invalid));
-    Some(readable(&items.collect::<Vec<_>>().join("; ")))
+    let list = said.lines().find_map(|line| from(line, &[INVALID]))?;
+    let items = list[INVALID.len()..].trim_start_matches('[').split(", ");
+    let items: Vec<&str> = items.filter_map(|item| item.strip_prefix(FIELD)).collect();
+    (!items.is_empty()).then(|| readable(&items.join("; ")))
 }
 
 /// Returns the end of a line from the first of these messages on.
@@ -108,6 +108,10 @@ mod tests {
             to_settings(list).unwrap(),
             "maxPods (--max-pods) -20 must not be a negative number"
         );
+        let alone = "E1124 err=\"failed to validate kubelet configuration, error: kubelet is configured to not run on a host using cgroup v1\"";
+        assert_eq!(to_settings(alone), None);
+        let client = "E1124 run.go:72] \"command failed\" err=\"invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable\"";
+        assert_eq!(to_settings(client), None);
         assert_eq!(to_settings("E1124 no default routes found"), None);
     }
 }
