@@ -1,4 +1,4 @@
-//! The configuration files of Kubernetes' programs in a plan, for programs that shall parse them before an install.
+//! The configuration files of Kubernetes' programs in a plan, which the programs parse before an install.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
