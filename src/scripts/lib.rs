@@ -107,6 +107,15 @@ scripts! {
         NODE_LOCAL = "dns/node-local.sh"
         REPLICAS = "dns/replicas.sh"
     }
+    /// What is wrong with a cluster.
+    doctor {
+        CLUSTER = "doctor/cluster.sh"
+        HOST = "doctor/host.sh"
+        LOGS = "doctor/logs.sh"
+        RUNTIME = "doctor/runtime.sh"
+        SUPPORT = "doctor/support.sh"
+        WAYS = "doctor/ways.sh"
+    }
     /// Members of etcd.
     etcd {
         AWAKE = "etcd/awake.sh"

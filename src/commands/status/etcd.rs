@@ -9,25 +9,25 @@ use kubexm_types::untrusted::Untrusted;
 
 /// A member of etcd, by its own report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Member {
-    pub(super) id: u64,
-    pub(super) cluster: u64,
-    pub(super) version: Option<Version>,
+pub(crate) struct Member {
+    pub(crate) id: u64,
+    pub(crate) cluster: u64,
+    pub(crate) version: Option<Version>,
     /// The leader that the member knows.
-    pub(super) leader: Option<u64>,
-    pub(super) is_learner: bool,
+    pub(crate) leader: Option<u64>,
+    pub(crate) is_learner: bool,
     /// Size of the database in bytes; `None` if the member did not report it, as with the other sizes.
-    pub(super) size: Option<u64>,
+    pub(crate) size: Option<u64>,
     /// The part of the database that is in use, in bytes.
-    pub(super) size_in_use: Option<u64>,
+    pub(crate) size_in_use: Option<u64>,
     /// The largest size of the database, in bytes. etcd reports it since 3.6.
-    pub(super) quota: Option<u64>,
+    pub(crate) quota: Option<u64>,
     /// Alarms, as in `NOSPACE`.
-    pub(super) alarms: BTreeSet<String>,
+    pub(crate) alarms: BTreeSet<String>,
     /// Other problems that the member reports.
-    pub(super) errors: Vec<String>,
+    pub(crate) errors: Vec<String>,
     /// The names of all members; `None` if the member did not answer, as without a quorum.
-    pub(super) members: Option<Vec<String>>,
+    pub(crate) members: Option<Vec<String>>,
 }
 
 /// An entry of `etcdctl endpoint status -w json`. Numbers that are 0 are left out

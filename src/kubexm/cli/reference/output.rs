@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::escaped;
 use crate::cli::bundle::sbom::SbomFile;
+use crate::cli::doctor;
 use crate::cli::man::Pages;
 use crate::cli::output;
 use crate::cli::plan::PlanFile;
@@ -348,6 +349,12 @@ fn kinds() -> Vec<Kind> {
         kind("PlanDiff", "`plan --diff`", &plan_diff()),
         kind("RenderedFiles", "`render`", &rendered),
         kind("StatusReport", "`status`", &status::example::report()),
+        kind("DoctorReport", "`doctor`", &doctor::example::report()),
+        kind(
+            "SupportBundle",
+            "`support-bundle`",
+            &hosts::support_bundle(),
+        ),
         kind("CertificateReport", "`certs check`", &hosts::certificates()),
         kind("ConformanceReport", "`conformance`", &conformance),
         kind("ExecReport", "`exec`", &hosts::exec()),
