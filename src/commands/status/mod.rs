@@ -5,7 +5,7 @@ mod answers;
 mod cluster;
 mod disks;
 mod drift;
-mod etcd;
+pub(crate) mod etcd;
 #[cfg(test)]
 mod example;
 mod hosts;
