@@ -28,7 +28,7 @@ pub(super) fn check(cluster: &Cluster, leaving: &BTreeSet<HostName>) -> Result<(
     if cluster.registry.external.is_none() && only(&roles.registry) {
         let hosts = joined(&roles.registry);
         return refused(
-            format!("{hosts} has the only copy of the images of the cluster"),
+            format!("without {hosts}, no registry has the images of the cluster"),
             "add another host to roleGroups.registry, run kubexm install, then remove this one",
         );
     }
@@ -135,7 +135,7 @@ spec:
              controlPlaneEndpoint: 192.0.2.13:6443",
         );
         insta::assert_snapshot!(refused(&several, &["node2"]), @"
-        cannot remove node2: node2 has the only copy of the images of the cluster
+        cannot remove node2: without node2, no registry has the images of the cluster
         hint: add another host to roleGroups.registry, run kubexm install, then remove this one
         ");
         insta::assert_snapshot!(refused(&several, &["node3"]), @"

@@ -19,7 +19,7 @@ use crate::install::outcome::{Ended, carry_out};
 use crate::session::{self, HostErrors, Hosts};
 use crate::stop::unless_stopped;
 use crate::upgrade::survey::{Survey, listed};
-use crate::{CommandError, Stop, notices, plan_inputs, preflight, reset};
+use crate::{CommandError, Stop, listeners, notices, plan_inputs, preflight, reset};
 use kubexm_bundle::BundleSet;
 use kubexm_config::{Cluster, HostMention};
 use kubexm_deploy::Certificates;
@@ -381,8 +381,10 @@ impl Context<'_> {
                     let only = Hosts::from([(name.clone(), Arc::clone(found))]);
                     let nothing = async |_: &[HostReset]| Ok(());
                     let (cluster, state) = (self.cluster, self.state);
+                    let changes = prepared.changes.get(name).copied().unwrap_or_default();
+                    let counted = &listeners::with_count(events, changes);
                     let reverting =
-                        reset::revert(cluster, state, &only, None, nothing, events, stop);
+                        reset::revert(cluster, state, &only, None, nothing, counted, stop);
                     ended.changed += reverting.await?.0;
                     RemovalState::Complete
                 }

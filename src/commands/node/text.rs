@@ -116,7 +116,7 @@ fn again(text: &mut String, host: &Leaving, purpose: Purpose) {
 fn point_of_no_return(prepared: &Prepared) -> String {
     match prepared.leaving.iter().find(|host| !host.is_lost) {
         Some(host) if prepared.leaving.iter().all(|host| !host.is_lost) => format!(
-            "the end of the programs of {0}; until then, kubectl uncordon {0} and kubexm install undo everything",
+            "the end of the programs of {0}; until then, kubexm node add {0} and kubectl uncordon {0} undo everything",
             host.spec.name
         ),
         _ => "the first step: what is lost cannot come back as it was".to_owned(),

@@ -40,7 +40,7 @@ patiently() {
 # tabs between them. A member that has never started has neither name nor client address.
 members() {
   list=$(patiently etcdctl member list) || return
-  printf '%s\n' "$list" | awk -F ', ' -v OFS='\t' 'NF { for (i = 1; i <= 6; i++) if ($i == "") $i = "-"; print }'
+  printf '%s\n' "$list" | awk -F ', ' -v OFS='\t' 'NF { for (i = 1; i <= 6; i++) if ($i == "") $i = "-"; $1 = $1; print }'
 }
 # Arguments: list of members, peer address.
 id_of() { printf '%s\n' "$1" | awk -F '\t' -v peer="$2" '$4 == peer { print $1 }'; }
