@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{check_names, joined};
 use crate::identity::KnownCluster;
 use crate::install::{self, InstallOptions, InstallReport};
+use crate::rollback::{self, Newest};
 use crate::{CommandError, Stop};
 use kubexm_config::Cluster;
 use kubexm_deploy::removal;
@@ -36,7 +37,30 @@ pub async fn add(
     check_names(&cluster, &options.names, hint)?;
     let mut install = options.install.clone();
     install.admitted = Some(options.names.iter().cloned().collect());
-    install::install(&install, events, stop).await
+    let state = install.connection.state_directory(&cluster, events)?;
+    let newest = rollback::newest(&state)?;
+    let added = install::install(&install, events, stop).await;
+    added.map_err(|error| with_bundle(error, newest.as_ref()))
+}
+
+/// Adds which bundle is necessary, if the bundle does not have the version of the cluster.
+fn with_bundle(error: CommandError, newest: Option<&Newest>) -> CommandError {
+    match error {
+        CommandError::Problems(mut problems) => {
+            for problem in &mut problems.list {
+                if problem.path == "spec.kubernetes.version" {
+                    let newest = newest.map_or_else(String::new, |newest| {
+                        format!(": '{}', created {}", newest.name, newest.created)
+                    });
+                    problem.hint = Some(format!(
+                        "new nodes get the version of the cluster: use the bundle that it was installed from last{newest}"
+                    ));
+                }
+            }
+            CommandError::Problems(problems)
+        }
+        error => error,
+    }
 }
 
 /// Returns what prevents that exactly these hosts join the cluster.

@@ -35,7 +35,7 @@ use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::HostSpec;
 use kubexm_deploy::expected;
-use kubexm_engine::cluster::ClusterRecord;
+use kubexm_engine::cluster::{ClusterRecord, Removal};
 use kubexm_host::{Command, Facts, Host, HostError, Limit};
 use kubexm_preflight::{Finding, external_checks, registry_checks};
 use kubexm_scripts::Script;
@@ -77,6 +77,8 @@ struct Seen<'a> {
     cluster: &'a Cluster,
     /// The cluster by the state directory; `None` if it has no record.
     identity: Option<ClusterIdentity>,
+    /// Hosts that were removed from the cluster.
+    removed: BTreeMap<HostName, Removal>,
     bundle: Option<Newest>,
     facts: BTreeMap<HostName, Facts>,
     answers: BTreeMap<HostName, Answers>,
@@ -134,6 +136,7 @@ pub async fn status(
         Ok(cluster::judge(&Seen {
             cluster: &cluster,
             identity: record.as_ref().map(|record| record.identity().clone()),
+            removed: record.map_or_else(BTreeMap::new, |record| record.removed().clone()),
             bundle,
             facts,
             answers,

@@ -47,7 +47,7 @@ id_of() { printf '%s\n' "$1" | awk -F '\t' -v peer="$2" '$4 == peer { print $1 }
 is_healthy() (ask=$1 && etcdctl endpoint health >/dev/null 2>&1)
 # Fails unless the voters besides these members have a quorum without them.
 # Arguments: list of members, IDs.
-has_quorum_without() {
+has_quorum_without() (
   voters=0 healthy=0 tab=$(printf '\t')
   leaving=" $2 "
   while IFS="$tab" read -r id state _ _ client learner; do
@@ -60,12 +60,12 @@ LIST
   [ "$healthy" -ge $((voters / 2 + 1)) ] || {
     printf '%s\n' "etcd would have no quorum: of the other $voters members $healthy are healthy, and $((voters / 2 + 1)) must be" \
       "hint: start the members that do not answer" >&2
-    return 1
+    exit 1
   }
-}
+)
 # Lets a healthy voter lead, if this member does.
 # Arguments: list of members, ID.
-hand_over() {
+hand_over() (
   leader=
   to=
   tab=$(printf '\t')
@@ -79,10 +79,11 @@ hand_over() {
   done <<LIST
 $1
 LIST
-  [ -n "$leader" ] && [ -n "$to" ] || return 0
+  [ -n "$leader" ] && [ -n "$to" ] || exit 0
   # A member that does not lead refuses, and one that does not answer does not lead.
-  (ask=$leader && etcdctl move-leader "$to" >/dev/null 2>&1) || :
-}
+  ask=$leader
+  etcdctl move-leader "$to" >/dev/null 2>&1 || :
+)
 # Prints the IDs of members that no host has.
 # Arguments: list of members, peer addresses of hosts that are about to join.
 stale() {

@@ -21,12 +21,12 @@ patiently() {
 }
 # Prints `KIND NAME` of the objects that belong to the node.
 leftovers() {
-  patiently -n kube-node-lease get lease "$node" --ignore-not-found -o 'jsonpath={.metadata.name}' | sed 's/^./-n kube-node-lease lease &/'
-  patiently get csinode "$node" --ignore-not-found -o 'jsonpath={.metadata.name}' | sed 's/^./csinode &/'
+  patiently -n kube-node-lease get lease "$node" --ignore-not-found -o 'jsonpath={.metadata.name}{"\n"}' | sed 's/^./-n kube-node-lease lease &/'
+  patiently get csinode "$node" --ignore-not-found -o 'jsonpath={.metadata.name}{"\n"}' | sed 's/^./csinode &/'
   patiently get certificatesigningrequests -o 'jsonpath={range .items[*]}{.spec.username}{" "}{.metadata.name}{"\n"}{end}' |
     awk -v user="system:node:$node" '$1 == user { print "csr", $2 }'
   [ -z "$(patiently get crd ciliumnodes.cilium.io --ignore-not-found -o name)" ] ||
-    patiently get ciliumnode "$node" --ignore-not-found -o 'jsonpath={.metadata.name}' | sed 's/^./ciliumnode &/'
+    patiently get ciliumnode "$node" --ignore-not-found -o 'jsonpath={.metadata.name}{"\n"}' | sed 's/^./ciliumnode &/'
 }
 case $verb in
 check)
