@@ -33,6 +33,7 @@ mod listeners;
 mod lock_file;
 pub mod logs;
 pub mod merge;
+pub mod node;
 mod notices;
 pub mod outdated;
 pub mod plan;

@@ -125,6 +125,7 @@ scripts! {
         FOLDER = "etcd/folder.sh"
         FORMED = "etcd/formed.sh"
         MEMBER = "etcd/member.sh"
+        MEMBERSHIP = "etcd/membership.sh"
         PREPARE = "etcd/prepare.sh"
         SNAPSHOT = "etcd/snapshot.sh"
     }
@@ -159,6 +160,7 @@ scripts! {
         ACCESS = "kubernetes/access.sh"
         API_SERVER_READY = "kubernetes/api-server-ready.sh"
         CONFORMANCE = "kubernetes/conformance.sh"
+        CONTROL_PLANE_STOP = "kubernetes/control-plane-stop.sh"
         DEFAULT_ACCOUNTS = "kubernetes/default-accounts.sh"
         DRAIN = "kubernetes/drain.sh"
         ENCRYPTION_KEYS = "kubernetes/encryption-keys.sh"
@@ -172,6 +174,7 @@ scripts! {
         MANIFEST = "kubernetes/manifest.sh"
         NODE_METADATA = "kubernetes/node-metadata.sh"
         NODES = "kubernetes/nodes.sh"
+        NODE_REMOVE = "kubernetes/node-remove.sh"
         SAME_CA = "kubernetes/same-ca.sh"
         SERVING_APPROVE = "kubernetes/serving-approve.sh"
         SERVING_LOOK = "kubernetes/serving-look.sh"

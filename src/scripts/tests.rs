@@ -12,6 +12,7 @@ mod kubernetes;
 mod locks;
 mod machine;
 mod network;
+mod nodes;
 mod os;
 mod packages;
 mod pod_network;

@@ -25,6 +25,7 @@ mod runtime;
 mod security;
 mod system;
 mod volumes;
+mod without_hosts;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -41,6 +42,7 @@ use registry::read_registry;
 use runtime::read_runtime;
 use security::read_security;
 use system::read_system;
+pub use without_hosts::{HostMention, WithoutHosts, load_cluster_without};
 
 use super::cluster::{API_SERVER_PORT, Cluster, HostSpec, PasswordSource};
 use super::problem::{Notice, Problem, Problems};
@@ -141,10 +143,13 @@ pub fn parse_cluster_for(file: &str, text: &str, offered: &[Version]) -> Result<
 }
 
 fn parse(file: &str, text: &str, offered: Option<&[Version]>) -> Result<Cluster, Problems> {
-    let root = yaml::parse(file, text)?;
-    super::kind::refuse_other(file, &root, super::DocumentKind::Cluster)?;
+    read_root(file, &yaml::parse(file, text)?, offered)
+}
+
+fn read_root(file: &str, root: &Node, offered: Option<&[Version]>) -> Result<Cluster, Problems> {
+    super::kind::refuse_other(file, root, super::DocumentKind::Cluster)?;
     let reader = Reader::new("cluster");
-    let mut cluster = read_document(&reader, &root, offered);
+    let mut cluster = read_document(&reader, root, offered);
     if let Some(cluster) = &mut cluster {
         cluster.servers = urls::hosts(text).map(str::to_owned).collect();
         cluster.notices = reader.take_notices(file);

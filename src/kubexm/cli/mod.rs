@@ -21,6 +21,7 @@ mod kubeconfig;
 mod logging;
 mod logs;
 mod man;
+mod node;
 mod output;
 mod password;
 mod plan;
@@ -123,6 +124,9 @@ enum Command {
     #[command(subcommand)]
     Certs(certs::Command),
     Upgrade(upgrade::Upgrade),
+    /// Add hosts to a cluster, remove them and replace them
+    #[command(subcommand)]
+    Node(node::Command),
     /// Run the conformance tests of Kubernetes against a cluster
     Conformance(conformance::Conformance),
     /// Run a command on the hosts of a cluster
@@ -154,7 +158,11 @@ impl Command {
     /// Returns whether the command reports its progress by events. Other commands print a result.
     fn emits_events(&self) -> bool {
         match self {
-            Self::Install(_) | Self::Upgrade(_) | Self::Reset(_) | Self::Registry(_) => true,
+            Self::Install(_)
+            | Self::Upgrade(_)
+            | Self::Node(_)
+            | Self::Reset(_)
+            | Self::Registry(_) => true,
             Self::Bundle(command) => command.emits_events(),
             Self::Certs(command) => command.emits_events(),
             _ => false,
@@ -225,6 +233,7 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::SupportBundle(arguments) => support_bundle::run(&arguments, output, events).await,
         Command::Certs(command) => certs::run(command, output, events).await,
         Command::Upgrade(arguments) => upgrade::run(&arguments, output, events).await,
+        Command::Node(command) => node::run(command, output, events).await,
         Command::Conformance(arguments) => conformance::run(&arguments, output, events).await,
         Command::Exec(arguments) => exec::run(&arguments, output, events).await,
         Command::Logs(arguments) => logs::run(&arguments, output, events).await,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{cluster, covered_by, files, kubeadm, settings, system, upgrade};
+use super::{cluster, covered_by, files, kubeadm, nodes, settings, system, upgrade};
 use crate::ALL;
 
 /// All tests that kill scripts.
@@ -38,6 +38,7 @@ const TESTS: &[fn()] = &[
     kubeadm::settings_of_the_cluster,
     kubeadm::renewed_certificates,
     upgrade::upgraded_nodes,
+    nodes::removed_nodes,
 ];
 
 /// Scripts that no test kills, with the reason.
