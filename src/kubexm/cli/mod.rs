@@ -1,5 +1,6 @@
 //! The command line: one file for each command, which parses arguments, calls `kubexm-commands` and prints.
 
+mod backup;
 mod bundle;
 mod bundle_args;
 mod cache;
@@ -103,6 +104,9 @@ enum Command {
     #[command(subcommand)]
     Certs(certs::Command),
     Upgrade(upgrade::Upgrade),
+    /// Save a cluster in an encrypted file, and bring it back
+    #[command(subcommand)]
+    Backup(backup::Command),
     /// Run the conformance tests of Kubernetes against a cluster
     Conformance(conformance::Conformance),
     /// Run a command on the hosts of a cluster
@@ -137,6 +141,7 @@ impl Command {
             Self::Install(_) | Self::Upgrade(_) | Self::Reset(_) | Self::Registry(_) => true,
             Self::Bundle(command) => command.emits_events(),
             Self::Certs(command) => command.emits_events(),
+            Self::Backup(command) => command.emits_events(),
             _ => false,
         }
     }
@@ -202,6 +207,7 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Reset(arguments) => reset::run(&arguments, output, events).await,
         Command::Status(arguments) => status::run(&arguments, output, events).await,
         Command::Certs(command) => certs::run(command, output, events).await,
+        Command::Backup(command) => backup::run(command, output, events).await,
         Command::Upgrade(arguments) => upgrade::run(&arguments, output, events).await,
         Command::Conformance(arguments) => conformance::run(&arguments, output, events).await,
         Command::Exec(arguments) => exec::run(&arguments, output, events).await,
