@@ -4,18 +4,19 @@
 # Arguments: the address of the API server, as in `https://192.0.2.11:6443`; the name of the object.
 server=$1 name=$2
 kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl --server "$server" \
-    --request-timeout=20s "$@"
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s "$@"
 }
-ready=$(kubectl get --raw '/readyz?verbose' 2>&1) || { printf '%s\n' "$ready" >&2; exit 1; }
+ask() { kubectl --server "$server" "$@"; }
+ready=$(ask get --raw '/readyz?verbose' 2>&1) || { printf '%s\n' "$ready" >&2; exit 1; }
 printf '%s\n' "$ready" | grep -q '^\[+\]etcd ok' || { echo "its check of etcd is not among those of /readyz" >&2; exit 1; }
 # A killed run may have left the object.
-kubectl -n kube-system delete configmap "$name" --ignore-not-found --wait=true >/dev/null
-kubectl -n kube-system create configmap "$name" --from-literal=restored=yes >/dev/null
-[ "$(kubectl -n kube-system get configmap "$name" -o 'jsonpath={.data.restored}')" = yes ] || {
+ask -n kube-system delete configmap "$name" --ignore-not-found --wait=true >/dev/null
+ask -n kube-system create configmap "$name" --from-literal=restored=yes >/dev/null
+[ "$(ask -n kube-system get configmap "$name" -o 'jsonpath={.data.restored}')" = yes ] || {
   echo "an object that it has stored does not come back" >&2
   exit 1
 }
-kubectl -n kube-system delete configmap "$name" >/dev/null
-kubectl get --raw '/api/v1/secrets?limit=20' >/dev/null
-kubectl get nodes -o 'jsonpath={range .items[*]}{.metadata.name}{"\n"}{end}'
+ask -n kube-system delete configmap "$name" >/dev/null
+ask get --raw '/api/v1/secrets?limit=20' >/dev/null
+ask get nodes -o 'jsonpath={range .items[*]}{.metadata.name}{"\n"}{end}'

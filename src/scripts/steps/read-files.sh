@@ -13,4 +13,4 @@ done
 [ -n "$list" ] || exit 0
 # shellcheck disable=SC2086 # names have no blanks
 find $list \( -path ./etc/kubernetes/tmp -o -path ./var/lib/kubexm/restore \) -prune -o \( -type f -o -type l \) -print0 |
-  tar --null -T - --no-recursion -cf -
+  tar -cf - --no-recursion --null -T -
