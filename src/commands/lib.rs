@@ -5,7 +5,9 @@
 
 pub mod add;
 mod archive;
+mod authorities;
 mod background;
+pub mod backup;
 mod base;
 pub mod build;
 mod bundle_access;
@@ -53,6 +55,7 @@ pub mod sbom;
 mod selection;
 mod session;
 pub mod sign;
+mod snapshot;
 mod sources;
 pub mod split_join;
 mod ssh_config;

@@ -1,5 +1,6 @@
 //! The command line: one file for each command, which parses arguments, calls `kubexm-commands` and prints.
 
+mod backup;
 mod bundle;
 mod bundle_args;
 mod cache;
@@ -127,6 +128,9 @@ enum Command {
     /// Add hosts to a cluster, remove them and replace them
     #[command(subcommand)]
     Node(node::Command),
+    /// Save a cluster in an encrypted file, and bring it back
+    #[command(subcommand)]
+    Backup(backup::Command),
     /// Run the conformance tests of Kubernetes against a cluster
     Conformance(conformance::Conformance),
     /// Run a command on the hosts of a cluster
@@ -165,6 +169,7 @@ impl Command {
             | Self::Registry(_) => true,
             Self::Bundle(command) => command.emits_events(),
             Self::Certs(command) => command.emits_events(),
+            Self::Backup(command) => command.emits_events(),
             _ => false,
         }
     }
@@ -232,6 +237,7 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Doctor(arguments) => doctor::run(&arguments, output, events).await,
         Command::SupportBundle(arguments) => support_bundle::run(&arguments, output, events).await,
         Command::Certs(command) => certs::run(command, output, events).await,
+        Command::Backup(command) => backup::run(command, output, events).await,
         Command::Upgrade(arguments) => upgrade::run(&arguments, output, events).await,
         Command::Node(command) => node::run(command, output, events).await,
         Command::Conformance(arguments) => conformance::run(&arguments, output, events).await,

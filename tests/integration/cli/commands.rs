@@ -280,6 +280,26 @@ fn every_command_prints_documented_json() {
             vec!["-f", &unreachable, "--state", &new],
         ),
         (
+            "backup create",
+            Events,
+            vec!["-f", &cluster, "--recipient", "age1", "--state", &new],
+        ),
+        (
+            "backup restore",
+            Events,
+            vec![&gone, "-f", &cluster, "--identity", &gone, "--yes"],
+        ),
+        (
+            "backup list",
+            Document("BackupList"),
+            vec![folder.path().to_str().unwrap()],
+        ),
+        (
+            "backup verify",
+            Document("Error"),
+            vec![&gone, "--identity", &gone],
+        ),
+        (
             "conformance",
             Document("Error"),
             vec![&small, "-f", &cluster, "--unsigned"],
