@@ -95,11 +95,6 @@ pub(super) fn client_files(inputs: &Inputs<'_>) -> Result<Vec<WriteFile>, Deploy
     ])
 }
 
-/// Returns the address at which other members reach the member of a host.
-pub(super) fn peer_url(host: &HostSpec) -> String {
-    settings::url(host, PEER_PORT)
-}
-
 /// The members of an etcd that kubexm runs.
 pub(super) struct Members;
 

@@ -297,6 +297,7 @@ impl Context<'_> {
             allow_failed: false,
             allow_older: options.allow_older,
             ca_encryption: options.ca_encryption.clone(),
+            admitted: None,
         };
         install::install(&install, events, self.stop).await?;
         if stage == Stage::Install {
@@ -428,16 +429,8 @@ impl Replacement<'_> {
 
     async fn carry_out(&self, phase: Phase) -> Result<usize, CommandError> {
         let plan = deploy::restore(&self.given, phase);
-        let counted = listeners::with_counter(self.events, &plan);
-        let outcome = plan::execute(plan, self.hosts, &counted, self.context.stop)
-            .await
-            .map_err(CommandError::configuration)?;
-        let unreachable = match outcome.failed.is_empty() {
-            true => Vec::new(),
-            false => session::unreachable(self.hosts).await,
-        };
-        let changed = outcome.changed;
-        outcome::judge(outcome, unreachable)?;
-        Ok(changed)
+        let stop = self.context.stop;
+        let ended = outcome::carry_out(plan, self.hosts, self.events, stop).await?;
+        Ok(ended.changed)
     }
 }
