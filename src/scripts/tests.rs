@@ -4,6 +4,7 @@ mod backup;
 mod certificates;
 mod conformance;
 mod dns;
+mod doctor;
 mod etcd;
 mod facts;
 mod files;

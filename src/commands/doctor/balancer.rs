@@ -67,7 +67,7 @@ fn balancer(seen: &Seen) -> Outcome {
                 format!("backends: {}", lists(&backends)),
                 format!("control planes: {}", lists(&servers)),
             ])
-            .cause("a control plane was added or removed without the load balancer, or somebody changed its configuration")
+            .cause("a control plane was added or removed without the load balancer, or its configuration was changed by hand")
             .fix("write the configuration of the install again")
             .run(seen.line.install());
         all.push(found);

@@ -92,7 +92,7 @@ fn dns(seen: &Seen) -> Outcome {
     if rows.is_empty() {
         return Outcome::Known(vec![
             found
-                .cause("the deployment coredns has no pods: somebody scaled it down or deleted it")
+                .cause("the deployment coredns has no pods: it was scaled down or deleted")
                 .fix("scale it up")
                 .run(seen.line.kubectl(
                     server,

@@ -171,7 +171,7 @@ fn requests(seen: &Seen) -> Outcome {
             found.commands = vec![approve];
             continue;
         }
-        let found = Found::new("nobody has approved the certificate of the kubelet's server")
+        let found = Found::new("the certificate of the kubelet's server is not approved")
             .on(&host.name)
             .evidence([format!("{name} of {user}")])
             .cause("`kubectl logs` and `kubectl exec` fail with 'tls: internal error', and metrics are missing")
@@ -247,7 +247,9 @@ fn node(seen: &Seen) -> Outcome {
             Some(host) if problem.what.contains("cordoned") => {
                 let words = format!("uncordon {host}");
                 found
-                    .cause("an upgrade or an administrator cordoned the node, and nobody ended it")
+                    .cause(
+                        "an upgrade or an administrator cordoned the node, and did not uncordon it",
+                    )
                     .run(seen.line.kubectl(seen.administrator(), &words))
             }
             Some(host) => {

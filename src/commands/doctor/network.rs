@@ -175,7 +175,7 @@ fn program(seen: &Seen) -> Outcome {
                 let found = Found::new("the container runtime has no network for pods")
                     .on(host)
                     .evidence([rest.join(": ")])
-                    .cause("the file of the network plugin in /etc/cni/net.d is missing: the pod that writes it does not run, or somebody removed it")
+                    .cause("the file of the network plugin in /etc/cni/net.d is missing: the pod that writes it does not run, or the file was removed by hand")
                     .fix("start the pod of the network plugin on this node again");
                 let words = format!("get pods -A -o wide --field-selector spec.nodeName={host}");
                 all.push(found.run(seen.line.kubectl(seen.administrator(), &words)));

@@ -133,7 +133,10 @@ fn quote(logs: &Logs, entry: &LogEntry, text: &str) -> String {
     let at = message.find(text).unwrap_or_default();
     let start = match at <= BEFORE {
         true => 0,
-        false => message.floor_char_boundary(at - BEFORE),
+        // The next position between two characters.
+        false => (at - BEFORE..at)
+            .find(|start| message.is_char_boundary(*start))
+            .unwrap_or(at),
     };
     let dots = if start == 0 { "" } else { "…" };
     format!("{}, {age} ago: {dots}{}", entry.source, &message[start..])

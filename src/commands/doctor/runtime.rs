@@ -70,7 +70,7 @@ fn configuration(seen: &Seen) -> Outcome {
             let found = Found::new("the configuration of containerd cannot be read")
                 .on(host)
                 .evidence([error])
-                .cause("somebody changed /etc/containerd/config.toml, and containerd does not start with it");
+                .cause("/etc/containerd/config.toml was changed by hand, and containerd does not start with it");
             all.push(found.fix(fix).run(seen.line.install()));
         }
         if let Some(plugins) = answers.one("disabled_plugins")
@@ -144,7 +144,7 @@ fn stale(seen: &Seen) -> Outcome {
             let found = Found::new("containerd runs with an older configuration")
                 .on(host)
                 .evidence([format!(
-                    "{file} changed after somebody had restarted containerd"
+                    "{file} changed after containerd was restarted by hand"
                 )])
                 .cause("containerd reads its configuration only when it starts")
                 .fix("restart containerd; its containers go on")

@@ -146,7 +146,7 @@ fn namespaces(seen: &Seen) -> Outcome {
         let reasons = reasons.filter_map(|one| one["message"].as_str().map(str::to_owned));
         let found = Found::new(format!("the namespace {name} is not deleted"))
             .evidence(reasons)
-            .cause("an aggregated API does not answer, or nobody removes a finalizer")
+            .cause("an aggregated API does not answer, or a finalizer is not removed")
             .fix("repair what the evidence names")
             .likely();
         let words = format!("get namespace {} -o yaml", quoted(name));

@@ -12,7 +12,7 @@ use kubexm_types::AtomicFile;
 /// The level of zstd.
 const LEVEL: i32 = 6;
 
-/// An archive that gets its name when it is complete. Nobody but the user can read it.
+/// An archive that gets its name when it is complete. Only the user can read it.
 pub(super) struct Archive {
     path: PathBuf,
     builder: tar::Builder<zstd::Encoder<'static, AtomicFile>>,

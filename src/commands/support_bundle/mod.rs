@@ -137,7 +137,7 @@ fn own_files(
             cluster: options.cluster.clone(),
             access,
         };
-        // A bundle that cannot be opened is no reason to have no archive.
+        // The archive is useful without the plan, too.
         match plan::plan(&source, events).and_then(|planned| planned.document()) {
             Ok(document) => archive.add_json("plan.json", &document)?,
             Err(error) => missing.push(format!("plan.json: {error}")),

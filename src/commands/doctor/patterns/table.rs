@@ -47,12 +47,12 @@ const DATA: [&str; 3] = [
 ];
 const REMOVED: [&str; 3] = [
     "the member was removed from its cluster",
-    "somebody removed the member, and its host still runs it",
+    "the member was removed by hand, and its host still runs it",
     "empty its data directory, and let an install add it again",
 ];
 const SANDBOX: [&str; 3] = [
     "the sandbox image cannot be pulled",
-    "the runtime wants another pause image than the bundle has, or asks the internet for it",
+    "the runtime requires another pause image than the bundle has, or asks the internet for it",
     "compare it with `kubeadm config images list`, and write the configuration of the install again",
 ];
 const INTERNET: [&str; 3] = [
