@@ -3,6 +3,7 @@
 
 pub mod backup;
 pub mod completeness;
+pub mod component_configs;
 mod controller_file;
 mod dns;
 mod etcd;

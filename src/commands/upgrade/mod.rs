@@ -1,6 +1,7 @@
 //! `upgrade`: brings a cluster to another version of Kubernetes, on one node after another.
 
 mod path;
+mod programs;
 mod record;
 mod space;
 mod survey;
@@ -29,7 +30,7 @@ use kubexm_config::Cluster;
 pub use kubexm_deploy::upgrade::Drain;
 use kubexm_deploy::upgrade::{self as deploy, HopInputs};
 use kubexm_deploy::{Certificates, Deployment};
-use kubexm_engine::plan::{self, Journal, Plan};
+use kubexm_engine::plan::{Journal, Plan};
 use kubexm_host::Facts;
 use kubexm_host::facts::Setting;
 use kubexm_preflight::Finding;
@@ -169,6 +170,8 @@ impl Context<'_> {
         if !is_done {
             findings.extend(self.findings(&survey, first, begun.is_some()));
             findings.extend(space::findings(cluster, hosts).await?);
+            let versions = hops.iter().map(|hop| self.at(hop)).collect();
+            findings.extend(programs::findings(self.bundle, versions, first, events).await?);
         }
         preflight::report(&findings, events)?;
         let from = running.oldest().unwrap_or(to);
@@ -232,11 +235,13 @@ impl Context<'_> {
                 let facts = unless_stopped(stop, gathering).await?;
                 let issued = self.certificates(&cluster)?;
                 let deployment = self.plan(&cluster, &facts, issued, held)?;
-                let ended = carry_out(deployment, hosts, events, stop).await?;
-                changed += ended.changed;
-                unchanged += ended.unchanged;
-                ran += ended.ran;
-                kubeconfig = ended.kubeconfig.or(kubeconfig);
+                let made = deployment.kubeconfig;
+                let run = outcome::run(deployment.plan, hosts, events, stop).await?;
+                run.judged?;
+                changed += run.changed;
+                unchanged += run.unchanged;
+                ran += run.ran;
+                kubeconfig = made.get().cloned().or(kubeconfig);
             }
         }
         let kubeconfig = kubeconfig
@@ -368,39 +373,6 @@ impl Context<'_> {
         parts.push(text::end(&prepared.hops));
         Ok(parts.join("\n").trim_end().to_owned())
     }
-}
-
-/// What a plan did.
-struct Ended {
-    changed: usize,
-    unchanged: usize,
-    ran: usize,
-    kubeconfig: Option<String>,
-}
-
-async fn carry_out(
-    mut deployment: Deployment,
-    hosts: &Hosts,
-    events: &Events,
-    stop: &Stop,
-) -> Result<Ended, CommandError> {
-    let counted = listeners::with_counter(events, &deployment.plan);
-    let plan = std::mem::take(&mut deployment.plan);
-    let outcome = plan::execute(plan, hosts, &counted, stop)
-        .await
-        .map_err(CommandError::configuration)?;
-    let unreachable = match outcome.failed.is_empty() {
-        true => Vec::new(),
-        false => session::unreachable(hosts).await,
-    };
-    let ended = Ended {
-        changed: outcome.changed,
-        unchanged: outcome.unchanged,
-        ran: outcome.ran,
-        kubeconfig: deployment.kubeconfig.get().cloned(),
-    };
-    outcome::judge(outcome, unreachable)?;
-    Ok(ended)
 }
 
 /// Returns the control plane that answers questions about the cluster.

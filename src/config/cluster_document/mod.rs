@@ -26,6 +26,7 @@ mod security;
 mod system;
 mod volumes;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use dns::read_dns;
@@ -44,6 +45,7 @@ use system::read_system;
 use super::cluster::{API_SERVER_PORT, Cluster, HostSpec, PasswordSource};
 use super::problem::{Notice, Problem, Problems};
 use super::reader::{Fields, Reader};
+use super::urls;
 use super::yaml::{self, Node};
 use kubexm_types::{HostName, PublicKey, Version};
 
@@ -144,6 +146,7 @@ fn parse(file: &str, text: &str, offered: Option<&[Version]>) -> Result<Cluster,
     let reader = Reader::new("cluster");
     let mut cluster = read_document(&reader, &root, offered);
     if let Some(cluster) = &mut cluster {
+        cluster.servers = urls::hosts(text).map(str::to_owned).collect();
         cluster.notices = reader.take_notices(file);
     }
     reader.finish(file, cluster)
@@ -215,6 +218,7 @@ fn read_spec(
         system,
         security,
         trust,
+        servers: BTreeSet::new(),
         notices: Vec::new(),
     };
     cross_validation::check(spec, &mut cluster);
