@@ -15,7 +15,7 @@ pub struct Recipients(Readers);
 enum Readers {
     /// The owners of the identities of these public keys.
     Keys(Vec<x25519::Recipient>),
-    /// Whoever has the same identity or passphrase.
+    /// Programs with the same identity or passphrase.
     Same(KeyIdentity),
 }
 
@@ -70,7 +70,7 @@ impl From<KeyIdentity> for Recipients {
 pub struct EncryptedWriter<W: Write>(age::stream::StreamWriter<W>);
 
 impl<W: Write> EncryptedWriter<W> {
-    /// Writes the end, without which nobody can read the file completely.
+    /// Writes the end. A reader fails without it.
     ///
     /// # Errors
     /// The output cannot be written.

@@ -208,7 +208,6 @@ pub(super) fn read(
             "it contains a file that its manifest does not name",
         ));
     }
-    drop(entries);
     // A file that was cut off fails at its end.
     let mut rest = archive.into_inner();
     io::copy(&mut rest, &mut io::sink()).map_err(failed)?;

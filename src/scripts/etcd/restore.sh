@@ -97,7 +97,7 @@ healthy)
   said=$(etcdctl_of_member endpoint health 2>&1) || { printf '%s\n' "$said" | tail -n 1; exit 1; }
   list=$(etcdctl_of_member member list 2>&1) || { printf '%s\n' "$list" | tail -n 1; exit 1; }
   voters=$(printf '%s\n' "$list" | awk -F', ' '$2 == "started" && $6 == "false" { n++ } END { print n + 0 }')
-  all=$(printf '%s\n' "$list" | grep -c .)
+  all=$(printf '%s\n' "$list" | grep -c ', ')
   [ "$voters $all" = "$count $count" ] || { echo "$voters of $count members have started"; exit 1; }
   ;;
 data)

@@ -54,7 +54,8 @@ struct Hash {
 
 /// Parses what `etcd/restore.sh data` prints.
 fn parse(text: &str) -> Option<Data> {
-    let mut lines = text.lines();
+    // crictl adds empty lines.
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let status: Vec<Endpoint> = serde_json::from_str(lines.next()?).ok()?;
     let hash: Vec<Hashed> = serde_json::from_str(lines.next()?).ok()?;
     Some(Data {
@@ -198,6 +199,7 @@ mod tests {
     fn data_of_a_member_is_parsed() {
         let text = r#"[{"Endpoint":"https://127.0.0.1:2379","Status":{"header":{"revision":1000000009},"version":"3.6.8"}}]
 [{"Endpoint":"https://127.0.0.1:2379","HashKV":{"header":{"revision":1000000009},"hash":1748064894,"compact_revision":1000000008,"hash_revision":1000000008}}]
+
 6
 "#;
         let data = parse(text).unwrap();

@@ -40,7 +40,7 @@ pub(super) fn same_cluster(
     let of = &manifest.cluster;
     if of.name.as_str() != cluster.name {
         let cause = format!(
-            "it is of the cluster {of}, and the cluster file is of '{}'",
+            "it is of {of}, and the cluster file is of '{}'",
             cluster.name
         );
         return refused(
@@ -52,7 +52,7 @@ pub(super) fn same_cluster(
         && record.identity().id != of.id
     {
         let ours = record.identity();
-        let cause = format!("it is of the cluster {of}, and the state directory is of {ours}");
+        let cause = format!("it is of {of}, and the state directory is of {ours}");
         return refused(
             cause,
             "pass a backup of this cluster, or the state directory of that one with --state",

@@ -45,7 +45,7 @@ pub async fn run(arguments: &Verify, output: Output, events: &Events) -> Result<
     let manifest = &report.manifest;
     let etcd = &manifest.etcd;
     outln!(
-        "{}: cluster {}, {}",
+        "{}: {}, {}",
         report.backup.display(),
         manifest.cluster,
         manifest.created
