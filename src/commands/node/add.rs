@@ -9,6 +9,7 @@ use crate::rollback::{self, Newest};
 use crate::{CommandError, Stop};
 use kubexm_config::Cluster;
 use kubexm_deploy::removal;
+use kubexm_engine::cluster::RemovalState;
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
 use kubexm_types::HostName;
@@ -79,26 +80,46 @@ pub(crate) fn findings(
         findings.extend(first.map(|first| Finding::new(first, true, what.to_owned(), hint)));
         return findings;
     }
-    let recorded: BTreeSet<&HostName> = known.hosts().collect();
-    let is_in =
-        |name: &HostName| recorded.contains(name) && (is_node(name) || !cluster.is_node(name));
-    for host in &cluster.hosts {
-        if !is_in(&host.name) && !admitted.contains(&host.name) {
-            let what = "is not in the cluster yet, and the command does not name it";
-            let hint = format!(
-                "add it with the same command: kubexm node add {} {}; or remove it from the cluster file",
-                admitted
-                    .iter()
-                    .map(HostName::as_str)
-                    .collect::<Vec<_>>()
-                    .join(" "),
-                host.name
-            );
-            findings.push(Finding::new(&host.name, true, what.to_owned(), &hint));
+    for name in strangers(cluster, known, facts, admitted) {
+        let what = "is not in the cluster yet, and the command does not name it";
+        let hint = format!(
+            "add it with the same command: kubexm node add {} {name}; or remove it from the cluster file",
+            joined(admitted).replace(',', "")
+        );
+        findings.push(Finding::new(name, true, what.to_owned(), &hint));
+    }
+    let removed = known.removed();
+    for name in admitted.iter().filter(|name| is_node(name)) {
+        if removed
+            .get(name)
+            .is_some_and(|removal| removal.state == RemovalState::WithoutContact)
+        {
+            let what = "was removed without contact, and still has everything of the time before";
+            let hint = format!("reset it first: kubexm node remove {name}");
+            findings.push(Finding::new(name, true, what.to_owned(), &hint));
         }
     }
     findings.extend(even_members(cluster, facts, admitted));
     findings
+}
+
+/// Returns the hosts of a cluster file that are neither in the cluster nor in the list. Hosts without facts do not count.
+pub(super) fn strangers<'a>(
+    cluster: &'a Cluster,
+    known: &KnownCluster,
+    facts: &BTreeMap<HostName, Facts>,
+    admitted: &BTreeSet<HostName>,
+) -> Vec<&'a HostName> {
+    let recorded: BTreeSet<&HostName> = known.hosts().collect();
+    let is_in = |name: &HostName, facts: &Facts| {
+        recorded.contains(name) && (facts.is_node() || !cluster.is_node(name))
+    };
+    let names = cluster.hosts.iter().map(|host| &host.name);
+    let is_stranger = |name: &&HostName| {
+        let is_out = facts.get(*name).is_some_and(|facts| !is_in(name, facts));
+        is_out && !admitted.contains(*name)
+    };
+    names.filter(is_stranger).collect()
 }
 
 /// Warns about a number of members of etcd that tolerates no more failures than one less.

@@ -45,17 +45,19 @@ impl Members {
         let output =
             StepError::unless_done(what, output).map_err(|error| failed(error.to_string()))?;
         let text = output.text();
-        let mut lines = text.lines();
-        let (list, statuses) = (lines.next().unwrap_or(""), lines.next().unwrap_or(""));
-        Self::parse(list, statuses).map_err(|cause| failed(format!("{what}: the answer {cause}")))
+        Self::parse(&text).map_err(|cause| failed(format!("{what}: the answer {cause}")))
     }
 
-    fn parse(list: &str, statuses: &str) -> Result<Self, &'static str> {
-        let healthy: BTreeSet<u64> = etcd::statuses(statuses.as_bytes())?
-            .into_iter()
-            .filter(|member| member.leader.is_some() && member.errors.is_empty())
-            .map(|member| member.id)
-            .collect();
+    /// Parses a line with the list of members, and a line with the status of each one that answers.
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let (list, statuses) = text.split_once('\n').unwrap_or((text, ""));
+        let mut healthy: BTreeSet<u64> = BTreeSet::new();
+        for line in statuses.lines() {
+            let members = etcd::statuses(line.as_bytes())?.into_iter();
+            let members =
+                members.filter(|member| member.leader.is_some() && member.errors.is_empty());
+            healthy.extend(members.map(|member| member.id));
+        }
         let members = etcd::list(list.as_bytes())?.into_iter();
         let members = members.map(|listed| Member {
             name: match listed.name.is_empty() {
@@ -170,15 +172,12 @@ mod tests {
         let listed: Vec<String> = listed.collect();
         let statuses = healthy.iter().map(|at| {
             format!(
-                r#"{{"Status":{{"header":{{"cluster_id":9,"member_id":{at}}},"version":"3.6.8","leader":1}}}}"#
+                r#"[{{"Status":{{"header":{{"cluster_id":9,"member_id":{at}}},"version":"3.6.8","leader":1}}}}]"#
             )
         });
         let statuses: Vec<String> = statuses.collect();
-        Members::parse(
-            &format!(r#"{{"header":{{}},"members":[{}]}}"#, listed.join(",")),
-            &format!("[{}]", statuses.join(",")),
-        )
-        .unwrap()
+        let list = format!(r#"{{"header":{{}},"members":[{}]}}"#, listed.join(","));
+        Members::parse(&format!("{list}\n{}\n", statuses.join("\n"))).unwrap()
     }
 
     fn leaving(names: &[&str]) -> Vec<Leaving> {
@@ -234,11 +233,11 @@ spec:
 
     #[test]
     fn unstarted_members_and_learners_are_known() {
-        let list = r#"{"members":[{"ID":1,"name":"node1","peerURLs":["https://192.0.2.11:2380"]},
-            {"ID":2,"peerURLs":["https://192.0.2.12:2380"]},{"ID":3,"name":"node3","isLearner":true}]}"#;
-        let members = Members::parse(list, "[]").unwrap();
+        let list = r#"{"members":[{"ID":1,"name":"node1","peerURLs":["https://192.0.2.11:2380"]},{"ID":2,"peerURLs":["https://192.0.2.12:2380"]},{"ID":3,"name":"node3","isLearner":true}]}"#;
+        let members = Members::parse(list).unwrap();
         assert_eq!(members.0.iter().filter(|member| member.is_voter).count(), 2);
         assert_eq!(members.0[1].name, "one that has never started");
-        assert!(Members::parse("", "[]").is_err());
+        assert!(Members::parse("").is_err());
+        assert!(Members::parse(&format!("{list}\nx\n")).is_err());
     }
 }

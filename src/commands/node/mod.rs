@@ -1,6 +1,7 @@
 //! `node`: hosts that join a cluster, leave it or are replaced, while it goes on.
 
 mod add;
+mod checks;
 mod members;
 mod refusals;
 mod removal;

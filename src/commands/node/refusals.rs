@@ -38,6 +38,15 @@ pub(super) fn check(cluster: &Cluster, leaving: &BTreeSet<HostName>) -> Result<(
             "add another host to roleGroups.etcd first",
         );
     }
+    if cluster.load_balancer.holds_address() && only(&roles.load_balancer) {
+        return refused(
+            format!(
+                "no load balancer would have the endpoint {}",
+                cluster.control_plane_endpoint
+            ),
+            "add another host to roleGroups.loadbalancer, run kubexm install, then remove this one",
+        );
+    }
     for name in leaving {
         if let Some(host) = cluster.host(name).filter(|host| is_endpoint(cluster, host)) {
             return refused(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
-use super::members::Members;
+use super::add::strangers;
 use super::remove::RemoveOptions;
 use super::text::{self, Purpose};
 use super::{joined, refusals};
@@ -18,16 +18,16 @@ use crate::install::kubeconfigs;
 use crate::install::outcome::{Ended, carry_out};
 use crate::session::{self, HostErrors, Hosts};
 use crate::stop::unless_stopped;
-use crate::upgrade::survey::{Survey, listed};
+use crate::upgrade::survey::Survey;
 use crate::{CommandError, Stop, listeners, notices, plan_inputs, preflight, reset};
 use kubexm_bundle::BundleSet;
 use kubexm_config::{Cluster, HostMention};
 use kubexm_deploy::Certificates;
-use kubexm_deploy::removal::{self as deploy, Leaving, RemovalInputs};
+use kubexm_deploy::removal::{Leaving, RemovalInputs};
 use kubexm_engine::cluster::RemovalState;
 use kubexm_engine::plan::Journal;
 use kubexm_engine::reset::HostReset;
-use kubexm_host::{Facts, Host};
+use kubexm_host::Facts;
 use kubexm_preflight::Finding;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
@@ -185,6 +185,15 @@ impl Context<'_> {
         let survey = Survey::read(first.as_ref()).await?;
         let quorum = self.quorum(&leaving, &hosts).await?;
         let mut findings = self.findings(&survey, &leaving);
+        let leaves = names.iter().cloned().collect();
+        for name in strangers(self.cluster, &known, &facts, &leaves) {
+            let what =
+                "is not in the cluster yet, and the other hosts get the cluster file as it is";
+            let hint = format!(
+                "remove it from the cluster file for now, or add it first: kubexm node add {name}"
+            );
+            findings.push(Finding::new(name, true, what.to_owned(), &hint));
+        }
         known.readmit(names);
         findings.extend(known.findings(self.cluster, &facts));
         findings.extend(self.preflight(&hosts, &facts).await);
@@ -204,112 +213,6 @@ impl Context<'_> {
             continues,
             facts,
         })
-    }
-
-    /// Returns the hosts that leave: those that do not work any more come first, because etcd then needs fewer members.
-    fn leaving(&self, facts: &BTreeMap<HostName, Facts>) -> Vec<Leaving> {
-        let names = self.options.names.iter();
-        let specs = names.filter_map(|name| self.cluster.host(name));
-        let mut leaving: Vec<Leaving> = specs
-            .map(|spec| {
-                let works = |facts: &Facts| facts.is_node() || !self.cluster.is_node(&spec.name);
-                let is_lost = !facts.get(&spec.name).is_some_and(works);
-                Leaving::of(self.cluster, spec, is_lost)
-            })
-            .collect();
-        leaving.sort_by_key(|host| !host.is_lost);
-        leaving
-    }
-
-    /// Returns the control plane that stays and answers questions about the cluster.
-    fn first<'a>(
-        &self,
-        hosts: &'a Hosts,
-        facts: &BTreeMap<HostName, Facts>,
-    ) -> Result<&'a Arc<dyn Host>, CommandError> {
-        let mut names = self.remaining.roles.control_plane.iter();
-        let is_node = |name: &HostName| facts.get(name).is_some_and(Facts::is_node);
-        let first = names.find_map(|name| hosts.get(name).filter(|_| is_node(name)));
-        first.ok_or_else(|| {
-            CommandError::Configuration(format!(
-                "cannot remove {}: none of the control planes that remain is a node of the cluster: {}\nhint: complete the \
-                 install first: kubexm install",
-                joined(&self.options.names),
-                joined(&self.remaining.roles.control_plane)
-            ))
-        })
-    }
-
-    /// Compares the members of etcd before and after.
-    ///
-    /// # Errors
-    /// etcd would lose its quorum.
-    async fn quorum(
-        &self,
-        leaving: &[Leaving],
-        hosts: &Hosts,
-    ) -> Result<Option<String>, CommandError> {
-        let Some(kind) = deploy::etcd_kind(self.cluster) else {
-            return Ok(None);
-        };
-        if !leaving.iter().any(|host| host.has_member) {
-            return Ok(None);
-        }
-        let mut failed = None;
-        for name in deploy::members(self.remaining) {
-            let Some(host) = hosts.get(name) else {
-                continue;
-            };
-            match Members::read(host.as_ref(), kind).await {
-                Ok(members) => return members.after(leaving),
-                Err(error) => failed = Some(error),
-            }
-        }
-        Err(failed.unwrap_or_else(|| {
-            CommandError::configuration("no member of etcd that remains can be reached")
-        }))
-    }
-
-    fn findings(&self, survey: &Survey, leaving: &[Leaving]) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        for host in leaving.iter().filter(|host| !host.is_lost) {
-            let pods = survey.unmanaged_on(&host.spec.name);
-            if !pods.is_empty() && !self.options.drain.deletes_unmanaged {
-                let what = format!(
-                    "nothing creates these pods again after their node is drained: {}",
-                    listed(&pods)
-                );
-                let hint = "delete them, or permit it with --drain-force";
-                findings.push(Finding::new(&host.spec.name, true, what, hint));
-            }
-        }
-        findings
-    }
-
-    /// Checks the hosts that stay, and new ones that take the place of others.
-    async fn preflight(&self, hosts: &Hosts, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
-        let of = |cluster: &Cluster| {
-            let hosts = hosts
-                .iter()
-                .filter(|(name, _)| cluster.host(name).is_some());
-            let hosts: Hosts = hosts
-                .map(|(name, host)| (name.clone(), Arc::clone(host)))
-                .collect();
-            let facts = facts.iter().filter(|(name, _)| hosts.contains_key(*name));
-            let facts: BTreeMap<HostName, Facts> = facts
-                .map(|(name, facts)| (name.clone(), facts.clone()))
-                .collect();
-            (hosts, facts)
-        };
-        let (hosts, facts) = match self.purpose {
-            Purpose::Remove => of(self.remaining),
-            Purpose::Replace => of(self.cluster),
-        };
-        let cluster = match self.purpose {
-            Purpose::Remove => self.remaining,
-            Purpose::Replace => self.cluster,
-        };
-        preflight::check(cluster, &hosts, &facts, self.bundle).await
     }
 
     /// Returns what the plans depend on.
@@ -392,6 +295,9 @@ impl Context<'_> {
             };
             if !host.is_lost {
                 ended += carry_out(inputs.deletion(host), hosts, events, stop).await?;
+            }
+            if self.purpose == Purpose::Remove {
+                certificates::forget(self.cluster, self.state, name)?;
             }
             // The reset wrote the record.
             KnownCluster::read(self.cluster, self.state)?.end_removal(name, state)?;

@@ -188,7 +188,7 @@ impl NodeArgs {
 }
 
 impl LeaveArgs {
-    /// Fails if nobody can confirm.
+    /// Fails if the user can confirm nothing.
     fn check(&self) -> Result<(), Failure> {
         if self.yes || self.dry_run || std::io::stdin().is_terminal() {
             return Ok(());

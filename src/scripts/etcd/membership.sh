@@ -1,6 +1,6 @@
 #!/bin/sh -eu
 # The members of etcd, from a host with a member that answers.
-#   list          prints two lines: all members, and the state of those that answer, as JSON of etcdctl
+#   list          prints all members, and then the state of each one that answers, in one line each, as JSON of etcdctl
 #   gone, remove  checks whether no member has this peer address, or removes the member. A leader first hands over. A quorum
 #                 of the others must be healthy, so that this cannot stop the cluster.
 #   clean, sweep  checks whether no member is without a host, or removes such members: members that have never started, and
@@ -98,8 +98,12 @@ case $verb in
 list)
   list=$(patiently etcdctl member list -w json) || exit 75
   printf '%s\n' "$list" | grep '^{"header"' | tail -n 1
-  said=$(etcdctl endpoint status --cluster -w json 2>/dev/null) || :
-  printf '%s\n' "$said" | grep '^\[' | tail -n 1 || echo '[]'
+  # One after another: crictl prints nothing of a command that fails, as with one member that does not answer.
+  for client in $(members | cut -f 5); do
+    case $client in https://*) ask=${client%%,*} ;; *) continue ;; esac
+    said=$(etcdctl endpoint status -w json 2>/dev/null) || continue
+    printf '%s\n' "$said" | grep '^\[' | tail -n 1
+  done
   ;;
 gone)
   list=$(members) || exit 75

@@ -26,6 +26,8 @@ pub(super) fn with_members(machine: &Machine) {
         "etcdctl",
         "at=/usr/local/bin\n\
          case $* in\n\
+         *'member list -w json') echo '{\"header\":{}}' ;;\n\
+         *'endpoint status -w json') ! grep -qxF \"$ETCDCTL_ENDPOINTS\" $at/dead && echo \"[$ETCDCTL_ENDPOINTS]\" ;;\n\
          *'endpoint health') ! grep -qxF \"$ETCDCTL_ENDPOINTS\" $at/dead ;;\n\
          *'member list') cat $at/members ;;\n\
          *move-leader*) [ \"$ETCDCTL_ENDPOINTS\" = https://192.0.2.1:2379 ] && : >$at/moved ;;\n\
@@ -95,6 +97,20 @@ fn member_stays_if_the_others_have_no_quorum() {
         let ended = machine.run_after(ETCDCTL, MEMBERSHIP.verb("remove"), &MEMBER, "");
         assert_eq!(ended.status, 0, "{}", ended.complained);
         assert_eq!(ids(machine), "234");
+    });
+}
+
+#[test]
+fn members_and_their_states_are_listed() {
+    Machine::with_each_shell(|machine| {
+        with_members(machine);
+        machine.write("/root/fake/dead", "https://192.0.2.2:2379\n");
+        let ended = machine.run_after(ETCDCTL, MEMBERSHIP.verb("list"), &["systemd"], "");
+        assert_eq!(ended.status, 0, "{}", ended.complained);
+        assert_eq!(
+            ended.printed,
+            "{\"header\":{}}\n[https://192.0.2.1:2379]\n[https://192.0.2.3:2379]\n"
+        );
     });
 }
 
