@@ -129,7 +129,8 @@ impl Context<'_> {
         let (leaving, others): (HostErrors, HostErrors) = errors
             .into_iter()
             .partition(|(name, _)| self.is_leaving(name));
-        if !leaving.is_empty() && !(self.options.unreachable && self.purpose == Purpose::Remove) {
+        let is_accepted = self.options.unreachable && self.purpose == Purpose::Remove;
+        if !leaving.is_empty() && !is_accepted {
             let names: Vec<&str> = leaving.iter().map(|(name, _)| name.as_str()).collect();
             let hint = match self.purpose {
                 Purpose::Remove => {

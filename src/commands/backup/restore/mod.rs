@@ -26,7 +26,7 @@ use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_deploy::backup::{self as deploy, Phase, RestoreInputs};
 use kubexm_engine::cluster::ClusterRecord;
-use kubexm_engine::plan::{self, Journal};
+use kubexm_engine::plan::Journal;
 use kubexm_host::Facts;
 use kubexm_types::HostName;
 use kubexm_types::event::{Event, Events};
