@@ -21,6 +21,8 @@ pub struct Controller {
     pub authorities: BTreeMap<Authority, Expected>,
     /// The hosts on which runs with this state directory began to work.
     pub began_on: BTreeSet<HostName>,
+    /// Whether the controller has the authorities of kubeadm from a backup, so that `kubeadm init` creates none.
+    pub has_authorities: bool,
     /// Whether the user states that hosts of an earlier version belong to the cluster.
     pub accept_earlier: bool,
 }
@@ -241,15 +243,19 @@ fn second_init(
         return None;
     }
     let first = cluster.roles.control_plane.first()?;
-    if facts.get(first)?.initialized {
+    // A control plane that exists takes the place of the first one, which then joins.
+    let mut control_planes = cluster.roles.control_plane.iter();
+    if control_planes.any(|name| facts.get(name).is_some_and(Facts::is_node)) {
         return None;
     }
+    facts.get(first)?;
     let known = controller.authorities.get(&Authority::Kubernetes);
     let known = known.and_then(|expected| expected.fingerprint);
     let mut others = facts.iter().filter(|(name, _)| *name != first);
     let other = others.find(|(_, facts)| facts.is_node());
     let cause = match (known, other) {
         (_, Some((other, _))) => format!("{other} is a node of this cluster already"),
+        (Some(_), None) if controller.has_authorities => return None,
         (Some(known), None) => format!("the cluster has the Kubernetes CA {known}"),
         (None, None) => return None,
     };

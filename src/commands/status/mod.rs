@@ -5,7 +5,7 @@ mod answers;
 mod cluster;
 mod disks;
 mod drift;
-mod etcd;
+pub(crate) mod etcd;
 #[cfg(test)]
 pub(crate) mod example;
 mod hosts;
@@ -36,7 +36,7 @@ use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::HostSpec;
 use kubexm_deploy::expected;
-use kubexm_engine::cluster::ClusterRecord;
+use kubexm_engine::cluster::{ClusterRecord, Removal};
 use kubexm_host::{Command, Facts, Host, HostError, Limit};
 use kubexm_preflight::{Finding, external_checks, registry_checks};
 use kubexm_scripts::Script;
@@ -78,6 +78,8 @@ struct Seen<'a> {
     cluster: &'a Cluster,
     /// The cluster by the state directory; `None` if it has no record.
     identity: Option<ClusterIdentity>,
+    /// Hosts that were removed from the cluster.
+    removed: BTreeMap<HostName, Removal>,
     bundle: Option<Newest>,
     facts: BTreeMap<HostName, Facts>,
     answers: BTreeMap<HostName, Answers>,
@@ -154,6 +156,7 @@ pub(crate) async fn look(
         let seen = Seen {
             cluster: &cluster,
             identity: record.as_ref().map(|record| record.identity().clone()),
+            removed: record.map_or_else(BTreeMap::new, |record| record.removed().clone()),
             bundle,
             facts,
             answers,

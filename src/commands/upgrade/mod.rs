@@ -1,9 +1,10 @@
 //! `upgrade`: brings a cluster to another version of Kubernetes, on one node after another.
 
 mod path;
+mod programs;
 mod record;
 mod space;
-mod survey;
+pub(crate) mod survey;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,8 @@ use self::survey::{Permitted, Survey};
 use crate::archive::{Archive, Occasion};
 use crate::certificates::{self, CaEncryption};
 use crate::identity::KnownCluster;
-use crate::install::{kubeconfigs, outcome, prepare::verify};
+use crate::install::outcome::{Ended, carry_out};
+use crate::install::{kubeconfigs, prepare::verify};
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
 use crate::{
@@ -29,7 +31,7 @@ use kubexm_config::Cluster;
 pub use kubexm_deploy::upgrade::Drain;
 use kubexm_deploy::upgrade::{self as deploy, HopInputs};
 use kubexm_deploy::{Certificates, Deployment};
-use kubexm_engine::plan::{self, Journal, Plan};
+use kubexm_engine::plan::{Journal, Plan};
 use kubexm_host::Facts;
 use kubexm_host::facts::Setting;
 use kubexm_preflight::Finding;
@@ -169,6 +171,8 @@ impl Context<'_> {
         if !is_done {
             findings.extend(self.findings(&survey, first, begun.is_some()));
             findings.extend(space::findings(cluster, hosts).await?);
+            let versions = hops.iter().map(|hop| self.at(hop)).collect();
+            findings.extend(programs::findings(self.bundle, versions, first, events).await?);
         }
         preflight::report(&findings, events)?;
         let from = running.oldest().unwrap_or(to);
@@ -219,7 +223,7 @@ impl Context<'_> {
             return Ok(0);
         }
         rollback::record(journal, self.bundle.bundle())?;
-        let (mut changed, mut unchanged, mut ran) = (0, 0, 0);
+        let mut ended = Ended::default();
         let mut kubeconfig = None;
         for hop in std::mem::take(&mut prepared.hops) {
             let cluster = self.at(&hop);
@@ -231,18 +235,21 @@ impl Context<'_> {
                 let gathering = session::gather(&cluster, &observed);
                 let facts = unless_stopped(stop, gathering).await?;
                 let issued = self.certificates(&cluster)?;
-                let deployment = self.plan(&cluster, &facts, issued, held)?;
-                let ended = carry_out(deployment, hosts, events, stop).await?;
-                changed += ended.changed;
-                unchanged += ended.unchanged;
-                ran += ended.ran;
-                kubeconfig = ended.kubeconfig.or(kubeconfig);
+                let mut deployment = self.plan(&cluster, &facts, issued, held)?;
+                let plan = std::mem::take(&mut deployment.plan);
+                ended += carry_out(plan, hosts, events, stop).await?;
+                kubeconfig = deployment.kubeconfig.get().cloned().or(kubeconfig);
             }
         }
         let kubeconfig = kubeconfig
             .map(|text| kubeconfigs::save_kubeconfig(journal, &text))
             .transpose()?;
         UpgradeRecord::remove(journal)?;
+        let Ended {
+            changed,
+            unchanged,
+            ran,
+        } = ended;
         events.emit(Event::Summary {
             changed,
             unchanged,
@@ -368,39 +375,6 @@ impl Context<'_> {
         parts.push(text::end(&prepared.hops));
         Ok(parts.join("\n").trim_end().to_owned())
     }
-}
-
-/// What a plan did.
-struct Ended {
-    changed: usize,
-    unchanged: usize,
-    ran: usize,
-    kubeconfig: Option<String>,
-}
-
-async fn carry_out(
-    mut deployment: Deployment,
-    hosts: &Hosts,
-    events: &Events,
-    stop: &Stop,
-) -> Result<Ended, CommandError> {
-    let counted = listeners::with_counter(events, &deployment.plan);
-    let plan = std::mem::take(&mut deployment.plan);
-    let outcome = plan::execute(plan, hosts, &counted, stop)
-        .await
-        .map_err(CommandError::configuration)?;
-    let unreachable = match outcome.failed.is_empty() {
-        true => Vec::new(),
-        false => session::unreachable(hosts).await,
-    };
-    let ended = Ended {
-        changed: outcome.changed,
-        unchanged: outcome.unchanged,
-        ran: outcome.ran,
-        kubeconfig: deployment.kubeconfig.get().cloned(),
-    };
-    outcome::judge(outcome, unreachable)?;
-    Ok(ended)
 }
 
 /// Returns the control plane that answers questions about the cluster.

@@ -60,6 +60,11 @@ fn zones_have_names_and_cache_times_and_hosts_are_answered_in_every_block() {
             text.contains("\ncorp.example:53 10.in-addr.arpa:53 {\n"),
             "{text}"
         );
+        // Only CoreDNS has the additional block.
+        assert!(
+            text.starts_with("cluster.local:53 in-addr.arpa:53 ip6.arpa:53 test.example:53 {\n"),
+            "{text}"
+        );
     });
 }
 
@@ -79,6 +84,7 @@ fn hosts_without_a_name_server_forward_nothing() {
             blobs: inputs.blobs.clone(),
             certificates: inputs.certificates.clone(),
             absent: inputs.absent.clone(),
+            leaving: inputs.leaving.clone(),
             ..*inputs
         };
         assert!(corefile::differs_from_kubeadm(&inputs));

@@ -1,5 +1,6 @@
 //! The command line: one file for each command, which parses arguments, calls `kubexm-commands` and prints.
 
+mod backup;
 mod bundle;
 mod bundle_args;
 mod cache;
@@ -21,6 +22,7 @@ mod kubeconfig;
 mod logging;
 mod logs;
 mod man;
+mod node;
 mod output;
 mod password;
 mod plan;
@@ -123,6 +125,12 @@ enum Command {
     #[command(subcommand)]
     Certs(certs::Command),
     Upgrade(upgrade::Upgrade),
+    /// Add hosts to a cluster, remove them and replace them
+    #[command(subcommand)]
+    Node(node::Command),
+    /// Save a cluster in an encrypted file, and bring it back
+    #[command(subcommand)]
+    Backup(backup::Command),
     /// Run the conformance tests of Kubernetes against a cluster
     Conformance(conformance::Conformance),
     /// Run a command on the hosts of a cluster
@@ -154,9 +162,14 @@ impl Command {
     /// Returns whether the command reports its progress by events. Other commands print a result.
     fn emits_events(&self) -> bool {
         match self {
-            Self::Install(_) | Self::Upgrade(_) | Self::Reset(_) | Self::Registry(_) => true,
+            Self::Install(_)
+            | Self::Upgrade(_)
+            | Self::Node(_)
+            | Self::Reset(_)
+            | Self::Registry(_) => true,
             Self::Bundle(command) => command.emits_events(),
             Self::Certs(command) => command.emits_events(),
+            Self::Backup(command) => command.emits_events(),
             _ => false,
         }
     }
@@ -224,7 +237,9 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Doctor(arguments) => doctor::run(&arguments, output, events).await,
         Command::SupportBundle(arguments) => support_bundle::run(&arguments, output, events).await,
         Command::Certs(command) => certs::run(command, output, events).await,
+        Command::Backup(command) => backup::run(command, output, events).await,
         Command::Upgrade(arguments) => upgrade::run(&arguments, output, events).await,
+        Command::Node(command) => node::run(command, output, events).await,
         Command::Conformance(arguments) => conformance::run(&arguments, output, events).await,
         Command::Exec(arguments) => exec::run(&arguments, output, events).await,
         Command::Logs(arguments) => logs::run(&arguments, output, events).await,

@@ -15,7 +15,7 @@ unit=etcd.service
 initial=/run/kubexm/etcd-initial.env
 files=/etc/kubexm/etcd-member
 lost="etcd has no data in $data of this host"
-snapshot="restore a snapshot (etcdutl snapshot restore), or begin again with kubexm reset"
+snapshot="restore a backup (kubexm backup restore), or begin again with kubexm reset"
 
 # Runs etcdctl for the endpoints in $ask.
 etcdctl() {
@@ -66,7 +66,10 @@ join() {
   fi
   systemctl stop "$unit" 2>/dev/null || :
   old=$(printf '%s\n' "$list" | awk -F', ' -v peer="$peer" '$4 == peer { print $1 }')
-  [ -z "$old" ] || patiently 60 etcdctl member remove "$old" >/dev/null
+  # Members that have never started count for the quorum, and etcd accepts one learner at a time.
+  for id in $(printf '%s\n' "$list" | awk -F', ' -v old="$old" '$1 == old || $2 == "unstarted" { print $1 }'); do
+    patiently 60 etcdctl member remove "$id" >/dev/null
+  done
   added=$(patiently 60 etcdctl member add "$name" --learner --peer-urls "$peer")
   umask 077
   install -d -m 700 /run/kubexm
@@ -78,7 +81,7 @@ promote() {
   [ -n "$ask" ] || exit 0
   list=$(patiently 20 etcdctl member list 2>/dev/null) || {
     printf '%s\n' "no other member answers ($ask), and this one has no quorum" \
-      "hint: start them; if more than half have lost their data, restore a snapshot (etcdutl snapshot restore)" >&2
+      "hint: start them; if more than half have lost their data, restore a backup (kubexm backup restore)" >&2
     exit 1
   }
   learner=$(printf '%s\n' "$list" |

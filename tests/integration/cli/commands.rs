@@ -222,6 +222,21 @@ fn every_command_prints_documented_json() {
         ("bundle sign", Events, vec![&gone, "--key", &gone]),
         ("install", Events, vec![&gone, "-f", &cluster, "--unsigned"]),
         ("upgrade", Events, vec![&gone, "-f", &cluster, "--unsigned"]),
+        (
+            "node add",
+            Events,
+            vec!["node5", "--bundle", &gone, "-f", &cluster, "--unsigned"],
+        ),
+        (
+            "node remove",
+            Events,
+            vec!["node5", "--bundle", &gone, "-f", &cluster, "--unsigned"],
+        ),
+        (
+            "node replace",
+            Events,
+            vec!["node5", "--bundle", &gone, "-f", &cluster, "--unsigned"],
+        ),
         ("reset", Events, vec!["-f", &cluster]),
         ("certs renew", Events, vec!["-f", &cluster, "--state", &new]),
         ("registry seed", Events, vec![&gone, "-f", &cluster]),
@@ -278,6 +293,26 @@ fn every_command_prints_documented_json() {
             "certs check",
             Document("CertificateReport"),
             vec!["-f", &unreachable, "--state", &new],
+        ),
+        (
+            "backup create",
+            Events,
+            vec!["-f", &cluster, "--recipient", "age1", "--state", &new],
+        ),
+        (
+            "backup restore",
+            Events,
+            vec![&gone, "-f", &cluster, "--identity", &gone, "--yes"],
+        ),
+        (
+            "backup list",
+            Document("BackupList"),
+            vec![folder.path().to_str().unwrap()],
+        ),
+        (
+            "backup verify",
+            Document("Error"),
+            vec![&gone, "--identity", &gone],
         ),
         (
             "conformance",

@@ -1,5 +1,6 @@
 //! The page of the JSON documents of `--output json`: each with an example, serialized by the commands' code.
 
+mod backup;
 mod hosts;
 
 use std::fmt::Write;
@@ -356,6 +357,12 @@ fn kinds() -> Vec<Kind> {
             &hosts::support_bundle(),
         ),
         kind("CertificateReport", "`certs check`", &hosts::certificates()),
+        kind("BackupList", "`backup list`", &backup::list()),
+        kind(
+            "BackupVerification",
+            "`backup verify`",
+            &backup::verification(),
+        ),
         kind("ConformanceReport", "`conformance`", &conformance),
         kind("ExecReport", "`exec`", &hosts::exec()),
         kind("LogsReport", "`logs`", &hosts::logs()),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{cluster, covered_by, files, kubeadm, settings, system, upgrade};
+use super::{backup, cluster, covered_by, files, kubeadm, nodes, settings, system, upgrade};
 use crate::ALL;
 
 /// All tests that kill scripts.
@@ -38,6 +38,9 @@ const TESTS: &[fn()] = &[
     kubeadm::settings_of_the_cluster,
     kubeadm::renewed_certificates,
     upgrade::upgraded_nodes,
+    nodes::removed_nodes,
+    backup::restores,
+    backup::authorities,
 ];
 
 /// Scripts that no test kills, with the reason.
@@ -86,6 +89,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "steps/former-files.sh",
             "steps/install-look.sh",
             "steps/missing-paths.sh",
+            "steps/read-files.sh",
             "systemd/healthy.sh",
             "systemd/journal.sh",
             "systemd/logs.sh",
@@ -120,8 +124,12 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
         &["kubernetes/user-certificate.sh"],
     ),
     (
-        "only stops programs and restarts the kubelet, and waits for it",
+        "only stops programs and restarts the kubelet; systemd starts it if the script is killed between",
         &["kubernetes/kubelet-restart.sh"],
+    ),
+    (
+        "stores one object in the cluster, which the next run removes first",
+        &["kubernetes/restored.sh"],
     ),
     (
         "runs as a unit that systemd restarts, and sets all routes again in each round",
