@@ -6,7 +6,7 @@ mod situation;
 mod text;
 mod upload;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_deploy::backup::{self as deploy, Phase, RestoreInputs};
 use kubexm_engine::cluster::ClusterRecord;
-use kubexm_engine::plan::{self, Journal};
+use kubexm_engine::plan::Journal;
 use kubexm_host::Facts;
 use kubexm_types::HostName;
 use kubexm_types::event::{Event, Events};
@@ -122,7 +122,7 @@ struct Context<'a> {
 struct Prepared {
     hosts: Hosts,
     unreachable: HostErrors,
-    facts: std::collections::BTreeMap<HostName, Facts>,
+    facts: BTreeMap<HostName, Facts>,
     situation: Situation,
     begun: Option<RestoreRecord>,
 }
@@ -428,16 +428,7 @@ impl Replacement<'_> {
 
     async fn carry_out(&self, phase: Phase) -> Result<usize, CommandError> {
         let plan = deploy::restore(&self.given, phase);
-        let counted = listeners::with_counter(self.events, &plan);
-        let outcome = plan::execute(plan, self.hosts, &counted, self.context.stop)
-            .await
-            .map_err(CommandError::configuration)?;
-        let unreachable = match outcome.failed.is_empty() {
-            true => Vec::new(),
-            false => session::unreachable(self.hosts).await,
-        };
-        let changed = outcome.changed;
-        outcome::judge(outcome, unreachable)?;
-        Ok(changed)
+        let run = outcome::run(plan, self.hosts, self.events, self.context.stop).await?;
+        run.judged.map(|()| run.changed)
     }
 }
