@@ -2,20 +2,22 @@
 
 mod content;
 mod proof;
+mod replacement;
 mod situation;
 mod text;
 mod upload;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::content::Content;
+use self::replacement::Replacement;
 use self::situation::Situation;
 use super::identity::BackupIdentity;
 use super::manifest::SNAPSHOT;
 use super::record::{RestoreRecord, Stage};
-use crate::install::{self, CaEncryption, InstallOptions, outcome};
+use crate::install::{self, CaEncryption, InstallOptions};
 use crate::session::{self, HostErrors, Hosts};
 use crate::stop::unless_stopped;
 use crate::{
@@ -24,12 +26,11 @@ use crate::{
 };
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
-use kubexm_deploy::backup::{self as deploy, Phase, RestoreInputs};
+use kubexm_deploy::backup::RestoreInputs;
 use kubexm_engine::cluster::ClusterRecord;
-use kubexm_engine::plan::Journal;
 use kubexm_host::Facts;
 use kubexm_types::HostName;
-use kubexm_types::event::{Event, Events};
+use kubexm_types::event::Events;
 
 /// What to restore, and how.
 #[derive(Debug, Clone)]
@@ -122,7 +123,7 @@ struct Context<'a> {
 struct Prepared {
     hosts: Hosts,
     unreachable: HostErrors,
-    facts: std::collections::BTreeMap<HostName, Facts>,
+    facts: BTreeMap<HostName, Facts>,
     situation: Situation,
     begun: Option<RestoreRecord>,
 }
@@ -353,84 +354,5 @@ impl Context<'_> {
         };
         lock.release().await;
         replaced
-    }
-}
-
-/// A restore that replaces the data of etcd.
-struct Replacement<'a> {
-    context: &'a Context<'a>,
-    record: &'a RestoreRecord,
-    hosts: &'a Hosts,
-    observed: &'a Hosts,
-    journal: &'a Journal,
-    events: &'a Events,
-    given: RestoreInputs<'a>,
-}
-
-impl Replacement<'_> {
-    async fn run(
-        &self,
-        programs: &[(&kubexm_config::cluster::HostSpec, String)],
-    ) -> Result<(), CommandError> {
-        let Self {
-            context,
-            record,
-            events,
-            ..
-        } = self;
-        let folder = self.journal.folder();
-        tracing::debug!(state = %folder.display(), id = %record.id, "restore");
-        let stages = Stage::PLANNED;
-        let mut changed = 0;
-        for (at, (stage, phase)) in stages.iter().enumerate() {
-            if *stage < record.stage {
-                continue;
-            }
-            match phase {
-                Phase::Prepare => {
-                    events.phase("upload");
-                    let sending =
-                        upload::to_members(context.content, programs, self.observed, &record.id);
-                    unless_stopped(context.stop, sending).await?;
-                    events.phase("apply");
-                }
-                Phase::Replace => events.warn(
-                    "point of no return: the API servers stop now; if this command is interrupted, run it again",
-                ),
-                _ => {}
-            }
-            changed += self.carry_out(*phase).await?;
-            let manifest = &context.content.manifest;
-            match phase {
-                Phase::Etcd => {
-                    proof::of_members(&self.given, manifest, self.observed, events).await?;
-                }
-                Phase::Nodes => {
-                    proof::of_api_servers(context.cluster, &record.id, self.observed, events)
-                        .await?;
-                }
-                _ => {}
-            }
-            let next = stages.get(at + 1).map(|(stage, _)| *stage);
-            context.reached(record, next.unwrap_or(Stage::Reconcile))?;
-        }
-        changed += self.carry_out(Phase::Tidy).await?;
-        if !record.is_new {
-            RestoreRecord::remove(context.state)?;
-            events.emit(Event::Summary {
-                changed,
-                unchanged: 0,
-                ran: 0,
-                kubeconfig: None,
-            });
-        }
-        Ok(())
-    }
-
-    async fn carry_out(&self, phase: Phase) -> Result<usize, CommandError> {
-        let plan = deploy::restore(&self.given, phase);
-        let stop = self.context.stop;
-        let ended = outcome::carry_out(plan, self.hosts, self.events, stop).await?;
-        Ok(ended.changed)
     }
 }
