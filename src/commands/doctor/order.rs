@@ -266,14 +266,7 @@ pub(super) const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
     (
         &["firewall"],
         SameHost,
-        &[
-            "endpoint",
-            "node",
-            "pod-network",
-            "service-network",
-            "dns",
-            "pods",
-        ],
+        &["endpoint", "node", "dns", "pods"],
     ),
     (
         &["network-program", "cni-leftovers"],

@@ -103,7 +103,11 @@ pub(super) fn extend(seen: &Seen, check: &str, all: &mut Vec<Found>) {
                 .iter_mut()
                 .filter(|found| found.hosts.is_empty() || found.hosts.contains(host));
             if let Some(found) = known.next() {
-                if age <= FRESH && before <= LAST {
+                let has_one = found
+                    .evidence
+                    .iter()
+                    .any(|line| line.starts_with(&newest.source));
+                if age <= FRESH && before <= LAST && !has_one {
                     found.add_evidence([line]);
                 }
             } else if pattern.counts(seen, host, age, before) {

@@ -142,7 +142,7 @@ pub(super) const TABLE: &[Pattern] = &[
     row(
         "kubelet-settings",
         KUBELET,
-        &["invalid configuration"],
+        &["failed to validate kubelet configuration"],
         If::Unhealthy("kubelet"),
         FLAGS,
     ),

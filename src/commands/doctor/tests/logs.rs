@@ -21,6 +21,15 @@ fn last_words_of_a_program_that_ended_are_its_cause() {
             &["kubelet"],
         ),
         (vec![entry("default/kubelet-1", 5, flag)], &["kubelet"]),
+        // A kubeconfig whose certificate is missing has a check of its own.
+        (
+            vec![entry(
+                "kubelet",
+                5,
+                "invalid configuration: [unable to read client-cert",
+            )],
+            &["kubelet"],
+        ),
     ] {
         let report = with_logs(entries, unhealthy, API);
         assert_eq!(causes(&report), [""; 0]);
