@@ -27,6 +27,8 @@ pub(crate) enum Occasion {
     Reset,
     /// A new version of Kubernetes.
     Upgrade,
+    /// The removal of members of etcd.
+    Removal,
 }
 
 impl Occasion {
@@ -34,6 +36,7 @@ impl Occasion {
         match self {
             Self::Reset => "the reset",
             Self::Upgrade => "the upgrade",
+            Self::Removal => "the removal",
         }
     }
 
@@ -45,6 +48,7 @@ impl Occasion {
                  copy; no host was changed"
             }
             Self::Upgrade => "start etcd on one of these hosts, then upgrade again",
+            Self::Removal => "start etcd on one of these hosts, then remove the host again",
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Issues the certificates of a cluster.
 
+mod owner;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use kubexm_pki::secret_keys::EncryptionKeys;
 use kubexm_pki::{Ca, CertificateStore, KeyIdentity, Leaf, Pair, ca_fingerprint, key_fingerprint};
 use kubexm_preflight::identity::{self, Expected};
 use kubexm_types::{Authority, Digest, HostName, Secret, authority};
+pub(crate) use owner::{forget, is_renewed};
 use time::OffsetDateTime;
 
 /// Loads the cluster's CAs and certificates from the state directory, and issues those that are missing.
@@ -63,31 +66,6 @@ fn names_in(folder: &Path) -> BTreeSet<String> {
     names
         .filter_map(|name| name.strip_suffix(".crt").map(str::to_owned))
         .collect()
-}
-
-/// Returns whether a renewal of these hosts issues a certificate of the state directory again: one that belongs to one of
-/// them, or one that several hosts share if all of these are in the renewal.
-pub(crate) fn is_renewed(cluster: &Cluster, selected: &BTreeSet<HostName>, name: &str) -> bool {
-    let roles = &cluster.roles;
-    let all = |hosts: &[HostName]| hosts.iter().all(|host| selected.contains(host));
-    match name {
-        REGISTRY => all(&roles.registry),
-        "etcd-client" => all(&roles.control_plane),
-        "super-admin" => roles
-            .control_plane
-            .first()
-            .is_some_and(|first| selected.contains(first)),
-        name => {
-            // A name ends with that of its host, which may end with the name of another host.
-            let hosts = cluster.hosts.iter().map(|host| &host.name);
-            let owners = hosts.filter(|host| {
-                let rest = name.strip_suffix(host.as_str());
-                rest.is_some_and(|rest| rest.ends_with('-'))
-            });
-            let owner = owners.max_by_key(|host| host.as_str().len());
-            owner.is_none_or(|owner| selected.contains(owner))
-        }
-    }
 }
 
 /// The name of the registry's certificate.

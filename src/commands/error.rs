@@ -136,6 +136,14 @@ pub enum CommandError {
     /// Hosts cannot be reached, or refuse the login.
     #[error("{}", lines(.0))]
     Hosts(Vec<HostError>),
+    /// A change of the cluster needs hosts that cannot be reached, or that refuse the login.
+    #[error("{}\nhint: {hint}", lines(.hosts))]
+    HostsNeeded {
+        /// Why, for each of these hosts.
+        hosts: Vec<HostError>,
+        /// What the user can do.
+        hint: String,
+    },
     /// The command of a user failed on hosts.
     #[error("{0}")]
     Exec(String),
@@ -208,9 +216,11 @@ impl CommandError {
             | Self::Older(_)
             | Self::Fetch(_)
             | Self::Sbom(_) => ErrorKind::Bundle,
-            Self::Hosts(_) | Self::NotCompared(_) | Self::NotReset(_) | Self::FailedWorkers(_) => {
-                ErrorKind::Host
-            }
+            Self::Hosts(_)
+            | Self::HostsNeeded { .. }
+            | Self::NotCompared(_)
+            | Self::NotReset(_)
+            | Self::FailedWorkers(_) => ErrorKind::Host,
             Self::Tests(_) | Self::Exec(_) => ErrorKind::Step,
             Self::Steps(failures) => match failures.has_lost_host() {
                 true => ErrorKind::Host,

@@ -1,6 +1,8 @@
 //! Which cluster the state directory and the hosts belong to. Install and reset work only on hosts of the same
 //! cluster, and take the locks of the hosts first.
 
+mod removed;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -143,12 +145,21 @@ impl KnownCluster {
         facts: &BTreeMap<HostName, Facts>,
     ) -> Vec<Finding> {
         let mut findings = identity::check(cluster, &self.controller, facts);
-        for name in self.hosts().filter(|name| cluster.host(name).is_none()) {
+        let removed = self.removed();
+        let is_missing =
+            |name: &&HostName| cluster.host(name).is_none() && !removed.contains_key(*name);
+        for name in self.hosts().filter(is_missing) {
             let what = "belongs to this cluster and is not in the cluster file: an install does not change it";
-            let hint = "add it to the cluster file again; or remove its node with `kubectl drain` and `kubectl delete \
-                        node`, and reset the host";
-            findings.push(Finding::new(name, false, what.to_owned(), hint));
+            let hint = format!(
+                "remove it from the cluster with a cluster file that still has it: kubexm node remove {name}"
+            );
+            findings.push(Finding::new(name, false, what.to_owned(), &hint));
         }
+        findings.extend(
+            removed
+                .iter()
+                .filter_map(|(name, removal)| removed::finding(cluster, name, removal)),
+        );
         findings
     }
 

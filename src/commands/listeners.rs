@@ -5,8 +5,14 @@ use std::sync::Arc;
 use kubexm_engine::plan::{Journal, Plan};
 use kubexm_types::event::{Counter, Event, Events, Listener, StepState};
 
-/// Counts the steps that end.
+/// Counts the steps of a plan that end.
 pub(crate) fn with_counter(events: &Events, plan: &Plan) -> Events {
+    let tasks = plan.tasks.iter();
+    with_count(events, tasks.map(|task| task.steps.len()).sum())
+}
+
+/// Counts steps that end, of this number.
+pub(crate) fn with_count(events: &Events, count: usize) -> Events {
     struct Counted(Events, Counter);
     impl Listener for Counted {
         fn on(&self, event: &Event) {
@@ -19,8 +25,7 @@ pub(crate) fn with_counter(events: &Events, plan: &Plan) -> Events {
         }
     }
     let counter = Counter::new(events.clone(), "steps");
-    let tasks = plan.tasks.iter();
-    counter.expect(tasks.map(|task| task.steps.len()).sum());
+    counter.expect(count);
     Events::new(Arc::new(Counted(events.clone(), counter)))
 }
 

@@ -42,6 +42,7 @@ pub(crate) fn with_certificates<'a>(
         blobs: Arc::clone(bundle) as _,
         hosts: hosts.collect(),
         absent: BTreeSet::new(),
+        leaving: BTreeSet::new(),
         certificates,
     }
 }

@@ -142,6 +142,7 @@ pub(crate) fn host_facts(arch: Arch, facts: &Facts) -> HostFacts {
         c_library: facts.glibc.map_or(CLibrary::Other, CLibrary::Glibc),
         has_name_server: facts.nameserver.is_some(),
         is_node: facts.is_node(),
+        is_initialized: facts.initialized,
         etcd_formed: facts.etcd_formed,
         registry_login: facts.registry_login,
         has_network_manager: facts.network_manager,

@@ -3,6 +3,8 @@
 mod hooks;
 mod survey;
 
+pub(crate) use survey::roles;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -156,6 +158,24 @@ async fn reset_locked(
     events: &Events,
     stop: &Stop,
 ) -> Result<usize, CommandError> {
+    let (reverted, known) = revert(cluster, state, hosts, lost, prepare, events, stop).await?;
+    match known.is_gone() {
+        true => forget(state),
+        false => report_kept(&known, state, events),
+    }
+    Ok(reverted)
+}
+
+/// Does the same, and keeps what only a cluster without hosts does not need. Returns also what is known afterwards.
+pub(crate) async fn revert(
+    cluster: &Cluster,
+    state: &Path,
+    hosts: &Hosts,
+    lost: Option<LostCluster>,
+    prepare: impl AsyncFnOnce(&[HostReset]) -> Result<(), CommandError>,
+    events: &Events,
+    stop: &Stop,
+) -> Result<(usize, KnownCluster), CommandError> {
     let hooks = Hooks::read(cluster)?;
     let mut known = KnownCluster::read(cluster, state)?;
     if let Some(lost) = lost {
@@ -181,11 +201,7 @@ async fn reset_locked(
     if stop.is_cancelled() {
         return Err(CommandError::Interrupted(format!("stopped\nhint: {AGAIN}")));
     }
-    match known.is_gone() {
-        true => forget(state),
-        false => report_kept(&known, state, events),
-    }
-    Ok(reverted)
+    Ok((reverted, known))
 }
 
 /// Reports why the keys of the cluster stay.

@@ -24,7 +24,8 @@ mod yaml;
 
 pub use cluster::Cluster;
 pub use cluster_document::{
-    default_cluster, load_cluster, load_cluster_for, load_trust, parse_cluster, parse_cluster_for,
+    HostMention, WithoutHosts, default_cluster, load_cluster, load_cluster_for,
+    load_cluster_without, load_trust, parse_cluster, parse_cluster_for,
 };
 pub use kind::{DocumentKind, kind_of};
 pub use manifest_document::{load_manifest, parse_manifest};

@@ -141,6 +141,7 @@ pub(super) fn plan_without(cluster: &Cluster, images: &[&str], absent: &[&str]) 
             blobs: inputs.blobs.clone(),
             certificates: inputs.certificates.clone(),
             absent: absent.iter().map(|name| name.parse().unwrap()).collect(),
+            leaving: inputs.leaving.clone(),
             ..*inputs
         };
         plan(&inputs).unwrap().plan

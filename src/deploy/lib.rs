@@ -28,6 +28,7 @@ mod placeholders;
 mod pod_leftovers;
 mod post_install;
 mod registry;
+pub mod removal;
 pub mod renewal;
 mod runtime;
 mod service_user;
@@ -70,6 +71,8 @@ pub struct HostFacts {
     pub has_name_server: bool,
     /// Whether it is already a node of the cluster.
     pub is_node: bool,
+    /// Whether `kubeadm init` made it a node. Every other node of kubeadm has joined.
+    pub is_initialized: bool,
     /// Whether all members of kubexm's etcd were healthy once.
     pub etcd_formed: bool,
     /// Whether the registry that kubexm runs on it requires a login; `None` if it runs none there.
@@ -109,6 +112,8 @@ pub struct Inputs<'a> {
     pub hosts: BTreeMap<HostName, HostFacts>,
     /// Workers without tasks in this plan, because kubexm cannot use them now. Files of other hosts still name them.
     pub absent: BTreeSet<HostName>,
+    /// Nodes that are about to leave the cluster. The cluster file does not have them.
+    pub leaving: BTreeSet<HostName>,
     pub certificates: Certificates,
 }
 
@@ -287,13 +292,13 @@ impl Inputs<'_> {
         names.find(|name| name.repository() == repository).cloned()
     }
 
-    /// Returns the first control plane. It runs `kubeadm init` and kubectl.
+    /// Returns the control plane that runs kubectl: the first one of the cluster file that is a node already. If none is,
+    /// the first one of all, which runs `kubeadm init`.
     fn first(&self) -> Option<&HostSpec> {
-        self.cluster
-            .roles
-            .control_plane
-            .first()
-            .and_then(|name| self.cluster.host(name))
+        let names = &self.cluster.roles.control_plane;
+        let is_node = |name: &&HostName| self.host_facts(name).is_node;
+        let first = names.iter().find(is_node).or(names.first());
+        first.and_then(|name| self.cluster.host(name))
     }
 }
 

@@ -27,6 +27,7 @@ impl<'a> Inputs<'a> {
             blobs,
             hosts: hosts.collect(),
             absent: BTreeSet::new(),
+            leaving: BTreeSet::new(),
             certificates: Certificates::placeholder(cluster),
         }
     }
@@ -41,6 +42,7 @@ impl HostFacts {
             c_library: CLibrary::Unknown,
             has_name_server: true,
             is_node: false,
+            is_initialized: false,
             etcd_formed: false,
             registry_login: None,
             has_network_manager: false,

@@ -78,6 +78,7 @@ pub fn renewal(given: &RenewalInputs<'_>) -> Result<Renewal, DeployError> {
         blobs: Arc::new(NoBlobs),
         hosts: given.hosts.clone(),
         absent: BTreeSet::new(),
+        leaving: BTreeSet::new(),
         certificates: given.certificates.clone(),
     };
     let mut selected = in_order(given.cluster);

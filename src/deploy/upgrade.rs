@@ -18,7 +18,7 @@ const NODE: TaskName = TaskName::new("upgrade", "node");
 /// How long a node may take until the scheduler may use it again: until it is Ready.
 const RETURN: Limit = Limit::new(Duration::from_secs(420), "the return of a node");
 /// How much longer than its evictions a drain may take.
-const AROUND_EVICTIONS: Duration = Duration::from_secs(180);
+pub(crate) const AROUND_EVICTIONS: Duration = Duration::from_secs(180);
 
 /// How pods leave a node before its programs change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Drain {
 
 impl Drain {
     /// Returns the options for kubectl.
-    fn options(self) -> Vec<String> {
+    pub(crate) fn options(self) -> Vec<String> {
         let options = [
             (self.deletes_unmanaged, "--force"),
             (self.ignores_budgets, "--disable-eviction"),
@@ -256,6 +256,7 @@ spec:
                     blobs: inputs.blobs.clone(),
                     certificates: inputs.certificates.clone(),
                     absent: BTreeSet::new(),
+                    leaving: BTreeSet::new(),
                     ..*inputs
                 },
                 held: held.iter().map(|name| name.parse().unwrap()).collect(),

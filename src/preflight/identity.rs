@@ -243,9 +243,12 @@ fn second_init(
         return None;
     }
     let first = cluster.roles.control_plane.first()?;
-    if facts.get(first)?.initialized {
+    // A control plane that exists takes the place of the first one, which then joins.
+    let mut control_planes = cluster.roles.control_plane.iter();
+    if control_planes.any(|name| facts.get(name).is_some_and(Facts::is_node)) {
         return None;
     }
+    facts.get(first)?;
     let known = controller.authorities.get(&Authority::Kubernetes);
     let known = known.and_then(|expected| expected.fingerprint);
     let mut others = facts.iter().filter(|(name, _)| *name != first);

@@ -107,6 +107,15 @@ scripts! {
         NODE_LOCAL = "dns/node-local.sh"
         REPLICAS = "dns/replicas.sh"
     }
+    /// What is wrong with a cluster.
+    doctor {
+        CLUSTER = "doctor/cluster.sh"
+        HOST = "doctor/host.sh"
+        LOGS = "doctor/logs.sh"
+        RUNTIME = "doctor/runtime.sh"
+        SUPPORT = "doctor/support.sh"
+        WAYS = "doctor/ways.sh"
+    }
     /// Members of etcd.
     etcd {
         AWAKE = "etcd/awake.sh"
@@ -116,6 +125,7 @@ scripts! {
         FOLDER = "etcd/folder.sh"
         FORMED = "etcd/formed.sh"
         MEMBER = "etcd/member.sh"
+        MEMBERSHIP = "etcd/membership.sh"
         PREPARE = "etcd/prepare.sh"
         RESTORE = "etcd/restore.sh"
         SNAPSHOT = "etcd/snapshot.sh"
@@ -153,6 +163,7 @@ scripts! {
         API_SERVER_READY = "kubernetes/api-server-ready.sh"
         CONFORMANCE = "kubernetes/conformance.sh"
         CONTROL_PLANE = "kubernetes/control-plane.sh"
+        CONTROL_PLANE_STOP = "kubernetes/control-plane-stop.sh"
         DEFAULT_ACCOUNTS = "kubernetes/default-accounts.sh"
         DRAIN = "kubernetes/drain.sh"
         ENCRYPTION_KEYS = "kubernetes/encryption-keys.sh"
@@ -166,6 +177,7 @@ scripts! {
         MANIFEST = "kubernetes/manifest.sh"
         NODE_METADATA = "kubernetes/node-metadata.sh"
         NODES = "kubernetes/nodes.sh"
+        NODE_REMOVE = "kubernetes/node-remove.sh"
         RESTORED = "kubernetes/restored.sh"
         SAME_CA = "kubernetes/same-ca.sh"
         SERVING_APPROVE = "kubernetes/serving-approve.sh"

@@ -1,7 +1,10 @@
 //! The options of an install.
 
+use std::collections::BTreeSet;
+
 use crate::certificates::CaEncryption;
 use crate::{ClusterSource, Connection};
+use kubexm_types::HostName;
 
 /// What to install, and where.
 #[derive(Debug, Clone)]
@@ -18,4 +21,7 @@ pub struct InstallOptions {
     pub allow_older: bool,
     /// What encrypts the keys of CAs; `None` for keys in clear text.
     pub ca_encryption: Option<CaEncryption>,
+    /// The only hosts that may become part of the cluster, even if they were removed from it before; `None` for all hosts
+    /// of the cluster file that were not removed.
+    pub admitted: Option<BTreeSet<HostName>>,
 }

@@ -9,7 +9,7 @@ use crate::certificates::CaEncryption;
 use crate::failed_workers::FailedWorkers;
 use crate::identity::{KnownCluster, Origins};
 use crate::session::{self, Hosts};
-use crate::{CommandError, Stop, certificates, notices, plan_inputs, preflight, threads};
+use crate::{CommandError, Stop, certificates, node, notices, plan_inputs, preflight, threads};
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_deploy::Deployment;
@@ -71,9 +71,13 @@ pub(super) async fn prepare(
     clock.lap("connect");
     events.phase("preflight");
     notices::emit_experimental_hosts(&facts, events);
-    let known = KnownCluster::read(cluster, state)?;
+    let mut known = KnownCluster::read(cluster, state)?;
     let origins = known.origins(cluster, &facts, events)?;
     let mut findings = preflight::check(cluster, &observed, &facts, bundle).await;
+    if let Some(admitted) = &context.options.admitted {
+        findings.extend(node::findings(cluster, &known, &facts, admitted));
+        known.readmit(admitted);
+    }
     findings.extend(known.findings(cluster, &facts));
     failed.leave_out_findings(&mut findings, events);
     preflight::report(&findings, events)?;

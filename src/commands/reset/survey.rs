@@ -129,7 +129,7 @@ fn date(seconds: i64) -> Option<String> {
     time.format(format).ok()
 }
 
-fn roles(cluster: &Cluster, host: &HostName) -> String {
+pub(crate) fn roles(cluster: &Cluster, host: &HostName) -> String {
     let all = &cluster.roles;
     let groups = [
         ("control-plane", &all.control_plane),

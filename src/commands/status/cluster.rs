@@ -12,6 +12,7 @@ use super::skew::{self, Versions};
 use super::{Seen, drift, members};
 use crate::certs::CheckedCertificate;
 use kubexm_deploy::expected;
+use kubexm_engine::cluster::Removal;
 use kubexm_host::facts::Membership;
 use kubexm_types::HostName;
 use kubexm_types::untrusted::Untrusted;
@@ -133,7 +134,7 @@ fn any_server(seen: &Seen<'_>, ready: bool) -> bool {
 }
 
 /// Returns whether the API server of a host is ready; `None` if the host has none.
-pub(super) fn is_ready(answers: &Answers) -> Option<bool> {
+pub(crate) fn is_ready(answers: &Answers) -> Option<bool> {
     let reply = answers.health.get(expected::CONTROL_PLANE[0])?;
     Some(*reply == Reply::Ok)
 }
@@ -204,9 +205,27 @@ fn nodes(seen: &Seen<'_>, judged: &mut [Judged], problems: &mut Vec<Problem>) {
         .map(|host| host.name.as_str())
         .collect();
     for name in nodes.keys().filter(|name| !known.contains(name.as_str())) {
-        let what = format!("the node {name} is not in the cluster file");
-        let hint =
-            "add the host to the cluster file, or remove the node with `kubectl delete node`";
+        let removal = seen
+            .removed
+            .iter()
+            .find(|(host, _)| host.as_str() == name.as_str());
+        let (what, hint) = match removal {
+            Some((_, Removal { since, .. })) => (
+                format!(
+                    "{name} was removed from the cluster ({since}), and its kubelet has registered the node again"
+                ),
+                format!(
+                    "put the host into the cluster file, and reset it with `kubexm node remove {name}`"
+                ),
+            ),
+            None => (
+                format!("the node {name} is not in the cluster file"),
+                format!(
+                    "add the host to the cluster file; or remove it, with a cluster file that has it: `kubexm node remove \
+                     {name}`"
+                ),
+            ),
+        };
         problems.push(Problem::new(About::Node, what, hint));
     }
 }

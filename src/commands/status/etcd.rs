@@ -9,25 +9,25 @@ use kubexm_types::untrusted::Untrusted;
 
 /// A member of etcd, by its own report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Member {
-    pub(super) id: u64,
-    pub(super) cluster: u64,
-    pub(super) version: Option<Version>,
+pub(crate) struct Member {
+    pub(crate) id: u64,
+    pub(crate) cluster: u64,
+    pub(crate) version: Option<Version>,
     /// The leader that the member knows.
-    pub(super) leader: Option<u64>,
-    pub(super) is_learner: bool,
+    pub(crate) leader: Option<u64>,
+    pub(crate) is_learner: bool,
     /// Size of the database in bytes; `None` if the member did not report it, as with the other sizes.
-    pub(super) size: Option<u64>,
+    pub(crate) size: Option<u64>,
     /// The part of the database that is in use, in bytes.
-    pub(super) size_in_use: Option<u64>,
+    pub(crate) size_in_use: Option<u64>,
     /// The largest size of the database, in bytes. etcd reports it since 3.6.
-    pub(super) quota: Option<u64>,
+    pub(crate) quota: Option<u64>,
     /// Alarms, as in `NOSPACE`.
-    pub(super) alarms: BTreeSet<String>,
+    pub(crate) alarms: BTreeSet<String>,
     /// Other problems that the member reports.
-    pub(super) errors: Vec<String>,
+    pub(crate) errors: Vec<String>,
     /// The names of all members; `None` if the member did not answer, as without a quorum.
-    pub(super) members: Option<Vec<String>>,
+    pub(crate) members: Option<Vec<String>>,
 }
 
 /// An entry of `etcdctl endpoint status -w json`. Numbers that are 0 are left out
@@ -66,19 +66,40 @@ struct List {
     members: Vec<Listed>,
 }
 
-#[derive(Deserialize)]
-struct Listed {
+/// A member in the list that all members share.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct Listed {
+    #[serde(rename = "ID")]
+    pub(crate) id: u64,
     /// Empty for a member that has never started.
-    name: Option<String>,
+    #[serde(default)]
+    pub(crate) name: String,
+    #[serde(rename = "peerURLs", default)]
+    pub(crate) peers: Vec<String>,
+    #[serde(rename = "isLearner", default)]
+    pub(crate) is_learner: bool,
 }
 
 /// Parses the status of one member.
 pub(super) fn member(json: &[u8]) -> Result<Member, &'static str> {
+    let mut members = statuses(json)?;
+    match (members.pop(), members.is_empty()) {
+        (Some(member), true) => Ok(member),
+        _ => Err("is not the status of one member"),
+    }
+}
+
+/// Parses the status of each member that has answered.
+pub(crate) fn statuses(json: &[u8]) -> Result<Vec<Member>, &'static str> {
     let entries: Vec<Entry> =
         serde_json::from_slice(json).map_err(|_| "is not the status of a member")?;
-    let [Entry { status }] = entries.as_slice() else {
-        return Err("is not the status of one member");
-    };
+    Ok(entries
+        .into_iter()
+        .map(|entry| of_status(entry.status))
+        .collect())
+}
+
+fn of_status(status: Status) -> Member {
     let mut alarms = BTreeSet::new();
     let mut errors = Vec::new();
     for error in status.errors.iter().flatten() {
@@ -87,7 +108,7 @@ pub(super) fn member(json: &[u8]) -> Result<Member, &'static str> {
             None => errors.push(shown(error)),
         }
     }
-    Ok(Member {
+    Member {
         id: status.header.member_id,
         cluster: status.header.cluster_id,
         version: status.version.parse().ok(),
@@ -99,7 +120,7 @@ pub(super) fn member(json: &[u8]) -> Result<Member, &'static str> {
         alarms,
         errors,
         members: None,
-    })
+    }
 }
 
 /// Parses the list of members; `None` for an empty text.
@@ -107,10 +128,14 @@ pub(super) fn members(json: &[u8]) -> Result<Option<Vec<String>>, &'static str> 
     if json.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
+    let names = list(json)?.into_iter();
+    Ok(Some(names.map(|member| shown(&member.name)).collect()))
+}
+
+/// Parses the list of members.
+pub(crate) fn list(json: &[u8]) -> Result<Vec<Listed>, &'static str> {
     let list: List = serde_json::from_slice(json).map_err(|_| "is not a list of members")?;
-    let names = list.members.into_iter();
-    let names = names.map(|member| shown(&member.name.unwrap_or_default()));
-    Ok(Some(names.collect()))
+    Ok(list.members)
 }
 
 fn shown(text: &str) -> String {

@@ -103,6 +103,7 @@ fn healthy(cluster: &Cluster) -> Seen<'_> {
     Seen {
         cluster,
         identity: None,
+        removed: BTreeMap::new(),
         bundle: None,
         facts: hosts()
             .map(|host| (host.name.clone(), facts.clone()))

@@ -14,16 +14,16 @@ const LISTED: usize = 10;
 
 /// A node of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Node {
+pub(crate) struct Node {
     /// The version of its kubelet.
-    pub(super) kubelet: Version,
-    pub(super) is_ready: bool,
+    pub(crate) kubelet: Version,
+    pub(crate) is_ready: bool,
 }
 
 /// What the API server says about the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Survey {
-    pub(super) nodes: BTreeMap<HostName, Node>,
+pub(crate) struct Survey {
+    pub(crate) nodes: BTreeMap<HostName, Node>,
     requests: Vec<String>,
     budgets: Vec<String>,
     /// Node and name of each pod.
@@ -43,13 +43,13 @@ pub(super) struct Permitted {
 
 impl Survey {
     /// Asks the API server, on a control plane.
-    pub(super) async fn read(host: &dyn Host) -> Result<Self, CommandError> {
+    pub(crate) async fn read(host: &dyn Host) -> Result<Self, CommandError> {
         let what = "ask the API server about the cluster";
         let command = Command::from_script(UPGRADE_SURVEY, [""; 0]).describe(what);
         let output = host.run(command).await?;
         let failed = |cause: String| {
             CommandError::Configuration(format!(
-                "{}: {cause}\nhint: an upgrade needs an API server that answers; kubexm logs kube-apiserver shows its log",
+                "{}: {cause}\nhint: kubexm needs an API server that answers; kubexm logs kube-apiserver shows its log",
                 host.name()
             ))
         };
@@ -61,6 +61,13 @@ impl Survey {
                 "{what}: the answer has an unexpected line '{line}'"
             ))
         })
+    }
+
+    /// Returns the pods of a node that no controller creates again.
+    pub(crate) fn unmanaged_on(&self, node: &HostName) -> Vec<String> {
+        let pods = self.unmanaged.iter();
+        let pods = pods.filter(|(name, _)| name == node.as_str());
+        pods.map(|(_, pod)| pod.clone()).collect()
     }
 
     /// Parses the output of the script. The error is the line that has another form.
@@ -172,7 +179,7 @@ impl Survey {
 }
 
 /// Joins names, at most [`LISTED`] of them. They come from the cluster.
-fn listed(names: &[String]) -> String {
+pub(crate) fn listed(names: &[String]) -> String {
     let mut text: Vec<String> = names
         .iter()
         .take(LISTED)

@@ -25,6 +25,7 @@ mod runtime;
 mod security;
 mod system;
 mod volumes;
+mod without_hosts;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -41,12 +42,13 @@ use registry::read_registry;
 use runtime::read_runtime;
 use security::read_security;
 use system::read_system;
+pub use without_hosts::{HostMention, WithoutHosts, load_cluster_without};
 
 use super::cluster::{API_SERVER_PORT, Cluster, HostSpec, PasswordSource};
 use super::problem::{Notice, Problem, Problems};
 use super::reader::{Fields, Reader};
 use super::urls;
-use super::yaml::{self, Node};
+use super::yaml::{self, Node, Value};
 use kubexm_types::{HostName, PublicKey, Version};
 
 const START: &str = "kubexm config init > cluster.yaml";
@@ -141,15 +143,31 @@ pub fn parse_cluster_for(file: &str, text: &str, offered: &[Version]) -> Result<
 }
 
 fn parse(file: &str, text: &str, offered: Option<&[Version]>) -> Result<Cluster, Problems> {
-    let root = yaml::parse(file, text)?;
-    super::kind::refuse_other(file, &root, super::DocumentKind::Cluster)?;
+    read_root(file, &yaml::parse(file, text)?, offered)
+}
+
+fn read_root(file: &str, root: &Node, offered: Option<&[Version]>) -> Result<Cluster, Problems> {
+    super::kind::refuse_other(file, root, super::DocumentKind::Cluster)?;
     let reader = Reader::new("cluster");
-    let mut cluster = read_document(&reader, &root, offered);
+    let mut cluster = read_document(&reader, root, offered);
     if let Some(cluster) = &mut cluster {
-        cluster.servers = urls::hosts(text).map(str::to_owned).collect();
+        cluster.servers = servers(root);
         cluster.notices = reader.take_notices(file);
     }
     reader.finish(file, cluster)
+}
+
+/// Returns the hosts of the HTTP URLs in a document.
+fn servers(node: &Node) -> BTreeSet<String> {
+    match &node.value {
+        Value::Text(text) => urls::hosts(text).map(str::to_owned).collect(),
+        Value::List(items) => items.iter().flat_map(servers).collect(),
+        Value::Map(entries) => {
+            let both = entries.iter().flat_map(|(key, value)| [key, value]);
+            both.flat_map(servers).collect()
+        }
+        _ => BTreeSet::new(),
+    }
 }
 
 /// Returns the cluster of the template, for completeness checks without a cluster file.

@@ -84,6 +84,7 @@ fn hosts_without_a_name_server_forward_nothing() {
             blobs: inputs.blobs.clone(),
             certificates: inputs.certificates.clone(),
             absent: inputs.absent.clone(),
+            leaving: inputs.leaving.clone(),
             ..*inputs
         };
         assert!(corefile::differs_from_kubeadm(&inputs));

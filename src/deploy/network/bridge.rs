@@ -3,6 +3,7 @@
 
 mod subnets;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -80,8 +81,9 @@ fn configure_node(
         .collect();
     let placeholder = Subnets::placeholder(&all, pods);
     let conflist = from_subnets(subnets, &host.name, &placeholder, conflist)?;
+    let leaving = inputs.leaving.clone();
     let config = from_subnets(subnets, &host.name, &placeholder, move |subnets, name| {
-        route_config(subnets, name, pods)
+        route_config(subnets, name, &leaving, pods)
     })?;
     let mut conflist = file(HostPath::parse(CONFLIST)?, conflist);
     conflist.removed_elsewhere = true;
@@ -132,9 +134,10 @@ fn conflist(subnets: &Subnets, host: &HostName) -> Result<String, RenderError> {
 fn route_config(
     subnets: &Subnets,
     host: &HostName,
+    leaving: &BTreeSet<HostName>,
     pods: IpFamilies<IpNet>,
 ) -> Result<String, RenderError> {
-    let routes = subnets.others(host).map(|route| Route {
+    let routes = subnets.others(host, leaving).map(|route| Route {
         subnet: route.subnet.clone(),
         gateway: route.address.clone(),
     });

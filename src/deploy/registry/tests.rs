@@ -29,6 +29,7 @@ fn plan(cluster: &Cluster, running: Option<bool>) -> Plan {
             blobs: std::sync::Arc::clone(&inputs.blobs),
             hosts,
             absent: BTreeSet::new(),
+            leaving: BTreeSet::new(),
             certificates: inputs.certificates.clone(),
         };
         let plan = crate::plan(&inputs).unwrap().plan;

@@ -5,7 +5,7 @@ pub mod lock;
 pub mod record;
 
 pub use lock::{Holder, HostLocks, Refusal};
-pub use record::ClusterRecord;
+pub use record::{ClusterRecord, Removal, RemovalState};
 
 use crate::plan::StepError;
 use kubexm_host::{Command, Host};

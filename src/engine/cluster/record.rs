@@ -21,6 +21,27 @@ enum HostState {
     Resetting,
 }
 
+/// How far the removal of a host from the cluster is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RemovalState {
+    /// It has begun, and may have to go on.
+    Begun,
+    /// The host is not in the cluster any more, and was reset.
+    Complete,
+    /// The host is not in the cluster any more. It could not be reached, so it still has everything of the cluster.
+    WithoutContact,
+}
+
+/// A host that was removed from the cluster, or is about to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Removal {
+    /// When it began.
+    pub since: UtcTime,
+    pub state: RemovalState,
+}
+
 /// The record of a cluster in its state directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -30,6 +51,9 @@ pub struct ClusterRecord {
     /// All hosts that an install has changed and that no reset has completed.
     #[serde(default)]
     hosts: BTreeMap<HostName, HostState>,
+    /// Hosts that were removed from the cluster while it went on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    removed: BTreeMap<HostName, Removal>,
     /// The fingerprints of the authorities that the cluster has.
     #[serde(default)]
     authorities: BTreeMap<Authority, Digest>,
@@ -59,6 +83,7 @@ impl ClusterRecord {
         Self {
             identity,
             hosts: BTreeMap::new(),
+            removed: BTreeMap::new(),
             authorities: BTreeMap::new(),
             others: serde_json::Map::new(),
         }
@@ -112,6 +137,39 @@ impl ClusterRecord {
     /// without a trace of kubexm.
     pub fn is_resetting(&self, name: &HostName) -> bool {
         self.hosts.get(name) == Some(&HostState::Resetting)
+    }
+
+    /// Returns the hosts that were removed from the cluster, or are about to be.
+    pub fn removed(&self) -> &BTreeMap<HostName, Removal> {
+        &self.removed
+    }
+
+    /// Notes that the removal of a host begins. A removal that has begun keeps its date.
+    pub fn begin_removal(&mut self, name: &HostName) {
+        let state = RemovalState::Begun;
+        let since = || UtcTime::now().whole_seconds();
+        self.removed
+            .entry(name.clone())
+            .and_modify(|removal| removal.state = state)
+            .or_insert_with(|| Removal {
+                since: since(),
+                state,
+            });
+    }
+
+    /// Notes that a host is not in the cluster any more.
+    pub fn end_removal(&mut self, name: &HostName, state: RemovalState) {
+        self.hosts.remove(name);
+        if let Some(removal) = self.removed.get_mut(name) {
+            removal.state = state;
+        }
+    }
+
+    /// Forgets that hosts were removed: they may come back.
+    pub fn readmit<'a>(&mut self, names: impl IntoIterator<Item = &'a HostName>) {
+        for name in names {
+            self.removed.remove(name);
+        }
     }
 
     /// Adds hosts that an install will change.
@@ -178,6 +236,26 @@ mod tests {
         loaded.end_reset(&name("node1"));
         assert_eq!(loaded.hosts().collect::<Vec<_>>(), [&name("node2")]);
         assert!(!loaded.has_host(&name("other")));
+    }
+
+    #[test]
+    fn removed_host_is_remembered_until_it_is_admitted_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut record = ClusterRecord::new(name("example")).unwrap();
+        let (node1, node2) = (name("node1"), name("node2"));
+        record.add_hosts([&node1, &node2]);
+        record.begin_removal(&node2);
+        let since = record.removed()[&node2].since.clone();
+        record.end_removal(&node2, RemovalState::WithoutContact);
+        record.begin_removal(&node2);
+        record.end_removal(&node2, RemovalState::Complete);
+        record.save(folder.path()).unwrap();
+        let mut loaded = ClusterRecord::load(folder.path()).unwrap().unwrap();
+        assert_eq!(loaded.hosts().collect::<Vec<_>>(), [&node1]);
+        let state = RemovalState::Complete;
+        assert_eq!(loaded.removed()[&node2], Removal { since, state });
+        loaded.readmit([&node2]);
+        assert!(loaded.removed().is_empty());
     }
 
     #[test]

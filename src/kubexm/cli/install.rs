@@ -66,6 +66,7 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
         unsigned: arguments.unsigned,
         allow_failed: arguments.allow_failed,
         allow_older: arguments.allow_older,
+        admitted: None,
         ca_encryption: arguments
             .passphrase
             .encryption(arguments.ca_identity.as_deref(), arguments.dry_run)?,

@@ -91,6 +91,7 @@ async fn diff(arguments: &Plan, output: Output, events: &Events) -> Result<(), F
         allow_failed: false,
         allow_older: true,
         ca_encryption: None,
+        admitted: None,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING);
     let found = plan::diff(&options, events, &stop).await?;

@@ -66,7 +66,10 @@ join() {
   fi
   systemctl stop "$unit" 2>/dev/null || :
   old=$(printf '%s\n' "$list" | awk -F', ' -v peer="$peer" '$4 == peer { print $1 }')
-  [ -z "$old" ] || patiently 60 etcdctl member remove "$old" >/dev/null
+  # Members that have never started count for the quorum, and etcd accepts one learner at a time.
+  for id in $(printf '%s\n' "$list" | awk -F', ' -v old="$old" '$1 == old || $2 == "unstarted" { print $1 }'); do
+    patiently 60 etcdctl member remove "$id" >/dev/null
+  done
   added=$(patiently 60 etcdctl member add "$name" --learner --peer-urls "$peer")
   umask 077
   install -d -m 700 /run/kubexm

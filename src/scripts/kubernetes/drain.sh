@@ -2,7 +2,8 @@
 # Moves the pods of a node to others before its programs change, or lets the scheduler use the node again. A node that an
 # administrator has cordoned stays cordoned.
 # Arguments: `check` or `drain`, name of the node, version of its kubelet after the change, seconds that the evictions may take, and
-# options of `kubectl drain`; or `returned` or `return`, name of the node, version of its kubelet.
+# options of `kubectl drain`; `returned` or `return`, name of the node, version of its kubelet; `left` and then `leave` for a
+# node that leaves the cluster, with the arguments of `drain`.
 verb=$1 node=$2 version=$3
 shift 3
 # Exists while this node is cordoned by kubexm.
@@ -66,6 +67,22 @@ drain() {
   } >&2
   exit 1
 }
+# Volumes that are still attached when the node is deleted stay attached for minutes, so that no other node can use them.
+detached() {
+  left=60
+  until volumes=$(kubectl get volumeattachments -o 'jsonpath={range .items[*]}{.spec.nodeName}{" "}{.metadata.name}{"\n"}{end}') &&
+    volumes=$(printf '%s\n' "$volumes" | awk -v node="$node" '$1 == node { print $2 }') && [ -z "$volumes" ]; do
+    left=$((left - 1))
+    [ "$left" -gt 0 ] || {
+      {
+        echo "volumes are still attached to $node: $(echo "$volumes" | tr '\n' ' ')"
+        echo "hint: read the log of the CSI driver of these volumes, then run the same command again"
+      } >&2
+      exit 1
+    }
+    sleep 2
+  done
+}
 return_node() {
   left=150
   until is_current 2>/dev/null && is_ready 2>/dev/null; do
@@ -85,7 +102,16 @@ check)
   [ "$found" = "v$version" ] || { echo "its kubelet has the version $found"; exit 1; }
   ;;
 drain) drain "$@" ;;
+left)
+  found=$(patiently get node "$node" --ignore-not-found -o name) || exit 75
+  [ -z "$found" ] || { echo "the cluster has the node"; exit 1; }
+  ;;
+leave)
+  is_ready || set -- "$@" --skip-wait-for-delete-timeout=1
+  drain "$@"
+  detached
+  ;;
 returned) [ ! -e "$mark" ] || { echo "kubexm has cordoned $node"; exit 1; } ;;
 return) return_node ;;
-*) echo "usage: drain.sh check|drain|returned|return" >&2; exit 2 ;;
+*) echo "usage: drain.sh check|drain|left|leave|returned|return" >&2; exit 2 ;;
 esac

@@ -32,7 +32,12 @@ fn commands() -> BTreeSet<Vec<String>> {
     };
     let leaves = pages.iter().filter(is_leaf);
     leaves
-        .map(|page| page.split('-').skip(1).map(str::to_owned).collect())
+        // A name with a hyphen is one word.
+        .map(|page| page.replace("support-bundle", "support_bundle"))
+        .map(|page| {
+            let words = page.split('-').skip(1);
+            words.map(|word| word.replace('_', "-")).collect()
+        })
         .collect()
 }
 
@@ -217,6 +222,21 @@ fn every_command_prints_documented_json() {
         ("bundle sign", Events, vec![&gone, "--key", &gone]),
         ("install", Events, vec![&gone, "-f", &cluster, "--unsigned"]),
         ("upgrade", Events, vec![&gone, "-f", &cluster, "--unsigned"]),
+        (
+            "node add",
+            Events,
+            vec!["node5", "--bundle", &gone, "-f", &cluster, "--unsigned"],
+        ),
+        (
+            "node remove",
+            Events,
+            vec!["node5", "--bundle", &gone, "-f", &cluster, "--unsigned"],
+        ),
+        (
+            "node replace",
+            Events,
+            vec!["node5", "--bundle", &gone, "-f", &cluster, "--unsigned"],
+        ),
         ("reset", Events, vec!["-f", &cluster]),
         ("certs renew", Events, vec!["-f", &cluster, "--state", &new]),
         ("registry seed", Events, vec![&gone, "-f", &cluster]),
@@ -258,6 +278,16 @@ fn every_command_prints_documented_json() {
             "status",
             Document("StatusReport"),
             vec!["-f", &unreachable, "--state", &gone],
+        ),
+        (
+            "doctor",
+            Document("DoctorReport"),
+            vec!["-f", &unreachable, "--state", &gone],
+        ),
+        (
+            "support-bundle",
+            Document("SupportBundle"),
+            vec!["-f", &unreachable, "--state", &gone, "-o", &new],
         ),
         (
             "certs check",

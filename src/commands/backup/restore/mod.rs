@@ -298,6 +298,7 @@ impl Context<'_> {
             allow_failed: false,
             allow_older: options.allow_older,
             ca_encryption: options.ca_encryption.clone(),
+            admitted: None,
         };
         install::install(&install, events, self.stop).await?;
         if stage == Stage::Install {

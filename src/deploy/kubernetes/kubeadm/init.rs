@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{etcd, file_modes, kubelet_runs, node, patches, tasks_before_join, undo};
+use super::{etcd, file_modes, join, kubelet_runs, node, patches, tasks_before_join, undo};
 use crate::kubernetes::config;
 use crate::kubernetes::config::{kube_proxy_config, kubelet_config};
 use crate::kubernetes::hardening::{self, Flag};
@@ -23,6 +23,19 @@ const WHAT: &str = "kubeadm init configuration";
 /// The marker file of `kubeadm init`.
 pub(super) const INIT: &str = "kubeadm-init";
 
+/// Returns the marker file of the command that makes a host a node, or has made it one. Another control plane than the
+/// one of `kubeadm init` may be the first one today.
+pub(super) fn marker(inputs: &Inputs<'_>, host: &HostSpec) -> &'static str {
+    let facts = inputs.host_facts(&host.name);
+    let is_first = inputs.first().is_some_and(|first| first.name == host.name);
+    match (facts.is_node, facts.is_initialized) {
+        (_, true) => INIT,
+        (true, false) => join::JOIN,
+        (false, false) if is_first => INIT,
+        (false, false) => join::JOIN,
+    }
+}
+
 /// Returns the task that writes the configuration and runs `kubeadm init`.
 pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, DeployError> {
     let path = HostPath::parse(&format!("{ETC}/kubeadm-init.yaml"))?;
@@ -35,9 +48,10 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
             path.clone(),
             init_config(inputs.cluster, first)?,
         ));
-    let task = patches::write(inputs.cluster, first, INIT, task)?;
+    let marker = marker(inputs, first);
+    let task = patches::write(inputs.cluster, first, marker, task)?;
     let task = with_authorities(inputs, task).step(RunToCompletion {
-        id: INIT.to_owned(),
+        id: marker.to_owned(),
         title: "Run kubeadm init".to_owned(),
         command: kubeadm::NODE.verb("init"),
         input: None,
@@ -87,10 +101,11 @@ pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String,
     configuration(cluster, first, &cluster.kubernetes.kubeadm_config.init)
 }
 
-/// Returns a configuration from which `kubeadm init` would generate the files that a node has: the first control plane
-/// those of its init, and every other node those of its join.
-pub(super) fn node_config(cluster: &Cluster, host: &HostSpec) -> Result<String, RenderError> {
-    if cluster.roles.control_plane.first() == Some(&host.name) {
+/// Returns a configuration from which `kubeadm init` would generate the files that a node has: the control plane of
+/// `kubeadm init` those of its init, and every other node those of its join.
+pub(super) fn node_config(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, RenderError> {
+    let cluster = inputs.cluster;
+    if marker(inputs, host) == INIT {
         return init_config(cluster, host);
     }
     let registration = &cluster.kubernetes.kubeadm_config.join["nodeRegistration"];

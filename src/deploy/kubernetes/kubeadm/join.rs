@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::init::yes_or_no;
+use super::init::{marker, yes_or_no};
 use super::secrets::JoinSecrets;
 use super::{etcd, file_modes, kubelet_runs, node, patches, tasks_before_join, undo};
 use crate::{DeployError, Inputs, kubernetes, load_balancer};
@@ -34,8 +34,9 @@ pub(super) fn join(
         .task(&host.name)
         .after(tasks_before_join(host))
         .after(load_balancer::tasks_before_join(inputs, host));
-    let mut task = patches::write(inputs.cluster, host, JOIN, task)?.step(RunToCompletion {
-        id: JOIN.to_owned(),
+    let marker = marker(inputs, host);
+    let mut task = patches::write(inputs.cluster, host, marker, task)?.step(RunToCompletion {
+        id: marker.to_owned(),
         title: "Run kubeadm join".to_owned(),
         command: kubeadm::NODE.verb("join"),
         input: Some(config_file(inputs.cluster, host, secrets)?),

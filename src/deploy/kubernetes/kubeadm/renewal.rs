@@ -29,7 +29,7 @@ pub(crate) fn renewed(
     id: &str,
     task: Task,
 ) -> Result<Task, DeployError> {
-    let config = node_config(inputs.cluster, host)?;
+    let config = node_config(inputs, host)?;
     let step = |name: &str, title: &str, part: &str| {
         let (check, apply) = (kubeadm::RENEW.verb("check"), kubeadm::RENEW.verb("apply"));
         let step = RunScript::new(name, title, check, apply);
@@ -120,7 +120,7 @@ fn arguments(
     group: &str,
     users: impl IntoIterator<Item = String>,
 ) -> Result<Vec<String>, DeployError> {
-    let config = node_config(inputs.cluster, first)?;
+    let config = node_config(inputs, first)?;
     let arguments = [config, group.to_owned()].into_iter();
     Ok(arguments.chain(users).collect())
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::etcd;
-use crate::{DeployError, Inputs, kubernetes};
+use crate::{DeployError, Inputs, kubernetes, removal};
 
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{FileContent, PlannedFile, StepError, Task, TaskValue};
@@ -68,10 +68,20 @@ pub(super) fn mint(
         value: secrets.clone(),
         files: vec![preview],
     };
-    Ok(kubernetes::SECRETS
+    let task = kubernetes::SECRETS
         .task(&first.name)
-        .after([kubernetes::INIT.id(&first.name)])
-        .step(create))
+        .after([kubernetes::INIT.id(&first.name)]);
+    let joining: Vec<&HostSpec> = inputs
+        .nodes()
+        .into_iter()
+        .filter(|host| etcd::has_member(inputs.cluster, host) && host.name != first.name)
+        .filter(|host| !inputs.host_facts(&host.name).is_node)
+        .collect();
+    // A new cluster has no former members.
+    let is_old = inputs.host_facts(&first.name).is_node && !joining.is_empty();
+    let sweep = removal::sweep_members(inputs.cluster, &joining).filter(|_| is_old);
+    let task = sweep.into_iter().fold(task, Task::step);
+    Ok(task.step(create))
 }
 
 /// Returns the script's input: a configuration with new random values, which it keeps in `minted`.

@@ -121,7 +121,7 @@ fn chain(
 ) -> Result<Vec<Task>, DeployError> {
     let mut tasks = Vec::new();
     for host in nodes {
-        let config = node_config(inputs.cluster, host)?;
+        let config = node_config(inputs, host)?;
         let mut task = name.task(&host.name).after(before);
         for scope in scopes {
             task = task.step(scope.step(host, config.clone()));
@@ -212,6 +212,7 @@ mod tests {
                 blobs: inputs.blobs.clone(),
                 certificates: inputs.certificates.clone(),
                 absent: inputs.absent.clone(),
+                leaving: inputs.leaving.clone(),
                 ..*inputs
             };
             let tasks = crate::plan(&inputs).unwrap().plan.tasks.into_iter();

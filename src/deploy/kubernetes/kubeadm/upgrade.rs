@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::init::{init_config, node_config};
-use super::{init, join, patches, settings};
+use super::init::{init_config, marker, node_config};
+use super::{patches, settings};
 use crate::{BIN, DeployError, Inputs, binary, health};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::Limit;
@@ -26,8 +26,6 @@ pub(crate) fn steps(
 ) -> Result<Task, DeployError> {
     let cluster = inputs.cluster;
     let version = &cluster.kubernetes.version;
-    let is_first = host.name == first.name;
-    let marker = if is_first { init::INIT } else { join::JOIN };
     let script = |id: &str, title: String, check, apply| {
         let step = RunScript::new(
             id,
@@ -49,7 +47,7 @@ pub(crate) fn steps(
             "start",
         ));
     }
-    let mut task = patches::write(cluster, host, marker, task)?
+    let mut task = patches::write(cluster, host, marker(inputs, host), task)?
         .step(install(inputs, host, &["kubeadm"])?)
         .step(kubeadm_step(inputs, first, host)?);
     if cluster.is_control_plane(&host.name) {
@@ -65,7 +63,7 @@ pub(crate) fn steps(
     }
     let title = format!("Restart the kubelet with version {version}");
     Ok(task
-        .step(settings::of_kubelet(host, node_config(cluster, host)?))
+        .step(settings::of_kubelet(host, node_config(inputs, host)?))
         .step(script("kubelet version", title, "check", "apply")))
 }
 

@@ -1,6 +1,6 @@
 //! The pod subnets of the nodes. The controller manager assigns a subnet when a node joins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -81,12 +81,17 @@ impl Subnets {
         routes.map(|route| route.subnet.clone()).collect()
     }
 
-    /// Returns the routes to every other node.
-    pub(super) fn others(&self, node: &HostName) -> impl Iterator<Item = &Route> {
+    /// Returns the routes to every other node that stays in the cluster.
+    pub(super) fn others(
+        &self,
+        node: &HostName,
+        leaving: &BTreeSet<HostName>,
+    ) -> impl Iterator<Item = &Route> {
+        let leaves = |name: &str| leaving.iter().any(|host| host.as_str() == name);
         let others = self
             .0
             .iter()
-            .filter(move |(name, _)| *name != node.as_str());
+            .filter(move |(name, _)| *name != node.as_str() && !leaves(name));
         others.flat_map(|(_, routes)| routes)
     }
 }
@@ -129,7 +134,8 @@ mod tests {
     }
 
     fn routes(subnets: &Subnets, node: &HostName) -> Vec<String> {
-        let routes = subnets.others(node);
+        let none = BTreeSet::new();
+        let routes = subnets.others(node, &none);
         routes
             .map(|route| format!("{} by {}", route.subnet, route.address))
             .collect()

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use super::escaped;
 use crate::cli::bundle::sbom::SbomFile;
+use crate::cli::doctor;
 use crate::cli::man::Pages;
 use crate::cli::output;
 use crate::cli::plan::PlanFile;
@@ -349,6 +350,12 @@ fn kinds() -> Vec<Kind> {
         kind("PlanDiff", "`plan --diff`", &plan_diff()),
         kind("RenderedFiles", "`render`", &rendered),
         kind("StatusReport", "`status`", &status::example::report()),
+        kind("DoctorReport", "`doctor`", &doctor::example::report()),
+        kind(
+            "SupportBundle",
+            "`support-bundle`",
+            &hosts::support_bundle(),
+        ),
         kind("CertificateReport", "`certs check`", &hosts::certificates()),
         kind("BackupList", "`backup list`", &backup::list()),
         kind(

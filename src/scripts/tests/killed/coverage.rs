@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{backup, cluster, covered_by, files, kubeadm, settings, system, upgrade};
+use super::{backup, cluster, covered_by, files, kubeadm, nodes, settings, system, upgrade};
 use crate::ALL;
 
 /// All tests that kill scripts.
@@ -38,6 +38,7 @@ const TESTS: &[fn()] = &[
     kubeadm::settings_of_the_cluster,
     kubeadm::renewed_certificates,
     upgrade::upgraded_nodes,
+    nodes::removed_nodes,
     backup::restores,
     backup::authorities,
 ];
@@ -51,6 +52,12 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "dns/corefile-check.sh",
             "dns/diagnosis.sh",
             "dns/node-local.sh",
+            "doctor/cluster.sh",
+            "doctor/host.sh",
+            "doctor/logs.sh",
+            "doctor/runtime.sh",
+            "doctor/support.sh",
+            "doctor/ways.sh",
             "host/facts.sh",
             "kubeadm/etcd-ca.sh",
             "kubeadm/kube-proxy.sh",

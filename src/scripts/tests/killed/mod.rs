@@ -7,6 +7,7 @@ mod cluster;
 mod coverage;
 mod files;
 mod kubeadm;
+mod nodes;
 mod settings;
 mod system;
 mod upgrade;

@@ -1,0 +1,150 @@
+//! `node add`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{check_names, joined};
+use crate::identity::KnownCluster;
+use crate::install::{self, InstallOptions, InstallReport};
+use crate::rollback::{self, Newest};
+use crate::{CommandError, Stop};
+use kubexm_config::Cluster;
+use kubexm_deploy::removal;
+use kubexm_engine::cluster::RemovalState;
+use kubexm_host::Facts;
+use kubexm_preflight::Finding;
+use kubexm_types::HostName;
+use kubexm_types::event::Events;
+
+/// Which hosts join a cluster.
+#[derive(Debug, Clone)]
+pub struct AddOptions {
+    /// The install that adds them. `admitted` has no effect.
+    pub install: InstallOptions,
+    /// The hosts.
+    pub names: Vec<HostName>,
+}
+
+/// Adds hosts of the cluster file to a cluster that exists, and no others.
+///
+/// # Errors
+/// As an install; the cluster does not exist, or other hosts of the cluster file are not in the cluster either.
+pub async fn add(
+    options: &AddOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<InstallReport, CommandError> {
+    let cluster = kubexm_config::load_cluster(&options.install.source.cluster)?;
+    let hint = "add the host to spec.hosts and to its roles in the cluster file first";
+    check_names(&cluster, &options.names, hint)?;
+    let mut install = options.install.clone();
+    install.admitted = Some(options.names.iter().cloned().collect());
+    let state = install.connection.state_directory(&cluster, events)?;
+    let newest = rollback::newest(&state)?;
+    let added = install::install(&install, events, stop).await;
+    added.map_err(|error| with_bundle(error, newest.as_ref()))
+}
+
+/// Adds which bundle is necessary, if the bundle does not have the version of the cluster.
+fn with_bundle(error: CommandError, newest: Option<&Newest>) -> CommandError {
+    match error {
+        CommandError::Problems(mut problems) => {
+            for problem in &mut problems.list {
+                if problem.path == "spec.kubernetes.version" {
+                    let newest = newest.map_or_else(String::new, |newest| {
+                        format!(": '{}', created {}", newest.name, newest.created)
+                    });
+                    problem.hint = Some(format!(
+                        "new nodes get the version of the cluster: use the bundle that it was installed from last{newest}"
+                    ));
+                }
+            }
+            CommandError::Problems(problems)
+        }
+        error => error,
+    }
+}
+
+/// Returns what prevents that exactly these hosts join the cluster.
+pub(crate) fn findings(
+    cluster: &Cluster,
+    known: &KnownCluster,
+    facts: &BTreeMap<HostName, Facts>,
+    admitted: &BTreeSet<HostName>,
+) -> Vec<Finding> {
+    let is_node = |name: &HostName| facts.get(name).is_some_and(Facts::is_node);
+    let mut findings = Vec::new();
+    if !cluster.roles.control_plane.iter().any(is_node) {
+        let what = "no control plane of the cluster file is a node of a cluster yet";
+        let hint = "kubexm install creates the cluster with all of its hosts";
+        let first = cluster.roles.control_plane.first().into_iter();
+        findings.extend(first.map(|first| Finding::new(first, true, what.to_owned(), hint)));
+        return findings;
+    }
+    for name in strangers(cluster, known, facts, admitted) {
+        let what = "is not in the cluster yet, and the command does not name it";
+        let hint = format!(
+            "add it with the same command: kubexm node add {} {name}; or remove it from the cluster file",
+            joined(admitted).replace(',', "")
+        );
+        findings.push(Finding::new(name, true, what.to_owned(), &hint));
+    }
+    let removed = known.removed();
+    for name in admitted.iter().filter(|name| is_node(name)) {
+        if removed
+            .get(name)
+            .is_some_and(|removal| removal.state == RemovalState::WithoutContact)
+        {
+            let what = "was removed without contact, and still has everything of the time before";
+            let hint = format!("reset it first: kubexm node remove {name}");
+            findings.push(Finding::new(name, true, what.to_owned(), &hint));
+        }
+    }
+    findings.extend(even_members(cluster, facts, admitted));
+    findings
+}
+
+/// Returns the hosts of a cluster file that are neither in the cluster nor in the list. Hosts without facts do not count.
+pub(super) fn strangers<'a>(
+    cluster: &'a Cluster,
+    known: &KnownCluster,
+    facts: &BTreeMap<HostName, Facts>,
+    admitted: &BTreeSet<HostName>,
+) -> Vec<&'a HostName> {
+    let recorded: BTreeSet<&HostName> = known.hosts().collect();
+    let is_in = |name: &HostName, facts: &Facts| {
+        recorded.contains(name) && (facts.is_node() || !cluster.is_node(name))
+    };
+    let names = cluster.hosts.iter().map(|host| &host.name);
+    let is_stranger = |name: &&HostName| {
+        let is_out = facts.get(*name).is_some_and(|facts| !is_in(name, facts));
+        is_out && !admitted.contains(*name)
+    };
+    names.filter(is_stranger).collect()
+}
+
+/// Warns about a number of members of etcd that tolerates no more failures than one less.
+fn even_members(
+    cluster: &Cluster,
+    facts: &BTreeMap<HostName, Facts>,
+    admitted: &BTreeSet<HostName>,
+) -> Option<Finding> {
+    let members = removal::members(cluster);
+    let is_new = |name: &&HostName| {
+        admitted.contains(*name) && !facts.get(*name).is_some_and(Facts::is_node)
+    };
+    let first = members.iter().find(is_new)?;
+    let count = members.len();
+    if count % 2 == 1 {
+        return None;
+    }
+    let tolerated = (count - 1) / 2;
+    let what = format!(
+        "with it, etcd has {count} members ({}), of which {} must be healthy: it tolerates the loss of {tolerated}, as with \
+         {} members",
+        joined(members),
+        count / 2 + 1,
+        count - 1
+    );
+    let hint = "add one more control plane, so that the number is odd";
+    Some(Finding::new(first, false, what, hint))
+}

@@ -1,0 +1,129 @@
+//! What a removal looks at before it changes anything.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::joined;
+use super::members::Members;
+use super::removal::Context;
+use super::text::Purpose;
+use crate::session::Hosts;
+use crate::upgrade::survey::{Survey, listed};
+use crate::{CommandError, preflight};
+use kubexm_config::Cluster;
+use kubexm_deploy::removal::{self as deploy, Leaving};
+use kubexm_host::{Facts, Host};
+use kubexm_preflight::Finding;
+use kubexm_types::HostName;
+
+impl Context<'_> {
+    /// Returns the hosts that leave: those that do not work any more come first, because etcd then needs fewer members.
+    pub(super) fn leaving(&self, facts: &BTreeMap<HostName, Facts>) -> Vec<Leaving> {
+        let names = self.options.names.iter();
+        let specs = names.filter_map(|name| self.cluster.host(name));
+        let mut leaving: Vec<Leaving> = specs
+            .map(|spec| {
+                let works = |facts: &Facts| facts.is_node() || !self.cluster.is_node(&spec.name);
+                let is_lost = !facts.get(&spec.name).is_some_and(works);
+                Leaving::of(self.cluster, spec, is_lost)
+            })
+            .collect();
+        leaving.sort_by_key(|host| !host.is_lost);
+        leaving
+    }
+
+    /// Returns the control plane that stays and answers questions about the cluster.
+    pub(super) fn first<'a>(
+        &self,
+        hosts: &'a Hosts,
+        facts: &BTreeMap<HostName, Facts>,
+    ) -> Result<&'a Arc<dyn Host>, CommandError> {
+        let mut names = self.remaining.roles.control_plane.iter();
+        let is_node = |name: &HostName| facts.get(name).is_some_and(Facts::is_node);
+        let first = names.find_map(|name| hosts.get(name).filter(|_| is_node(name)));
+        first.ok_or_else(|| {
+            CommandError::Configuration(format!(
+                "cannot remove {}: none of the control planes that remain is a node of the cluster: {}\nhint: complete the \
+                 install first: kubexm install",
+                joined(&self.options.names),
+                joined(&self.remaining.roles.control_plane)
+            ))
+        })
+    }
+
+    /// Compares the members of etcd before and after.
+    ///
+    /// # Errors
+    /// etcd would lose its quorum.
+    pub(super) async fn quorum(
+        &self,
+        leaving: &[Leaving],
+        hosts: &Hosts,
+    ) -> Result<Option<String>, CommandError> {
+        let Some(kind) = deploy::etcd_kind(self.cluster) else {
+            return Ok(None);
+        };
+        if !leaving.iter().any(|host| host.has_member) {
+            return Ok(None);
+        }
+        let mut failed = None;
+        for name in deploy::members(self.remaining) {
+            let Some(host) = hosts.get(name) else {
+                continue;
+            };
+            match Members::read(host.as_ref(), kind).await {
+                Ok(members) => return members.after(leaving),
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(failed.unwrap_or_else(|| {
+            CommandError::configuration("no member of etcd that remains can be reached")
+        }))
+    }
+
+    pub(super) fn findings(&self, survey: &Survey, leaving: &[Leaving]) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for host in leaving.iter().filter(|host| !host.is_lost) {
+            let pods = survey.unmanaged_on(&host.spec.name);
+            if !pods.is_empty() && !self.options.drain.deletes_unmanaged {
+                let what = format!(
+                    "nothing creates these pods again after their node is drained: {}",
+                    listed(&pods)
+                );
+                let hint = "delete them, or permit it with --drain-force";
+                findings.push(Finding::new(&host.spec.name, true, what, hint));
+            }
+        }
+        findings
+    }
+
+    /// Checks the hosts that stay, and new ones that take the place of others.
+    pub(super) async fn preflight(
+        &self,
+        hosts: &Hosts,
+        facts: &BTreeMap<HostName, Facts>,
+    ) -> Vec<Finding> {
+        let of = |cluster: &Cluster| {
+            let hosts = hosts
+                .iter()
+                .filter(|(name, _)| cluster.host(name).is_some());
+            let hosts: Hosts = hosts
+                .map(|(name, host)| (name.clone(), Arc::clone(host)))
+                .collect();
+            let facts = facts.iter().filter(|(name, _)| hosts.contains_key(*name));
+            let facts: BTreeMap<HostName, Facts> = facts
+                .map(|(name, facts)| (name.clone(), facts.clone()))
+                .collect();
+            (hosts, facts)
+        };
+        let (hosts, facts) = match self.purpose {
+            Purpose::Remove => of(self.remaining),
+            Purpose::Replace => of(self.cluster),
+        };
+        let cluster = match self.purpose {
+            Purpose::Remove => self.remaining,
+            Purpose::Replace => self.cluster,
+        };
+        preflight::check(cluster, &hosts, &facts, self.bundle).await
+    }
+}

@@ -1,0 +1,222 @@
+//! Plans what removes hosts from a cluster that exists, besides the reset of these hosts. The hosts that stay change by the
+//! plan of an install with a cluster file that has only them.
+
+use std::time::Duration;
+
+use super::upgrade::{AROUND_EVICTIONS, Drain};
+use super::{DeployError, Inputs, etcd};
+use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
+use kubexm_engine::Limit;
+use kubexm_engine::plan::{Plan, Task, TaskId};
+use kubexm_engine::steps::RunScript;
+use kubexm_scripts::etcd::MEMBERSHIP;
+use kubexm_scripts::kubernetes::{CONTROL_PLANE_STOP, DRAIN, NODE_REMOVE};
+use kubexm_types::HostName;
+
+/// How long a change of the members of etcd may take.
+const MEMBERS: Limit = Limit::new(Duration::from_secs(300), "a change of the members of etcd");
+/// How long the objects of a node may take to disappear.
+const OBJECTS: Limit = Limit::new(Duration::from_secs(300), "the removal of a node");
+
+/// A host that leaves a cluster.
+#[derive(Debug, Clone)]
+pub struct Leaving {
+    /// The host in the cluster file.
+    pub spec: HostSpec,
+    /// Whether it is a node.
+    pub is_node: bool,
+    /// Whether it is a control plane.
+    pub is_control_plane: bool,
+    /// Whether it has a member of etcd that kubexm or kubeadm runs.
+    pub has_member: bool,
+    /// Whether it does not work any more: it cannot be reached, or is another host with its name.
+    pub is_lost: bool,
+}
+
+impl Leaving {
+    /// Returns what a host of a cluster file is to its cluster.
+    pub fn of(cluster: &Cluster, spec: &HostSpec, is_lost: bool) -> Self {
+        let name = &spec.name;
+        Self {
+            spec: spec.clone(),
+            is_node: cluster.is_node(name),
+            is_control_plane: cluster.is_control_plane(name),
+            has_member: members(cluster).contains(name),
+            is_lost,
+        }
+    }
+}
+
+/// Returns the hosts with members of an etcd that kubexm or kubeadm runs.
+pub fn members(cluster: &Cluster) -> &[HostName] {
+    match cluster.etcd {
+        Etcd::Kubeadm { .. } => &cluster.roles.control_plane,
+        Etcd::Systemd { .. } => &cluster.roles.etcd,
+        Etcd::External { .. } => &[],
+    }
+}
+
+/// Returns the address at which the other members of etcd reach the member of a host.
+pub fn peer_url(host: &HostSpec) -> String {
+    etcd::peer_url(host)
+}
+
+/// Returns the word by which scripts know who runs etcd; `None` for an external etcd.
+pub fn etcd_kind(cluster: &Cluster) -> Option<&'static str> {
+    match cluster.etcd {
+        Etcd::Kubeadm { .. } => Some("kubeadm"),
+        Etcd::Systemd { .. } => Some("systemd"),
+        Etcd::External { .. } => None,
+    }
+}
+
+/// What a removal depends on.
+pub struct RemovalInputs<'a> {
+    /// As of an install of the cluster without the hosts that leave.
+    pub inputs: Inputs<'a>,
+    /// The hosts that leave.
+    pub leaving: &'a [Leaving],
+    /// How pods leave a node.
+    pub drain: Drain,
+}
+
+impl RemovalInputs<'_> {
+    /// Plans what happens while all hosts work: hosts that are lost leave etcd and the cluster, and pods leave the other
+    /// ones, one after another.
+    pub fn beginning(&self) -> Plan {
+        let mut plan = Plan::default();
+        let mut before: Option<TaskId> = None;
+        let lost = self.leaving.iter().filter(|host| host.is_lost);
+        let tasks = lost.flat_map(|host| {
+            let leave = self.leave_etcd(host);
+            leave.into_iter().chain(self.delete(host))
+        });
+        let working = self.leaving.iter().filter(|host| !host.is_lost);
+        let drains = working.filter_map(|host| self.drain(host));
+        for task in tasks.chain(drains) {
+            let id = task.id();
+            plan.tasks.push(task.after(before.replace(id)));
+        }
+        plan
+    }
+
+    /// Plans the install of the hosts that stay.
+    ///
+    /// # Errors
+    /// See [`plan`](super::plan).
+    pub fn install(&self) -> Result<super::Deployment, DeployError> {
+        super::plan(&self.inputs)
+    }
+
+    /// Plans what happens before the reset of a host that works: its control plane ends, and its member leaves etcd.
+    pub fn departure(&self, host: &Leaving) -> Plan {
+        let kind = match self.inputs.cluster.kubernetes.kind {
+            KubernetesKind::Kubeadm => "kubeadm",
+            KubernetesKind::Systemd => "systemd",
+        };
+        let stop = RunScript::new(
+            "control plane stop",
+            "End the API server without failures of requests, and the other programs of the control plane",
+            CONTROL_PLANE_STOP.verb("stopped"),
+            CONTROL_PLANE_STOP.verb("stop"),
+        );
+        let stop = Task::new("node", "stop", &host.spec.name).step(stop.arguments([kind]));
+        let stop = (host.is_control_plane && !host.is_lost).then_some(stop);
+        let before = stop.as_ref().map(Task::id);
+        let leave = self.leave_etcd(host).map(|task| task.after(before));
+        let tasks = stop.into_iter().chain(leave);
+        Plan {
+            tasks: tasks.collect(),
+        }
+    }
+
+    /// Plans what happens after the reset of a host.
+    pub fn deletion(&self, host: &Leaving) -> Plan {
+        Plan {
+            tasks: self.delete(host).into_iter().collect(),
+        }
+    }
+
+    fn drain(&self, host: &Leaving) -> Option<Task> {
+        let (first, name) = (self.inputs.first()?, &host.spec.name);
+        let step = RunScript::new(
+            &format!("leave {name}"),
+            format!("Move the pods of {name} to other nodes"),
+            DRAIN.verb("left"),
+            DRAIN.verb("leave"),
+        );
+        let version = self.inputs.cluster.kubernetes.version.to_string();
+        let seconds = self.drain.timeout.as_secs().to_string();
+        let arguments = [name.to_string(), version, seconds].into_iter();
+        let limit = self.drain.timeout + AROUND_EVICTIONS;
+        let step = step
+            .arguments(arguments.chain(self.drain.options()))
+            .limit(Limit::new(limit, "the evictions of a node"));
+        let task = Task::new("node", &format!("drain-{name}"), &first.name).step(step);
+        host.is_node.then_some(task)
+    }
+
+    fn leave_etcd(&self, host: &Leaving) -> Option<Task> {
+        let cluster = self.inputs.cluster;
+        let kind = etcd_kind(cluster).filter(|_| host.has_member)?;
+        let on = members(cluster).first()?;
+        let on = match cluster.etcd {
+            // Its first control plane may be a new one.
+            Etcd::Kubeadm { .. } => self.inputs.first().map_or(on, |first| &first.name),
+            _ => on,
+        };
+        let name = &host.spec.name;
+        let step = RunScript::new(
+            &format!("member {name}"),
+            format!("Remove the member of {name} from etcd"),
+            MEMBERSHIP.verb("gone"),
+            MEMBERSHIP.verb("remove"),
+        );
+        let step = step.arguments([kind.to_owned(), peer_url(&host.spec)]);
+        let task = Task::new("node", &format!("member-{name}"), on);
+        Some(task.step(step.limit(MEMBERS)))
+    }
+
+    fn delete(&self, host: &Leaving) -> Option<Task> {
+        let (first, name) = (self.inputs.first()?, &host.spec.name);
+        let ends = match host.is_lost {
+            true => "lost",
+            false => "left",
+        };
+        let title = match host.is_lost {
+            true => format!("Delete the node {name}, and its pods"),
+            false => format!("Delete the node {name}"),
+        };
+        let delete = RunScript::new(
+            &format!("delete {name}"),
+            title,
+            NODE_REMOVE.verb("check"),
+            NODE_REMOVE.verb("delete"),
+        );
+        let sweep = RunScript::new(
+            &format!("sweep {name}"),
+            format!("Remove the lease, the CSINode and the certificate signing requests of {name}"),
+            NODE_REMOVE.verb("swept"),
+            NODE_REMOVE.verb("sweep"),
+        );
+        let task = Task::new("node", &format!("delete-{name}"), &first.name)
+            .step(delete.arguments([name.as_str(), ends]).limit(OBJECTS))
+            .step(sweep.arguments([name.as_str()]).limit(OBJECTS));
+        host.is_node.then_some(task)
+    }
+}
+
+/// Returns the step that removes members of etcd without a host before control planes join: members that have never
+/// started, and those of these hosts, which have no data.
+pub(crate) fn sweep_members(cluster: &Cluster, joining: &[&HostSpec]) -> Option<RunScript> {
+    let kind = etcd_kind(cluster)?;
+    let step = RunScript::new(
+        "etcd members",
+        "Remove members of etcd without a host",
+        MEMBERSHIP.verb("clean"),
+        MEMBERSHIP.verb("sweep"),
+    );
+    let peers = joining.iter().map(|host| peer_url(host));
+    let arguments = std::iter::once(kind.to_owned()).chain(peers);
+    Some(step.arguments(arguments).limit(MEMBERS))
+}

@@ -1,0 +1,56 @@
+#!/bin/sh -eu
+# Removes a node from the cluster, with what the cluster has because of it. A node that a killed run has removed is not there.
+#   check, delete  checks whether there is no such node, or deletes it; `delete` also ends the pods of a node that is lost,
+#                  which no kubelet can end
+#   swept, sweep   checks whether nothing is left of the node, or removes what is: its lease, its CSINode, its certificate
+#                  signing requests, and with Cilium its CiliumNode
+# Arguments: verb, name of the node; for `check` and `delete` also `lost` or `left`.
+verb=$1 node=$2
+kubectl() {
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s "$@"
+}
+# Calls kubectl for at most a minute, until it succeeds: an API server that has just started refuses requests.
+patiently() {
+  attempts=20
+  until kubectl "$@"; do
+    attempts=$((attempts - 1))
+    [ "$attempts" -gt 0 ] || return 1
+    sleep 3
+  done
+}
+# Prints `KIND NAME` of the objects that belong to the node.
+leftovers() {
+  patiently -n kube-node-lease get lease "$node" --ignore-not-found -o 'jsonpath={.metadata.name}{"\n"}' | sed 's/^./-n kube-node-lease lease &/'
+  patiently get csinode "$node" --ignore-not-found -o 'jsonpath={.metadata.name}{"\n"}' | sed 's/^./csinode &/'
+  patiently get certificatesigningrequests -o 'jsonpath={range .items[*]}{.spec.username}{" "}{.metadata.name}{"\n"}{end}' |
+    awk -v user="system:node:$node" '$1 == user { print "csr", $2 }'
+  [ -z "$(patiently get crd ciliumnodes.cilium.io --ignore-not-found -o name)" ] ||
+    patiently get ciliumnode "$node" --ignore-not-found -o 'jsonpath={.metadata.name}{"\n"}' | sed 's/^./ciliumnode &/'
+}
+case $verb in
+check)
+  found=$(patiently get node "$node" --ignore-not-found -o name) || exit 75
+  [ -z "$found" ] || { echo "the cluster has the node"; exit 1; }
+  ;;
+delete)
+  patiently delete node "$node" --ignore-not-found --wait=true --timeout=60s >/dev/null
+  if [ "$3" = lost ]; then
+    patiently delete pods -A --field-selector "spec.nodeName=$node" --force --grace-period=0 --wait=false >/dev/null 2>&1
+  fi
+  # drain.sh marks nodes that kubexm has cordoned.
+  rm -f "/var/lib/kubexm/cordoned-$node"
+  ;;
+swept)
+  found=$(leftovers) || exit 75
+  [ -z "$found" ] || { echo "the cluster has $(printf '%s\n' "$found" | awk '{ print $(NF - 1), $NF }' | tr '\n' ' ')"; exit 1; }
+  ;;
+sweep)
+  found=$(leftovers)
+  printf '%s\n' "$found" | while read -r object; do
+    # shellcheck disable=SC2086 # namespace, kind and name are words
+    [ -z "$object" ] || patiently delete --ignore-not-found --wait=false $object >/dev/null
+  done
+  ;;
+*) echo "usage: node-remove.sh check|delete|swept|sweep" >&2; exit 2 ;;
+esac
