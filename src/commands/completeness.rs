@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::try_join_all;
 
 use crate::CommandError;
+use crate::program_settings::{self, Programs};
 use kubexm_bundle::{Blobs, Bundle, Lock};
 use kubexm_catalog::Catalog;
 use kubexm_config::Cluster;
@@ -40,7 +41,21 @@ pub(crate) async fn check(
     for cluster in &clusters {
         let report = completeness::check(cluster, lock, &blobs)?;
         findings.extend(report.findings.iter().cloned());
-        findings.extend(ask_kubeadm(resolver, lock, cluster, &report).await?);
+        let refused = ask_kubeadm(resolver, lock, cluster, &report).await?;
+        // Without the rest of the bundle there is no plan, and so no configuration of a program.
+        if report.findings.is_empty() {
+            let sandbox = resolver.http.sandbox();
+            let programs = Programs {
+                lock,
+                blobs: &blobs,
+                sandbox,
+            };
+            match programs.refusals(cluster).await? {
+                Some(refused) => findings.extend(refused),
+                None => events.note(program_settings::OTHER_ARCHITECTURE),
+            }
+        }
+        findings.extend(refused);
     }
     for facts in &lock.kubeadm {
         if facts.minimum_etcd.is_none() {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use clock::Clock;
 pub use dry_run::{DryRun, dry_run};
 pub use options::InstallOptions;
+use outcome::Run;
 use prepare::{Context, Prepared, planned, prepare};
 
 pub use crate::certificates::CaEncryption;
@@ -119,21 +120,16 @@ async fn install_locked(
         deployment = planned(context, &facts, &failed)?;
     };
     clock.lap("apply");
-    let unreachable = match outcome.failed.is_empty() {
-        true => Vec::new(),
-        false => session::unreachable(&hosts).await,
-    };
-    let (changed, unchanged, ran) = (outcome.changed, outcome.unchanged, outcome.ran);
+    let run = Run::of(outcome, &hosts).await;
     // A cluster whose control plane runs has a kubeconfig, even if a worker failed.
     let kubeconfig = match deployment.kubeconfig.get() {
         Some(text) => kubeconfigs::save_kubeconfig(journal, text)?,
         None => PathBuf::new(),
     };
-    let judged = outcome::judge(outcome, unreachable);
-    if judged.is_err() && deployment.kubeconfig.get().is_some() {
+    if run.judged.is_err() && deployment.kubeconfig.get().is_some() {
         events.note(format!("the kubeconfig is {}", kubeconfig.display()));
     }
-    judged?;
+    run.judged?;
     if known.is_incomplete() {
         let observed = session::watched(&hosts, events);
         known.end_install(cluster, &session::gather(cluster, &observed).await?)?;
@@ -141,9 +137,9 @@ async fn install_locked(
     let observed = session::watched(&hosts, events);
     kubeconfigs::keep_super_admin(&deployment.super_admin, cluster, &observed, journal).await?;
     events.emit(Event::Summary {
-        changed,
-        unchanged,
-        ran,
+        changed: run.changed,
+        unchanged: run.unchanged,
+        ran: run.ran,
         kubeconfig: Some(kubeconfig.display().to_string()),
     });
     if !failed.is_empty() {
@@ -151,9 +147,9 @@ async fn install_locked(
         return Err(failed.into_error());
     }
     Ok(InstallReport {
-        changed,
-        unchanged,
-        ran,
+        changed: run.changed,
+        unchanged: run.unchanged,
+        ran: run.ran,
         kubeconfig,
         total: clock.began.elapsed(),
         phases: clock.laps,

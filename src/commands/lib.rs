@@ -39,6 +39,7 @@ pub mod plan;
 mod plan_inputs;
 mod preflight;
 mod private_directory;
+mod program_settings;
 pub mod pull;
 pub mod push;
 pub mod registry;

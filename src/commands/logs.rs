@@ -1,6 +1,7 @@
 //! `logs`: what a program of the cluster logged on all hosts, in the order of time.
 
 mod entry;
+mod follow;
 
 use std::path::PathBuf;
 
@@ -9,12 +10,14 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 pub use self::entry::LogEntry;
+pub use self::follow::Follower;
+use crate::session::Hosts;
 use crate::stop::unless_stopped;
 use crate::{CommandError, Connection, HostSelection, Stop, notices};
 use kubexm_host::{Command, Host, HostError};
 use kubexm_scripts::systemd::LOGS;
-use kubexm_types::InvalidValue;
 use kubexm_types::event::Events;
+use kubexm_types::{HostName, InvalidValue};
 
 /// The name of a systemd unit without `.service`, or of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +99,19 @@ pub async fn logs(
     events: &Events,
     stop: &Stop,
 ) -> Result<LogsReport, CommandError> {
+    let (hosts, unreachable) = connect(options, events, stop).await?;
+    let reading = collect(&hosts, options, |_| options.since);
+    let mut report = unless_stopped(stop, reading).await?;
+    report.errors.extend(unreachable);
+    Ok(report)
+}
+
+/// Connects to the selected hosts. Returns those that cannot be reached, too.
+async fn connect(
+    options: &LogsOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<(Hosts, Vec<HostError>), CommandError> {
     options.connection.check()?;
     let cluster = kubexm_config::load_cluster(&options.cluster)?;
     notices::emit(&cluster.notices, events);
@@ -104,18 +120,30 @@ pub async fn logs(
     let connecting = options
         .connection
         .connect_reachable(&cluster, &state, events);
-    let (hosts, mut errors) = unless_stopped(stop, connecting).await?;
-    let reads = hosts
-        .iter()
-        .map(|(name, host)| async move { (name, read(host.as_ref(), options).await) });
-    let results = unless_stopped(stop, async { Ok(join_all(reads).await) }).await?;
-    let mut entries = Vec::new();
+    unless_stopped(stop, connecting).await
+}
+
+/// Reads the entries of all hosts, each since a time.
+///
+/// # Errors
+/// Each host answers, and none has such a unit or container.
+async fn collect(
+    hosts: &Hosts,
+    options: &LogsOptions,
+    since: impl Fn(&HostName) -> Option<OffsetDateTime>,
+) -> Result<LogsReport, CommandError> {
+    let reads = hosts.iter().map(|(name, host)| {
+        let since = since(name);
+        async move { (name, since, read(host.as_ref(), options, since).await) }
+    });
+    let (mut entries, mut errors) = (Vec::new(), Vec::new());
     let mut has_source = false;
-    for (name, result) in results {
+    for (name, since, result) in join_all(reads).await {
         match result {
             Ok(text) => {
                 has_source |= !text.is_empty();
-                entries.extend(entry::parse(name, &text));
+                let found = entry::parse(name, &text).into_iter();
+                entries.extend(found.filter(|entry| since.is_none_or(|since| entry.time >= since)));
             }
             Err(error) => errors.push(error),
         }
@@ -127,17 +155,18 @@ pub async fn logs(
             options.program.0
         )));
     }
-    if let Some(since) = options.since {
-        entries.retain(|entry| entry.time >= since);
-    }
     // Entries of one source keep their order.
     entries.sort_by_key(|entry| entry.time);
     Ok(LogsReport { entries, errors })
 }
 
 /// Returns what the script prints on a host.
-async fn read(host: &dyn Host, options: &LogsOptions) -> Result<String, HostError> {
-    let since = options.since.map_or(0, OffsetDateTime::unix_timestamp);
+async fn read(
+    host: &dyn Host,
+    options: &LogsOptions,
+    since: Option<OffsetDateTime>,
+) -> Result<String, HostError> {
+    let since = since.map_or(0, OffsetDateTime::unix_timestamp);
     let arguments = [
         options.program.0.clone(),
         options.lines.to_string(),

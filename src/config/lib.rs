@@ -19,6 +19,7 @@ pub mod schema;
 mod signature_document;
 #[cfg(test)]
 mod tests;
+pub mod urls;
 mod yaml;
 
 pub use cluster::Cluster;

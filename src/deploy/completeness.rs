@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::kubernetes::kubeadm;
+use super::load_balancer::keepalived;
 use super::{DeployError, Inputs, linking, plan, rendered};
 use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::cluster::{
     Calico, DEFAULT_ETCD_DATA_DIR, Encapsulation, Etcd, KubernetesKind, NetworkPlugin, PatchFile,
 };
-use kubexm_config::{Cluster, Problems};
+use kubexm_config::{Cluster, Problems, urls};
 use kubexm_engine::plan::RenderedFile;
 use kubexm_types::{HostPath, ImageRef, Version};
 
@@ -96,13 +97,10 @@ fn findings(
         match plan(&inputs) {
             Ok(deployment) => {
                 findings.extend(linking::conflicts_of_releases(&deployment.plan, lock));
-                for files in rendered(&deployment.plan).values() {
-                    findings.extend(
-                        files
-                            .iter()
-                            .flat_map(|file| check_file(file, cluster, lock)),
-                    );
-                }
+                let files = rendered(&deployment.plan);
+                let files = files.values().flatten();
+                let checked = files.filter(|file| !is_of_user(&file.path, cluster));
+                findings.extend(checked.flat_map(|file| check_file(file, cluster, lock)));
             }
             Err(DeployError::Incomplete(missing)) => {
                 findings.extend(
@@ -162,6 +160,12 @@ pub fn default_clusters(lock: &Lock, version: &Version) -> Result<Vec<Cluster>, 
     Ok(vec![by_kubeadm, by_systemd])
 }
 
+/// Returns whether a file on hosts has the content of a file of the user. It may name every address.
+fn is_of_user(path: &HostPath, cluster: &Cluster) -> bool {
+    cluster.system.files.iter().any(|file| file.path == *path)
+        || keepalived::notify_path().is_ok_and(|notify| notify == *path)
+}
+
 /// Returns what is wrong with a rendered file.
 fn check_file(file: &RenderedFile, cluster: &Cluster, lock: &Lock) -> Vec<String> {
     let mut findings = Vec::new();
@@ -191,7 +195,7 @@ fn check_file(file: &RenderedFile, cluster: &Cluster, lock: &Lock) -> Vec<String
                 file.path
             ));
         }
-        for host in addresses(line).filter(|host| !is_in_cluster(host, cluster)) {
+        for host in urls::hosts(line).filter(|host| !is_in_cluster(host, cluster)) {
             findings.push(format!(
                 "{}: contains the address {host}, which is outside of the cluster",
                 file.path
@@ -208,18 +212,7 @@ fn value<'a>(line: &'a str, field: &str) -> Option<&'a str> {
     is.then(|| value.trim().trim_end_matches(',').trim_matches(['"', '\'']))
 }
 
-/// Returns the hosts of the HTTP URLs in a line.
-fn addresses(line: &str) -> impl Iterator<Item = &str> {
-    let parts = ["http://", "https://"]
-        .into_iter()
-        .flat_map(move |scheme| line.split(scheme).skip(1));
-    parts.map(|rest| {
-        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')));
-        &rest[..end.unwrap_or(rest.len())]
-    })
-}
-
-/// Returns whether a host name or address belongs to the cluster.
+/// Returns whether a host name or address belongs to the cluster, or to its site: the cluster file names it.
 fn is_in_cluster(host: &str, cluster: &Cluster) -> bool {
     let own = [
         cluster.registry.host_name.as_str(),
@@ -232,16 +225,32 @@ fn is_in_cluster(host: &str, cluster: &Cluster) -> bool {
             || host == spec.address
             || host == spec.internal_address().to_string()
     };
-    let etcd = match &cluster.etcd {
-        Etcd::External { endpoints, .. } => {
-            endpoints.iter().any(|endpoint| endpoint.contains(host))
-        }
-        _ => false,
-    };
     let service = host.ends_with(&format!(".svc.{}", cluster.kubernetes.dns_domain));
-    let registry = cluster.registry.external.as_ref();
-    let registry = registry.is_some_and(|own| own.address.split(':').next() == Some(host));
-    own.contains(&host) || service || registry || etcd || cluster.hosts.iter().any(of_host)
+    own.contains(&host)
+        || service
+        || cluster.servers.contains(host)
+        || registries(cluster).any(|address| host_of(address) == host)
+        || cluster.hosts.iter().any(of_host)
+}
+
+/// Returns the registries of the site, as `host` or `host:port`.
+fn registries(cluster: &Cluster) -> impl Iterator<Item = &str> {
+    let external = cluster.registry.external.iter();
+    let besides = cluster.runtime.registries.iter();
+    let besides = besides.flat_map(|own| std::iter::once(&own.name).chain(&own.mirrors));
+    let addresses = external.map(|own| &own.address).chain(besides);
+    addresses.map(String::as_str)
+}
+
+/// Returns the host of `host` or `host:port`. An IPv6 address has no brackets then.
+fn host_of(address: &str) -> &str {
+    let bracketed = address
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'));
+    match bracketed {
+        Some((host, _)) => host,
+        None => address.split(':').next().unwrap_or(address),
+    }
 }
 
 #[cfg(test)]
@@ -249,8 +258,14 @@ mod tests {
     use super::*;
 
     fn findings(content: &str) -> Vec<String> {
-        let cluster =
-            kubexm_config::parse_cluster("example", kubexm_config::schema::TEMPLATE).unwrap();
+        findings_with("", content)
+    }
+
+    /// Returns the findings for a file of a cluster with more fields of `kubernetes`.
+    fn findings_with(fields: &str, content: &str) -> Vec<String> {
+        let version = "    version: v1.36.3\n";
+        let text = kubexm_config::schema::TEMPLATE.replace(version, &format!("{version}{fields}"));
+        let cluster = kubexm_config::parse_cluster("example", &text).unwrap();
         let lock = Lock::empty("empty");
         let path = HostPath::parse("/etc/x.yaml").unwrap();
         check_file(
@@ -300,5 +315,26 @@ mod tests {
         ");
         let fine = "# https://kubernetes.io\nDocumentation=https://x.io\nserver: https://192.0.2.11:6443\n";
         assert_eq!(findings(fine), Vec::<String>::new());
+    }
+
+    #[test]
+    fn servers_that_the_cluster_file_names_are_accepted() {
+        let hosts_toml =
+            "server = \"https://harbor.corp:8443\"\n[host.\"http://192.0.2.9:5080\"]\n";
+        assert_eq!(findings(hosts_toml).len(), 2);
+        let runtime =
+            "    registries: {harbor.corp:8443: {mirrors: ['192.0.2.9:5080'], insecure: true}}\n";
+        let text = kubexm_config::schema::TEMPLATE;
+        let (before, after) = text.split_once("    type: containerd\n").unwrap();
+        let text = format!("{before}    type: containerd\n{runtime}{after}");
+        let cluster = kubexm_config::parse_cluster("example", &text).unwrap();
+        assert!(is_in_cluster("harbor.corp", &cluster));
+        assert!(is_in_cluster("192.0.2.9", &cluster));
+        assert!(!is_in_cluster("harbor.example", &cluster));
+
+        let issuer = "oidc-issuer-url: https://login.corp/realm\nv6: https://[fd00::5]:443\n";
+        assert_eq!(findings(issuer).len(), 2);
+        let named = "    apiServer: {extraArgs: {oidc-issuer-url: https://login.corp/realm, x: 'https://[fd00::5]'}}\n";
+        assert_eq!(findings_with(named, issuer), Vec::<String>::new());
     }
 }

@@ -2,6 +2,7 @@
 //! This crate opens no connection.
 
 pub mod completeness;
+pub mod component_configs;
 mod controller_file;
 mod dns;
 mod etcd;

@@ -94,6 +94,20 @@ pub enum HostError {
     },
 }
 
+impl HostError {
+    /// Returns the host that failed.
+    pub fn host(&self) -> &HostName {
+        match self {
+            Self::Unreachable { host, .. }
+            | Self::HostKey { host, .. }
+            | Self::Denied { host, .. }
+            | Self::TimedOut { host, .. }
+            | Self::Command { host, .. }
+            | Self::Input { host, .. } => host,
+        }
+    }
+}
+
 /// What a user can do about a command that did not end.
 const TIMED_OUT_HINT: &str = "\n  hint: kubexm ended the command on the host; look at the load, the disks and \
 the journal of the host (journalctl -e), then run kubexm again";

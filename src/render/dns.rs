@@ -57,6 +57,8 @@ pub struct NodeLocalCorefile {
     pub domain: String,
     /// The address that the cache listens on.
     pub address: String,
+    /// Further zones that CoreDNS answers itself.
+    pub own_zones: Vec<String>,
     /// `address:port` of the health check.
     pub health: String,
     /// `address:port` of the metrics. The address is an environment variable.

@@ -80,10 +80,11 @@ etcdctl() {
     --cert "$pki/client.crt" --key "$pki/client.key" "$@"
 }
 # With TLS and the files ca and registry in pki. The user `team` has the password in registry-password.
-outside_registry() {
-  local pki=$work/pki hash
+outside_registry() { # [NAME [DIRECTORY]]: with another name; with the images of a directory, which it does not change
+  local pki=$work/pki hash storage="{filesystem: {rootdirectory: $work/registry}}"
+  [ $# -lt 2 ] || storage="{filesystem: {rootdirectory: $2}, maintenance: {readonly: {enabled: true}}}"
   authority ca
-  leaf registry "$(printf 'subjectAltName=IP:%s\nextendedKeyUsage=serverAuth' "$outside")"
+  leaf registry "$(printf 'subjectAltName=IP:%s%s\nextendedKeyUsage=serverAuth' "$outside" "${1:+,DNS:$1}")"
   echo "open sesame" >"$work/registry-password"
   # The bcrypt hash of the password.
   # shellcheck disable=SC2016 # no variables
@@ -91,9 +92,18 @@ outside_registry() {
   echo "team:$hash" >"$work/registry-users"
   cat >"$work/registry.yaml" <<EOF
 version: 0.1
-storage: {filesystem: {rootdirectory: $work/registry}}
+storage: $storage
 http: {addr: "$outside:5443", tls: {certificate: $pki/registry.crt, key: $pki/registry.key}}
 auth: {htpasswd: {realm: site, path: $work/registry-users}}
 EOF
   background "$programs/registry-$REGISTRY/registry" serve "$work/registry.yaml"
+}
+# Without TLS and login, with the images of a directory, which it does not change.
+outside_plain_registry() { # PORT DIRECTORY
+  cat >"$work/plain-registry.yaml" <<EOF
+version: 0.1
+storage: {filesystem: {rootdirectory: $2}, maintenance: {readonly: {enabled: true}}}
+http: {addr: "$outside:$1"}
+EOF
+  background "$programs/registry-$REGISTRY/registry" serve "$work/plain-registry.yaml"
 }

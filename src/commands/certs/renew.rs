@@ -19,7 +19,7 @@ use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_deploy::Certificates;
 use kubexm_deploy::renewal::{Renewal, RenewalInputs, renewal};
-use kubexm_engine::plan::{self, Journal, Plan};
+use kubexm_engine::plan::{Journal, Plan};
 use kubexm_host::Facts;
 use kubexm_pki::Certificate;
 use kubexm_types::HostName;
@@ -123,15 +123,7 @@ async fn carry_out(
         super_admin,
     } = renewal;
     events.phase("apply");
-    let counted = listeners::with_counter(events, &plan);
-    let outcome = plan::execute(plan, hosts, &counted, stop)
-        .await
-        .map_err(CommandError::configuration)?;
-    let unreachable = match outcome.failed.is_empty() {
-        true => Vec::new(),
-        false => session::unreachable(hosts).await,
-    };
-    let (changed, unchanged, ran) = (outcome.changed, outcome.unchanged, outcome.ran);
+    let run = outcome::run(plan, hosts, events, stop).await?;
     // Its certificate is new as soon as a host has it, even if another host failed.
     let saved = kubeconfig
         .get()
@@ -143,15 +135,15 @@ async fn carry_out(
             FileError::io("write super-admin.conf in", journal.folder(), &error)
         })?;
     }
-    outcome::judge(outcome, unreachable)?;
+    run.judged?;
     events.emit(Event::Summary {
-        changed,
-        unchanged,
-        ran,
+        changed: run.changed,
+        unchanged: run.unchanged,
+        ran: run.ran,
         kubeconfig: saved.as_ref().map(|path| path.display().to_string()),
     });
     Ok(RenewReport {
-        changed: Some(changed),
+        changed: Some(run.changed),
         kubeconfig: saved,
     })
 }

@@ -1,57 +1,55 @@
-//! Whether a run of a plan is a success.
+//! Runs of plans, and whether they are a success.
 
 use crate::session::{self, Hosts};
-use crate::stop::AGAIN;
-use crate::{CommandError, LeftOver, StepFailures, Stop, listeners};
+use crate::stop::{AGAIN, Stop};
+use crate::{CommandError, LeftOver, StepFailures, listeners};
 use kubexm_engine::plan::{self, Outcome, Plan, SkipReason};
 use kubexm_host::HostError;
 use kubexm_types::event::Events;
 
-/// The numbers of steps of plans that succeeded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Ended {
+/// A run of a plan that ended.
+pub(crate) struct Run {
+    /// The number of steps that changed a host.
     pub(crate) changed: usize,
+    /// The number of steps that found their host in the desired state.
     pub(crate) unchanged: usize,
+    /// The number of actions that ran.
     pub(crate) ran: usize,
+    /// The failure of a run in which a step failed or which the user stopped.
+    pub(crate) judged: Result<(), CommandError>,
 }
 
-impl std::ops::AddAssign for Ended {
-    fn add_assign(&mut self, other: Self) {
-        self.changed += other.changed;
-        self.unchanged += other.unchanged;
-        self.ran += other.ran;
+impl Run {
+    /// Looks which hosts are unreachable if a step failed.
+    pub(crate) async fn of(outcome: Outcome, hosts: &Hosts) -> Self {
+        let unreachable = match outcome.failed.is_empty() {
+            true => Vec::new(),
+            false => session::unreachable(hosts).await,
+        };
+        Self {
+            changed: outcome.changed,
+            unchanged: outcome.unchanged,
+            ran: outcome.ran,
+            judged: judge(outcome, unreachable),
+        }
     }
 }
 
-/// Runs a plan.
-///
-/// # Errors
-/// A step failed, or the user stopped the command.
-pub(crate) async fn carry_out(
+/// Runs a plan to its end.
+pub(crate) async fn run(
     plan: Plan,
     hosts: &Hosts,
     events: &Events,
     stop: &Stop,
-) -> Result<Ended, CommandError> {
+) -> Result<Run, CommandError> {
     let counted = listeners::with_counter(events, &plan);
     let outcome = plan::execute(plan, hosts, &counted, stop)
         .await
         .map_err(CommandError::configuration)?;
-    let unreachable = match outcome.failed.is_empty() {
-        true => Vec::new(),
-        false => session::unreachable(hosts).await,
-    };
-    let ended = Ended {
-        changed: outcome.changed,
-        unchanged: outcome.unchanged,
-        ran: outcome.ran,
-    };
-    judge(outcome, unreachable)?;
-    Ok(ended)
+    Ok(Run::of(outcome, hosts).await)
 }
 
-/// Returns the failure of a run in which a step failed or which the user stopped.
-pub(crate) fn judge(outcome: Outcome, unreachable: Vec<HostError>) -> Result<(), CommandError> {
+fn judge(outcome: Outcome, unreachable: Vec<HostError>) -> Result<(), CommandError> {
     let left = left_over(&outcome);
     if !outcome.failed.is_empty() {
         return Err(CommandError::Steps(StepFailures {

@@ -20,6 +20,7 @@ mod runtime;
 mod security;
 mod system;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use crate::problem::Notice;
@@ -78,6 +79,9 @@ pub struct Cluster {
     pub security: Security,
     /// Keys of which one must have signed the bundle. If there are none, no signature is required.
     pub trust: Vec<PublicKey>,
+    /// The hosts of the HTTP URLs that the file contains, such as that of an OpenID Connect issuer. Hosts of the cluster may
+    /// ask them.
+    pub servers: BTreeSet<String>,
     /// What the user should write in another way.
     pub notices: Vec<Notice>,
 }

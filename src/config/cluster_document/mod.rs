@@ -27,6 +27,7 @@ mod system;
 mod volumes;
 mod without_hosts;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use dns::read_dns;
@@ -46,6 +47,7 @@ pub use without_hosts::{HostMention, WithoutHosts, load_cluster_without};
 use super::cluster::{API_SERVER_PORT, Cluster, HostSpec, PasswordSource};
 use super::problem::{Notice, Problem, Problems};
 use super::reader::{Fields, Reader};
+use super::urls;
 use super::yaml::{self, Node};
 use kubexm_types::{HostName, PublicKey, Version};
 
@@ -141,14 +143,21 @@ pub fn parse_cluster_for(file: &str, text: &str, offered: &[Version]) -> Result<
 }
 
 fn parse(file: &str, text: &str, offered: Option<&[Version]>) -> Result<Cluster, Problems> {
-    read_root(file, &yaml::parse(file, text)?, offered)
+    read_root(file, text, &yaml::parse(file, text)?, offered)
 }
 
-fn read_root(file: &str, root: &Node, offered: Option<&[Version]>) -> Result<Cluster, Problems> {
+/// Reads a tree of nodes. `text` is the whole file.
+fn read_root(
+    file: &str,
+    text: &str,
+    root: &Node,
+    offered: Option<&[Version]>,
+) -> Result<Cluster, Problems> {
     super::kind::refuse_other(file, root, super::DocumentKind::Cluster)?;
     let reader = Reader::new("cluster");
     let mut cluster = read_document(&reader, root, offered);
     if let Some(cluster) = &mut cluster {
+        cluster.servers = urls::hosts(text).map(str::to_owned).collect();
         cluster.notices = reader.take_notices(file);
     }
     reader.finish(file, cluster)
@@ -220,6 +229,7 @@ fn read_spec(
         system,
         security,
         trust,
+        servers: BTreeSet::new(),
         notices: Vec::new(),
     };
     cross_validation::check(spec, &mut cluster);

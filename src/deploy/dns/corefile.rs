@@ -77,6 +77,18 @@ fn nodes_have_servers(inputs: &Inputs<'_>) -> bool {
     facts.all(|facts| facts.has_name_server)
 }
 
+/// Returns the zones of additional server blocks, which only CoreDNS has.
+fn own_zones(inputs: &Inputs<'_>) -> Vec<String> {
+    let domain = &inputs.cluster.kubernetes.dns_domain;
+    let mut zones: Vec<String> = Vec::new();
+    for zone in inputs.cluster.dns.zones_of_blocks() {
+        if zone != domain && !zones.iter().any(|known| known == zone) {
+            zones.push(zone.to_owned());
+        }
+    }
+    zones
+}
+
 /// Returns the Corefile of the caches.
 pub(super) fn for_cache(inputs: &Inputs<'_>, cache: &NodeLocal) -> Result<String, RenderError> {
     let coredns = inputs.cluster.network.dns_address.to_string();
@@ -93,6 +105,7 @@ pub(super) fn for_cache(inputs: &Inputs<'_>, cache: &NodeLocal) -> Result<String
             true => "{$NODE_ADDRESS}:9253",
             false => "[{$NODE_ADDRESS}]:9253",
         },
+        own_zones: own_zones(inputs),
         coredns,
         forward,
         zones: zones(inputs),

@@ -60,6 +60,11 @@ fn zones_have_names_and_cache_times_and_hosts_are_answered_in_every_block() {
             text.contains("\ncorp.example:53 10.in-addr.arpa:53 {\n"),
             "{text}"
         );
+        // Only CoreDNS has the additional block.
+        assert!(
+            text.starts_with("cluster.local:53 in-addr.arpa:53 ip6.arpa:53 test.example:53 {\n"),
+            "{text}"
+        );
     });
 }
 

@@ -8,6 +8,9 @@ use kubexm_engine::steps::{ProvideValue, RunScript, Undo};
 use kubexm_scripts::undo::ADDRESS_REMOVE;
 use kubexm_scripts::{load_balancer as scripts, markers};
 
+/// Prints the names of the network interfaces. `/sys/class/net` may have those of another network namespace.
+const INTERFACES: &str = "ip -o link show | awk -F': ' '{ sub(/@.*/, \"\", $2); print $2 }'";
+
 /// Records that a host may have the address, so that a reset removes it.
 pub(super) fn register_cleanup(address: IpAddr) -> RunScript {
     let step = RunScript::new(
@@ -34,7 +37,7 @@ pub(super) fn interface(
         let missing = format!("the host has no network interface {name}");
         let step = ProvideValue {
             title: format!("Check the network interface {name}"),
-            script: "cd /sys/class/net && ls".into(),
+            script: INTERFACES.into(),
             arguments: Vec::new(),
             input: None,
             parse: Box::new({

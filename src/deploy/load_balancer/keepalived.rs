@@ -19,6 +19,11 @@ const UNIT: &str = "kubexm-keepalived.service";
 const BINARY: &str = "/usr/sbin/keepalived";
 const RUN: &str = "kubexm-keepalived";
 
+/// Returns the path of the script of the user on hosts.
+pub(crate) fn notify_path() -> Result<HostPath, DeployError> {
+    Ok(HostPath::parse(&format!("{ETC}/keepalived/notify"))?)
+}
+
 /// keepalived configures the endpoint's address on one host at a time. The proxies run on all hosts.
 pub(super) struct Keepalived {
     pub(super) proxy: &'static dyn Proxy,
@@ -99,7 +104,7 @@ impl Keepalived {
         let settings = &inputs.cluster.balancers.keepalived;
         let notify = settings.notify_script.as_deref();
         let notify = notify.map(controller_file::read).transpose()?;
-        let notify_path = path("notify")?;
+        let notify_path = notify_path()?;
         let password = settings.password.as_ref();
         let password = password.map(PasswordSource::read).transpose()?;
         if let Some(password) = &password

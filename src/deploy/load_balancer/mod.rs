@@ -3,7 +3,7 @@
 
 mod address;
 mod haproxy;
-mod keepalived;
+pub(crate) mod keepalived;
 mod kube_vip;
 mod local;
 mod nginx;

@@ -99,7 +99,7 @@ impl Http {
     }
 
     /// Returns how downloaded programs run.
-    pub(crate) fn sandbox(&self) -> &Sandbox {
+    pub fn sandbox(&self) -> &Sandbox {
         &self.sandbox
     }
 

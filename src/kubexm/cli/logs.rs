@@ -1,6 +1,7 @@
 //! `kubexm logs`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use time::OffsetDateTime;
@@ -12,14 +13,19 @@ use super::output::outln;
 use super::selection::SelectionArgs;
 use super::{Failure, duration, interrupt, output};
 use crate::report::Output;
-use kubexm_commands::logs::{self, LogEntry, LogsOptions, ProgramName};
+use kubexm_commands::Stop;
+use kubexm_commands::logs::{self, Follower, LogEntry, LogsOptions, ProgramName};
 use kubexm_types::event::Events;
+
+/// How long hosts rest between two reads of new lines.
+const REST: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   kubexm logs -f cluster.yaml kubelet --since 10m
   kubexm logs -f cluster.yaml kube-apiserver --role control-plane
-  kubexm logs -f cluster.yaml etcd --host node1 --lines 1000")]
+  kubexm logs -f cluster.yaml etcd --host node1 --lines 1000
+  kubexm logs -f cluster.yaml kube-apiserver --follow")]
 pub struct Logs {
     /// A systemd unit, or a container of pods
     ///
@@ -39,6 +45,9 @@ pub struct Logs {
     /// Maximum number of lines of each unit and container
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=5000))]
     lines: u32,
+    /// Print new lines until you stop kubexm
+    #[arg(long)]
+    follow: bool,
     #[command(flatten)]
     connection: ConnectionArgs,
 }
@@ -57,6 +66,9 @@ pub async fn run(arguments: &Logs, format: Output, events: &Events) -> Result<()
         lines: arguments.lines,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_COMMAND);
+    if arguments.follow {
+        return follow(options, format, events, &stop).await;
+    }
     let mut report = logs::logs(&options, events, &stop).await?;
     if format == Output::Json {
         output::document("LogsReport", &report)?;
@@ -71,6 +83,33 @@ pub async fn run(arguments: &Logs, format: Output, events: &Events) -> Result<()
         events.note("nothing was logged in this time");
     }
     Ok(report.check()?)
+}
+
+/// Prints the lines that exist, and then each new one until the user stops the command.
+async fn follow(
+    options: LogsOptions,
+    format: Output,
+    events: &Events,
+    stop: &Stop,
+) -> Result<(), Failure> {
+    if format == Output::Json {
+        return Err(Failure::configuration(
+            "--follow prints lines, and no JSON document\nhint: remove --follow, and repeat the command with --since",
+        ));
+    }
+    let (mut follower, entries) = Follower::begin(options, events, stop).await?;
+    entries.iter().try_for_each(print)?;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = tokio::time::sleep(REST) => {}
+        }
+        let entries = match follower.next(events, stop).await {
+            Err(_) if stop.is_cancelled() => return Ok(()),
+            found => found?,
+        };
+        entries.iter().try_for_each(print)?;
+    }
 }
 
 /// Prints a line with the time in milliseconds, which is enough to compare hosts.

@@ -2,7 +2,8 @@
 # Restarts the kubelet of this node with the program on disk, and waits until its node is Ready with that version. Before, it
 # stops the programs that the new kubelet would kill: a kubelet of another minor version computes other UIDs for static pods,
 # and gives pods that it does not know one second to end.
-# Arguments: `stopped` or `stop`; or `check` or `apply`; name of the node; version without `v`.
+# Arguments: `started` or `start`, which end what an interrupted run has left; `stopped` or `stop`; or `check` or `apply`;
+# name of the node; version without `v`.
 verb=$1 node=$2 version=$3
 export PATH="/usr/local/bin:$PATH"
 pid() { systemctl show -p MainPID --value kubelet.service; }
@@ -17,11 +18,27 @@ running_minor() { "/proc/$(pid)/exe" --version 2>/dev/null | sed -n 's/^Kubernet
 containers() {
   for name in kube-apiserver etcd; do crictl ps --state running --name "^$name\$" -q 2>/dev/null; done
 }
+# The API server goes on to answer until load balancers have noticed that it ends.
+stop_programs() {
+  for container in $(containers); do crictl stop --timeout 30 "$container" >/dev/null; done
+}
+# systemd starts the kubelet if this run ends before it does so, and no other run follows.
+timer=kubexm-kubelet-start
+without_timer() { systemctl stop "$timer.timer" 2>/dev/null || :; }
 state() {
   kubectl --kubeconfig /etc/kubernetes/kubelet.conf --cache-dir /run/kubexm/kubectl --request-timeout=10s \
     get node "$node" -o 'jsonpath={.status.nodeInfo.kubeletVersion} {.status.conditions[?(@.type=="Ready")].status}' 2>/dev/null
 }
 case $verb in
+started)
+  found=$(pid)
+  [ "${found:-0}" != 0 ] || { echo "the kubelet is stopped"; exit 1; }
+  ;;
+start)
+  stop_programs
+  without_timer
+  systemctl start kubelet.service
+  ;;
 stopped)
   is_outdated || exit 0
   [ "$(running_minor)" != "${version%.*}" ] || exit 0
@@ -29,9 +46,10 @@ stopped)
   [ -z "$found" ] || { echo "programs run that the new kubelet would kill"; exit 1; }
   ;;
 stop)
+  without_timer
+  systemd-run --quiet --collect --unit="$timer" --on-active=120 systemctl start kubelet.service
   systemctl stop kubelet.service
-  # The API server goes on to answer until load balancers have noticed that it ends.
-  for container in $(containers); do crictl stop --timeout 30 "$container" >/dev/null; done
+  stop_programs
   ;;
 check)
   ! is_outdated || { echo "it does not run the program on disk"; exit 1; }
@@ -41,6 +59,7 @@ check)
 apply)
   install -d -m 700 /run/kubexm
   ! is_outdated || systemctl restart kubelet.service
+  without_timer
   left=150
   until [ "$(state)" = "v$version True" ]; do
     left=$((left - 1))
@@ -55,5 +74,5 @@ apply)
     sleep 2
   done
   ;;
-*) echo "usage: kubelet-restart.sh stopped|stop|check|apply" >&2; exit 2 ;;
+*) echo "usage: kubelet-restart.sh started|start|stopped|stop|check|apply" >&2; exit 2 ;;
 esac

@@ -214,6 +214,47 @@ fn kubelet_restarts_only_if_its_program_was_replaced() {
     });
 }
 
+/// Returns the calls that start or stop something, without that of the timer.
+fn changes(machine: &Machine) -> Vec<String> {
+    let mut calls = machine.calls();
+    calls.retain(|call| {
+        (call.contains(" stop ") || call.contains(" start "))
+            && call != "systemctl stop kubexm-kubelet-start.timer"
+    });
+    calls
+}
+
+#[test]
+fn kubelet_that_an_interrupted_run_has_stopped_starts_again() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "systemctl",
+            "case $* in show*) cat /usr/local/bin/pid ;; esac",
+        );
+        machine.fake("crictl", "case $* in *etcd*) echo e ;; esac");
+        let arguments = ["node1", "1.36.3"];
+        let started = || machine.run(KUBELET_RESTART.verb("started"), &arguments);
+        machine.write("/root/fake/pid", "42\n");
+        assert_eq!(started().status, 0);
+        machine.write("/root/fake/pid", "0\n");
+        let found = started();
+        assert_eq!(
+            (found.status, found.printed.as_str()),
+            (1, "the kubelet is stopped\n")
+        );
+        machine.calls();
+        machine.done(KUBELET_RESTART.verb("start"), &arguments);
+        // The new kubelet would kill what the interrupted run has not stopped.
+        assert_eq!(
+            changes(machine),
+            [
+                "crictl stop --timeout 30 e",
+                "systemctl start kubelet.service"
+            ]
+        );
+    });
+}
+
 #[test]
 fn api_server_and_etcd_end_before_a_kubelet_of_another_minor_version_starts() {
     Machine::with_each_shell(|machine| {
@@ -233,21 +274,13 @@ fn api_server_and_etcd_end_before_a_kubelet_of_another_minor_version_starts() {
             (found.status, found.printed.as_str()),
             (1, "programs run that the new kubelet would kill\n")
         );
+        machine.fake("systemd-run", "");
         machine.calls();
         machine.done(KUBELET_RESTART.verb("stop"), &arguments);
-        let calls = machine.calls();
-        let order: Vec<&str> = calls
-            .iter()
-            .map(String::as_str)
-            .filter(|call| {
-                call.contains(" stop ")
-                    || call.contains("stop --timeout")
-                    || call.ends_with("stop kubelet.service")
-            })
-            .collect();
         assert_eq!(
-            order,
+            changes(machine),
             [
+                "systemd-run --quiet --collect --unit=kubexm-kubelet-start --on-active=120 systemctl start kubelet.service",
                 "systemctl stop kubelet.service",
                 "crictl stop --timeout 30 a",
                 "crictl stop --timeout 30 e"

@@ -5,7 +5,7 @@
 //! the changed cluster is then compared with them, as `install --dry-run` compares it with hosts.
 
 mod facts;
-mod fields;
+pub mod fields;
 mod generated;
 mod installed;
 mod table;

@@ -2,6 +2,7 @@
 //! with their tests.
 
 mod page;
+mod site;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

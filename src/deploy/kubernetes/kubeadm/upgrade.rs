@@ -26,15 +26,6 @@ pub(crate) fn steps(
 ) -> Result<Task, DeployError> {
     let cluster = inputs.cluster;
     let version = &cluster.kubernetes.version;
-    let mut task = patches::write(cluster, host, marker(inputs, host), task)?
-        .step(install(inputs, host, &["kubeadm"])?)
-        .step(kubeadm_step(inputs, first, host)?);
-    if cluster.is_control_plane(&host.name) {
-        let title = format!("Wait until the control plane of {} is healthy", host.name);
-        let programs = health::control_plane(cluster).into_iter();
-        let programs = programs.chain(health::etcd(cluster)).collect();
-        task = task.step(health::wait(title, programs, PROGRAMS));
-    }
     let script = |id: &str, title: String, check, apply| {
         let step = RunScript::new(
             id,
@@ -45,6 +36,26 @@ pub(crate) fn steps(
         step.arguments([host.name.to_string(), version.to_string()])
             .limit(KUBELET)
     };
+    let mut task = task;
+    if cluster.is_control_plane(&host.name) {
+        // Without it, nothing starts etcd and the API server, for which the next steps wait.
+        let title = "Start a kubelet that an interrupted upgrade has stopped";
+        task = task.step(script(
+            "kubelet start",
+            title.to_owned(),
+            "started",
+            "start",
+        ));
+    }
+    let mut task = patches::write(cluster, host, marker(inputs, host), task)?
+        .step(install(inputs, host, &["kubeadm"])?)
+        .step(kubeadm_step(inputs, first, host)?);
+    if cluster.is_control_plane(&host.name) {
+        let title = format!("Wait until the control plane of {} is healthy", host.name);
+        let programs = health::control_plane(cluster).into_iter();
+        let programs = programs.chain(health::etcd(cluster)).collect();
+        task = task.step(health::wait(title, programs, PROGRAMS));
+    }
     task = task.step(install(inputs, host, &["kubelet", "kubectl"])?);
     if cluster.is_control_plane(&host.name) {
         let title = "Stop the kubelet, and then the API server without failures of requests";

@@ -115,7 +115,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
         &["kubernetes/user-certificate.sh"],
     ),
     (
-        "only stops programs and restarts the kubelet, and waits for it",
+        "only stops programs and restarts the kubelet; systemd starts it if the script is killed between",
         &["kubernetes/kubelet-restart.sh"],
     ),
     (
