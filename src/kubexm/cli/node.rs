@@ -107,7 +107,7 @@ struct LeaveArgs {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  kubexm node add node6 -f cluster.yaml --bundle bundle.tar.zst --trust site.pub
+  kubexm node add node6 -f cluster.yaml --bundle b.tar.zst --trust site.pub
   kubexm node add cp2 cp3 -f cluster.yaml --bundle b.tar.zst --unsigned")]
 pub struct Add {
     #[command(flatten)]
@@ -116,9 +116,9 @@ pub struct Add {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  kubexm node remove node4 -f cluster.yaml --bundle b.tar.zst --unsigned --dry-run
-  kubexm node remove node4 -f cluster.yaml --bundle b.tar.zst --trust site.pub
-  kubexm node remove cp3 --unreachable -f cluster.yaml --bundle b.tar.zst --unsigned")]
+  kubexm node remove node4 -f c.yaml --bundle b.tar.zst --unsigned --dry-run
+  kubexm node remove node4 -f c.yaml --bundle b.tar.zst --trust site.pub
+  kubexm node remove cp3 --unreachable -f c.yaml --bundle b.tar.zst --unsigned")]
 pub struct Remove {
     #[command(flatten)]
     node: NodeArgs,
@@ -134,8 +134,8 @@ pub struct Remove {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  kubexm node replace cp1 -f cluster.yaml --bundle b.tar.zst --unsigned --dry-run
-  kubexm node replace cp1 -f cluster.yaml --bundle b.tar.zst --trust site.pub")]
+  kubexm node replace cp1 -f c.yaml --bundle b.tar.zst --unsigned --dry-run
+  kubexm node replace cp1 -f c.yaml --bundle b.tar.zst --trust site.pub")]
 pub struct Replace {
     #[command(flatten)]
     node: NodeArgs,
