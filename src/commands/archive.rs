@@ -2,31 +2,23 @@
 //! certificates of the cluster.
 
 use std::fs::DirBuilder;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 
 use crate::session::Hosts;
+use crate::snapshot::{self, Failure, Member, Source};
 use crate::{CommandError, FileError, private_directory};
 use kubexm_config::Cluster;
-use kubexm_config::cluster::Etcd;
-use kubexm_host::{Command, Host, Limit, Output};
-use kubexm_scripts::etcd::SNAPSHOT;
+use kubexm_host::{Command, Limit};
 use kubexm_types::event::Events;
-use kubexm_types::{AtomicFile, DigestWriter, HostName, write_atomic};
+use kubexm_types::{AtomicFile, HostName, write_atomic};
 
 /// The directory of archives in a state directory.
 const FOLDER: &str = "archive";
-/// The largest snapshot in bytes. etcd's largest quota is 8 GiB.
-const LARGEST: u64 = 16 << 30;
-/// The size in bytes of a part of a snapshot.
-const PART: u64 = 8 << 20;
 /// The mode of files with keys and data.
 const OWNER_ONLY: u32 = 0o600;
 const LIMIT: Limit = Limit::DEFAULT;
-const SAVE_LIMIT: Limit = Limit::new(Duration::from_secs(660), "snapshots of etcd");
 
 /// Before which change an archive is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,30 +123,14 @@ impl Archive {
         resetting: impl Fn(&HostName) -> bool,
         events: &Events,
     ) -> Result<Option<PathBuf>, CommandError> {
-        let (kind, members) = match &cluster.etcd {
-            Etcd::Kubeadm { .. } => ("kubeadm", &cluster.roles.control_plane),
-            Etcd::Systemd { .. } => ("systemd", &cluster.roles.etcd),
-            Etcd::External { .. } => return Ok(None),
-        };
-        let Some(data) = cluster.etcd.data_directory() else {
-            return Ok(None);
-        };
         let mut failures = Vec::new();
-        for name in members {
-            let Some(host) = hosts.get(name) else {
-                continue;
-            };
-            let member = Member {
-                name,
-                host,
-                kind,
-                data,
-            };
-            if !member.call("has-data", &[], LIMIT).await?.success() {
+        for member in snapshot::members(cluster, hosts) {
+            let name = member.name;
+            if !member.has_data().await? {
                 continue;
             }
             let file = self.folder.join("etcd-snapshot.db");
-            match member.save(&file).await {
+            match save(&member, &file).await {
                 Ok(()) => return Ok(Some(file)),
                 Err(Failure::Here(error)) => return Err(error.into()),
                 Err(Failure::Member(cause)) if resetting(name) => events.warn(format!(
@@ -178,95 +154,21 @@ impl Archive {
     }
 }
 
-/// Why the snapshot of a member does not exist.
-enum Failure {
-    /// The member does not provide one.
-    Member(String),
-    /// This machine cannot store it.
-    Here(FileError),
-}
-
-impl From<String> for Failure {
-    fn from(cause: String) -> Self {
-        Self::Member(cause)
-    }
-}
-
-/// A member of etcd.
-struct Member<'a> {
-    name: &'a HostName,
-    host: &'a Arc<dyn Host>,
-    kind: &'static str,
-    data: &'a str,
-}
-
-impl Member<'_> {
-    async fn call(
-        &self,
-        verb: &'static str,
-        more: &[String],
-        limit: Limit,
-    ) -> Result<Output, CommandError> {
-        let arguments = [self.kind.to_owned(), self.data.to_owned()];
-        let arguments = arguments.into_iter().chain(more.iter().cloned());
-        let command = Command::from_script(SNAPSHOT.verb(verb), arguments);
-        let command = command.describe("take a snapshot of etcd").limit(limit);
-        let command = if verb == "read" {
-            command.secret_output()
-        } else {
-            command
-        };
-        Ok(self.host.run(command).await?)
-    }
-
-    /// Takes a snapshot and copies it to a file.
-    async fn save(&self, path: &Path) -> Result<(), Failure> {
-        let saved = self.read(path).await;
-        let _ = self.call("remove", &[], LIMIT).await;
-        saved
-    }
-
-    async fn read(&self, path: &Path) -> Result<(), Failure> {
-        let failed = |error: CommandError| error.to_string();
+/// Takes a snapshot and copies it to a file.
+async fn save(member: &Member<'_>, path: &Path) -> Result<(), Failure> {
+    let saved = async {
         let unwritable = |error| Failure::Here(FileError::io("write", path, &error));
-        let done = |output: Output| match output.success() {
-            true => Ok(output),
-            false => Err(output.complaint().to_string()),
-        };
-        let saved = self
-            .call("save", &[], SAVE_LIMIT)
-            .await
-            .map_err(failed)
-            .and_then(done)?;
-        let text = saved.text();
-        let (size, digest) = text
-            .trim()
-            .split_once(' ')
-            .ok_or_else(|| "etcdctl created no snapshot".to_owned())?;
-        let size: u64 = size
-            .parse()
-            .map_err(|_| "etcdctl created no snapshot".to_owned())?;
-        if size == 0 || size > LARGEST {
-            return Err(format!("a snapshot of {size} bytes is not one of etcd").into());
-        }
-        let file = AtomicFile::create(path, OWNER_ONLY).map_err(unwritable)?;
-        let mut file = DigestWriter::new(file);
-        for part in 0..size.div_ceil(PART) {
-            let read = self.call("read", &[part.to_string()], SAVE_LIMIT).await;
-            let read = read.map_err(failed).and_then(done)?;
-            file.write_all(&read.stdout).map_err(unwritable)?;
-        }
-        let (file, got, _) = file.finish();
-        if got.hex() != digest {
-            return Err(format!(
-                "the snapshot of {} arrived with the digest {} instead of {digest}",
-                self.name,
-                got.hex()
-            )
-            .into());
-        }
-        file.commit().map_err(unwritable)
-    }
+        let file = member.save().await?;
+        let target = AtomicFile::create(path, OWNER_ONLY).map_err(unwritable)?;
+        member
+            .copy(Source::Snapshot, &file, target, path)
+            .await?
+            .commit()
+            .map_err(unwritable)
+    };
+    let saved = saved.await;
+    member.remove().await;
+    saved
 }
 
 /// Copies a file, or a directory with its content, if it exists.
@@ -289,10 +191,11 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use kubexm_host::HostError;
+    use kubexm_host::{Host, HostError, Output};
     use kubexm_types::Digest;
 
     /// A host with a member of etcd. It answers the calls of `snapshot.sh` in their order: whether there is data, size

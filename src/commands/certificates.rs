@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 
-use crate::{CommandError, FileError};
+use crate::{CommandError, FileError, authorities};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind};
 use kubexm_deploy::{Certificates, EtcdCertificates};
@@ -123,6 +123,7 @@ fn from_store(cluster: &Cluster, store: &CertificateStore) -> Result<Certificate
         kubernetes: kubernetes(cluster, store)?,
         encryption: encryption(cluster, store)?,
         ca: ca.certificate().to_owned(),
+        authorities: authorities::load(store)?.map(Arc::new),
     })
 }
 

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use futures_util::future::join_all;
 
 use crate::session::Hosts;
-use crate::{CommandError, FileError, certificates, preflight};
+use crate::{CommandError, FileError, authorities, certificates, preflight};
 use kubexm_config::Cluster;
 use kubexm_engine::cluster::{ClusterRecord, claim};
 use kubexm_engine::plan::{Journal, StepError};
@@ -80,6 +80,7 @@ impl KnownCluster {
             state: state.display().to_string(),
             authorities,
             began_on: Journal::hosts(state),
+            has_authorities: state.join(authorities::FILE).exists(),
             accept_earlier: false,
         };
         Ok(Self {

@@ -137,9 +137,9 @@ async fn install_locked(
     let observed = session::watched(&hosts, events);
     kubeconfigs::keep_super_admin(&deployment.super_admin, cluster, &observed, journal).await?;
     events.emit(Event::Summary {
-        changed: run.changed,
-        unchanged: run.unchanged,
-        ran: run.ran,
+        changed: run.ended.changed,
+        unchanged: run.ended.unchanged,
+        ran: run.ended.ran,
         kubeconfig: Some(kubeconfig.display().to_string()),
     });
     if !failed.is_empty() {
@@ -147,9 +147,9 @@ async fn install_locked(
         return Err(failed.into_error());
     }
     Ok(InstallReport {
-        changed: run.changed,
-        unchanged: run.unchanged,
-        ran: run.ran,
+        changed: run.ended.changed,
+        unchanged: run.ended.unchanged,
+        ran: run.ended.ran,
         kubeconfig,
         total: clock.began.elapsed(),
         phases: clock.laps,

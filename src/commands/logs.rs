@@ -1,6 +1,6 @@
 //! `logs`: what a program of the cluster logged on all hosts, in the order of time.
 
-mod entry;
+pub(crate) mod entry;
 mod follow;
 
 use std::path::PathBuf;

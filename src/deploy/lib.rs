@@ -1,6 +1,7 @@
 //! Plans the installation of a cluster. Each [`module`] turns configuration, facts and bundle into tasks.
 //! This crate opens no connection.
 
+pub mod backup;
 pub mod completeness;
 pub mod component_configs;
 mod controller_file;
@@ -95,6 +96,9 @@ pub struct Certificates {
     pub kubernetes: Option<Arc<ClusterPki>>,
     /// The keys with which API servers encrypt Secrets; `None` if they do not encrypt them.
     pub encryption: Option<Arc<EncryptionKeys>>,
+    /// The authorities of a cluster that is restored with kubeadm: a tar archive of files below `/etc/kubernetes/pki`.
+    /// Without it, `kubeadm init` creates authorities. Secret.
+    pub authorities: Option<Arc<Vec<u8>>>,
 }
 
 /// Everything that a plan depends on.

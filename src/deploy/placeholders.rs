@@ -69,6 +69,7 @@ impl Certificates {
                 .security
                 .encryption
                 .map(|encryption| Arc::new(EncryptionKeys::placeholder(encryption))),
+            authorities: None,
         }
     }
 }

@@ -6,16 +6,16 @@ use age::{scrypt, x25519};
 use crate::error::{PkiError, invalid};
 
 /// scrypt's work factor of new keys, as a power of 2: about one second, as in the program `age`.
-const WORK_FACTOR: u8 = 18;
+pub(super) const WORK_FACTOR: u8 = 18;
 /// The largest work factor that kubexm accepts: about 16 seconds.
-const LARGEST_WORK_FACTOR: u8 = 22;
+pub(super) const LARGEST_WORK_FACTOR: u8 = 22;
 
-/// What encrypts and decrypts keys of CAs. Secret, so there is no `Debug`.
+/// What encrypts and decrypts keys of CAs and backups. Secret, so there is no `Debug`.
 #[derive(Clone)]
-pub struct KeyIdentity(Kind);
+pub struct KeyIdentity(pub(super) Kind);
 
 #[derive(Clone)]
-enum Kind {
+pub(super) enum Kind {
     /// The identity of an identity file.
     Key(x25519::Identity),
     Passphrase(SecretString),

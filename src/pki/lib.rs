@@ -13,6 +13,7 @@ pub mod request;
 pub mod secret_keys;
 mod signing_key;
 mod store;
+mod stream;
 mod user_request;
 
 pub use ca::Ca;
@@ -24,6 +25,7 @@ pub use leaf::{Leaf, Usage};
 pub use pair::Pair;
 pub use signing_key::SigningKey;
 pub use store::CertificateStore;
+pub use stream::{EncryptedWriter, OpenError, Recipients};
 pub use user_request::UserRequest;
 
 #[cfg(test)]

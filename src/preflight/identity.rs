@@ -21,6 +21,8 @@ pub struct Controller {
     pub authorities: BTreeMap<Authority, Expected>,
     /// The hosts on which runs with this state directory began to work.
     pub began_on: BTreeSet<HostName>,
+    /// Whether the controller has the authorities of kubeadm from a backup, so that `kubeadm init` creates none.
+    pub has_authorities: bool,
     /// Whether the user states that hosts of an earlier version belong to the cluster.
     pub accept_earlier: bool,
 }
@@ -253,6 +255,7 @@ fn second_init(
     let other = others.find(|(_, facts)| facts.is_node());
     let cause = match (known, other) {
         (_, Some((other, _))) => format!("{other} is a node of this cluster already"),
+        (Some(_), None) if controller.has_authorities => return None,
         (Some(known), None) => format!("the cluster has the Kubernetes CA {known}"),
         (None, None) => return None,
     };

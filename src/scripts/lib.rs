@@ -107,6 +107,15 @@ scripts! {
         NODE_LOCAL = "dns/node-local.sh"
         REPLICAS = "dns/replicas.sh"
     }
+    /// What is wrong with a cluster.
+    doctor {
+        CLUSTER = "doctor/cluster.sh"
+        HOST = "doctor/host.sh"
+        LOGS = "doctor/logs.sh"
+        RUNTIME = "doctor/runtime.sh"
+        SUPPORT = "doctor/support.sh"
+        WAYS = "doctor/ways.sh"
+    }
     /// Members of etcd.
     etcd {
         AWAKE = "etcd/awake.sh"
@@ -118,6 +127,7 @@ scripts! {
         MEMBER = "etcd/member.sh"
         MEMBERSHIP = "etcd/membership.sh"
         PREPARE = "etcd/prepare.sh"
+        RESTORE = "etcd/restore.sh"
         SNAPSHOT = "etcd/snapshot.sh"
     }
     /// Scripts of the crate `kubexm-host`.
@@ -132,6 +142,7 @@ scripts! {
     }
     /// kubeadm.
     kubeadm {
+        AUTHORITIES = "kubeadm/authorities.sh"
         CLUSTER_SETTINGS = "kubeadm/cluster-settings.sh"
         ETCD_CA = "kubeadm/etcd-ca.sh"
         JOIN_SECRETS = "kubeadm/join-secrets.sh"
@@ -151,6 +162,7 @@ scripts! {
         ACCESS = "kubernetes/access.sh"
         API_SERVER_READY = "kubernetes/api-server-ready.sh"
         CONFORMANCE = "kubernetes/conformance.sh"
+        CONTROL_PLANE = "kubernetes/control-plane.sh"
         CONTROL_PLANE_STOP = "kubernetes/control-plane-stop.sh"
         DEFAULT_ACCOUNTS = "kubernetes/default-accounts.sh"
         DRAIN = "kubernetes/drain.sh"
@@ -166,6 +178,7 @@ scripts! {
         NODE_METADATA = "kubernetes/node-metadata.sh"
         NODES = "kubernetes/nodes.sh"
         NODE_REMOVE = "kubernetes/node-remove.sh"
+        RESTORED = "kubernetes/restored.sh"
         SAME_CA = "kubernetes/same-ca.sh"
         SERVING_APPROVE = "kubernetes/serving-approve.sh"
         SERVING_LOOK = "kubernetes/serving-look.sh"
@@ -270,6 +283,7 @@ scripts! {
         INSTALL_RECEIVE = "steps/install-receive.sh"
         MISSING_PATHS = "steps/missing-paths.sh"
         PARENTS_REMOVE = "steps/parents-remove.sh"
+        READ_FILES = "steps/read-files.sh"
         RECEIPT_APPEND = "steps/receipt-append.sh"
         RECEIPT_REMOVE = "steps/receipt-remove.sh"
         RECEIVE_INPUT = "steps/receive-input.sh"

@@ -137,13 +137,13 @@ async fn carry_out(
     }
     run.judged?;
     events.emit(Event::Summary {
-        changed: run.changed,
-        unchanged: run.unchanged,
-        ran: run.ran,
+        changed: run.ended.changed,
+        unchanged: run.ended.unchanged,
+        ran: run.ended.ran,
         kubeconfig: saved.as_ref().map(|path| path.display().to_string()),
     });
     Ok(RenewReport {
-        changed: Some(run.changed),
+        changed: Some(run.ended.changed),
         kubeconfig: saved,
     })
 }

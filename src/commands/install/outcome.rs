@@ -7,14 +7,28 @@ use kubexm_engine::plan::{self, Outcome, Plan, SkipReason};
 use kubexm_host::HostError;
 use kubexm_types::event::Events;
 
-/// A run of a plan that ended.
-pub(crate) struct Run {
+/// The numbers of steps of plans.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Ended {
     /// The number of steps that changed a host.
     pub(crate) changed: usize,
     /// The number of steps that found their host in the desired state.
     pub(crate) unchanged: usize,
     /// The number of actions that ran.
     pub(crate) ran: usize,
+}
+
+impl std::ops::AddAssign for Ended {
+    fn add_assign(&mut self, other: Self) {
+        self.changed += other.changed;
+        self.unchanged += other.unchanged;
+        self.ran += other.ran;
+    }
+}
+
+/// A run of a plan that ended.
+pub(crate) struct Run {
+    pub(crate) ended: Ended,
     /// The failure of a run in which a step failed or which the user stopped.
     pub(crate) judged: Result<(), CommandError>,
 }
@@ -27,15 +41,34 @@ impl Run {
             false => session::unreachable(hosts).await,
         };
         Self {
-            changed: outcome.changed,
-            unchanged: outcome.unchanged,
-            ran: outcome.ran,
+            ended: Ended {
+                changed: outcome.changed,
+                unchanged: outcome.unchanged,
+                ran: outcome.ran,
+            },
             judged: judge(outcome, unreachable),
         }
     }
 }
 
 /// Runs a plan to its end.
+///
+/// # Errors
+/// A step failed, or the user stopped the command.
+pub(crate) async fn carry_out(
+    plan: Plan,
+    hosts: &Hosts,
+    events: &Events,
+    stop: &Stop,
+) -> Result<Ended, CommandError> {
+    let run = run(plan, hosts, events, stop).await?;
+    run.judged.map(|()| run.ended)
+}
+
+/// Runs a plan to its end, for a caller that has work even if a step failed.
+///
+/// # Errors
+/// The plan is wrong.
 pub(crate) async fn run(
     plan: Plan,
     hosts: &Hosts,

@@ -37,7 +37,7 @@ struct DockerLine {
 }
 
 /// Parses what `logs.sh` prints on a host. Lines of another form are left out: a program may be writing them.
-pub(super) fn parse(host: &HostName, text: &str) -> Vec<LogEntry> {
+pub(crate) fn parse(host: &HostName, text: &str) -> Vec<LogEntry> {
     let mut source = None;
     let mut partial = String::new();
     let mut entries = Vec::new();

@@ -14,7 +14,8 @@ use crate::archive::{Archive, Occasion};
 use crate::certificates::{self, CaEncryption};
 use crate::failed_workers::FailedWorkers;
 use crate::identity::KnownCluster;
-use crate::install::{kubeconfigs, outcome};
+use crate::install::kubeconfigs;
+use crate::install::outcome::{Ended, carry_out};
 use crate::session::{self, HostErrors, Hosts};
 use crate::stop::unless_stopped;
 use crate::upgrade::survey::Survey;
@@ -24,7 +25,7 @@ use kubexm_config::{Cluster, HostMention};
 use kubexm_deploy::Certificates;
 use kubexm_deploy::removal::{Leaving, RemovalInputs};
 use kubexm_engine::cluster::RemovalState;
-use kubexm_engine::plan::{Journal, Plan};
+use kubexm_engine::plan::Journal;
 use kubexm_engine::reset::HostReset;
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
@@ -99,34 +100,6 @@ pub(super) struct Prepared {
     pub(super) continues: bool,
 }
 
-/// The numbers of steps of all plans of a removal.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Ended {
-    pub(super) changed: usize,
-    pub(super) unchanged: usize,
-    pub(super) ran: usize,
-}
-
-impl Ended {
-    /// Runs one more plan.
-    ///
-    /// # Errors
-    /// A step failed, or the user stopped the command.
-    async fn run(
-        &mut self,
-        plan: Plan,
-        hosts: &Hosts,
-        events: &Events,
-        stop: &Stop,
-    ) -> Result<(), CommandError> {
-        let run = outcome::run(plan, hosts, events, stop).await?;
-        self.changed += run.changed;
-        self.unchanged += run.unchanged;
-        self.ran += run.ran;
-        run.judged
-    }
-}
-
 /// Connections, and what does not answer.
 pub(super) struct Connected {
     pub(super) hosts: Hosts,
@@ -156,7 +129,8 @@ impl Context<'_> {
         let (leaving, others): (HostErrors, HostErrors) = errors
             .into_iter()
             .partition(|(name, _)| self.is_leaving(name));
-        if !leaving.is_empty() && !(self.options.unreachable && self.purpose == Purpose::Remove) {
+        let is_accepted = self.options.unreachable && self.purpose == Purpose::Remove;
+        if !leaving.is_empty() && !is_accepted {
             let names: Vec<&str> = leaving.iter().map(|(name, _)| name.as_str()).collect();
             let hint = match self.purpose {
                 Purpose::Remove => {
@@ -293,19 +267,17 @@ impl Context<'_> {
         known.begin_removal(&self.options.names)?;
         let inputs = self.inputs(prepared, self.issued()?);
         events.phase("apply");
-        let mut ended = Ended::default();
-        ended.run(inputs.beginning(), hosts, events, stop).await?;
+        let mut ended = carry_out(inputs.beginning(), hosts, events, stop).await?;
         let mut deployment = inputs.install()?;
         let plan = std::mem::take(&mut deployment.plan);
-        ended.run(plan, hosts, events, stop).await?;
+        ended += carry_out(plan, hosts, events, stop).await?;
         if let Some(text) = deployment.kubeconfig.get() {
             kubeconfigs::save_kubeconfig(journal, text)?;
         }
         for host in &prepared.leaving {
             let name = &host.spec.name;
             if !host.is_lost {
-                let plan = inputs.departure(host);
-                ended.run(plan, hosts, events, stop).await?;
+                ended += carry_out(inputs.departure(host), hosts, events, stop).await?;
             }
             let state = match observed.get(name) {
                 Some(found) => {
@@ -323,8 +295,7 @@ impl Context<'_> {
                 None => RemovalState::WithoutContact,
             };
             if !host.is_lost {
-                let plan = inputs.deletion(host);
-                ended.run(plan, hosts, events, stop).await?;
+                ended += carry_out(inputs.deletion(host), hosts, events, stop).await?;
             }
             if self.purpose == Purpose::Remove {
                 certificates::forget(self.cluster, self.state, name)?;

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::removal::{Connected, Context, Ended, Remaining};
+use super::removal::{Connected, Context, Remaining};
 use super::text::{self, Purpose};
 use super::{Drain, check_names, joined};
 use crate::certificates::CaEncryption;
+use crate::install::outcome::Ended;
 use crate::install::prepare::verify;
 use crate::stop::unless_stopped;
 use crate::{ClusterSource, CommandError, Connection, Stop, listeners, rollback, session};

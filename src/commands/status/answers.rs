@@ -15,35 +15,35 @@ const COLUMNS: usize = 300;
 
 /// What a host reports about its programs.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Answers {
-    pub(super) units: BTreeMap<String, Unit>,
+pub(crate) struct Answers {
+    pub(crate) units: BTreeMap<String, Unit>,
     /// Whether static pods have their manifests.
-    pub(super) static_pods: BTreeMap<String, bool>,
+    pub(crate) static_pods: BTreeMap<String, bool>,
     /// The versions of programs as installed; `None` if a program has none.
-    pub(super) versions: BTreeMap<String, Option<Version>>,
+    pub(crate) versions: BTreeMap<String, Option<Version>>,
     /// Health checks of programs.
-    pub(super) health: BTreeMap<String, Reply>,
+    pub(crate) health: BTreeMap<String, Reply>,
     /// The versions of servers that answer.
-    pub(super) running: BTreeMap<String, Option<Version>>,
-    pub(super) endpoint: Option<Reply>,
-    pub(super) registries: BTreeMap<String, Reply>,
+    pub(crate) running: BTreeMap<String, Option<Version>>,
+    pub(crate) endpoint: Option<Reply>,
+    pub(crate) registries: BTreeMap<String, Reply>,
     /// The member of etcd, or why it does not answer.
-    pub(super) etcd: Option<Result<Member, String>>,
+    pub(crate) etcd: Option<Result<Member, String>>,
 }
 
 /// The state of a systemd unit, with the names of systemd
 /// (<https://www.freedesktop.org/software/systemd/man/latest/org.freedesktop.systemd1.html>).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unit {
-    pub(super) load: String,
-    pub(super) active: String,
-    pub(super) sub: String,
-    pub(super) restarts: u64,
+pub(crate) struct Unit {
+    pub(crate) load: String,
+    pub(crate) active: String,
+    pub(crate) sub: String,
+    pub(crate) restarts: u64,
 }
 
 /// How a program answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     Ok,
     /// It did not, or it reports a problem.
     No(String),
@@ -51,7 +51,7 @@ pub(super) enum Reply {
 
 /// Why the answers of a host cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum AnswerError {
+pub(crate) enum AnswerError {
     #[error("line {number} of the state is '{line}': {reason}")]
     Line {
         /// The number of the line, from 1.

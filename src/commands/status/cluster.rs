@@ -134,7 +134,7 @@ fn any_server(seen: &Seen<'_>, ready: bool) -> bool {
 }
 
 /// Returns whether the API server of a host is ready; `None` if the host has none.
-pub(super) fn is_ready(answers: &Answers) -> Option<bool> {
+pub(crate) fn is_ready(answers: &Answers) -> Option<bool> {
     let reply = answers.health.get(expected::CONTROL_PLANE[0])?;
     Some(*reply == Reply::Ok)
 }

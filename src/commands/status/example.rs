@@ -15,12 +15,12 @@ spec:
 ";
 
 /// Returns a cluster of a control plane and a worker. `kubernetes` has further fields of that section.
-pub(super) fn cluster(kubernetes: &str) -> Cluster {
+pub(crate) fn cluster(kubernetes: &str) -> Cluster {
     parse_cluster("example", &CLUSTER.replace("KUBERNETES", kubernetes)).unwrap()
 }
 
 /// Returns the same cluster without kubeadm.
-pub(super) fn cluster_of_units() -> Cluster {
+pub(crate) fn cluster_of_units() -> Cluster {
     let text = format!("{CLUSTER}  etcd: {{type: systemd}}\n");
     parse_cluster("example", &text.replace("KUBERNETES", "type: systemd")).unwrap()
 }

@@ -7,7 +7,7 @@ mod disks;
 mod drift;
 pub(crate) mod etcd;
 #[cfg(test)]
-mod example;
+pub(crate) mod example;
 mod hosts;
 mod members;
 mod nodes;
@@ -30,7 +30,8 @@ use crate::rollback::{self, Newest};
 use crate::session::{self, HostErrors, Hosts, PARALLEL};
 use crate::stop::unless_stopped;
 use crate::{BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, notices};
-use answers::Answers;
+pub(crate) use answers::Answers;
+pub(crate) use cluster::is_ready;
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::HostSpec;
@@ -93,6 +94,16 @@ struct Seen<'a> {
     drift: Option<Vec<HostDiff>>,
 }
 
+/// What kubexm knows after a look at a cluster.
+pub(crate) struct Looked {
+    pub(crate) cluster: Cluster,
+    pub(crate) report: StatusReport,
+    /// The hosts with a connection, those without facts among them.
+    pub(crate) hosts: Hosts,
+    pub(crate) facts: BTreeMap<HostName, Facts>,
+    pub(crate) answers: BTreeMap<HostName, Answers>,
+}
+
 /// Looks at the hosts that answer, at their programs, and at the cluster through an API server that is ready. Changes nothing.
 ///
 /// # Errors
@@ -104,6 +115,15 @@ pub async fn status(
     events: &Events,
     stop: &Stop,
 ) -> Result<StatusReport, CommandError> {
+    Ok(look(options, events, stop).await?.report)
+}
+
+/// Does the same as [`status`], and returns also the connections and what each host answered.
+pub(crate) async fn look(
+    options: &StatusOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<Looked, CommandError> {
     options.connection.check()?;
     let (opened, cluster) = open(options, events)?;
     let state = options.connection.state_directory(&cluster, events)?;
@@ -133,7 +153,7 @@ pub async fn status(
             }
             None => None,
         };
-        Ok(cluster::judge(&Seen {
+        let seen = Seen {
             cluster: &cluster,
             identity: record.as_ref().map(|record| record.identity().clone()),
             removed: record.map_or_else(BTreeMap::new, |record| record.removed().clone()),
@@ -145,9 +165,18 @@ pub async fn status(
             certificates,
             findings,
             drift,
-        }))
+        };
+        let report = cluster::judge(&seen);
+        Ok((report, observed, seen.facts, seen.answers))
     };
-    unless_stopped(stop, looking).await
+    let (report, hosts, facts, answers) = unless_stopped(stop, looking).await?;
+    Ok(Looked {
+        cluster,
+        report,
+        hosts,
+        facts,
+        answers,
+    })
 }
 
 /// Reads the cluster file, and opens the bundle if there is one.

@@ -18,7 +18,8 @@ use self::survey::{Permitted, Survey};
 use crate::archive::{Archive, Occasion};
 use crate::certificates::{self, CaEncryption};
 use crate::identity::KnownCluster;
-use crate::install::{kubeconfigs, outcome, prepare::verify};
+use crate::install::outcome::{Ended, carry_out};
+use crate::install::{kubeconfigs, prepare::verify};
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
 use crate::{
@@ -222,7 +223,7 @@ impl Context<'_> {
             return Ok(0);
         }
         rollback::record(journal, self.bundle.bundle())?;
-        let (mut changed, mut unchanged, mut ran) = (0, 0, 0);
+        let mut ended = Ended::default();
         let mut kubeconfig = None;
         for hop in std::mem::take(&mut prepared.hops) {
             let cluster = self.at(&hop);
@@ -234,20 +235,21 @@ impl Context<'_> {
                 let gathering = session::gather(&cluster, &observed);
                 let facts = unless_stopped(stop, gathering).await?;
                 let issued = self.certificates(&cluster)?;
-                let deployment = self.plan(&cluster, &facts, issued, held)?;
-                let made = deployment.kubeconfig;
-                let run = outcome::run(deployment.plan, hosts, events, stop).await?;
-                run.judged?;
-                changed += run.changed;
-                unchanged += run.unchanged;
-                ran += run.ran;
-                kubeconfig = made.get().cloned().or(kubeconfig);
+                let mut deployment = self.plan(&cluster, &facts, issued, held)?;
+                let plan = std::mem::take(&mut deployment.plan);
+                ended += carry_out(plan, hosts, events, stop).await?;
+                kubeconfig = deployment.kubeconfig.get().cloned().or(kubeconfig);
             }
         }
         let kubeconfig = kubeconfig
             .map(|text| kubeconfigs::save_kubeconfig(journal, &text))
             .transpose()?;
         UpgradeRecord::remove(journal)?;
+        let Ended {
+            changed,
+            unchanged,
+            ran,
+        } = ended;
         events.emit(Event::Summary {
             changed,
             unchanged,

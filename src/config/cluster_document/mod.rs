@@ -48,7 +48,7 @@ use super::cluster::{API_SERVER_PORT, Cluster, HostSpec, PasswordSource};
 use super::problem::{Notice, Problem, Problems};
 use super::reader::{Fields, Reader};
 use super::urls;
-use super::yaml::{self, Node};
+use super::yaml::{self, Node, Value};
 use kubexm_types::{HostName, PublicKey, Version};
 
 const START: &str = "kubexm config init > cluster.yaml";
@@ -143,24 +143,31 @@ pub fn parse_cluster_for(file: &str, text: &str, offered: &[Version]) -> Result<
 }
 
 fn parse(file: &str, text: &str, offered: Option<&[Version]>) -> Result<Cluster, Problems> {
-    read_root(file, text, &yaml::parse(file, text)?, offered)
+    read_root(file, &yaml::parse(file, text)?, offered)
 }
 
-/// Reads a tree of nodes. `text` is the whole file.
-fn read_root(
-    file: &str,
-    text: &str,
-    root: &Node,
-    offered: Option<&[Version]>,
-) -> Result<Cluster, Problems> {
+fn read_root(file: &str, root: &Node, offered: Option<&[Version]>) -> Result<Cluster, Problems> {
     super::kind::refuse_other(file, root, super::DocumentKind::Cluster)?;
     let reader = Reader::new("cluster");
     let mut cluster = read_document(&reader, root, offered);
     if let Some(cluster) = &mut cluster {
-        cluster.servers = urls::hosts(text).map(str::to_owned).collect();
+        cluster.servers = servers(root);
         cluster.notices = reader.take_notices(file);
     }
     reader.finish(file, cluster)
+}
+
+/// Returns the hosts of the HTTP URLs in a document.
+fn servers(node: &Node) -> BTreeSet<String> {
+    match &node.value {
+        Value::Text(text) => urls::hosts(text).map(str::to_owned).collect(),
+        Value::List(items) => items.iter().flat_map(servers).collect(),
+        Value::Map(entries) => {
+            let both = entries.iter().flat_map(|(key, value)| [key, value]);
+            both.flat_map(servers).collect()
+        }
+        _ => BTreeSet::new(),
+    }
 }
 
 /// Returns the cluster of the template, for completeness checks without a cluster file.

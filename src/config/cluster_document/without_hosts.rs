@@ -55,7 +55,7 @@ fn parse(
     let mut mentions = Vec::new();
     remove(&mut root, "", hosts, &mut mentions);
     mentions.sort_by_key(|mention| mention.line);
-    let cluster = read_root(file, text, &root, Some(offered))?;
+    let cluster = read_root(file, &root, Some(offered))?;
     Ok(WithoutHosts { cluster, mentions })
 }
 

@@ -75,6 +75,11 @@ pub(super) fn client(cluster: &Cluster, servers: &[HostName]) -> Option<Client> 
     })
 }
 
+/// Returns the address of a member for other members.
+pub(super) fn peer_url(host: &HostSpec) -> String {
+    settings::url(host, PEER_PORT)
+}
+
 /// Returns the client's files for control planes. `kubeadm join` writes the same files with the same modes,
 /// from the upload of the first control plane.
 pub(super) fn client_files(inputs: &Inputs<'_>) -> Result<Vec<WriteFile>, DeployError> {
@@ -88,11 +93,6 @@ pub(super) fn client_files(inputs: &Inputs<'_>) -> Result<Vec<WriteFile>, Deploy
         WriteFile::new(HostPath::parse(cert)?, client.certificate.clone()),
         WriteFile::secret(HostPath::parse(key)?, client.key.clone()),
     ])
-}
-
-/// Returns the address at which other members reach the member of a host.
-pub(super) fn peer_url(host: &HostSpec) -> String {
-    settings::url(host, PEER_PORT)
 }
 
 /// The members of an etcd that kubexm runs.

@@ -1,5 +1,6 @@
 //! The command line: one file for each command, which parses arguments, calls `kubexm-commands` and prints.
 
+mod backup;
 mod bundle;
 mod bundle_args;
 mod cache;
@@ -8,6 +9,7 @@ mod completions;
 mod config;
 mod conformance;
 mod connection;
+mod doctor;
 mod downloads;
 mod duration;
 mod exec;
@@ -31,6 +33,7 @@ mod render;
 mod reset;
 mod selection;
 mod status;
+mod support_bundle;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -100,6 +103,24 @@ enum Command {
     ///
     /// The exit code is 9 if something needs attention. It is 4 if the only problem is a host that cannot be reached.
     Status(status::Status),
+    /// Find what is wrong with a cluster, why, and what to do
+    ///
+    /// Reads clocks, disks, settings of the kernel, certificates, configurations and logs of every host by SSH, tries the
+    /// connections between the hosts and, if an API server is ready, asks for nodes, pods and extensions. It changes nothing,
+    /// needs no bundle, and works while hosts or API servers do not answer, and after certificates have expired.
+    ///
+    /// The table has one line for each area, in the order in which they depend on each other. Below it are the causes, each
+    /// with its evidence, how sure kubexm is, and commands that correct it. What follows from a cause is at the end.
+    ///
+    /// The exit code is 9 if something is wrong. It is 4 if the only problem is a host that cannot be reached.
+    Doctor(doctor::Doctor),
+    /// Write an archive for people who help: facts, logs and configurations without secrets
+    ///
+    /// It contains what `status` and `doctor` find and, from each host that answers, facts, configurations, static pods,
+    /// receipts, and the newest log lines of the cluster's units and containers. From an API server that is ready come lists and
+    /// states of objects. Private keys, kubeconfigs, encryption keys and the data of Secrets are never read, and each host
+    /// removes tokens, logins and passwords before a line leaves it. Only you can read the file.
+    SupportBundle(support_bundle::SupportBundle),
     /// List and renew the certificates of a cluster
     #[command(subcommand)]
     Certs(certs::Command),
@@ -107,6 +128,9 @@ enum Command {
     /// Add hosts to a cluster, remove them and replace them
     #[command(subcommand)]
     Node(node::Command),
+    /// Save a cluster in an encrypted file, and bring it back
+    #[command(subcommand)]
+    Backup(backup::Command),
     /// Run the conformance tests of Kubernetes against a cluster
     Conformance(conformance::Conformance),
     /// Run a command on the hosts of a cluster
@@ -145,6 +169,7 @@ impl Command {
             | Self::Registry(_) => true,
             Self::Bundle(command) => command.emits_events(),
             Self::Certs(command) => command.emits_events(),
+            Self::Backup(command) => command.emits_events(),
             _ => false,
         }
     }
@@ -209,7 +234,10 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Render(arguments) => render::run(&arguments, output, events),
         Command::Reset(arguments) => reset::run(&arguments, output, events).await,
         Command::Status(arguments) => status::run(&arguments, output, events).await,
+        Command::Doctor(arguments) => doctor::run(&arguments, output, events).await,
+        Command::SupportBundle(arguments) => support_bundle::run(&arguments, output, events).await,
         Command::Certs(command) => certs::run(command, output, events).await,
+        Command::Backup(command) => backup::run(command, output, events).await,
         Command::Upgrade(arguments) => upgrade::run(&arguments, output, events).await,
         Command::Node(command) => node::run(command, output, events).await,
         Command::Conformance(arguments) => conformance::run(&arguments, output, events).await,

@@ -107,8 +107,8 @@ struct LeaveArgs {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  kubexm node add node6 -f cluster.yaml --bundle b.tar.zst --trust site.pub
-  kubexm node add cp2 cp3 -f cluster.yaml --bundle b.tar.zst --unsigned")]
+  kubexm node add node6 -f cluster.yaml --bundle bundle.tar.zst --trust site.pub
+  kubexm node add cp2 cp3 -f c.yaml --bundle b.tar.zst --unsigned")]
 pub struct Add {
     #[command(flatten)]
     node: NodeArgs,

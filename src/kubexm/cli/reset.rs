@@ -76,10 +76,13 @@ pub async fn run(arguments: &Reset, output: Output, events: &Events) -> Result<(
 
 /// Asks the user to type the cluster's name, after the list of hosts and data was printed.
 fn has_confirmed(name: &str) -> bool {
-    let _ = write!(
-        std::io::stderr(),
-        "This removes the cluster '{name}' and all its data. Type its name: "
-    );
+    let question = format!("This removes the cluster '{name}' and all its data. Type its name: ");
+    has_typed(&question, name)
+}
+
+/// Asks a question, and returns whether the user typed this name.
+pub fn has_typed(question: &str, name: &str) -> bool {
+    let _ = write!(std::io::stderr(), "{question}");
     let _ = std::io::stderr().flush();
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);

@@ -41,6 +41,7 @@ fn controller() -> Controller {
         state: "/state".to_owned(),
         authorities: [(Authority::Registry, registry)].into(),
         began_on: BTreeSet::new(),
+        has_authorities: false,
         accept_earlier: false,
     }
 }

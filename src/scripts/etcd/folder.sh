@@ -12,7 +12,7 @@ check)
   esac
   ;;
 apply)
-  others=$(find "$folder" -mindepth 1 -maxdepth 1 ! -name member ! -name lost+found ! -name .kubexm-owner 2>/dev/null | head -n 3)
+  others=$(find "$folder" -mindepth 1 -maxdepth 1 ! -name member ! -name 'member.before-*' ! -name lost+found ! -name .kubexm-owner 2>/dev/null | head -n 3)
   [ -z "$others" ] || {
     printf '%s contains files that do not belong to etcd:\n%s\nhint: set etcd.dataDir to another directory\n' \
       "$folder" "$others" >&2

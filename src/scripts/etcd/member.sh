@@ -15,7 +15,7 @@ unit=etcd.service
 initial=/run/kubexm/etcd-initial.env
 files=/etc/kubexm/etcd-member
 lost="etcd has no data in $data of this host"
-snapshot="restore a snapshot (etcdutl snapshot restore), or begin again with kubexm reset"
+snapshot="restore a backup (kubexm backup restore), or begin again with kubexm reset"
 
 # Runs etcdctl for the endpoints in $ask.
 etcdctl() {
@@ -81,7 +81,7 @@ promote() {
   [ -n "$ask" ] || exit 0
   list=$(patiently 20 etcdctl member list 2>/dev/null) || {
     printf '%s\n' "no other member answers ($ask), and this one has no quorum" \
-      "hint: start them; if more than half have lost their data, restore a snapshot (etcdutl snapshot restore)" >&2
+      "hint: start them; if more than half have lost their data, restore a backup (kubexm backup restore)" >&2
     exit 1
   }
   learner=$(printf '%s\n' "$list" |

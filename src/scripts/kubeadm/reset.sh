@@ -20,7 +20,9 @@ if cd /var/lib/kubelet 2>/dev/null; then
   rm -rf --one-file-system pki pods 2>/dev/null || :
 fi
 cd /etc/kubernetes 2>/dev/null || exit 0
-[ ! -e manifests/etcd.yaml ] || rm -rf --one-file-system "${data:-/var/lib/etcd}/member"
+# A restore of a backup leaves the former data beside the data.
+data=${data:-/var/lib/etcd}
+[ ! -e manifests/etcd.yaml ] || rm -rf --one-file-system "$data/member" "$data"/member.before-* "$data"/restore-*
 rm -f manifests/.kubexm-new
 for name in kube-apiserver kube-controller-manager kube-scheduler etcd; do rm -f "manifests/$name.yaml"; done
 # The script of `kubeadm init` copies these.

@@ -146,6 +146,8 @@ const DATA: &[&str] = &[
     ".kubexm-staging-*",
     // etcd.
     "member",
+    "member.before-*",
+    "restore-*",
     "snap",
     "wal",
     "tmp",
@@ -281,7 +283,13 @@ const DIRECTORIES: &[(&str, Content)] = &[
     // kubeadm refuses a data directory that is not empty. A killed reset leaves its snapshot.
     (
         "/var/lib/etcd",
-        Content::unmarked(&["member", "kubexm-snapshot.db", "kubexm-snapshot.db.part"]),
+        Content::unmarked(&[
+            "member",
+            "member.before-*",
+            "restore-*",
+            "kubexm-snapshot.db",
+            "kubexm-snapshot.db.part",
+        ]),
     ),
     (
         "/var/lib/isula",

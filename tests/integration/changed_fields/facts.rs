@@ -21,6 +21,7 @@ pub fn of_plan(cluster: &Cluster) -> BTreeMap<HostName, HostFacts> {
         c_library: CLibrary::Unknown,
         has_name_server: true,
         is_node: cluster.is_node(&host.name),
+        is_initialized: cluster.roles.control_plane.first() == Some(&host.name),
         etcd_formed: matches!(cluster.etcd, Etcd::Systemd { .. }),
         registry_login: cluster
             .roles

@@ -32,7 +32,12 @@ fn commands() -> BTreeSet<Vec<String>> {
     };
     let leaves = pages.iter().filter(is_leaf);
     leaves
-        .map(|page| page.split('-').skip(1).map(str::to_owned).collect())
+        // A name with a hyphen is one word.
+        .map(|page| page.replace("support-bundle", "support_bundle"))
+        .map(|page| {
+            let words = page.split('-').skip(1);
+            words.map(|word| word.replace('_', "-")).collect()
+        })
         .collect()
 }
 
@@ -275,9 +280,39 @@ fn every_command_prints_documented_json() {
             vec!["-f", &unreachable, "--state", &gone],
         ),
         (
+            "doctor",
+            Document("DoctorReport"),
+            vec!["-f", &unreachable, "--state", &gone],
+        ),
+        (
+            "support-bundle",
+            Document("SupportBundle"),
+            vec!["-f", &unreachable, "--state", &gone, "-o", &new],
+        ),
+        (
             "certs check",
             Document("CertificateReport"),
             vec!["-f", &unreachable, "--state", &new],
+        ),
+        (
+            "backup create",
+            Events,
+            vec!["-f", &cluster, "--recipient", "age1", "--state", &new],
+        ),
+        (
+            "backup restore",
+            Events,
+            vec![&gone, "-f", &cluster, "--identity", &gone, "--yes"],
+        ),
+        (
+            "backup list",
+            Document("BackupList"),
+            vec![folder.path().to_str().unwrap()],
+        ),
+        (
+            "backup verify",
+            Document("Error"),
+            vec![&gone, "--identity", &gone],
         ),
         (
             "conformance",

@@ -1,5 +1,7 @@
 //! `kubeadm init` on the first control plane.
 
+use std::sync::Arc;
+
 use super::{etcd, file_modes, join, kubelet_runs, node, patches, tasks_before_join, undo};
 use crate::kubernetes::config;
 use crate::kubernetes::config::{kube_proxy_config, kubelet_config};
@@ -9,7 +11,7 @@ use crate::kubernetes::serving::ApproveServing;
 use crate::{DeployError, ETC, Inputs, kubernetes, load_balancer};
 use kubexm_config::cluster::{Cluster, Component, ExtraVolume, HostSpec, Validity};
 use kubexm_engine::plan::Task;
-use kubexm_engine::steps::{RunToCompletion, WriteFile};
+use kubexm_engine::steps::{RunScript, RunToCompletion, WriteFile};
 use kubexm_render::kubeadm as template;
 use kubexm_render::kubeadm::{ComponentSection, Volume};
 use kubexm_render::{RenderError, merge};
@@ -47,7 +49,8 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
             init_config(inputs.cluster, first)?,
         ));
     let marker = marker(inputs, first);
-    let task = patches::write(inputs.cluster, first, marker, task)?.step(RunToCompletion {
+    let task = patches::write(inputs.cluster, first, marker, task)?;
+    let task = with_authorities(inputs, task).step(RunToCompletion {
         id: marker.to_owned(),
         title: "Run kubeadm init".to_owned(),
         command: kubeadm::NODE.verb("init"),
@@ -72,6 +75,20 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
     let task = load_balancer::after_join(inputs, first, task)?;
     // A failed join of another control plane runs a command in a pod of this node.
     Ok(task.step(ApproveServing::of(inputs, &[first])))
+}
+
+/// Adds the step that writes the authorities of a cluster that is restored. `kubeadm init` keeps those that exist.
+fn with_authorities(inputs: &Inputs<'_>, task: Task) -> Task {
+    let Some(archive) = inputs.certificates.authorities.clone() else {
+        return task;
+    };
+    let step = RunScript::new(
+        "kubeadm authorities",
+        "Write the authorities of the backup",
+        kubeadm::AUTHORITIES.verb("check"),
+        kubeadm::AUTHORITIES.verb("apply"),
+    );
+    task.step(step.input(Arc::new(move || Ok(archive.to_vec()))))
 }
 
 /// Returns a flag as an argument of the script.

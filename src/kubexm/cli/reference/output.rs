@@ -1,5 +1,6 @@
 //! The page of the JSON documents of `--output json`: each with an example, serialized by the commands' code.
 
+mod backup;
 mod hosts;
 
 use std::fmt::Write;
@@ -7,6 +8,7 @@ use std::path::Path;
 
 use super::escaped;
 use crate::cli::bundle::sbom::SbomFile;
+use crate::cli::doctor;
 use crate::cli::man::Pages;
 use crate::cli::output;
 use crate::cli::plan::PlanFile;
@@ -348,7 +350,19 @@ fn kinds() -> Vec<Kind> {
         kind("PlanDiff", "`plan --diff`", &plan_diff()),
         kind("RenderedFiles", "`render`", &rendered),
         kind("StatusReport", "`status`", &status::example::report()),
+        kind("DoctorReport", "`doctor`", &doctor::example::report()),
+        kind(
+            "SupportBundle",
+            "`support-bundle`",
+            &hosts::support_bundle(),
+        ),
         kind("CertificateReport", "`certs check`", &hosts::certificates()),
+        kind("BackupList", "`backup list`", &backup::list()),
+        kind(
+            "BackupVerification",
+            "`backup verify`",
+            &backup::verification(),
+        ),
         kind("ConformanceReport", "`conformance`", &conformance),
         kind("ExecReport", "`exec`", &hosts::exec()),
         kind("LogsReport", "`logs`", &hosts::logs()),

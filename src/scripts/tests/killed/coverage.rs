@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{cluster, covered_by, files, kubeadm, nodes, settings, system, upgrade};
+use super::{backup, cluster, covered_by, files, kubeadm, nodes, settings, system, upgrade};
 use crate::ALL;
 
 /// All tests that kill scripts.
@@ -39,6 +39,8 @@ const TESTS: &[fn()] = &[
     kubeadm::renewed_certificates,
     upgrade::upgraded_nodes,
     nodes::removed_nodes,
+    backup::restores,
+    backup::authorities,
 ];
 
 /// Scripts that no test kills, with the reason.
@@ -50,6 +52,12 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "dns/corefile-check.sh",
             "dns/diagnosis.sh",
             "dns/node-local.sh",
+            "doctor/cluster.sh",
+            "doctor/host.sh",
+            "doctor/logs.sh",
+            "doctor/runtime.sh",
+            "doctor/support.sh",
+            "doctor/ways.sh",
             "host/facts.sh",
             "kubeadm/etcd-ca.sh",
             "kubeadm/kube-proxy.sh",
@@ -81,6 +89,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "steps/former-files.sh",
             "steps/install-look.sh",
             "steps/missing-paths.sh",
+            "steps/read-files.sh",
             "systemd/healthy.sh",
             "systemd/journal.sh",
             "systemd/logs.sh",
@@ -117,6 +126,10 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
     (
         "only stops programs and restarts the kubelet; systemd starts it if the script is killed between",
         &["kubernetes/kubelet-restart.sh"],
+    ),
+    (
+        "stores one object in the cluster, which the next run removes first",
+        &["kubernetes/restored.sh"],
     ),
     (
         "runs as a unit that systemd restarts, and sets all routes again in each round",

@@ -2,6 +2,7 @@
 //! the same files as without the kill; so does a reset right after the kill. Programs such as kubeadm, kubectl, etcdctl,
 //! crictl and systemctl are stand-ins that store their state in files; each test prints their names.
 
+mod backup;
 mod cluster;
 mod coverage;
 mod files;

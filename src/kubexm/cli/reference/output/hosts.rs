@@ -6,6 +6,7 @@ use kubexm_commands::certs::{
 use kubexm_commands::exec::{Ended, ExecReport, NotRun};
 use kubexm_commands::kubeconfig::WrittenKubeconfig;
 use kubexm_commands::logs::{LogEntry, LogsReport};
+use kubexm_commands::support_bundle::SupportBundle;
 use kubexm_host::HostError;
 use kubexm_types::HostName;
 
@@ -31,6 +32,16 @@ pub(super) fn certificates() -> CertificateReport {
             host: host("node2"),
             reason: "node2: cannot connect to 192.0.2.12: timed out".to_owned(),
         }],
+    }
+}
+
+pub(super) fn support_bundle() -> SupportBundle {
+    SupportBundle {
+        path: "support-cluster-20260131T120000Z.tar.zst".into(),
+        size: 812_345,
+        files: 214,
+        hosts: vec![host("node1")],
+        missing: vec!["node2: cannot be reached".to_owned()],
     }
 }
 

@@ -1,0 +1,351 @@
+//! `backup create`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+
+use super::collect::{self, Collected};
+use super::directory;
+use super::file::Writer;
+use super::identity::BackupRecipients;
+use super::manifest::{BackedUpFile, FORMAT, MANIFEST, Manifest, SNAPSHOT, program};
+use super::members::{MemberStatus, Survey};
+use crate::identity::KnownCluster;
+use crate::session::{self, Hosts};
+use crate::snapshot::{self, Failure, Member, RemoteFile, Source};
+use crate::stop::unless_stopped;
+use crate::{CommandError, Connection, FileError, Stop, listeners, notices, private_directory};
+use kubexm_config::Cluster;
+use kubexm_config::cluster::{Etcd, KubernetesKind};
+use kubexm_engine::cluster::ClusterRecord;
+use kubexm_host::Facts;
+use kubexm_pki::Recipients;
+use kubexm_types::event::Events;
+use kubexm_types::{Arch, HostName, UtcTime};
+
+/// The directory of backups in a state directory.
+const FOLDER: &str = "backups";
+
+/// What to back up, and where to.
+#[derive(Debug, Clone)]
+pub struct CreateOptions {
+    /// The cluster file.
+    pub cluster: PathBuf,
+    /// How to reach the hosts.
+    pub connection: Connection,
+    /// The directory of the backup; `None` for `backups` in the state directory.
+    pub output: Option<PathBuf>,
+    /// For whom it is encrypted.
+    pub recipients: BackupRecipients,
+    /// How many backups of the cluster stay in the directory; `None` for all.
+    pub keep: Option<NonZeroUsize>,
+}
+
+/// A backup that was created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateReport {
+    pub path: PathBuf,
+    /// The size of the file in bytes.
+    pub size: u64,
+    pub manifest: Manifest,
+    /// Old backups that were removed.
+    pub removed: Vec<PathBuf>,
+}
+
+/// Saves a snapshot of etcd, keys, configuration and state in an encrypted file. Changes nothing in the cluster.
+///
+/// # Errors
+/// The cluster file is wrong, etcd is an external one or has different data on its members, no member provides a
+/// snapshot, or the file cannot be written.
+#[tracing::instrument(skip_all, fields(cluster = %options.cluster.display()))]
+pub async fn create(
+    options: &CreateOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<CreateReport, CommandError> {
+    options.connection.check()?;
+    let recipients = options.recipients.parsed()?;
+    let cluster = kubexm_config::load_cluster(&options.cluster)?;
+    notices::emit(&cluster.notices, events);
+    let state = options.connection.state_directory(&cluster, events)?;
+    let deployment = etcd_deployment(&cluster)?;
+    let Some(record) = record(&state)? else {
+        return Err(not_installed(&state));
+    };
+    // Held until the end: a backup of a cluster that changes is not one of a certain time.
+    let journal = Arc::new(session::journal(&state)?);
+    journal.begin("backup create", "");
+    let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
+    let folder = match &options.output {
+        Some(folder) => folder.clone(),
+        None => state.join(FOLDER),
+    };
+    private_directory::create(&folder, "create the directory of backups")?;
+    events.phase("connect");
+    let connecting = options
+        .connection
+        .connect_reachable(&cluster, &state, events);
+    let (hosts, unreachable) = unless_stopped(stop, connecting).await?;
+    for error in &unreachable {
+        events.warn(error.to_string());
+    }
+    let hosts = session::watched(&session::logged(hosts, &state), events);
+    let locks = session::lock(&hosts, &journal, "backup create", events, stop).await?;
+    let work = Work {
+        cluster: &cluster,
+        file: &options.cluster,
+        state: &state,
+        hosts: &hosts,
+        deployment,
+        record: &record,
+        events,
+    };
+    let path = directory::path_for_now(&folder, &cluster.name)?;
+    let members = snapshot::members(&cluster, &hosts);
+    let written = unless_stopped(stop, work.write(&members, &path, &recipients)).await;
+    if written.is_err() {
+        join_all(members.iter().map(Member::remove)).await;
+    }
+    locks.release().await;
+    let manifest = written?;
+    let size = path
+        .metadata()
+        .map_err(|error| FileError::io("read", &path, &error))?
+        .len();
+    let removed = match options.keep {
+        Some(keep) => directory::keep(&folder, &cluster.name, keep.get())?,
+        None => Vec::new(),
+    };
+    Ok(CreateReport {
+        path,
+        size,
+        manifest,
+        removed,
+    })
+}
+
+/// Returns how etcd runs.
+///
+/// # Errors
+/// kubexm does not run etcd.
+pub(super) fn etcd_deployment(cluster: &Cluster) -> Result<&'static str, CommandError> {
+    match &cluster.etcd {
+        Etcd::Kubeadm { .. } => Ok("kubeadm"),
+        Etcd::Systemd { .. } => Ok("systemd"),
+        Etcd::External { .. } => Err(CommandError::Configuration(
+            "kubexm does not back up or restore an external etcd\nhint: take a snapshot with `etcdctl snapshot save`, and \
+             keep the state directory with it; after a restore of that etcd, restart kube-apiserver, \
+             kube-controller-manager, kube-scheduler and every kubelet"
+                .to_owned(),
+        )),
+    }
+}
+
+fn record(state: &Path) -> Result<Option<ClusterRecord>, CommandError> {
+    let file = state.join(ClusterRecord::FILE);
+    Ok(ClusterRecord::load(state)
+        .map_err(|error| FileError::new("read the record of the cluster", &file, error))?)
+}
+
+fn not_installed(state: &Path) -> CommandError {
+    let cause = "it has no record of a cluster, so it is not the one of an install";
+    FileError::new("back up the cluster of the state directory", state, cause)
+        .hint("pass the state directory of the install with --state")
+        .into()
+}
+
+/// What a backup works with.
+struct Work<'a> {
+    cluster: &'a Cluster,
+    /// The cluster file.
+    file: &'a Path,
+    state: &'a Path,
+    hosts: &'a Hosts,
+    deployment: &'static str,
+    record: &'a ClusterRecord,
+    events: &'a Events,
+}
+
+/// A snapshot that waits on its host.
+struct Taken<'a> {
+    member: &'a Member<'a>,
+    file: RemoteFile,
+    etcd: super::EtcdSnapshot,
+}
+
+impl Work<'_> {
+    async fn write(
+        &self,
+        members: &[Member<'_>],
+        path: &Path,
+        recipients: &Recipients,
+    ) -> Result<Manifest, CommandError> {
+        let facts = session::gather(self.cluster, self.hosts).await?;
+        KnownCluster::read(self.cluster, self.state)?.origins(self.cluster, &facts, self.events)?;
+        self.events.phase("snapshot");
+        let survey = self.survey(members).await?;
+        if !survey.has_quorum() {
+            self.events.warn(
+                "etcd has no quorum: the snapshot has what one member knows, which can lack the last writes",
+            );
+        }
+        let taken = self.take(&survey, members).await?;
+        let mut files = collect::of_controller(self.file, self.state)?;
+        files.extend(collect::of_hosts(self.cluster, self.hosts, self.events).await?);
+        files.extend(programs(&facts, members, path).await?);
+        let manifest = self.manifest(&taken, &files);
+        self.events.phase("write");
+        let unwritable = |error: io::Error| FileError::io("write the backup", path, &error);
+        let text = serde_json::to_vec_pretty(&manifest).map_err(CommandError::configuration)?;
+        let writing = || -> io::Result<Writer> {
+            let mut writer = Writer::create(path, recipients)?;
+            writer.add(MANIFEST, &text)?;
+            for file in &files {
+                writer.add(&file.path, &file.content)?;
+            }
+            writer.begin(SNAPSHOT, taken.file.size)?;
+            Ok(writer)
+        };
+        let writer = writing().map_err(unwritable)?;
+        let Taken { member, file, .. } = &taken;
+        let copying = member.copy(Source::Snapshot, file, writer, path).await;
+        let mut writer = copying.map_err(|failure| failed(member, failure))?;
+        member.remove().await;
+        writer.end(file.size).map_err(unwritable)?;
+        writer.commit().map_err(unwritable)?;
+        Ok(manifest)
+    }
+
+    async fn survey(&self, members: &[Member<'_>]) -> Result<Survey, CommandError> {
+        let asked = join_all(members.iter().map(Member::status)).await;
+        let (mut statuses, mut silent) = (Vec::new(), Vec::new());
+        for (member, answer) in members.iter().zip(asked) {
+            match answer.and_then(|text| MemberStatus::parse(member.name, &text)) {
+                Ok(status) => statuses.push(status),
+                Err(cause) => silent.push(format!("{}: {cause}", member.name)),
+            }
+        }
+        for line in &silent {
+            self.events.warn(format!("etcd does not answer: {line}"));
+        }
+        Survey::new(statuses, &silent)
+    }
+
+    /// Takes a snapshot on the first member that provides one.
+    async fn take<'a>(
+        &self,
+        survey: &'a Survey,
+        members: &'a [Member<'a>],
+    ) -> Result<Taken<'a>, CommandError> {
+        let mut failures = Vec::new();
+        for member in survey.order(members) {
+            let taken = async {
+                let file = member.save().await?;
+                let printed = member.describe().await?;
+                let etcd = survey.describe(member.name, self.deployment, &printed)?;
+                Ok::<_, String>(Taken { member, file, etcd })
+            };
+            match taken.await {
+                Ok(taken) => return Ok(taken),
+                Err(cause) => {
+                    member.remove().await;
+                    let name = member.name;
+                    self.events
+                        .warn(format!("{name}: no snapshot of etcd: {cause}"));
+                    failures.push(format!("{name}: {cause}"));
+                }
+            }
+        }
+        Err(CommandError::Configuration(format!(
+            "no snapshot of etcd could be taken:\n{}\nhint: repair etcd on one of these hosts, then run the same command \
+             again",
+            failures.join("\n")
+        )))
+    }
+
+    fn manifest(&self, taken: &Taken<'_>, files: &[Collected]) -> Manifest {
+        let snapshot = BackedUpFile {
+            path: SNAPSHOT.to_owned(),
+            size: taken.file.size,
+            digest: taken.file.digest,
+        };
+        let entries = files.iter().map(Collected::entry);
+        let kept = collect::kept_hosts(self.cluster).into_iter();
+        Manifest {
+            format: FORMAT,
+            cluster: self.record.identity().clone(),
+            created: UtcTime::now().whole_seconds().to_string(),
+            kubexm: env!("CARGO_PKG_VERSION").to_owned(),
+            kubernetes: self.cluster.kubernetes.version.to_string(),
+            deployment: match self.cluster.kubernetes.kind {
+                KubernetesKind::Kubeadm => "kubeadm",
+                KubernetesKind::Systemd => "systemd",
+            }
+            .to_owned(),
+            etcd: taken.etcd.clone(),
+            hosts: kept
+                .filter(|name| self.hosts.contains_key(*name))
+                .cloned()
+                .collect(),
+            files: entries.chain([snapshot]).collect(),
+        }
+    }
+}
+
+fn failed(member: &Member<'_>, failure: Failure) -> CommandError {
+    match failure {
+        Failure::Here(error) => error.into(),
+        Failure::Member(cause) => CommandError::Configuration(format!(
+            "{}: cannot copy from the host: {cause}\nhint: run the same command again",
+            member.name
+        )),
+    }
+}
+
+/// Returns the program etcdutl of the members, for each architecture. A restore needs the one that fits the snapshot.
+async fn programs(
+    facts: &BTreeMap<HostName, Facts>,
+    members: &[Member<'_>],
+    path: &Path,
+) -> Result<Vec<Collected>, CommandError> {
+    let arch = |name: &HostName| facts.get(name).and_then(Facts::arch);
+    let arches: BTreeSet<Arch> = members
+        .iter()
+        .filter_map(|member| arch(member.name))
+        .collect();
+    let mut files = Vec::new();
+    let mut failures = Vec::new();
+    for wanted in arches {
+        let of_arch = members
+            .iter()
+            .filter(|member| arch(member.name) == Some(wanted));
+        for member in of_arch {
+            let found = match member.program().await {
+                Ok(found) => found,
+                Err(cause) => {
+                    failures.push(format!("{}: {cause}", member.name));
+                    continue;
+                }
+            };
+            let content = Vec::new();
+            let copied = member.copy(Source::Program, &found, content, path).await;
+            let content = copied.map_err(|failure| failed(member, failure))?;
+            files.push(Collected {
+                path: program(wanted),
+                content,
+            });
+            break;
+        }
+    }
+    match files.is_empty() {
+        false => Ok(files),
+        true => Err(CommandError::Configuration(format!(
+            "cannot copy the program etcdutl of the members, without which a backup cannot be restored:\n{}",
+            failures.join("\n")
+        ))),
+    }
+}

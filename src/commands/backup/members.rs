@@ -1,0 +1,262 @@
+//! The members of etcd at the time of a backup, and which of them takes the snapshot.
+
+use serde::Deserialize;
+
+use super::manifest::{EtcdMember, EtcdSnapshot};
+use crate::CommandError;
+use crate::snapshot::Member;
+use kubexm_types::HostName;
+
+/// What a member states about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MemberStatus {
+    host: HostName,
+    id: u64,
+    cluster_id: u64,
+    version: String,
+    /// 0 without a leader.
+    leader: u64,
+    /// The index of the last change that the member applied.
+    applied: u64,
+    is_learner: bool,
+    /// Alarms and other problems.
+    errors: Vec<String>,
+}
+
+/// One element of the output of `etcdctl endpoint status -w json`.
+#[derive(Deserialize)]
+struct Endpoint {
+    #[serde(rename = "Status")]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    header: Header,
+    version: String,
+    #[serde(default)]
+    leader: u64,
+    #[serde(default)]
+    raft_applied_index: u64,
+    #[serde(default)]
+    is_learner: bool,
+    #[serde(default)]
+    errors: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    cluster_id: u64,
+    member_id: u64,
+}
+
+/// What etcdutl prints about a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(super) struct SnapshotStatus {
+    pub(super) hash: u64,
+    pub(super) revision: u64,
+}
+
+impl MemberStatus {
+    /// Parses the output of etcdctl.
+    pub(super) fn parse(host: &HostName, text: &str) -> Result<Self, String> {
+        let found: Vec<Endpoint> = serde_json::from_str(text.trim())
+            .map_err(|error| format!("etcdctl printed an unexpected status: {error}"))?;
+        let status = found.into_iter().next();
+        let status = status.ok_or("etcdctl printed no status")?.status;
+        Ok(Self {
+            host: host.clone(),
+            id: status.header.member_id,
+            cluster_id: status.header.cluster_id,
+            version: status.version,
+            leader: status.leader,
+            applied: status.raft_applied_index,
+            is_learner: status.is_learner,
+            errors: status.errors,
+        })
+    }
+
+    fn is_leader(&self) -> bool {
+        self.id == self.leader
+    }
+}
+
+/// The members that answered, in the order in which they are asked for a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Survey {
+    statuses: Vec<MemberStatus>,
+}
+
+impl Survey {
+    /// Orders the members: those that are not the leader first, and among these the one with the most changes. A learner
+    /// may lack changes.
+    ///
+    /// # Errors
+    /// No member answers, or etcd reports that members have different data.
+    pub(super) fn new(
+        mut statuses: Vec<MemberStatus>,
+        silent: &[String],
+    ) -> Result<Self, CommandError> {
+        let corrupt: Vec<String> = statuses
+            .iter()
+            .filter(|status| status.errors.iter().any(|error| error.contains("CORRUPT")))
+            .map(|status| status.host.to_string())
+            .collect();
+        if !corrupt.is_empty() {
+            return Err(CommandError::Configuration(format!(
+                "cannot back up etcd: {}: etcd has the alarm CORRUPT: members have different data\nhint: find the member \
+                 with the wrong data with `etcdctl endpoint hashkv --cluster`, remove it, and let it join again; \
+                 https://etcd.io/docs/latest/op-guide/data_corruption/",
+                corrupt.join(", ")
+            )));
+        }
+        statuses.retain(|status| !status.is_learner);
+        if statuses.is_empty() {
+            let silent = match silent.is_empty() {
+                true => String::new(),
+                false => format!(":\n  {}", silent.join("\n  ")),
+            };
+            return Err(CommandError::Configuration(format!(
+                "cannot back up etcd: no member answers{silent}\nhint: start etcd on one of these hosts, then run the same \
+                 command again"
+            )));
+        }
+        statuses.sort_by_key(|status| (status.is_leader(), std::cmp::Reverse(status.applied)));
+        Ok(Self { statuses })
+    }
+
+    /// Returns whether the members have a leader.
+    pub(super) fn has_quorum(&self) -> bool {
+        self.statuses.iter().any(|status| status.leader != 0)
+    }
+
+    /// Returns the members in the order in which they are asked.
+    pub(super) fn order<'a>(
+        &'a self,
+        members: &'a [Member<'a>],
+    ) -> impl Iterator<Item = &'a Member<'a>> {
+        self.statuses
+            .iter()
+            .filter_map(|status| members.iter().find(|member| *member.name == status.host))
+    }
+
+    /// Returns what the manifest states about the snapshot of a member.
+    ///
+    /// # Errors
+    /// A program printed something else than JSON of its form.
+    pub(super) fn describe(
+        &self,
+        host: &HostName,
+        deployment: &str,
+        [snapshot, count]: &[String; 2],
+    ) -> Result<EtcdSnapshot, String> {
+        let wrong =
+            |error: serde_json::Error| format!("unexpected answer about the snapshot: {error}");
+        let snapshot: SnapshotStatus = serde_json::from_str(snapshot).map_err(wrong)?;
+        let count = count
+            .trim()
+            .parse()
+            .map_err(|_| "etcdctl printed no number of keys")?;
+        let status = self.statuses.iter().find(|status| status.host == *host);
+        let status = status.ok_or("the member does not answer")?;
+        let members = self.statuses.iter().map(|status| EtcdMember {
+            host: status.host.clone(),
+            id: format!("{:x}", status.id),
+            version: status.version.clone(),
+            leader: status.is_leader(),
+        });
+        Ok(EtcdSnapshot {
+            deployment: deployment.to_owned(),
+            version: status.version.clone(),
+            member: host.clone(),
+            quorum: status.leader != 0,
+            members: members.collect(),
+            cluster_id: format!("{:x}", status.cluster_id),
+            revision: snapshot.revision,
+            hash: snapshot.hash,
+            keys: count,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(host: &str, id: u64, leader: u64, applied: u64, more: &str) -> MemberStatus {
+        let text = format!(
+            r#"[{{"Endpoint":"https://127.0.0.1:2379","Status":{{"header":{{"cluster_id":17237436991929493444,"member_id":{id},
+            "revision":9,"raft_term":2}},"version":"3.6.8","dbSize":20480,"leader":{leader},"raftIndex":10,
+            "raftTerm":2,"raftAppliedIndex":{applied}{more}}}}}]"#
+        );
+        MemberStatus::parse(&host.parse().unwrap(), &text).unwrap()
+    }
+
+    fn order(statuses: Vec<MemberStatus>) -> Result<String, String> {
+        let survey = Survey::new(statuses, &["node3: no answer".to_owned()]);
+        let survey = survey.map_err(|error| error.to_string())?;
+        let hosts = survey.statuses.iter().map(|status| status.host.as_str());
+        Ok(hosts.collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn snapshot_is_taken_by_the_newest_member_that_is_not_the_leader() {
+        let all = || {
+            vec![
+                status("node1", 1, 1, 100, ""),
+                status("node2", 2, 1, 98, ""),
+                status("node3", 3, 1, 99, ""),
+            ]
+        };
+        assert_eq!(order(all()).unwrap(), "node3 node2 node1");
+        assert_eq!(order(all()[..1].to_vec()).unwrap(), "node1");
+        let learner = status("node2", 2, 1, 100, r#","isLearner":true"#);
+        assert_eq!(
+            order(vec![all()[0].clone(), learner.clone()]).unwrap(),
+            "node1"
+        );
+        let refused = order(vec![learner]).unwrap_err();
+        assert!(
+            refused.contains("no member answers:\n  node3: no answer\nhint: "),
+            "{refused}"
+        );
+        let without = status("node2", 2, 0, 98, r#","errors":["etcdserver: no leader"]"#);
+        let survey = Survey::new(vec![without], &[]).unwrap();
+        assert!(!survey.has_quorum());
+    }
+
+    #[test]
+    fn backup_of_different_data_is_refused() {
+        let corrupt = status(
+            "node2",
+            2,
+            1,
+            98,
+            r#","errors":["memberID:2 alarm:CORRUPT "]"#,
+        );
+        let refused = order(vec![status("node1", 1, 1, 100, ""), corrupt]).unwrap_err();
+        assert!(
+            refused.starts_with("cannot back up etcd: node2: etcd has the alarm CORRUPT"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn snapshot_is_described_by_its_revision_hash_and_keys() {
+        let survey = Survey::new(vec![status("node1", 17, 17, 100, "")], &[]).unwrap();
+        let printed = [
+            r#"{"hash":4208134212,"revision":1193,"totalKey":1203,"totalSize":2265088,"version":"3.6.0"}"#.to_owned(),
+            "311".to_owned(),
+        ];
+        let host = "node1".parse().unwrap();
+        let found = survey.describe(&host, "kubeadm", &printed).unwrap();
+        assert_eq!(
+            (found.revision, found.hash, found.keys),
+            (1193, 4_208_134_212, 311)
+        );
+        assert!(found.quorum && found.members[0].leader && found.members[0].id == "11");
+        let wrong = ["no".to_owned(), String::new()];
+        survey.describe(&host, "kubeadm", &wrong).unwrap_err();
+    }
+}

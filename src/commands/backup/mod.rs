@@ -1,0 +1,22 @@
+//! `backup`: saves etcd, keys, configuration and state of a cluster in one encrypted file, checks such files, and brings a
+//! cluster back from one.
+
+mod collect;
+mod create;
+mod directory;
+mod file;
+mod identity;
+mod list;
+mod manifest;
+mod members;
+mod record;
+pub mod restore;
+mod verify;
+
+pub use create::{CreateOptions, CreateReport, create};
+pub use directory::StoredBackup;
+pub use identity::{BackupIdentity, BackupRecipients};
+pub use kubexm_sandbox::Sandbox;
+pub use list::{BackupList, ListOptions, ListedBackup, list};
+pub use manifest::{BackedUpFile, EtcdMember, EtcdSnapshot, Manifest};
+pub use verify::{Trial, VerifyOptions, VerifyReport, verify};

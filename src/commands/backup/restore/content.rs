@@ -1,0 +1,100 @@
+//! What a restore reads from a backup before it looks at a host.
+
+use std::path::{Path, PathBuf};
+
+use crate::backup::collect;
+use crate::backup::file;
+use crate::backup::manifest::{Manifest, STATE};
+use crate::{CommandError, FileError, authorities, background};
+use kubexm_engine::cluster::ClusterRecord;
+use kubexm_pki::KeyIdentity;
+
+/// Files of the state directory that are about commands of the time of the backup.
+const NOT_PUT_BACK: [&str; 3] = ["journal.jsonl", "renewal.json", "upgrade.json"];
+
+/// A file of the state directory. It may be secret.
+type StateFile = (String, Vec<u8>);
+
+/// A backup that was read completely.
+pub(super) struct Content {
+    pub(super) path: PathBuf,
+    pub(super) identity: KeyIdentity,
+    pub(super) manifest: Manifest,
+    /// The files of the state directory.
+    state: Vec<StateFile>,
+    /// The authorities that kubeadm created, as a tar archive; `None` if the backup has not all of them.
+    authorities: Option<Vec<u8>>,
+}
+
+impl Content {
+    /// Reads a backup and compares all digests.
+    ///
+    /// # Errors
+    /// The backup cannot be decrypted, or is damaged.
+    pub(super) async fn read(path: &Path, identity: KeyIdentity) -> Result<Self, CommandError> {
+        let path = path.to_owned();
+        background::run(move || {
+            let (mut state, mut authorities) = (Vec::new(), None);
+            let manifest = file::read(&path, &identity, |name, content| {
+                if let Some(name) = name.strip_prefix(STATE) {
+                    let mut bytes = Vec::new();
+                    content.read_to_end(&mut bytes)?;
+                    state.push((name.to_owned(), bytes));
+                } else if name.starts_with("hosts/") && authorities.is_none() {
+                    // Every control plane has them.
+                    authorities = authorities::of_host(content)?;
+                }
+                Ok(())
+            })?;
+            Ok(Self {
+                path,
+                identity,
+                manifest,
+                state,
+                authorities,
+            })
+        })
+        .await
+    }
+
+    /// Returns the names of the keys that encrypt Secrets in the backup and that the state directory does not have.
+    pub(super) fn missing_keys(&self, state: &Path) -> Vec<String> {
+        let keys = self.state.iter().filter(|(name, _)| {
+            name.strip_prefix("pki/")
+                .is_some_and(|name| name.starts_with("encryption-"))
+        });
+        let missing = keys.filter(|(name, content)| {
+            std::fs::read(state.join(name)).ok().as_ref() != Some(content)
+        });
+        missing.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Returns whether the backup has what a new first control plane needs.
+    pub(super) fn has_authorities(&self) -> bool {
+        self.authorities.is_some()
+    }
+
+    /// Writes the files of the state directory that are missing there. For hosts without a cluster, also the authorities of
+    /// kubeadm, until the install has used them, and no SSH host keys: those hosts have other ones.
+    ///
+    /// # Errors
+    /// The file system refuses a file.
+    pub(super) fn put_back(&self, state: &Path, is_new: bool) -> Result<(), CommandError> {
+        let failed = |error| FileError::io("write the files of the backup in", state, &error);
+        // The record of the cluster comes last: without it, the next run puts back everything.
+        let is_record = |name: &str| name == ClusterRecord::FILE;
+        let (last, first): (Vec<_>, Vec<_>) =
+            self.state.iter().partition(|(name, _)| is_record(name));
+        let is_left_out =
+            |name: &str| NOT_PUT_BACK.contains(&name) || is_new && name == "known_hosts";
+        for (name, content) in first.into_iter().chain(last) {
+            if !is_left_out(name) && !state.join(name).exists() {
+                collect::put_back(state, name, content).map_err(failed)?;
+            }
+        }
+        match &self.authorities {
+            Some(archive) if is_new => authorities::save(state, archive),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! `backup restore`: brings a cluster back to the state of a backup.
+
+mod content;
+mod proof;
+mod replacement;
+mod situation;
+mod text;
+mod upload;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use self::content::Content;
+use self::replacement::Replacement;
+use self::situation::Situation;
+use super::identity::BackupIdentity;
+use super::manifest::SNAPSHOT;
+use super::record::{RestoreRecord, Stage};
+use crate::install::{self, CaEncryption, InstallOptions};
+use crate::session::{self, HostErrors, Hosts};
+use crate::stop::unless_stopped;
+use crate::{
+    BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, authorities, listeners,
+    notices,
+};
+use kubexm_config::Cluster;
+use kubexm_config::cluster::KubernetesKind;
+use kubexm_deploy::backup::RestoreInputs;
+use kubexm_engine::cluster::ClusterRecord;
+use kubexm_host::Facts;
+use kubexm_types::HostName;
+use kubexm_types::event::Events;
+
+/// What to restore, and how.
+#[derive(Debug, Clone)]
+pub struct RestoreOptions {
+    pub backup: PathBuf,
+    /// Who reads the backup.
+    pub identity: BackupIdentity,
+    /// The cluster file.
+    pub cluster: PathBuf,
+    /// How to reach the hosts.
+    pub connection: Connection,
+    /// The bundle, for hosts without a cluster; empty if none was given.
+    pub bundles: Vec<PathBuf>,
+    /// How the bundle is opened.
+    pub access: BundleAccess,
+    /// Whether to accept a bundle whose signature cannot be verified.
+    pub unsigned: bool,
+    /// Whether to accept a bundle that is older than the newest one that the cluster was installed from.
+    pub allow_older: bool,
+    /// What encrypts the keys of CAs.
+    pub ca_encryption: Option<CaEncryption>,
+    /// Whether to end after the plan.
+    pub dry_run: bool,
+}
+
+/// What a restore did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// The time of the snapshot.
+    pub created: String,
+    /// Where the former data of etcd is on the members; `None` for a dry run.
+    pub former: Option<String>,
+}
+
+const NOT_CONFIRMED: &str = "the restore was not confirmed; nothing was touched\nhint: type the cluster's name, or pass --yes";
+
+/// Restores etcd from a backup. On hosts without a cluster, it first installs them with the authorities of the backup. Calls
+/// `confirm` before it changes anything, after a note with the plan. A restore that was interrupted continues where it
+/// stopped.
+///
+/// # Errors
+/// The backup cannot be read or is one of another cluster, the user did not confirm, hosts cannot be reached, or a step failed.
+#[tracing::instrument(skip_all, fields(backup = %options.backup.display()))]
+pub async fn restore(
+    options: &RestoreOptions,
+    confirm: impl AsyncFn() -> bool,
+    events: &Events,
+    stop: &Stop,
+) -> Result<RestoreReport, CommandError> {
+    options.connection.check()?;
+    let cluster = kubexm_config::load_cluster(&options.cluster)?;
+    notices::emit(&cluster.notices, events);
+    super::create::etcd_deployment(&cluster)?;
+    let identity = options.identity.parsed()?;
+    let state = options.connection.state_directory(&cluster, events)?;
+    events.phase("verify");
+    let content = Content::read(&options.backup, identity);
+    let content = unless_stopped(stop, content).await?;
+    let context = Context {
+        options,
+        content: &content,
+        cluster: &cluster,
+        state: &state,
+        stop,
+    };
+    if options.dry_run {
+        let prepared = context.prepare(events).await?;
+        events.note(context.text(&prepared).text());
+        events.note("dry run: nothing was touched");
+        return Ok(context.report(None));
+    }
+    let record = context.begin(confirm, events).await?;
+    context.install(&record, Stage::Install, events).await?;
+    let id = context.replace(events).await?;
+    context.install(&record, Stage::Reconcile, events).await?;
+    RestoreRecord::remove(&state)?;
+    Ok(context.report(Some(id)))
+}
+
+/// What a restore works with.
+struct Context<'a> {
+    options: &'a RestoreOptions,
+    content: &'a Content,
+    cluster: &'a Cluster,
+    state: &'a Path,
+    stop: &'a Stop,
+}
+
+/// What is known before the first change.
+struct Prepared {
+    hosts: Hosts,
+    unreachable: HostErrors,
+    facts: BTreeMap<HostName, Facts>,
+    situation: Situation,
+    begun: Option<RestoreRecord>,
+}
+
+impl Context<'_> {
+    fn report(&self, id: Option<String>) -> RestoreReport {
+        let data = self.cluster.etcd.data_directory().unwrap_or_default();
+        RestoreReport {
+            created: self.content.manifest.created.clone(),
+            former: id.map(|id| format!("{data}/member.before-{id}")),
+        }
+    }
+
+    fn snapshot(&self) -> Result<kubexm_types::Digest, CommandError> {
+        let file = self.content.manifest.file(SNAPSHOT);
+        let missing = || {
+            let path = &self.content.path;
+            CommandError::from(FileError::new(
+                "restore from the backup",
+                path,
+                "it has no snapshot",
+            ))
+        };
+        file.map(|file| file.digest).ok_or_else(missing)
+    }
+
+    /// Connects to the hosts, and compares backup, cluster file, state directory and hosts.
+    async fn prepare(&self, events: &Events) -> Result<Prepared, CommandError> {
+        let (cluster, content) = (self.cluster, self.content);
+        let file = self.state.join(ClusterRecord::FILE);
+        let record = ClusterRecord::load(self.state)
+            .map_err(|error| FileError::new("read the record of the cluster", &file, error))?;
+        situation::same_cluster(content, cluster, record.as_ref())?;
+        let snapshot = self.snapshot()?;
+        let begun = RestoreRecord::load(self.state)?;
+        if begun
+            .as_ref()
+            .is_some_and(|begun| begun.snapshot != snapshot)
+        {
+            events.warn("a restore of another backup has begun; this one takes its place");
+        }
+        let begun = begun.filter(|begun| begun.snapshot == snapshot);
+        events.phase("connect");
+        let connecting = self
+            .options
+            .connection
+            .connect_each(cluster, self.state, events);
+        let (hosts, unreachable) = unless_stopped(self.stop, connecting).await?;
+        let observed = session::watched(&hosts, events);
+        let gathering = async { Ok(session::gather_each(cluster, &observed).await) };
+        let (facts, failed) = unless_stopped(self.stop, gathering).await?;
+        let unreachable: HostErrors = unreachable.into_iter().chain(failed).collect();
+        let found = situation::of(&content.manifest, cluster, &facts, &unreachable);
+        let situation = match &begun {
+            // The install has begun on some hosts.
+            Some(begun) if begun.stage == Stage::Install => Situation::New,
+            Some(begun) if begun.is_new => found.map(|_| Situation::New)?,
+            _ => found?,
+        };
+        situation::programs(&content.manifest, cluster, &facts)?;
+        if situation == Situation::New {
+            self.check_new(&unreachable)?;
+        } else {
+            self.check_keys(record.is_some())?;
+        }
+        for (_, error) in &unreachable {
+            events.warn(error.to_string());
+        }
+        Ok(Prepared {
+            hosts,
+            unreachable,
+            facts,
+            situation,
+            begun,
+        })
+    }
+
+    /// Checks what hosts without a cluster need.
+    fn check_new(&self, unreachable: &HostErrors) -> Result<(), CommandError> {
+        if let Some((_, error)) = unreachable.first() {
+            return Err(CommandError::Configuration(format!(
+                "cannot install all hosts: {error}\nhint: repair the host, or remove it from the cluster file"
+            )));
+        }
+        if self.options.bundles.is_empty() {
+            return Err(CommandError::Configuration(
+                "the hosts have no cluster: kubexm must install them before it restores the backup\nhint: name the bundle \
+                 of the cluster with --bundle"
+                    .to_owned(),
+            ));
+        }
+        if self.cluster.kubernetes.kind == KubernetesKind::Kubeadm
+            && !self.content.has_authorities()
+        {
+            let path = &self.content.path;
+            let cause = "it has the authorities of no control plane, so new hosts cannot become the same cluster";
+            let error = FileError::new("restore from the backup", path, cause);
+            return Err(error.hint("use another backup").into());
+        }
+        Ok(())
+    }
+
+    /// Checks that the API servers can decrypt the Secrets of the backup.
+    fn check_keys(&self, has_record: bool) -> Result<(), CommandError> {
+        let missing = self.content.missing_keys(self.state);
+        if !has_record || missing.is_empty() {
+            return Ok(());
+        }
+        Err(CommandError::Configuration(format!(
+            "the state directory {} has no longer the keys of the Secrets in the backup: {}\nhint: take these files out of \
+             the backup (age -d FILE | zstd -d | tar -x state), put them back, and run kubexm install",
+            self.state.display(),
+            missing.join(", ")
+        )))
+    }
+
+    fn text<'b>(&'b self, prepared: &'b Prepared) -> text::Plan<'b> {
+        text::Plan {
+            backup: &self.content.path,
+            manifest: &self.content.manifest,
+            cluster: self.cluster,
+            situation: prepared.situation,
+            begun: prepared.begun.as_ref(),
+        }
+    }
+
+    /// Asks the user, and writes the files of the state directory and the record of the restore.
+    async fn begin(
+        &self,
+        confirm: impl AsyncFn() -> bool,
+        events: &Events,
+    ) -> Result<RestoreRecord, CommandError> {
+        let prepared = self.prepare(events).await?;
+        events.note(self.text(&prepared).text());
+        if !unless_stopped(self.stop, async { Ok(confirm().await) }).await? {
+            return Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()));
+        }
+        // No other command may use the state directory meanwhile.
+        let journal = session::journal(self.state)?;
+        journal.begin("backup restore", "");
+        if let Some(begun) = prepared.begun {
+            return Ok(begun);
+        }
+        let is_new = prepared.situation == Situation::New;
+        let with_authorities = is_new && self.cluster.kubernetes.kind == KubernetesKind::Kubeadm;
+        let record = RestoreRecord::new(self.snapshot()?, is_new);
+        self.content.put_back(self.state, with_authorities)?;
+        record.save(self.state)?;
+        Ok(record)
+    }
+
+    /// Installs hosts that had no cluster, before or after the data of etcd is replaced.
+    async fn install(
+        &self,
+        record: &RestoreRecord,
+        stage: Stage,
+        events: &Events,
+    ) -> Result<(), CommandError> {
+        let current = RestoreRecord::load(self.state)?;
+        if !record.is_new || current.is_none_or(|current| current.stage != stage) {
+            return Ok(());
+        }
+        let options = self.options;
+        let install = InstallOptions {
+            source: ClusterSource {
+                bundles: options.bundles.clone(),
+                cluster: options.cluster.clone(),
+                access: options.access.clone(),
+            },
+            connection: options.connection.clone(),
+            unsigned: options.unsigned,
+            allow_failed: false,
+            allow_older: options.allow_older,
+            ca_encryption: options.ca_encryption.clone(),
+            admitted: None,
+        };
+        install::install(&install, events, self.stop).await?;
+        if stage == Stage::Install {
+            authorities::remove(self.state);
+            self.reached(record, Stage::Prepare)?;
+        }
+        Ok(())
+    }
+
+    fn reached(&self, record: &RestoreRecord, stage: Stage) -> Result<(), CommandError> {
+        let next = RestoreRecord {
+            stage,
+            ..record.clone()
+        };
+        next.save(self.state)
+    }
+
+    /// Replaces the data of etcd. Returns the ID of the restore.
+    async fn replace(&self, events: &Events) -> Result<String, CommandError> {
+        let journal = Arc::new(session::journal(self.state)?);
+        let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
+        let prepared = self.prepare(events).await?;
+        let hosts = session::logged(prepared.hosts, self.state);
+        let observed = session::watched(&hosts, events);
+        let lock = session::lock(&observed, &journal, "backup restore", events, self.stop).await?;
+        let absent: BTreeSet<HostName> = prepared
+            .unreachable
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        let programs = situation::programs(&self.content.manifest, self.cluster, &prepared.facts)?;
+        let replaced = match prepared.begun {
+            Some(record) => {
+                let work = Replacement {
+                    context: self,
+                    record: &record,
+                    hosts: &hosts,
+                    observed: &observed,
+                    journal: &journal,
+                    events,
+                    given: RestoreInputs {
+                        cluster: self.cluster,
+                        id: &record.id,
+                        absent: &absent,
+                        is_new: record.is_new,
+                    },
+                };
+                work.run(&programs).await.map(|()| record.id.clone())
+            }
+            None => Err(CommandError::Configuration(
+                "the record of the restore is gone\nhint: run the same command again".to_owned(),
+            )),
+        };
+        lock.release().await;
+        replaced
+    }
+}

@@ -1,0 +1,91 @@
+//! The phases of a restore that replace the data of etcd.
+
+use super::{Context, proof, upload};
+use crate::CommandError;
+use crate::backup::record::{RestoreRecord, Stage};
+use crate::install::outcome;
+use crate::session::Hosts;
+use crate::stop::unless_stopped;
+use kubexm_config::cluster::HostSpec;
+use kubexm_deploy::backup::{self as deploy, Phase, RestoreInputs};
+use kubexm_engine::plan::Journal;
+use kubexm_types::event::{Event, Events};
+
+/// A restore that replaces the data of etcd.
+pub(super) struct Replacement<'a> {
+    pub(super) context: &'a Context<'a>,
+    pub(super) record: &'a RestoreRecord,
+    pub(super) hosts: &'a Hosts,
+    pub(super) observed: &'a Hosts,
+    pub(super) journal: &'a Journal,
+    pub(super) events: &'a Events,
+    pub(super) given: RestoreInputs<'a>,
+}
+
+impl Replacement<'_> {
+    /// Carries out all phases that have not ended.
+    ///
+    /// # Errors
+    /// A step failed, or the restored data is not that of the backup.
+    pub(super) async fn run(&self, programs: &[(&HostSpec, String)]) -> Result<(), CommandError> {
+        let Self {
+            context,
+            record,
+            events,
+            ..
+        } = self;
+        let folder = self.journal.folder();
+        tracing::debug!(state = %folder.display(), id = %record.id, "restore");
+        let stages = Stage::PLANNED;
+        let mut changed = 0;
+        for (at, (stage, phase)) in stages.iter().enumerate() {
+            if *stage < record.stage {
+                continue;
+            }
+            match phase {
+                Phase::Prepare => {
+                    events.phase("upload");
+                    let sending =
+                        upload::to_members(context.content, programs, self.observed, &record.id);
+                    unless_stopped(context.stop, sending).await?;
+                    events.phase("apply");
+                }
+                Phase::Replace => events.warn(
+                    "point of no return: the API servers stop now; if this command is interrupted, run it again",
+                ),
+                _ => {}
+            }
+            changed += self.carry_out(*phase).await?;
+            let manifest = &context.content.manifest;
+            match phase {
+                Phase::Etcd => {
+                    proof::of_members(&self.given, manifest, self.observed, events).await?;
+                }
+                Phase::Nodes => {
+                    proof::of_api_servers(context.cluster, &record.id, self.observed, events)
+                        .await?;
+                }
+                _ => {}
+            }
+            let next = stages.get(at + 1).map(|(stage, _)| *stage);
+            context.reached(record, next.unwrap_or(Stage::Reconcile))?;
+        }
+        changed += self.carry_out(Phase::Tidy).await?;
+        if !record.is_new {
+            RestoreRecord::remove(context.state)?;
+            events.emit(Event::Summary {
+                changed,
+                unchanged: 0,
+                ran: 0,
+                kubeconfig: None,
+            });
+        }
+        Ok(())
+    }
+
+    async fn carry_out(&self, phase: Phase) -> Result<usize, CommandError> {
+        let plan = deploy::restore(&self.given, phase);
+        let run = outcome::run(plan, self.hosts, self.events, self.context.stop).await?;
+        run.judged.map(|()| run.ended.changed)
+    }
+}

@@ -1,0 +1,128 @@
+//! The address of the API servers: load balancers and virtual addresses.
+
+use std::collections::BTreeSet;
+
+use super::check::{Check, Found, Outcome};
+use super::report::Area;
+use super::seen::Seen;
+use kubexm_config::cluster::LoadBalancer;
+use kubexm_types::HostName;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "load-balancer",
+        area: Area::LoadBalancer,
+        read: "the units of haproxy, nginx and keepalived, and the backends in their configurations",
+        run: balancer,
+    },
+    Check {
+        id: "virtual-address",
+        area: Area::LoadBalancer,
+        read: "which hosts have the address of the endpoint",
+        run: address,
+    },
+    Check {
+        id: "endpoint",
+        area: Area::LoadBalancer,
+        read: "/readyz at spec.controlPlaneEndpoint, asked from each node",
+        run: endpoint,
+    },
+];
+
+fn balancer(seen: &Seen) -> Outcome {
+    let mut all: Vec<Found> = seen
+        .problems("load-balancer")
+        .map(|problem| {
+            let found = Found::of(problem)
+                .cause("nodes that use this load balancer do not reach an API server");
+            let unit = problem.what.split(' ').next().unwrap_or_default();
+            match &problem.host {
+                Some(host) if unit.ends_with(".service") => {
+                    let unit = super::command_line::quoted(unit);
+                    let found = match problem.what.contains("masked") {
+                        true => found.run(seen.line.on(host, &format!("systemctl unmask {unit}"))),
+                        false => found,
+                    };
+                    found.run(seen.line.on(host, &format!("systemctl start {unit}")))
+                }
+                _ => found,
+            }
+        })
+        .collect();
+    let servers = seen.cluster.roles.control_plane.iter();
+    let servers = servers.filter_map(|name| seen.cluster.host(name));
+    let port = seen.cluster.kubernetes.api_server_port;
+    let servers: BTreeSet<String> = servers
+        .map(|host| std::net::SocketAddr::new(host.internal_address(), port).to_string())
+        .collect();
+    for (host, answers) in seen.hosts() {
+        let backends: BTreeSet<String> = answers.all("backend").iter().cloned().collect();
+        if backends.is_empty() || backends == servers {
+            continue;
+        }
+        let lists = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join(", ");
+        let found = Found::new("the load balancer does not have the control planes as its backends")
+            .on(host)
+            .evidence([
+                format!("backends: {}", lists(&backends)),
+                format!("control planes: {}", lists(&servers)),
+            ])
+            .cause("a control plane was added or removed without the load balancer, or its configuration was changed by hand")
+            .fix("write the configuration of the install again")
+            .run(seen.line.install());
+        all.push(found);
+    }
+    Outcome::Known(all)
+}
+
+fn address(seen: &Seen) -> Outcome {
+    let endpoint = &seen.cluster.control_plane_endpoint;
+    if !seen.cluster.load_balancer.holds_address() {
+        return Outcome::Known(Vec::new());
+    }
+    let Some(address) = endpoint.address.or_else(|| endpoint.host.parse().ok()) else {
+        return Outcome::Unknown("the DNS of the site resolves the endpoint".to_owned());
+    };
+    let group = match seen.cluster.load_balancer {
+        LoadBalancer::Pods { .. } => &seen.cluster.roles.control_plane,
+        _ => &seen.cluster.roles.load_balancer,
+    };
+    let known = group.iter().filter(|host| seen.facts.contains_key(*host));
+    let known: Vec<&HostName> = known.collect();
+    let has = |host: &&&HostName| seen.facts[**host].addresses.contains(&address);
+    let holders: Vec<&HostName> = known.iter().filter(has).copied().collect();
+    let found = match holders.len() {
+        1 => return Outcome::Known(Vec::new()),
+        0 if known.len() < group.len() => {
+            return Outcome::Unknown(format!("no host that answers has {address}"));
+        }
+        0 => Found::new(format!("no host has the address {address}"))
+            .cause("the program that holds the address does not run, or its election fails")
+            .fix("start keepalived or kube-vip; with kube-vip, it needs an API server"),
+        count => {
+            let mut found = Found::new(format!("{count} hosts have the address {address}"))
+                .cause("the hosts do not hear each other: a firewall drops VRRP (IP protocol 112), or the network has no multicast")
+                .fix("permit protocol 112 between the hosts, or use unicast peers");
+            found.hosts = holders.into_iter().cloned().collect();
+            found
+        }
+    };
+    let host = known.first().copied().unwrap_or(seen.administrator());
+    Outcome::Known(vec![found.run(seen.line.logs("keepalived", host))])
+}
+
+fn endpoint(seen: &Seen) -> Outcome {
+    let state = &seen.report.endpoint;
+    if state.answers.is_empty() && state.silent.is_empty() {
+        return Outcome::Unknown("no node answers".to_owned());
+    }
+    let found = seen.problems("endpoint").map(|problem| {
+        let mut found = Found::of(problem)
+            .cause("kubelets and controllers reach the API servers there; the API servers themselves may work")
+            .likely();
+        found.hosts.clone_from(&state.silent);
+        let server = seen.administrator();
+        found.run(seen.line.on(server, "kubectl --kubeconfig /etc/kubernetes/admin.conf get --raw /readyz?verbose"))
+    });
+    Outcome::Known(found.collect())
+}

@@ -1,0 +1,205 @@
+//! etcd: members, alarms, quorum and its disk.
+
+use super::check::{Check, Found, Outcome};
+use super::report::Area;
+use super::seen::Seen;
+use kubexm_config::cluster::Etcd;
+use kubexm_types::HostName;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "etcd-disk",
+        area: Area::Etcd,
+        read: "the log of each member: 'slow fdatasync'",
+        run: disk,
+    },
+    Check {
+        id: "etcd-data",
+        area: Area::Etcd,
+        read: "the log of each member: damaged files, other clusters",
+        run: disk,
+    },
+    Check {
+        id: "etcd-member",
+        area: Area::Etcd,
+        read: "the unit or static pod of each member, and etcdctl endpoint status on its host",
+        run: member,
+    },
+    Check {
+        id: "etcd-alarm",
+        area: Area::Etcd,
+        read: "alarms, size and quota of each member",
+        run: alarm,
+    },
+    Check {
+        id: "etcd-members",
+        area: Area::Etcd,
+        read: "etcdctl member list, compared with the cluster file",
+        run: members,
+    },
+    Check {
+        id: "etcd-quorum",
+        area: Area::Etcd,
+        read: "how many members answer, and whether they have a leader",
+        run: quorum,
+    },
+];
+
+/// Returns the hosts of the members that kubexm runs; none for an external etcd.
+fn member_hosts(seen: &Seen) -> &[HostName] {
+    match seen.cluster.etcd {
+        Etcd::Kubeadm { .. } => &seen.cluster.roles.control_plane,
+        Etcd::Systemd { .. } => &seen.cluster.roles.etcd,
+        Etcd::External { .. } => &[],
+    }
+}
+
+/// Returns a line of shell that runs etcdctl on the host of a member.
+fn etcdctl(seen: &Seen, host: &HostName, words: &str) -> String {
+    match seen.cluster.etcd {
+        Etcd::Kubeadm { .. } => {
+            let pki = "/etc/kubernetes/pki/etcd";
+            seen.line.shell(
+                host,
+                &format!(
+                    "crictl exec $(crictl ps -q --name \"^etcd$\") etcdctl --endpoints https://127.0.0.1:2379 --cacert \
+                     {pki}/ca.crt --cert {pki}/server.crt --key {pki}/server.key {words}"
+                ),
+            )
+        }
+        _ => seen.line.on(host, &format!("etcdctl {words}")),
+    }
+}
+
+fn disk(seen: &Seen) -> Outcome {
+    match member_hosts(seen).is_empty() {
+        true => Outcome::Unknown("kubexm does not run this etcd".to_owned()),
+        // The patterns of logs find it.
+        false => Outcome::Known(Vec::new()),
+    }
+}
+
+fn member(seen: &Seen) -> Outcome {
+    let found = seen.problems("etcd-member").map(|problem| {
+        let found = Found::of(problem)
+            .cause("the API server of the host has no etcd; the cluster keeps its state as long as a majority of members runs");
+        let Some(host) = &problem.host else {
+            return found;
+        };
+        match seen.cluster.etcd {
+            Etcd::Systemd { .. } => {
+                let found = match problem.what.contains("masked") {
+                    true => found.run(seen.line.on(host, "systemctl unmask etcd")),
+                    false => found,
+                };
+                found
+                    .fix("start the member; its log has the cause if it ends again")
+                    .run(seen.line.on(host, "systemctl start etcd"))
+                    .run(seen.line.logs("etcd", host))
+            }
+            _ => found.run(seen.line.logs("etcd", host)),
+        }
+    });
+    Outcome::Known(found.collect())
+}
+
+fn alarm(seen: &Seen) -> Outcome {
+    let mut all = Vec::new();
+    for problem in seen.problems("etcd-alarm") {
+        let found = Found::of(problem);
+        let Some(host) = &problem.host else {
+            continue;
+        };
+        let found = if problem.what.contains("NOSPACE") {
+            let revision = "$(etcdctl endpoint status -w json | sed \"s/.*\\\"revision\\\":\\([0-9]*\\).*/\\1/\")";
+            let compact = match seen.cluster.etcd {
+                Etcd::Systemd { .. } => seen
+                    .line
+                    .shell(host, &format!("etcdctl compact {revision}")),
+                _ => {
+                    let pki = "/etc/kubernetes/pki/etcd";
+                    let run = format!(
+                        "E=\"crictl exec $(crictl ps -q --name \"^etcd$\") etcdctl --endpoints https://127.0.0.1:2379 --cacert \
+                         {pki}/ca.crt --cert {pki}/server.crt --key {pki}/server.key\"; $E compact $($E endpoint status -w json | \
+                         sed \"s/.*\\\"revision\\\":\\([0-9]*\\).*/\\1/\")"
+                    );
+                    seen.line.shell(host, &run)
+                }
+            };
+            found
+                .cause("the database reached its quota: etcd refuses every write, so that the API is read-only")
+                .fix("delete what filled it, compact and defragment each member, disarm the alarm; raise quota-backend-bytes in spec.etcd.extraArgs if it grows again")
+                .run(compact)
+                .run(etcdctl(seen, host, "--command-timeout=60s defrag"))
+                .run(etcdctl(seen, host, "alarm disarm"))
+        } else if problem.what.contains("alarm") {
+            found.cause("the data of this member differs from that of the others; restarts may spread the damage")
+        } else {
+            found
+                .cause("etcd refuses writes when the database reaches its quota")
+                .run(etcdctl(seen, host, "--command-timeout=60s defrag"))
+        };
+        all.push(found);
+    }
+    Outcome::Known(all)
+}
+
+fn members(seen: &Seen) -> Outcome {
+    let found = seen.problems("etcd-members").map(|problem| {
+        let found = Found::of(problem)
+            .cause("each member counts for the majority, also one whose host is gone; a join waits for members that never answer");
+        let ready = member_hosts(seen).iter().find(|host| {
+            let answers = seen.status.get(*host);
+            answers.is_some_and(|answers| matches!(answers.etcd, Some(Ok(_))))
+        });
+        match ready {
+            Some(host) => found.run(etcdctl(seen, host, "member list -w table")),
+            None => found,
+        }
+    });
+    Outcome::Known(found.collect())
+}
+
+fn quorum(seen: &Seen) -> Outcome {
+    let hosts = member_hosts(seen);
+    if hosts.is_empty() {
+        return Outcome::Unknown("kubexm does not run this etcd".to_owned());
+    }
+    let works = |host: &&HostName| {
+        let answers = seen.status.get(*host);
+        answers.is_some_and(|answers| match &answers.etcd {
+            Some(Ok(member)) => member.leader.is_some(),
+            _ => false,
+        })
+    };
+    let (up, down): (Vec<&HostName>, Vec<&HostName>) = hosts.iter().partition(works);
+    let needed = hosts.len() / 2 + 1;
+    if up.len() >= needed {
+        return Outcome::Known(Vec::new());
+    }
+    let mut found = Found::new(format!(
+        "etcd has no quorum: {} of {} members work, and {needed} are necessary",
+        up.len(),
+        hosts.len()
+    ))
+    .evidence(down.iter().map(|host| {
+        let answers = seen
+            .status
+            .get(*host)
+            .and_then(|answers| answers.etcd.as_ref());
+        match answers {
+            Some(Err(error)) => format!("{host}: {error}"),
+            Some(Ok(_)) => format!("{host}: has no leader"),
+            None => format!("{host}: does not answer"),
+        }
+    }))
+    .cause("no API server can read or write; pods that run go on")
+    .fix("start the other members; if their disks are lost, restore all members from a snapshot");
+    found.hosts = down.into_iter().cloned().collect();
+    for host in &found.hosts.clone() {
+        if matches!(seen.cluster.etcd, Etcd::Systemd { .. }) && seen.answers(host) {
+            found = found.run(seen.line.on(host, "systemctl start etcd"));
+        }
+    }
+    Outcome::Known(vec![found])
+}

@@ -1,0 +1,54 @@
+//! Hosts without a connection, and hosts that answer only a part.
+
+use super::check::{Check, Found, Outcome};
+use super::report::{Area, UNREACHABLE};
+use super::seen::Seen;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: UNREACHABLE,
+        area: Area::Hosts,
+        read: "a login by SSH to each host of the cluster file",
+        run: unreachable,
+    },
+    Check {
+        id: "host",
+        area: Area::Hosts,
+        read: "the facts of each host, /var/lib/kubexm/cluster, and the answers to all questions",
+        run: host,
+    },
+];
+
+fn unreachable(seen: &Seen) -> Outcome {
+    let found = seen.problems(UNREACHABLE).map(|problem| {
+        Found::of(problem).cause(
+            "kubexm cannot log in, so that it knows nothing from the host itself: it may be down, cut off, or refuse the login",
+        )
+    });
+    Outcome::Known(found.collect())
+}
+
+fn host(seen: &Seen) -> Outcome {
+    let mut all: Vec<Found> = seen
+        .problems("host")
+        .map(|problem| {
+            Found::of(problem).cause("kubexm can log in, and the host is not as an install leaves it, or does not answer")
+        })
+        .collect();
+    for (host, cause) in &seen.unanswered {
+        let is_known = all.iter().any(|found| found.hosts.contains(host));
+        if !is_known {
+            let found = Found::new("the host does not answer all questions")
+                .on(host)
+                .evidence([cause])
+                .cause("a program or a file system of the host is slow or hangs")
+                .fix("look at its load and for processes in the state D");
+            let command = seen.line.shell(
+                host,
+                "uptime; ps -eo stat,pid,etime,args | grep \"^D\" | head",
+            );
+            all.push(found.likely().run(command));
+        }
+    }
+    Outcome::Known(all)
+}

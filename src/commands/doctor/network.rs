@@ -1,0 +1,399 @@
+//! The ways between hosts, and those of pods.
+
+use std::collections::BTreeSet;
+
+use super::check::{Check, Found, Outcome};
+use super::command_line::quoted;
+use super::report::Area;
+use super::seen::{Seen, Way};
+use kubexm_types::HostName;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "firewall",
+        area: Area::Network,
+        read: "TCP connections between hosts: kubelets, API servers, etcd; rules that drop packets",
+        run: firewall,
+    },
+    Check {
+        id: "network-program",
+        area: Area::Network,
+        read: "kube-proxy and other programs of the network, and NetworkReady of the runtime",
+        run: program,
+    },
+    Check {
+        id: "cni-leftovers",
+        area: Area::Network,
+        read: "addresses of bridges, flannel's subnet, /etc/cni/net.d, leases in /var/lib/cni/networks",
+        run: leftovers,
+    },
+    Check {
+        id: "pod-network",
+        area: Area::Network,
+        read: "a TCP connection from each node to each CoreDNS pod",
+        run: pods,
+    },
+    Check {
+        id: "service-network",
+        area: Area::Network,
+        read: "a TCP connection from each node to the address of the DNS service",
+        run: services,
+    },
+];
+
+/// The label of a connection: what it is for, and the host or pod at its end.
+pub(super) struct Label<'a> {
+    pub(super) purpose: &'a str,
+    pub(super) target: &'a str,
+    pub(super) port: u16,
+}
+
+impl<'a> Label<'a> {
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
+        let mut words = text.split('/');
+        let (purpose, target, port) = (words.next()?, words.next()?, words.next()?);
+        Some(Self {
+            purpose,
+            target,
+            port: port.parse().ok()?,
+        })
+    }
+
+    pub(super) fn text(&self) -> String {
+        format!("{}/{}/{}", self.purpose, self.target, self.port)
+    }
+}
+
+/// Returns the rules of a host that drop packets and name this port, or no port.
+fn rules<'a>(seen: &'a Seen, host: &HostName, port: &str) -> Vec<&'a String> {
+    let all = seen
+        .hosts
+        .get(host)
+        .map_or(&[][..], |answers| answers.all("rule"));
+    let names_other = |rule: &str| {
+        rule.contains("dport") && !rule.split([' ', ',', ':']).any(|word| word == port)
+    };
+    all.iter().filter(|rule| !names_other(rule)).collect()
+}
+
+/// Returns whether a shell of the user reads only words in this text, which a host provided.
+fn is_harmless(rule: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ._:/,-".contains(&byte);
+    rule.bytes().all(is_plain)
+}
+
+/// Adds commands that delete rules of iptables.
+fn delete_rules(seen: &Seen, host: &HostName, mut found: Found, rules: &[&String]) -> Found {
+    for rule in rules {
+        found.add_evidence([format!("{host}: {rule}")]);
+        if let Some(rest) = rule.strip_prefix("-A ").filter(|rest| is_harmless(rest)) {
+            found = found.run(seen.line.on(host, &format!("iptables -D {rest}")));
+        }
+    }
+    found
+}
+
+fn firewall(seen: &Seen) -> Outcome {
+    if seen.ways.is_empty() {
+        return Outcome::Unknown("no host answers, or none has bash".to_owned());
+    }
+    let mut all: Vec<Found> = Vec::new();
+    for (from, ways) in &seen.ways {
+        for (label, way) in ways {
+            let Some(label) = Label::parse(label) else {
+                continue;
+            };
+            if !way.is_lost() || !matches!(label.purpose, "kubelet" | "server" | "etcd") {
+                continue;
+            }
+            let Some(to) = seen
+                .cluster
+                .hosts
+                .iter()
+                .find(|host| host.name.as_str() == label.target)
+            else {
+                continue;
+            };
+            // Without its facts, the host itself may be down.
+            let Some(facts) = seen.facts.get(&to.name) else {
+                continue;
+            };
+            if !facts.listening.contains(&label.port) {
+                continue;
+            }
+            let port = label.port.to_string();
+            let line = format!("from {from} to {}:{port}: no answer", to.name);
+            let what = format!("packets to port {port} of {} get lost", to.name);
+            if let Some(known) = all.iter_mut().find(|found| found.what == what) {
+                known.add_evidence([line]);
+                if !known.hosts.contains(from) {
+                    known.hosts.push(from.clone());
+                }
+                continue;
+            }
+            let rules = rules(seen, &to.name, &port);
+            let found = Found::new(what)
+                .on(&to.name)
+                .on(from)
+                .evidence([
+                    line,
+                    format!("a program on {} listens on this port", to.name),
+                ])
+                .cause("a firewall on the host or between the hosts drops the packets")
+                .fix(format!(
+                    "permit TCP port {port} between the hosts of the cluster"
+                ));
+            let found = match rules.is_empty() {
+                true => found.likely(),
+                false => found,
+            };
+            all.push(delete_rules(seen, &to.name, found, &rules));
+        }
+    }
+    Outcome::Known(all)
+}
+
+fn program(seen: &Seen) -> Outcome {
+    let mut all: Vec<Found> = seen
+        .problems("network-program")
+        .map(|problem| {
+            let found = Found::of(problem).cause("services and pods of other nodes are not reachable from this node, or names are not resolved");
+            let unit = problem.what.split(' ').next().unwrap_or_default();
+            match &problem.host {
+                Some(host) if unit.ends_with(".service") => {
+                    found.run(seen.line.on(host, &format!("systemctl start {}", quoted(unit))))
+                }
+                Some(host) => found.run(seen.line.logs(unit, host)),
+                None => found,
+            }
+        })
+        .collect();
+    for (host, answers) in seen.runtimes() {
+        for row in answers.all("condition") {
+            let parts: Vec<&str> = row.split('\t').collect();
+            if let ["NetworkReady", "false", rest @ ..] = parts.as_slice() {
+                let found = Found::new("the container runtime has no network for pods")
+                    .on(host)
+                    .evidence([rest.join(": ")])
+                    .cause("the file of the network plugin in /etc/cni/net.d is missing: the pod that writes it does not run, or the file was removed by hand")
+                    .fix("start the pod of the network plugin on this node again");
+                let words = format!("get pods -A -o wide --field-selector spec.nodeName={host}");
+                all.push(found.run(seen.line.kubectl(seen.administrator(), &words)));
+            }
+        }
+    }
+    Outcome::Known(all)
+}
+
+fn leftovers(seen: &Seen) -> Outcome {
+    let mut all = Vec::new();
+    for (host, answers) in seen.hosts().filter(|(name, _)| seen.cluster.is_node(name)) {
+        let subnet = answers.one("flannel_subnet");
+        if let (Some(subnet), Some(address)) = (subnet, answers.word("bridge", "cni0"))
+            && !address.split(',').any(|one| one == subnet)
+        {
+            let found = Found::new(format!("the bridge cni0 has the address {address}, and flannel's subnet is {subnet}"))
+                .on(host)
+                .cause("the bridge is left from an earlier cluster: new pods fail with '\"cni0\" already has an IP address different from'")
+                .fix("delete the bridge, which the next pod creates again, then the pods that were on it")
+                .run(seen.line.on(host, "ip link delete cni0"));
+            all.push(found);
+        }
+        let files = answers.all("cni_file");
+        if files.len() > 1 {
+            let extra: Vec<&String> = files.iter().filter(|file| !is_ours(file)).collect();
+            let mut found = Found::new(format!("/etc/cni/net.d has {} network configurations", files.len()))
+                .on(host)
+                .evidence(files)
+                .cause("the runtime uses the first one by name, which may be that of another plugin")
+                .fix("remove the files of plugins that the cluster does not use, and restart the runtime");
+            for file in extra {
+                found = found.run(seen.line.on(host, &format!("rm {}", quoted(file))));
+            }
+            let restart = format!("systemctl restart {}", seen.runtime_unit());
+            all.push(found.run(seen.line.on(host, &restart)));
+        }
+        let sandboxes: Option<usize> = answers
+            .one("sandboxes")
+            .and_then(|count| count.parse().ok());
+        for line in answers.all("cni_leases") {
+            let Some((network, count)) = line.split_once(' ') else {
+                continue;
+            };
+            let (Ok(count), Some(sandboxes)) = (count.parse::<usize>(), sandboxes) else {
+                continue;
+            };
+            // A subnet of a node has 254 addresses; leases of sandboxes that were killed stay.
+            if count >= 230 && count > sandboxes + 50 {
+                let found = Found::new(format!("the network {network} has {count} leases for {sandboxes} pods"))
+                    .on(host)
+                    .cause("leases of pods that no longer exist use up the addresses: 'no IP addresses available in range'")
+                    .fix("drain the node, remove the leases, and restart the runtime")
+                    .run(seen.line.kubectl(seen.administrator(), &format!("drain {host} --ignore-daemonsets")))
+                    .run(seen.line.on(host, &format!("rm -r {}", quoted(&format!("/var/lib/cni/networks/{network}")))));
+                all.push(found);
+            }
+        }
+    }
+    match seen.hosts.is_empty() {
+        true => Outcome::Unknown("no host answers".to_owned()),
+        false => Outcome::Known(all),
+    }
+}
+
+/// Returns whether a network configuration is of a plugin that kubexm installs.
+fn is_ours(file: &str) -> bool {
+    let names = ["10-flannel.", "10-kubexm-", "10-calico.", "05-cilium."];
+    let name = file.rsplit('/').next().unwrap_or(file);
+    names.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The connections from nodes to CoreDNS pods on other nodes: pairs of nodes, and how they ended.
+fn between_nodes(seen: &Seen) -> Vec<(HostName, String, Way)> {
+    let mut all = Vec::new();
+    for (from, ways) in &seen.ways {
+        for (label, way) in ways {
+            if let Some(label) = Label::parse(label)
+                && label.purpose == "pod"
+            {
+                all.push((from.clone(), label.target.to_owned(), *way));
+            }
+        }
+    }
+    all
+}
+
+fn pods(seen: &Seen) -> Outcome {
+    let ways = between_nodes(seen);
+    if ways.is_empty() {
+        return Outcome::Unknown(
+            "no CoreDNS pod is known, because no API server is ready".to_owned(),
+        );
+    }
+    let lost: Vec<_> = ways
+        .iter()
+        .filter(|(from, to, way)| from.as_str() != to && way.is_lost())
+        .collect();
+    if lost.is_empty() {
+        return Outcome::Known(Vec::new());
+    }
+    // A host with which all connections fail is the cause.
+    let ends = |name: &HostName| {
+        lost.iter()
+            .filter(|(from, to, _)| from == name || to == name.as_str())
+            .count()
+    };
+    let involved: BTreeSet<&HostName> = seen
+        .cluster
+        .hosts
+        .iter()
+        .map(|host| &host.name)
+        .filter(|name| ends(name) > 0)
+        .collect();
+    let culprits: Vec<&HostName> = involved
+        .iter()
+        .copied()
+        .filter(|name| ends(name) == lost.len())
+        .collect();
+    let overlay = seen.hosts().find_map(|(_, answers)| answers.one("overlay"));
+    let port = match overlay {
+        Some("vxlan.calico") => "4789",
+        _ => "8472",
+    };
+    let carries = |name: &&HostName| {
+        seen.hosts.get(*name).is_some_and(|answers| {
+            let hexadecimal = format!("{:04X}", port.parse::<u16>().unwrap_or_default());
+            answers.all("udp").contains(&hexadecimal)
+        })
+    };
+    let mut found = Found::new("pods of other nodes are not reachable")
+        .evidence(
+            lost.iter()
+                .map(|(from, to, _)| format!("from {from} to a CoreDNS pod on {to}: no answer")),
+        )
+        .likely();
+    found.hosts = match culprits.is_empty() {
+        true => involved.iter().map(|name| (*name).clone()).collect(),
+        false => culprits.iter().map(|name| (*name).clone()).collect(),
+    };
+    let silent: Vec<&HostName> = match overlay {
+        Some(_) => involved
+            .iter()
+            .copied()
+            .filter(|name| !carries(name))
+            .collect(),
+        None => Vec::new(),
+    };
+    let mut has_rule = false;
+    for host in &involved {
+        let rules = rules(seen, host, port);
+        has_rule |= !rules.is_empty();
+        found = delete_rules(seen, host, found, &rules);
+    }
+    found = match (overlay, silent.first(), has_rule) {
+        (Some(_), _, true) => {
+            found.certainty = super::report::Certainty::Certain;
+            found.cause(format!("a rule drops packets of the pod network, which are UDP packets to port {port} between hosts"))
+                .fix(format!("permit UDP port {port} between the hosts of the cluster"))
+        }
+        (Some(link), Some(host), _) => found
+            .cause(format!("the device {link} of {host} does not exist or does not listen: the network plugin does not run there"))
+            .fix("restart the pod of the network plugin on this node"),
+        (Some(_), None, _) => found
+            .cause(format!("something between the hosts drops the UDP packets to port {port} of the pod network"))
+            .fix(format!("permit UDP port {port} between the hosts of the cluster")),
+        (None, ..) => found
+            .cause("a route to the subnet of the pods is missing, or the network drops packets with addresses of pods")
+            .fix("compare the routes of the hosts with the subnets of the nodes; permit these addresses between the hosts"),
+    };
+    Outcome::Known(vec![found])
+}
+
+fn services(seen: &Seen) -> Outcome {
+    let of = |from: &HostName, purpose: &str| {
+        let ways = seen.ways.get(from)?;
+        let mut all = ways
+            .iter()
+            .filter_map(|(label, way)| Some((Label::parse(label)?, *way)));
+        all.find(|(label, way)| label.purpose == purpose && (purpose != "pod" || *way == Way::Ok))
+            .map(|(_, way)| way)
+    };
+    let mut all = Vec::new();
+    let mut is_known = false;
+    for from in seen.ways.keys() {
+        let (Some(service), Some(Way::Ok)) = (of(from, "service"), of(from, "pod")) else {
+            continue;
+        };
+        is_known = true;
+        if service == Way::Ok {
+            continue;
+        }
+        let offload = seen
+            .hosts
+            .get(from)
+            .and_then(|answers| answers.one("offload"));
+        let found = Found::new("addresses of services do not work on this node")
+            .on(from)
+            .evidence([
+                "the DNS pods answer at their own addresses, and not at the address of the service",
+            ]);
+        all.push(match offload.and_then(|line| line.strip_suffix(" on")) {
+            Some(link) if service == Way::Timeout => found
+                .evidence([format!("{link}: tx-checksum-ip-generic is on")])
+                .cause("some kernels and network cards compute wrong checksums of encapsulated packets: a connection by a service takes 63 s")
+                .fix("turn the offload off; if that helps, do it at each boot by a unit or a rule of udev")
+                .possible()
+                .run(seen.line.on(from, &format!("ethtool -K {} tx-checksum-ip-generic off", quoted(link))))
+                .run(seen.line.logs("kube-proxy", from)),
+            _ => found
+                .cause("the rules of kube-proxy are missing: it does not run, or another program removed them")
+                .fix("restart kube-proxy on this node")
+                .likely()
+                .run(seen.line.logs("kube-proxy", from)),
+        });
+    }
+    match is_known {
+        true => Outcome::Known(all),
+        false => Outcome::Unknown("no CoreDNS pod answers at its own address".to_owned()),
+    }
+}

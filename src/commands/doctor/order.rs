@@ -1,0 +1,346 @@
+//! Which findings follow from others.
+
+use std::collections::BTreeMap;
+
+use super::report::Finding;
+use kubexm_config::Cluster;
+
+/// Where a consequence occurs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Where {
+    /// On the same host.
+    SameHost,
+    /// Anywhere, if the cause is on a control plane or about the whole cluster.
+    FromControlPlane,
+    /// Anywhere.
+    Anywhere,
+}
+use Where::{Anywhere, FromControlPlane, SameHost};
+
+/// Checks, and those whose findings they explain. A check explains no check before it.
+pub(super) const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
+    (
+        &["unreachable"],
+        SameHost,
+        &[
+            "etcd-member",
+            "etcd-quorum",
+            "api-server",
+            "node",
+            "dns",
+            "pods",
+            "pod-network",
+            "images",
+        ],
+    ),
+    (
+        &["unreachable"],
+        FromControlPlane,
+        &["endpoint", "etcd-quorum", "etcd-member"],
+    ),
+    (
+        &["clock"],
+        SameHost,
+        &[
+            "certificates",
+            "etcd-member",
+            "api-server",
+            "control-plane",
+            "kubelet-credentials",
+            "kubelet",
+            "node",
+        ],
+    ),
+    (
+        &["clock"],
+        FromControlPlane,
+        &["certificates", "endpoint", "etcd-quorum"],
+    ),
+    (
+        &["dead-mount"],
+        SameHost,
+        &["host", "disk-space", "runtime", "kubelet", "node", "pods"],
+    ),
+    (
+        &["disk-space", "inodes", "mount-options"],
+        SameHost,
+        &[
+            "runtime",
+            "sandbox-image",
+            "registry",
+            "etcd-data",
+            "etcd-member",
+            "etcd-quorum",
+            "static-pods",
+            "api-server",
+            "control-plane",
+            "kubelet",
+            "node",
+            "dns",
+            "images",
+            "pods",
+        ],
+    ),
+    (
+        &["disk-space", "inodes", "mount-options"],
+        FromControlPlane,
+        &["endpoint", "etcd-quorum"],
+    ),
+    (
+        &["swap", "cgroup", "cgroup-driver"],
+        SameHost,
+        &[
+            "kubelet-settings",
+            "kubelet",
+            "network-program",
+            "node",
+            "dns",
+            "pods",
+        ],
+    ),
+    (
+        &["kernel-network"],
+        SameHost,
+        &[
+            "network-program",
+            "pod-network",
+            "service-network",
+            "dns",
+            "pods",
+        ],
+    ),
+    (
+        &["kernel-limits"],
+        SameHost,
+        &["runtime", "kubelet", "service-network", "dns", "pods"],
+    ),
+    (
+        &["certificates"],
+        SameHost,
+        &[
+            "registry-ca",
+            "registry",
+            "etcd-member",
+            "api-server",
+            "control-plane",
+            "kubelet-credentials",
+            "kubelet",
+            "node",
+        ],
+    ),
+    (
+        &["certificates"],
+        FromControlPlane,
+        &[
+            "etcd-member",
+            "etcd-quorum",
+            "api-server",
+            "endpoint",
+            "node",
+            "kubelet",
+            "dns",
+            "pods",
+        ],
+    ),
+    (
+        &["runtime-configuration", "runtime"],
+        SameHost,
+        &[
+            "runtime",
+            "registry-mirrors",
+            "sandbox-image",
+            "etcd-member",
+            "etcd-quorum",
+            "api-server",
+            "control-plane",
+            "load-balancer",
+            "kubelet-settings",
+            "kubelet",
+            "node",
+            "network-program",
+            "pod-network",
+            "service-network",
+            "dns",
+            "images",
+            "pods",
+        ],
+    ),
+    (
+        &["runtime-configuration", "runtime"],
+        FromControlPlane,
+        &["etcd-quorum", "endpoint"],
+    ),
+    (
+        &["runtime-stale"],
+        SameHost,
+        &["sandbox-image", "network-program", "dns", "images", "pods"],
+    ),
+    (
+        &["registry-mirrors", "registry-ca"],
+        SameHost,
+        &["sandbox-image", "dns", "images", "pods"],
+    ),
+    (
+        &["registry"],
+        Anywhere,
+        &["registry-ca", "sandbox-image", "images"],
+    ),
+    (
+        &["sandbox-image"],
+        SameHost,
+        &["kubelet", "network-program", "dns", "images", "pods"],
+    ),
+    (
+        &["etcd-disk", "etcd-data"],
+        SameHost,
+        &["etcd-member", "api-server", "control-plane"],
+    ),
+    (&["etcd-disk", "etcd-data"], Anywhere, &["etcd-quorum"]),
+    (&["etcd-member"], SameHost, &["api-server", "control-plane"]),
+    (&["etcd-member"], Anywhere, &["etcd-quorum"]),
+    (
+        &["etcd-quorum", "etcd-alarm"],
+        Anywhere,
+        &[
+            "api-server",
+            "control-plane",
+            "join-information",
+            "endpoint",
+            "kubelet",
+            "node",
+            "dns",
+            "pods",
+        ],
+    ),
+    (&["etcd-quorum"], Anywhere, &["etcd-member"]),
+    (&["static-pods"], SameHost, &["api-server", "control-plane"]),
+    (&["api-server"], SameHost, &["control-plane"]),
+    (
+        &["api-server"],
+        FromControlPlane,
+        &["endpoint", "virtual-address"],
+    ),
+    (
+        &["load-balancer", "virtual-address"],
+        Anywhere,
+        &["endpoint"],
+    ),
+    (
+        &["load-balancer", "virtual-address", "endpoint"],
+        SameHost,
+        &["kubelet", "node", "network-program", "service-network"],
+    ),
+    (&["control-plane"], FromControlPlane, &["pods"]),
+    (
+        &["kubelet-settings", "kubelet-credentials"],
+        SameHost,
+        &[
+            "kubelet",
+            "node",
+            "kubelet-requests",
+            "endpoint",
+            "network-program",
+            "dns",
+            "pods",
+        ],
+    ),
+    (
+        &["kubelet"],
+        SameHost,
+        &[
+            "kubelet-requests",
+            "node",
+            "network-program",
+            "dns",
+            "pods",
+            "pod-network",
+        ],
+    ),
+    (&["kubelet"], Anywhere, &["endpoint"]),
+    (
+        &["node-address"],
+        SameHost,
+        &["kubelet-requests", "node", "firewall", "pod-network"],
+    ),
+    (&["node"], SameHost, &["dns", "pods"]),
+    (
+        &["firewall"],
+        SameHost,
+        &[
+            "endpoint",
+            "node",
+            "pod-network",
+            "service-network",
+            "dns",
+            "pods",
+        ],
+    ),
+    (
+        &["network-program", "cni-leftovers"],
+        SameHost,
+        &["node", "pod-network", "service-network", "dns", "pods"],
+    ),
+    (&["pod-network"], SameHost, &["pods"]),
+    (
+        &["pod-network"],
+        Anywhere,
+        &["service-network", "dns", "api-services"],
+    ),
+    (&["dns-servers"], Anywhere, &["dns"]),
+    (&["images"], SameHost, &["dns", "pods"]),
+    (&["pods"], Anywhere, &["webhooks", "api-services"]),
+    (&["api-services"], Anywhere, &["namespaces"]),
+];
+
+/// Sets for each finding which other one explains it: the one that no other explains, where there is a chain.
+pub(super) fn explain(cluster: &Cluster, findings: &mut [Finding]) {
+    let mut parents: BTreeMap<usize, usize> = BTreeMap::new();
+    for effect in 0..findings.len() {
+        let candidates = (0..findings.len()).filter(|cause| *cause != effect);
+        let mut explaining =
+            candidates.filter(|cause| explains(cluster, &findings[*cause], &findings[effect]));
+        if let Some(cause) = explaining.find(|cause| !leads_to(&parents, *cause, effect)) {
+            parents.insert(effect, cause);
+        }
+    }
+    for effect in 0..findings.len() {
+        let mut root = effect;
+        while let Some(parent) = parents.get(&root) {
+            root = *parent;
+        }
+        findings[effect].follows = (root != effect).then(|| findings[root].check);
+    }
+}
+
+/// Returns whether a finding already follows from another one.
+fn leads_to(parents: &BTreeMap<usize, usize>, mut from: usize, to: usize) -> bool {
+    while let Some(parent) = parents.get(&from) {
+        if *parent == to {
+            return true;
+        }
+        from = *parent;
+    }
+    false
+}
+
+fn explains(cluster: &Cluster, cause: &Finding, effect: &Finding) -> bool {
+    let mut rows = FOLLOWS.iter();
+    rows.any(|(causes, place, effects)| {
+        causes.contains(&cause.check)
+            && effects.contains(&effect.check)
+            && cause.check != effect.check
+            && is_there(cluster, *place, cause, effect)
+    })
+}
+
+fn is_there(cluster: &Cluster, place: Where, cause: &Finding, effect: &Finding) -> bool {
+    match place {
+        SameHost => cause.hosts.iter().any(|host| effect.hosts.contains(host)),
+        FromControlPlane => {
+            let is_member =
+                |host| cluster.is_control_plane(host) || cluster.roles.etcd.contains(host);
+            cause.hosts.is_empty() || cause.hosts.iter().any(is_member)
+        }
+        Anywhere => true,
+    }
+}

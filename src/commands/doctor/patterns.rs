@@ -1,0 +1,218 @@
+//! What programs log when something is wrong: one table for all logs.
+
+mod table;
+
+use super::check::Found;
+use super::seen::{Logs, Seen};
+use crate::logs::LogEntry;
+use kubexm_types::HostName;
+
+/// The most bytes that a quote has before the text that matched.
+const BEFORE: usize = 100;
+/// Seconds up to which an entry counts by itself.
+const FRESH: i64 = 180;
+/// Seconds up to which an entry counts while a pod of its node is not ready: the kubelet has tried again since.
+const TRIED: i64 = 150;
+/// Seconds before the newest entry of the same program in which the cause of its end is. Older ends had other causes.
+const LAST: i64 = 30;
+
+/// When an entry of a log is a finding. Logs also have what is over.
+#[derive(Debug, Clone, Copy)]
+enum If {
+    /// It is at most three minutes old.
+    Fresh,
+    /// The program on this host is not healthy now, and the entry is among the last ones of its source.
+    Unhealthy(&'static str),
+    /// A pod on this node is not ready now, and does not wait for an image; without an API server, the entry is fresh.
+    Pods,
+    /// A pod on this node waits for an image now; without an API server, the entry is fresh.
+    Images,
+    /// The check found the same on the host by its state: the entry is only evidence.
+    Evidence,
+}
+
+/// A row of the table.
+struct Pattern {
+    check: &'static str,
+    /// Units and containers of the cluster; none for all.
+    sources: &'static [&'static str],
+    /// Texts that the entry contains, all of them.
+    texts: &'static [&'static str],
+    /// The smallest number of entries.
+    least: usize,
+    condition: If,
+    what: &'static str,
+    cause: &'static str,
+    fix: &'static str,
+}
+
+impl Pattern {
+    fn matches(&self, entry: &LogEntry) -> bool {
+        let is_source =
+            self.sources.is_empty() || self.sources.iter().any(|name| is_of(&entry.source, name));
+        is_source && self.texts.iter().all(|text| entry.message.contains(text))
+    }
+
+    /// Returns whether an entry is about the present. `before` is how much older it is than the newest one of its source.
+    fn counts(&self, seen: &Seen, host: &HostName, age: i64, before: i64) -> bool {
+        match self.condition {
+            If::Fresh => age <= FRESH,
+            If::Unhealthy(program) => before <= LAST && seen.is_unhealthy(host, program),
+            If::Pods | If::Images => {
+                match seen.nodes_with_pods(matches!(self.condition, If::Images)) {
+                    Some(nodes) => age <= TRIED && nodes.contains(host.as_str()),
+                    None => age <= FRESH,
+                }
+            }
+            If::Evidence => false,
+        }
+    }
+}
+
+/// Returns whether a source is a unit or a container of the cluster with this name. Only administrators create pods in
+/// namespaces that begin with `kube-`: others could log what they want.
+fn is_of(source: &str, name: &str) -> bool {
+    match source.split_once('/') {
+        None => source == name,
+        Some((namespace, pod)) => {
+            let rest = pod.strip_prefix(name);
+            namespace.starts_with("kube-")
+                && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        }
+    }
+}
+
+/// Adds what the logs have to the findings of a check.
+pub(super) fn extend(seen: &Seen, check: &str, all: &mut Vec<Found>) {
+    for pattern in table::TABLE.iter().filter(|pattern| pattern.check == check) {
+        for (host, logs) in &seen.logs {
+            let entries = logs.entries.iter().filter(|entry| pattern.matches(entry));
+            let entries: Vec<&LogEntry> = entries.collect();
+            let Some(newest) = entries.last().filter(|_| entries.len() >= pattern.least) else {
+                continue;
+            };
+            let line = quote(logs, newest, pattern.texts[0]);
+            let of_source = logs
+                .entries
+                .iter()
+                .filter(|entry| entry.source == newest.source);
+            let latest = of_source.map(|entry| entry.time).max();
+            let before = latest.map_or(0, |time| (time - newest.time).whole_seconds());
+            let age = age(logs, newest);
+            let mut known = all
+                .iter_mut()
+                .filter(|found| found.hosts.is_empty() || found.hosts.contains(host));
+            if let Some(found) = known.next() {
+                if age <= FRESH && before <= LAST {
+                    found.add_evidence([line]);
+                }
+            } else if pattern.counts(seen, host, age, before) {
+                let found = Found::new(pattern.what)
+                    .on(host)
+                    .evidence([line])
+                    .cause(pattern.cause);
+                let found = command(seen, host, pattern, newest, found.fix(pattern.fix).likely());
+                all.push(found);
+            }
+        }
+    }
+}
+
+fn age(logs: &Logs, entry: &LogEntry) -> i64 {
+    logs.now.saturating_sub(entry.time.unix_timestamp())
+}
+
+/// Quotes the part of an entry around the text that matched.
+fn quote(logs: &Logs, entry: &LogEntry, text: &str) -> String {
+    let age = age(logs, entry).max(0);
+    let age = match age < 120 {
+        true => format!("{age} s"),
+        false => format!("{} min", age / 60),
+    };
+    let message = entry.message.trim();
+    let at = message.find(text).unwrap_or_default();
+    let start = match at <= BEFORE {
+        true => 0,
+        // The next position between two characters.
+        false => (at - BEFORE..at)
+            .find(|start| message.is_char_boundary(*start))
+            .unwrap_or(at),
+    };
+    let dots = if start == 0 { "" } else { "…" };
+    format!("{}, {age} ago: {dots}{}", entry.source, &message[start..])
+}
+
+/// Adds the commands of a fix.
+fn command(
+    seen: &Seen,
+    host: &HostName,
+    pattern: &Pattern,
+    entry: &LogEntry,
+    found: Found,
+) -> Found {
+    let line = &seen.line;
+    match pattern.check {
+        "cgroup-driver" => found.run(line.on(host, "systemctl restart kubelet")),
+        "kubelet-settings" => settings(seen, host, entry, found),
+        "kubelet-credentials" => found.run(line.kubexm(&format!("certs renew --host {host}"))),
+        "swap" => found
+            .run(line.on(host, "swapoff -a"))
+            .run(line.on(host, "systemctl restart kubelet")),
+        "cni-leftovers" => found.run(line.on(host, "ip link delete cni0")),
+        "disk-space" => found
+            .run(line.on(host, "df -h"))
+            .run(line.on(host, "df -i")),
+        "etcd-disk" => found.run(line.logs("etcd", host)),
+        "service-network" => {
+            found.run(line.on(host, "ethtool -K flannel.1 tx-checksum-ip-generic off"))
+        }
+        "kernel-limits" => found.run(line.on(host, "sysctl -w fs.inotify.max_user_instances=8192")),
+        "etcd-data" | "etcd-members" => found.run(line.logs("etcd", host)),
+        _ => found.run(line.install()),
+    }
+}
+
+/// Finds the file with the flag that the kubelet does not know.
+fn settings(seen: &Seen, host: &HostName, entry: &LogEntry, mut found: Found) -> Found {
+    let line = &seen.line;
+    let words = entry.message.split([' ', '"', '\'', ',', '=']);
+    let flag = words.filter(|word| word.starts_with("--")).find(|word| {
+        word.len() > 2
+            && word
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    });
+    let files = seen
+        .hosts
+        .get(host)
+        .map_or(&[][..], |answers| answers.all("kubelet_flags"));
+    if let Some(flag) = flag
+        && let Some(entry) = files.iter().find(|entry| entry.contains(flag))
+        && let Some((file, text)) = entry.split_once(' ')
+    {
+        found.certainty = super::report::Certainty::Certain;
+        found.add_evidence([format!("{file}: {text}")]);
+        let sed = format!(
+            "sed -i -E 's/ ?{flag}(=[^ \"]*)?//' {}",
+            super::command_line::quoted(file)
+        );
+        return found
+            .run(line.shell(host, &sed))
+            .run(line.shell(host, "systemctl daemon-reload; systemctl restart kubelet"));
+    }
+    found.run(line.logs("kubelet", host)).run(line.install())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_of_users_are_not_those_of_the_cluster() {
+        assert!(is_of("kubelet", "kubelet"));
+        assert!(is_of("kube-system/etcd-node1", "etcd"));
+        assert!(!is_of("default/etcd-node1", "etcd"));
+        assert!(!is_of("kube-system/etcdish-1", "etcd"));
+        assert!(!is_of("kubelet2", "kubelet"));
+    }
+}

@@ -1,0 +1,118 @@
+//! Assigns what `status` found to checks.
+
+use crate::status::{About, Problem};
+
+/// Returns the check that reports a problem of `status`.
+pub(super) fn check_of(problem: &Problem) -> &'static str {
+    let what = problem.what.as_str();
+    match problem.about {
+        About::Unreachable => "unreachable",
+        About::Host | About::Identity => "host",
+        About::Clock => "clock",
+        About::Disk => "disk-space",
+        About::Certificate => "certificates",
+        About::Unit | About::Program => program(what),
+        About::Etcd => etcd(what),
+        About::ApiServer => "api-server",
+        About::Endpoint => "endpoint",
+        About::Registry => "registry",
+        About::Node => "node",
+        About::Version => "version",
+        About::Drift => "drift",
+    }
+}
+
+/// Returns the check of a unit or a program, which is the first word.
+fn program(what: &str) -> &'static str {
+    let name = what.split(' ').next().unwrap_or_default();
+    let name = name.strip_suffix(".service").unwrap_or(name);
+    // A program that refuses the credentials of kubexm runs, and they have expired.
+    if what.contains("refuses the credentials") {
+        return "certificates";
+    }
+    match name {
+        "kubelet" => "kubelet",
+        "kube-apiserver" => "api-server",
+        "kube-controller-manager" | "kube-scheduler" => "control-plane",
+        "etcd" => "etcd-member",
+        "kubexm-registry" => "registry",
+        "kube-proxy" => "network-program",
+        _ if name.contains("haproxy") || name.contains("nginx") || name.contains("keepalived") => {
+            "load-balancer"
+        }
+        _ if name.contains("routes") || name.contains("dns") => "network-program",
+        _ => "runtime",
+    }
+}
+
+fn etcd(what: &str) -> &'static str {
+    match what {
+        _ if what.contains("has the alarm") || what.contains("at most") => "etcd-alarm",
+        _ if what.contains("no leader") => "etcd-quorum",
+        _ if what.contains("member of etcd is") || what.contains("members") => "etcd-members",
+        _ => "etcd-member",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_of_status_has_its_check() {
+        for (about, what, check) in [
+            (About::Unit, "kubelet.service is inactive (dead)", "kubelet"),
+            (
+                About::Unit,
+                "containerd.service is failed (failed)",
+                "runtime",
+            ),
+            (
+                About::Unit,
+                "kubexm-haproxy.service is masked",
+                "load-balancer",
+            ),
+            (
+                About::Unit,
+                "kubexm-registry.service is inactive (dead)",
+                "registry",
+            ),
+            (
+                About::Program,
+                "kube-scheduler does not run: /etc/kubernetes/manifests/kube-scheduler.yaml does not exist",
+                "control-plane",
+            ),
+            (
+                About::Program,
+                "kube-apiserver refuses the credentials of this host, which have expired or belong to another cluster",
+                "certificates",
+            ),
+            (About::Etcd, "etcd has the alarm NOSPACE", "etcd-alarm"),
+            (
+                About::Etcd,
+                "the database of etcd has 90 of at most 100 MiB",
+                "etcd-alarm",
+            ),
+            (About::Etcd, "etcd has no leader", "etcd-quorum"),
+            (
+                About::Etcd,
+                "the member of etcd is a learner, and does not vote",
+                "etcd-members",
+            ),
+            (
+                About::Etcd,
+                "etcd has members that the cluster file does not have: node9",
+                "etcd-members",
+            ),
+            (About::Etcd, "etcd does not answer: refused", "etcd-member"),
+        ] {
+            let problem = Problem {
+                about,
+                host: None,
+                what: what.to_owned(),
+                hint: String::new(),
+            };
+            assert_eq!(check_of(&problem), check, "{what}");
+        }
+    }
+}

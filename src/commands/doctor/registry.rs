@@ -1,0 +1,85 @@
+//! The registry of the cluster.
+
+use super::check::{Check, Found, Outcome};
+use super::report::Area;
+use super::seen::Seen;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "registry",
+        area: Area::Registry,
+        read: "the unit of the registry, and its answer to each node at /v2/",
+        run: registry,
+    },
+    Check {
+        id: "registry-ca",
+        area: Area::Registry,
+        read: "a connection to the registry with each CA that a hosts.toml names",
+        run: ca,
+    },
+];
+
+fn is_about_ca(text: &str) -> bool {
+    text.contains("x509") || text.contains("certificate")
+}
+
+fn registry(seen: &Seen) -> Outcome {
+    // A wrong CA has a check of its own.
+    let problems = seen
+        .problems("registry")
+        .filter(|problem| !is_about_ca(&problem.what));
+    let found = problems.map(|problem| {
+        let found = Found::of(problem)
+            .cause("nodes cannot pull images; images that a node has go on working until the kubelet removes them");
+        match &problem.host {
+            Some(host) if problem.what.starts_with("kubexm-registry") => {
+                let found = match problem.what.contains("masked") {
+                    true => found.run(seen.line.on(host, "systemctl unmask kubexm-registry")),
+                    false => found,
+                };
+                found
+                    .run(seen.line.on(host, "systemctl start kubexm-registry"))
+                    .run(seen.line.logs("registry", host))
+            }
+            _ => found,
+        }
+    });
+    Outcome::Known(found.collect())
+}
+
+fn ca(seen: &Seen) -> Outcome {
+    let mut all = Vec::new();
+    for (host, answers) in seen.runtimes() {
+        for line in answers.all("registry") {
+            let mut words = line.splitn(3, ' ');
+            let (Some(server), Some(file), Some(result)) =
+                (words.next(), words.next(), words.next())
+            else {
+                continue;
+            };
+            if result == "ok" || !is_about_ca(result) && !result.contains(file) {
+                continue;
+            }
+            let found = Found::new(format!("the certificate of the registry {server} is not accepted with {file}"))
+                .on(host)
+                .evidence([result])
+                .cause("the CA file is missing or of another cluster, or the certificate does not have this name; every pull fails")
+                .fix("write the CA and the certificate of the install again")
+                .run(seen.line.install());
+            all.push(found);
+        }
+    }
+    // The file of the status, for runtimes without hosts.toml.
+    let others = seen
+        .problems("registry")
+        .filter(|problem| is_about_ca(&problem.what));
+    if all.is_empty() {
+        all.extend(others.map(|problem| {
+            Found::of(problem)
+                .cause("/etc/kubexm/registry-ca.crt is missing or of another cluster, or the certificate does not have this name")
+                .fix("write the CA and the certificate of the install again")
+                .run(seen.line.install())
+        }));
+    }
+    Outcome::Known(all)
+}

@@ -1,0 +1,179 @@
+//! The result of `doctor`.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use kubexm_types::HostName;
+
+/// What is wrong with a cluster, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DoctorReport {
+    /// The name of the cluster.
+    pub cluster: String,
+    /// The number of hosts in the cluster file.
+    pub hosts: usize,
+    /// Every check, in the order of dependency.
+    pub checks: Vec<CheckResult>,
+    /// What the checks found: causes before their consequences.
+    pub findings: Vec<Finding>,
+}
+
+impl DoctorReport {
+    /// Returns the findings that no other one explains.
+    pub fn causes(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|found| found.follows.is_none())
+    }
+
+    /// Returns the findings that follow from another one.
+    pub fn consequences(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|found| found.follows.is_some())
+    }
+
+    /// Returns whether something besides hosts that cannot be reached, and what follows from them, is wrong.
+    pub fn has_problems(&self) -> bool {
+        self.causes().any(|found| found.check != UNREACHABLE)
+    }
+
+    /// Returns whether a host cannot be reached.
+    pub fn has_unreachable(&self) -> bool {
+        let mut all = self.findings.iter();
+        all.any(|found| found.check == UNREACHABLE)
+    }
+}
+
+/// The check that finds hosts without a connection.
+pub(super) const UNREACHABLE: &str = "unreachable";
+
+/// What checks depend on, and what depends on them: an area depends on those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Area {
+    Hosts,
+    Time,
+    Disk,
+    Kernel,
+    Certificates,
+    Runtime,
+    Registry,
+    Etcd,
+    ApiServer,
+    LoadBalancer,
+    Kubelets,
+    Network,
+    Dns,
+    Workloads,
+}
+
+impl Area {
+    /// Every area, in the order of dependency.
+    pub const ALL: [Self; 14] = [
+        Self::Hosts,
+        Self::Time,
+        Self::Disk,
+        Self::Kernel,
+        Self::Certificates,
+        Self::Runtime,
+        Self::Registry,
+        Self::Etcd,
+        Self::ApiServer,
+        Self::LoadBalancer,
+        Self::Kubelets,
+        Self::Network,
+        Self::Dns,
+        Self::Workloads,
+    ];
+}
+
+impl fmt::Display for Area {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Hosts => "hosts",
+            Self::Time => "time",
+            Self::Disk => "disk",
+            Self::Kernel => "kernel",
+            Self::Certificates => "certificates",
+            Self::Runtime => "runtime",
+            Self::Registry => "registry",
+            Self::Etcd => "etcd",
+            Self::ApiServer => "API server",
+            Self::LoadBalancer => "load balancer",
+            Self::Kubelets => "kubelets",
+            Self::Network => "network",
+            Self::Dns => "DNS",
+            Self::Workloads => "workloads",
+        })
+    }
+}
+
+/// A check and its verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckResult {
+    /// The identifier, as in `swap`.
+    pub check: &'static str,
+    pub area: Area,
+    /// What it reads, and where.
+    pub read: &'static str,
+    pub verdict: Verdict,
+    /// Why the verdict is unknown.
+    pub reason: Option<String>,
+}
+
+/// What a check came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Verdict {
+    Ok,
+    /// It has a finding.
+    Problem,
+    /// It could not be made.
+    Unknown,
+}
+
+/// How sure kubexm is of a cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Certainty {
+    /// The evidence has no other explanation that kubexm knows.
+    Certain,
+    /// Other explanations are rare.
+    Likely,
+    /// One of several explanations.
+    Possible,
+}
+
+impl fmt::Display for Certainty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Certain => "certain",
+            Self::Likely => "likely",
+            Self::Possible => "possible",
+        })
+    }
+}
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// The identifier of the check.
+    pub check: &'static str,
+    pub area: Area,
+    /// The hosts; none for the whole cluster.
+    pub hosts: Vec<HostName>,
+    /// What is wrong.
+    pub what: String,
+    /// Lines of hosts and of the API, without characters that control a terminal.
+    pub evidence: Vec<String>,
+    /// Why it is wrong, and what follows.
+    pub cause: String,
+    pub certainty: Certainty,
+    /// What to do.
+    pub fix: String,
+    /// Commands that do it, in this order. Each can be run as it is.
+    pub commands: Vec<String>,
+    /// The check whose finding explains this one; `None` if none does.
+    pub follows: Option<&'static str>,
+}

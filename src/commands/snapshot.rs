@@ -1,0 +1,232 @@
+//! Snapshots of etcd that members take on their hosts, and the copies of them on this machine.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::session::Hosts;
+use crate::{CommandError, FileError};
+use kubexm_config::Cluster;
+use kubexm_config::cluster::Etcd;
+use kubexm_host::{Command, Host, Limit, Output};
+use kubexm_scripts::etcd::SNAPSHOT;
+use kubexm_types::{Digest, DigestWriter, HostName};
+
+/// The largest snapshot in bytes. etcd's largest quota is 8 GiB.
+const LARGEST: u64 = 16 << 30;
+/// The size in bytes of a part of a file.
+const PART: u64 = 8 << 20;
+const LIMIT: Limit = Limit::DEFAULT;
+const SAVE_LIMIT: Limit = Limit::new(Duration::from_secs(660), "snapshots of etcd");
+
+/// Why the snapshot of a member does not exist.
+pub(crate) enum Failure {
+    /// The member does not provide one.
+    Member(String),
+    /// This machine cannot store it.
+    Here(FileError),
+}
+
+impl From<String> for Failure {
+    fn from(cause: String) -> Self {
+        Self::Member(cause)
+    }
+}
+
+/// A member of etcd.
+pub(crate) struct Member<'a> {
+    pub(crate) name: &'a HostName,
+    host: &'a Arc<dyn Host>,
+    kind: &'static str,
+    data: &'a str,
+}
+
+/// Returns the members on hosts that can be reached. An external etcd has none.
+pub(crate) fn members<'a>(cluster: &'a Cluster, hosts: &'a Hosts) -> Vec<Member<'a>> {
+    let (kind, names) = match &cluster.etcd {
+        Etcd::Kubeadm { .. } => ("kubeadm", &cluster.roles.control_plane),
+        Etcd::Systemd { .. } => ("systemd", &cluster.roles.etcd),
+        Etcd::External { .. } => return Vec::new(),
+    };
+    let Some(data) = cluster.etcd.data_directory() else {
+        return Vec::new();
+    };
+    let reachable = names
+        .iter()
+        .filter_map(|name| Some((name, hosts.get(name)?)));
+    reachable
+        .map(|(name, host)| Member {
+            name,
+            host,
+            kind,
+            data,
+        })
+        .collect()
+}
+
+/// A file on the host of a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RemoteFile {
+    /// Its size in bytes.
+    pub(crate) size: u64,
+    pub(crate) digest: Digest,
+}
+
+/// Which file of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The snapshot that the member took.
+    Snapshot,
+    /// The program etcdutl of the version of the member.
+    Program,
+}
+
+impl Source {
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Snapshot => "read",
+            Self::Program => "read-program",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Snapshot => "snapshot",
+            Self::Program => "program etcdutl",
+        }
+    }
+}
+
+impl Member<'_> {
+    async fn call(
+        &self,
+        verb: &'static str,
+        more: &[String],
+        limit: Limit,
+    ) -> Result<Output, CommandError> {
+        let arguments = [self.kind.to_owned(), self.data.to_owned()];
+        let arguments = arguments.into_iter().chain(more.iter().cloned());
+        let command = Command::from_script(SNAPSHOT.verb(verb), arguments);
+        let command = command.describe("take a snapshot of etcd").limit(limit);
+        let command = match verb {
+            "read" | "read-program" => command.secret_output(),
+            _ => command,
+        };
+        Ok(self.host.run(command).await?)
+    }
+
+    async fn done(
+        &self,
+        verb: &'static str,
+        more: &[String],
+        limit: Limit,
+    ) -> Result<Output, String> {
+        let called = self.call(verb, more, limit).await;
+        let output = called.map_err(|error| error.to_string())?;
+        match output.success() {
+            true => Ok(output),
+            false => Err(output.complaint().to_string()),
+        }
+    }
+
+    /// Returns whether the host has data of the member.
+    ///
+    /// # Errors
+    /// The host was lost.
+    pub(crate) async fn has_data(&self) -> Result<bool, CommandError> {
+        Ok(self.call("has-data", &[], LIMIT).await?.success())
+    }
+
+    /// Returns what etcdctl prints about the member, as JSON.
+    ///
+    /// # Errors
+    /// Returns why the member does not answer.
+    pub(crate) async fn status(&self) -> Result<String, String> {
+        Ok(self.done("status", &[], LIMIT).await?.text())
+    }
+
+    /// Takes a snapshot, which stays on the host until [`Member::remove`].
+    ///
+    /// # Errors
+    /// Returns why the member provides none.
+    pub(crate) async fn save(&self) -> Result<RemoteFile, String> {
+        let saved = self.done("save", &[], SAVE_LIMIT).await?;
+        let file = parse(saved.text().trim()).ok_or("etcdctl created no snapshot")?;
+        match file.size {
+            0 => Err("etcdctl created no snapshot".to_owned()),
+            size if size > LARGEST => Err(format!("a snapshot of {size} bytes is not one of etcd")),
+            _ => Ok(file),
+        }
+    }
+
+    /// Returns what etcdutl reads in the snapshot, as JSON, and the number of keys at its revision.
+    ///
+    /// # Errors
+    /// Returns why a program failed.
+    pub(crate) async fn describe(&self) -> Result<[String; 2], String> {
+        let text = self.done("describe", &[], SAVE_LIMIT).await?.text();
+        let mut lines = text.lines().map(str::to_owned);
+        match (lines.next(), lines.next()) {
+            (Some(snapshot), Some(count)) => Ok([snapshot, count]),
+            _ => Err("etcdutl or etcdctl printed nothing".to_owned()),
+        }
+    }
+
+    /// Returns the program etcdutl on the host, or in the container of the member.
+    ///
+    /// # Errors
+    /// Returns why there is none.
+    pub(crate) async fn program(&self) -> Result<RemoteFile, String> {
+        let text = self.done("program", &[], LIMIT).await?.text();
+        let rest = text.trim().split_once(' ').map(|(_, rest)| rest);
+        rest.and_then(parse)
+            .ok_or_else(|| "cannot find etcdutl".to_owned())
+    }
+
+    /// Removes the snapshot from the host.
+    pub(crate) async fn remove(&self) {
+        let _ = self.call("remove", &[], LIMIT).await;
+    }
+
+    /// Copies a file of the host part by part, and compares its digest. Returns `target`; `path` is for errors.
+    ///
+    /// # Errors
+    /// The host does not provide the file, the file arrives damaged, or this machine cannot store it.
+    pub(crate) async fn copy<W: Write>(
+        &self,
+        source: Source,
+        file: &RemoteFile,
+        target: W,
+        path: &Path,
+    ) -> Result<W, Failure> {
+        let mut target = DigestWriter::new(target);
+        for part in 0..file.size.div_ceil(PART) {
+            let part = [part.to_string()];
+            let read = self.done(source.verb(), &part, SAVE_LIMIT).await?;
+            target
+                .write_all(&read.stdout)
+                .map_err(|error| Failure::Here(FileError::io("write", path, &error)))?;
+        }
+        let (target, got, _) = target.finish();
+        if got != file.digest {
+            return Err(Failure::Member(format!(
+                "the {} of {} arrived with the digest {} instead of {}",
+                source.name(),
+                self.name,
+                got.hex(),
+                file.digest.hex()
+            )));
+        }
+        Ok(target)
+    }
+}
+
+/// Parses size and SHA-256.
+fn parse(text: &str) -> Option<RemoteFile> {
+    let (size, digest) = text.split_once(' ')?;
+    Some(RemoteFile {
+        size: size.parse().ok()?,
+        digest: Digest::parse(&format!("sha256:{digest}")).ok()?,
+    })
+}

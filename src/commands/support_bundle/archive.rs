@@ -1,0 +1,80 @@
+//! The file of a support bundle: a tar archive, compressed with zstd.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::secrets;
+use crate::{CommandError, FileError};
+use kubexm_types::AtomicFile;
+
+/// The level of zstd.
+const LEVEL: i32 = 6;
+
+/// An archive that gets its name when it is complete. Only the user can read it.
+pub(super) struct Archive {
+    path: PathBuf,
+    builder: tar::Builder<zstd::Encoder<'static, AtomicFile>>,
+    files: u64,
+    time: u64,
+}
+
+impl Archive {
+    pub(super) fn create(path: &Path) -> Result<Self, CommandError> {
+        let file = AtomicFile::create(path, 0o600);
+        let builder = file.and_then(|file| Ok(tar::Builder::new(zstd::Encoder::new(file, LEVEL)?)));
+        let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Ok(Self {
+            path: path.to_owned(),
+            builder: builder.map_err(|error| FileError::io("create", path, &error))?,
+            files: 0,
+            time: time.map_or(0, |time| time.as_secs()),
+        })
+    }
+
+    /// Adds a text. What looks like a secret is replaced once more: an old `awk` of a host may know less.
+    pub(super) fn add_text(&mut self, name: &str, text: &str) -> Result<(), CommandError> {
+        self.add(name, secrets::without(text).as_bytes())
+    }
+
+    /// Adds a document that has no secret.
+    pub(super) fn add_json(
+        &mut self,
+        name: &str,
+        value: &impl Serialize,
+    ) -> Result<(), CommandError> {
+        let text = serde_json::to_vec_pretty(value).map_err(CommandError::configuration)?;
+        self.add(name, &text)
+    }
+
+    fn add(&mut self, name: &str, content: &[u8]) -> Result<(), CommandError> {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o600);
+        header.set_mtime(self.time);
+        header.set_entry_type(tar::EntryType::Regular);
+        let name = format!("support/{name}");
+        let added = self.builder.append_data(&mut header, name, content);
+        self.files += 1;
+        added.map_err(|error| self.failed(&error))
+    }
+
+    /// Completes the file. Returns its size in bytes, and the number of files in it.
+    pub(super) fn finish(self) -> Result<(u64, u64), CommandError> {
+        let path = self.path;
+        let finish =
+            |builder: tar::Builder<zstd::Encoder<'static, AtomicFile>>| -> io::Result<u64> {
+                let file = builder.into_inner()?.finish()?;
+                let size = file.as_file().metadata()?.len();
+                file.commit()?;
+                Ok(size)
+            };
+        let size = finish(self.builder).map_err(|error| FileError::io("write", &path, &error))?;
+        Ok((size, self.files))
+    }
+
+    fn failed(&self, error: &io::Error) -> CommandError {
+        FileError::io("write", &self.path, error).into()
+    }
+}

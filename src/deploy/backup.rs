@@ -1,0 +1,357 @@
+//! Plans the restore of etcd from a snapshot, in phases. All programs of the control planes stop before the data of the
+//! first member changes, and start again after all members have the same data.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{etcd, health, journal, kubernetes};
+use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
+use kubexm_engine::Limit;
+use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
+use kubexm_engine::steps::{RunScript, WaitFor};
+use kubexm_scripts::Call;
+use kubexm_scripts::etcd::RESTORE;
+use kubexm_scripts::kubernetes::{API_SERVER_READY, CONTROL_PLANE, NODES};
+use kubexm_types::HostName;
+
+/// Creates the new data of a member beside the old one.
+const PREPARE: TaskName = TaskName::new("restore", "prepare");
+/// Stops the programs of a control plane.
+const STOP: TaskName = TaskName::new("restore", "stop");
+/// Stops a member.
+const STOP_ETCD: TaskName = TaskName::new("restore", "stop-etcd");
+/// Replaces the data of a member.
+const REPLACE: TaskName = TaskName::new("restore", "replace");
+/// Starts a member.
+const START_ETCD: TaskName = TaskName::new("restore", "start-etcd");
+/// Starts the programs of a control plane.
+const START: TaskName = TaskName::new("restore", "start");
+/// Restarts the programs of a node.
+const NODE: TaskName = TaskName::new("restore", "node");
+/// Waits until all nodes are Ready.
+const READY: TaskName = TaskName::new("restore", "ready");
+/// Removes files of the restore.
+const TIDY: TaskName = TaskName::new("restore", "tidy");
+
+/// The programs of a control plane besides etcd. The API server is the first one that starts.
+const PROGRAMS: [&str; 3] = [
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+];
+
+/// How long etcdutl may take.
+const DATA: Limit = Limit::new(Duration::from_secs(1800), "the restore of a snapshot");
+/// How long the programs of a host may take to stop.
+const STOPPING: Limit = Limit::new(Duration::from_secs(420), "the end of programs");
+/// How long programs may take until they answer.
+const ANSWER: Duration = Duration::from_secs(300);
+/// How much larger the revisions of the restored data are, so that no client trusts a cache. `etcd/restore.sh` has it, too.
+pub const REVISION_BUMP: u64 = 1_000_000_000;
+
+/// A part of a restore. Each begins after the one before has ended on all hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// The new data is created beside the old one, while the cluster runs.
+    Prepare,
+    /// Programs stop, and the new data replaces the old one. From here on, the cluster is down.
+    Replace,
+    /// etcd starts with the new data.
+    Etcd,
+    /// Control planes start, one after another.
+    ControlPlanes,
+    /// Kubelets restart.
+    Nodes,
+    /// Files of the restore are removed.
+    Tidy,
+}
+
+/// What a restore depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct RestoreInputs<'a> {
+    pub cluster: &'a Cluster,
+    /// Identifies the restore on all hosts. It is also etcd's token of the new cluster.
+    pub id: &'a str,
+    /// Nodes that cannot be reached, and do not restart.
+    pub absent: &'a BTreeSet<HostName>,
+    /// Whether an install before the restore has started pods.
+    pub is_new: bool,
+}
+
+/// Returns the hosts with a member of etcd that kubexm or kubeadm runs.
+pub fn members(cluster: &Cluster) -> Vec<&HostSpec> {
+    let names = match &cluster.etcd {
+        Etcd::Kubeadm { .. } => &cluster.roles.control_plane,
+        Etcd::Systemd { .. } => &cluster.roles.etcd,
+        Etcd::External { .. } => return Vec::new(),
+    };
+    names.iter().filter_map(|name| cluster.host(name)).collect()
+}
+
+/// Plans a phase.
+pub fn restore(given: &RestoreInputs<'_>, phase: Phase) -> Plan {
+    let tasks = match phase {
+        Phase::Prepare => given.each_member(|host| {
+            let step = given.member(
+                "restore prepare",
+                "Create the new data of etcd beside the old one",
+                host,
+            );
+            PREPARE
+                .task(&host.name)
+                .step(step("prepared", "prepare").limit(DATA))
+        }),
+        Phase::Replace => given.replace(),
+        Phase::Etcd => given.each_member(|host| {
+            let start = given.etcd_program("Start etcd with the new data", "started", "start");
+            START_ETCD
+                .task(&host.name)
+                .step(start)
+                .step(given.healthy(host))
+        }),
+        Phase::ControlPlanes => given.control_planes(),
+        Phase::Nodes => given.nodes(),
+        Phase::Tidy => given.tidy(),
+    };
+    Plan { tasks }
+}
+
+/// Returns the call that prints what a member has at a revision.
+pub fn data_of_member(given: &RestoreInputs<'_>, host: &HostSpec, revision: u64) -> Call {
+    let arguments = given.arguments(host).into_iter();
+    let script = RESTORE.verb("data");
+    script.with(arguments.chain([revision.to_string()]))
+}
+
+/// Returns the address at which a control plane's own API server answers.
+pub fn api_server(cluster: &Cluster, host: &HostSpec) -> String {
+    format!("https://{}", kubernetes::api_server(cluster, host))
+}
+
+impl RestoreInputs<'_> {
+    fn etcd_kind(&self) -> &'static str {
+        match self.cluster.etcd {
+            Etcd::Systemd { .. } => "systemd",
+            _ => "kubeadm",
+        }
+    }
+
+    fn kubernetes_kind(&self) -> &'static str {
+        match self.cluster.kubernetes.kind {
+            KubernetesKind::Kubeadm => "kubeadm",
+            KubernetesKind::Systemd => "systemd",
+        }
+    }
+
+    fn each_member(&self, task: impl Fn(&HostSpec) -> Task) -> Vec<Task> {
+        members(self.cluster).into_iter().map(task).collect()
+    }
+
+    fn hosts(&self) -> Vec<&HostSpec> {
+        let roles = &self.cluster.roles;
+        let names = roles.control_plane.iter();
+        names.filter_map(|name| self.cluster.host(name)).collect()
+    }
+
+    /// Returns the arguments of `etcd/restore.sh`.
+    fn arguments(&self, host: &HostSpec) -> Vec<String> {
+        let members = members(self.cluster);
+        let list: Vec<String> = members
+            .iter()
+            .map(|member| format!("{}={}", member.name, etcd::peer_url(member)))
+            .collect();
+        vec![
+            self.id.to_owned(),
+            self.etcd_kind().to_owned(),
+            self.cluster
+                .etcd
+                .data_directory()
+                .unwrap_or_default()
+                .to_owned(),
+            host.name.to_string(),
+            etcd::peer_url(host),
+            list.join(","),
+            members.len().to_string(),
+        ]
+    }
+
+    /// Returns how to make a step of `etcd/restore.sh` from its check and its change.
+    fn member<'a>(
+        &self,
+        id: &'a str,
+        title: &'a str,
+        host: &HostSpec,
+    ) -> impl Fn(&'static str, &'static str) -> RunScript + use<'a> {
+        let arguments = self.arguments(host);
+        move |check, apply| {
+            RunScript::new(id, title, RESTORE.verb(check), RESTORE.verb(apply))
+                .arguments(arguments.clone())
+        }
+    }
+
+    /// Returns a step that stops or starts programs, or restarts them.
+    fn programs(
+        &self,
+        id: &str,
+        title: &str,
+        kind: &str,
+        names: &[&str],
+        [check, apply]: [&'static str; 2],
+    ) -> RunScript {
+        let step = RunScript::new(
+            id,
+            title,
+            CONTROL_PLANE.verb(check),
+            CONTROL_PLANE.verb(apply),
+        );
+        let names = names.iter().copied();
+        step.arguments([self.id, kind].into_iter().chain(names))
+            .limit(STOPPING)
+    }
+
+    fn etcd_program(&self, title: &str, check: &'static str, apply: &'static str) -> RunScript {
+        let id = format!("restore etcd {check}");
+        self.programs(&id, title, self.etcd_kind(), &["etcd"], [check, apply])
+    }
+
+    fn replace(&self) -> Vec<Task> {
+        let mut tasks: Vec<Task> = Vec::new();
+        for host in self.hosts() {
+            let title = "Stop the API server, the controller manager and the scheduler";
+            let step = self.programs(
+                "restore stop",
+                title,
+                self.kubernetes_kind(),
+                &PROGRAMS,
+                ["stopped", "stop"],
+            );
+            tasks.push(STOP.task(&host.name).step(step));
+        }
+        let stopped: Vec<TaskId> = tasks.iter().map(Task::id).collect();
+        let etcd = self.each_member(|host| {
+            let step = self.etcd_program("Stop etcd", "stopped", "stop");
+            STOP_ETCD.task(&host.name).after(stopped.clone()).step(step)
+        });
+        let ended: Vec<TaskId> = etcd.iter().map(Task::id).collect();
+        tasks.extend(etcd);
+        tasks.extend(self.each_member(|host| {
+            let title = "Move the former data of etcd aside, and the new data to its place";
+            let step = self.member("restore replace", title, host);
+            REPLACE
+                .task(&host.name)
+                .after(ended.clone())
+                .step(step("replaced", "replace"))
+        }));
+        tasks
+    }
+
+    fn healthy(&self, host: &HostSpec) -> WaitFor {
+        let unit = match self.etcd_kind() {
+            "systemd" => etcd::UNIT,
+            _ => "kubelet.service",
+        };
+        WaitFor {
+            title: "Wait until all members of etcd are healthy".to_owned(),
+            script: RESTORE.verb("healthy"),
+            arguments: self.arguments(host),
+            at_most: ANSWER,
+            diagnosis: journal(unit, 20),
+            hosts: Vec::new(),
+        }
+    }
+
+    /// A control plane starts when the one before answers.
+    fn control_planes(&self) -> Vec<Task> {
+        let kind = self.kubernetes_kind();
+        let mut tasks: Vec<Task> = Vec::new();
+        for host in self.hosts() {
+            let [api_server, others @ ..] = &PROGRAMS;
+            let start = |id: &str, title: &str, names: &[&str]| {
+                self.programs(id, title, kind, names, ["started", "start"])
+            };
+            let unit = match kind {
+                "systemd" => "kube-apiserver.service",
+                _ => "kubelet.service",
+            };
+            let ready = WaitFor {
+                title: format!("Wait until the API server of {} is ready", host.name),
+                script: API_SERVER_READY,
+                arguments: Vec::new(),
+                at_most: ANSWER,
+                diagnosis: journal(unit, 20),
+                hosts: Vec::new(),
+            };
+            let title = format!("Wait until the control plane of {} is healthy", host.name);
+            let healthy = health::wait(title, health::control_plane(self.cluster).into(), ANSWER);
+            let before = tasks.last().map(Task::id);
+            let task = START
+                .task(&host.name)
+                .after(before)
+                .step(start(
+                    "restore start api-server",
+                    "Start the API server",
+                    &[api_server],
+                ))
+                .step(ready)
+                .step(start(
+                    "restore start",
+                    "Start the controller manager and the scheduler",
+                    others,
+                ))
+                .step(healthy);
+            tasks.push(task);
+        }
+        tasks
+    }
+
+    fn nodes(&self) -> Vec<Task> {
+        let mut nodes = self.cluster.nodes();
+        nodes.retain(|host| !self.absent.contains(&host.name));
+        let names: &[&str] = match self.kubernetes_kind() {
+            "systemd" => &["kubelet", "kube-proxy"],
+            _ => &["kubelet"],
+        };
+        let mut tasks: Vec<Task> = Vec::new();
+        for host in &nodes {
+            let title = format!("Restart {}", names.join(" and "));
+            let verbs = match self.is_new {
+                true => ["renewed", "renew"],
+                false => ["restarted", "restart"],
+            };
+            let step = self.programs("restore restart", &title, "systemd", names, verbs);
+            tasks.push(NODE.task(&host.name).step(step));
+        }
+        let restarted: Vec<TaskId> = tasks.iter().map(Task::id).collect();
+        let first = self.hosts().into_iter().next();
+        tasks.extend(first.map(|first| {
+            READY.task(&first.name).after(restarted).step(WaitFor {
+                title: "Wait until every node is Ready".to_owned(),
+                script: NODES.verb("ready"),
+                arguments: nodes.iter().map(|host| host.name.to_string()).collect(),
+                at_most: ANSWER,
+                diagnosis: NODES.verb("diagnose").into(),
+                hosts: nodes.iter().map(|host| host.name.clone()).collect(),
+            })
+        }));
+        tasks
+    }
+
+    fn tidy(&self) -> Vec<Task> {
+        let members = members(self.cluster);
+        let is_known = |host: &&HostSpec| {
+            self.cluster.is_node(&host.name)
+                || members.iter().any(|member| member.name == host.name)
+        };
+        let hosts = self.cluster.hosts.iter().filter(is_known);
+        hosts
+            .filter(|host| !self.absent.contains(&host.name))
+            .map(|host| {
+                let step = self.member("restore tidy", "Remove the files of the restore", host);
+                TIDY.task(&host.name).step(step("tidy", "remove"))
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

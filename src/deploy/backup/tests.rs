@@ -1,0 +1,99 @@
+//! Tests of the plans of a restore.
+
+use super::*;
+use kubexm_config::parse_cluster;
+
+fn steps(sections: &str, phase: Phase) -> Vec<String> {
+    let text = format!(
+        "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {{name: example}}
+spec:
+  hosts:
+- {{name: c1, address: 192.0.2.11}}
+- {{name: c2, address: 192.0.2.12}}
+- {{name: w1, address: 192.0.2.14}}
+  roleGroups: {{control-plane: [c1, c2], worker: [w1]}}
+  highAvailability: {{type: external}}
+  controlPlaneEndpoint: {{address: 192.0.2.99}}
+  {sections}
+"
+    );
+    let cluster = parse_cluster("example", &text).unwrap();
+    let plan = restore(
+        &RestoreInputs {
+            cluster: &cluster,
+            id: "20260131T093000Z",
+            absent: &BTreeSet::new(),
+            is_new: false,
+        },
+        phase,
+    );
+    kubexm_engine::plan::graph::Graph::new(&plan).unwrap();
+    let steps = plan.tasks.iter().flat_map(|task| {
+        let after: Vec<&str> = task.after.iter().map(|id| id.0.as_str()).collect();
+        let steps = task.steps.iter();
+        steps.map(move |step| {
+            format!(
+                "{}@{} [{}]: {}",
+                task.name,
+                task.host,
+                after.join(" "),
+                step.id()
+            )
+        })
+    });
+    steps.collect()
+}
+
+const UNITS: &str = "kubernetes: {version: 1.36.3, type: systemd}\n  etcd: {type: systemd}";
+
+#[test]
+fn data_changes_only_after_everything_has_stopped() {
+    for sections in ["kubernetes: {version: 1.36.3}", UNITS] {
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(steps(sections, Phase::Replace).join("\n"), @r"
+            stop@c1 []: restore stop
+            stop@c2 []: restore stop
+            stop-etcd@c1 [restore/stop@c1 restore/stop@c2]: restore etcd stopped
+            stop-etcd@c2 [restore/stop@c1 restore/stop@c2]: restore etcd stopped
+            replace@c1 [restore/stop-etcd@c1 restore/stop-etcd@c2]: restore replace
+            replace@c2 [restore/stop-etcd@c1 restore/stop-etcd@c2]: restore replace
+            ");
+        }
+    }
+}
+
+#[test]
+fn control_planes_start_one_after_another() {
+    insta::assert_snapshot!(steps("kubernetes: {version: 1.36.3}", Phase::ControlPlanes).join("\n"), @r"
+    start@c1 []: restore start api-server
+    start@c1 []: wait Wait until the API server of c1 is ready
+    start@c1 []: restore start
+    start@c1 []: wait Wait until the control plane of c1 is healthy
+    start@c2 [restore/start@c1]: restore start api-server
+    start@c2 [restore/start@c1]: wait Wait until the API server of c2 is ready
+    start@c2 [restore/start@c1]: restore start
+    start@c2 [restore/start@c1]: wait Wait until the control plane of c2 is healthy
+    ");
+}
+
+#[test]
+fn kubelets_of_all_nodes_restart() {
+    insta::assert_snapshot!(steps(UNITS, Phase::Nodes).join("\n"), @r"
+    node@c1 []: restore restart
+    node@c2 []: restore restart
+    node@w1 []: restore restart
+    ready@c1 [restore/node@c1 restore/node@c2 restore/node@w1]: wait Wait until every node is Ready
+    ");
+    assert_eq!(steps(UNITS, Phase::Tidy).len(), 3);
+    assert_eq!(steps(UNITS, Phase::Prepare).len(), 2);
+    assert_eq!(steps(UNITS, Phase::Etcd).len(), 4);
+}
+
+#[test]
+fn script_adds_the_same_number_to_revisions() {
+    let option = format!("--bump-revision {REVISION_BUMP} ");
+    assert!(RESTORE.text.contains(&option));
+}

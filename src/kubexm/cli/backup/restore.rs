@@ -1,0 +1,101 @@
+//! `kubexm backup restore`.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::bundle_args::AccessArgs;
+use crate::cli::connection::ConnectionArgs;
+use crate::cli::output::outln;
+use crate::cli::password::{BackupIdentityArgs, CaPassphraseArgs};
+use crate::cli::reset::has_typed;
+use crate::cli::{Failure, interrupt};
+use crate::report::Output;
+use kubexm_commands::backup::restore::{self, RestoreOptions};
+use kubexm_commands::reset::cluster_name;
+use kubexm_types::event::Events;
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm backup restore BACKUP -f cluster.yaml --identity key.txt --dry-run
+  kubexm backup restore BACKUP -f cluster.yaml --identity key.txt
+  kubexm backup restore BACKUP -f cluster.yaml --bundle b.zst --trust site.pub")]
+pub struct Restore {
+    /// The backup
+    #[arg(value_name = "BACKUP")]
+    backup: PathBuf,
+    /// The cluster file
+    #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
+    cluster: PathBuf,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    #[command(flatten)]
+    identity: BackupIdentityArgs,
+    /// The bundle, for hosts without a cluster; repeatable
+    #[arg(long = "bundle", value_name = "BUNDLE")]
+    bundles: Vec<PathBuf>,
+    #[command(flatten)]
+    access: AccessArgs,
+    /// Install from the bundle although no key verifies its signature
+    #[arg(long, conflicts_with = "trust")]
+    unsigned: bool,
+    /// Accept a bundle that is older than the newest one that the cluster was installed from
+    #[arg(long)]
+    allow_older: bool,
+    /// The identity file of age that encrypts the keys of CAs in the state directory
+    #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
+    ca_identity: Option<PathBuf>,
+    #[command(flatten)]
+    ca_passphrase: CaPassphraseArgs,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask for confirmation
+    #[arg(short, long)]
+    yes: bool,
+}
+
+/// Restores a cluster, or prints the plan.
+pub async fn run(arguments: &Restore, output: Output, events: &Events) -> Result<(), Failure> {
+    let name = cluster_name(&arguments.cluster)?;
+    if !arguments.yes && !arguments.dry_run && !std::io::stdin().is_terminal() {
+        return Err(Failure::configuration(
+            "the restore was not confirmed; nothing was touched\nhint: type the cluster's name, or pass --yes",
+        ));
+    }
+    let options = RestoreOptions {
+        backup: arguments.backup.clone(),
+        identity: arguments.identity.required()?,
+        cluster: arguments.cluster.clone(),
+        connection: arguments.connection.options()?,
+        bundles: arguments.bundles.clone(),
+        access: arguments.access.options(),
+        unsigned: arguments.unsigned,
+        allow_older: arguments.allow_older,
+        ca_encryption: arguments
+            .ca_passphrase
+            .encryption(arguments.ca_identity.as_deref(), arguments.dry_run)?,
+        dry_run: arguments.dry_run,
+    };
+    let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
+    let confirm = async || {
+        let question = format!(
+            "This replaces all objects of the cluster '{name}' by those of the backup. Type its name: "
+        );
+        let name = name.clone();
+        // The user can stop the command instead of an answer.
+        arguments.yes
+            || tokio::task::spawn_blocking(move || has_typed(&question, &name))
+                .await
+                .unwrap_or(false)
+    };
+    let report = restore::restore(&options, confirm, events, &stop).await?;
+    if let (Some(former), true) = (&report.former, output != Output::Json) {
+        outln!(
+            "the cluster has the state of {}; the former data of etcd is {former} on its hosts, and you can delete it",
+            report.created
+        );
+    }
+    Ok(())
+}

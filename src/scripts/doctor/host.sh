@@ -1,0 +1,113 @@
+#!/bin/sh -eu
+# Prints what `doctor` reads on a host besides its facts: one `key=value` in a line, in any order, and `end=` at the end. A key
+# may occur several times. A question without an answer prints nothing. Needs no API server, and changes nothing: each
+# question has a time limit, and prints a limited number of lines.
+# Argument: the data directory of the container runtime.
+export PATH="/usr/local/bin:$PATH"
+data=$1
+manifests=/etc/kubernetes/manifests
+kubelet=/var/lib/kubelet
+# Runs a command with a limit in seconds; prints at most 40 lines of it.
+bounded() {
+  limit=$1
+  shift
+  timeout -k 1 "$limit" "$@" 2>/dev/null </dev/null | head -n 40 | cut -c1-1000
+}
+# Prints each line of standard input as a value of this key.
+each() { sed "s/^/$1=/"; }
+field() { [ ! -f "$2" ] || sed -n "/^ *$1:/{s/^ *$1: *//;s/[\"']//g;p;q;}" "$2"; }
+clock() {
+  echo "ntp=$(bounded 5 timedatectl show -p NTPSynchronized --value)"
+  for unit in chrony chronyd systemd-timesyncd ntpd ntpsec; do
+    if [ "$(bounded 5 systemctl is-active "$unit")" = active ]; then echo "ntp_unit=$unit"; fi
+  done
+}
+disks() {
+  # Network file systems whose server does not answer: whatever touches them hangs.
+  awk '$3 ~ /^(nfs|nfs4|cifs|ceph|9p|fuse\.sshfs|glusterfs)$/ { print $2, $3 }' /proc/mounts | head -n 20 | while read -r mount kind; do
+    timeout -k 1 3 stat -f "$mount" >/dev/null 2>&1 || echo "dead_mount=$mount $kind"
+  done
+  for path in "$kubelet" "$data" /var/lib/etcd /var/lib/cni /var/log/pods; do
+    [ -d "$path" ] || continue
+    bounded 5 df -Pi "$path" | awk -v path="$path" 'NR == 2 && $2 > 0 { print "inodes=" path, $4, $2, $6 }'
+    # The last mount with the longest path that contains this one.
+    awk -v path="$path/" '{ mount = $2 == "/" ? "/" : $2 "/" } index(path, mount) == 1 && length(mount) >= length(best) { best = mount; options = $4 }
+      END { print "mount=" substr(path, 1, length(path) - 1), options }' /proc/mounts
+  done
+}
+kernel() {
+  sed 1d /proc/swaps | head -n 20 | each swap
+  awk '$1 !~ /^#/ && $3 == "swap" { print $1 }' /etc/fstab 2>/dev/null | head -n 20 | each swap_fstab
+  bounded 5 systemctl list-units --type=swap --state=active --no-legend --plain | awk '{ print $1 }' | each swap_unit
+  bounded 5 stat -fc %T /sys/fs/cgroup | each cgroup
+  for name in net/ipv4/ip_forward net/ipv6/conf/all/forwarding net/bridge/bridge-nf-call-iptables net/netfilter/nf_conntrack_count \
+    net/netfilter/nf_conntrack_max fs/inotify/max_user_instances fs/inotify/max_user_watches; do
+    [ ! -r "/proc/sys/$name" ] || echo "sysctl=$name $(cat "/proc/sys/$name")"
+  done
+}
+kubelet() {
+  config=$kubelet/config.yaml
+  [ -f "$config" ] || return 0
+  for name in failSwapOn failCgroupV1 cgroupDriver resolvConf staticPodPath serverTLSBootstrap; do
+    echo "kubelet=$name $(field "$name" "$config")"
+  done
+  current=$kubelet/pki/kubelet-client-current.pem
+  if [ -s "$current" ]; then echo "kubelet_certificate=present"
+  elif [ -L "$current" ]; then echo "kubelet_certificate=its link leads to $(readlink "$current"), which is missing or empty"
+  else echo "kubelet_certificate=the file does not exist"; fi
+  # A kubeconfig has the certificate in it, or names the file.
+  for name in client-certificate client-key certificate-authority server; do
+    value=$(field "$name" /etc/kubernetes/kubelet.conf)
+    [ -z "$value" ] || echo "kubelet_conf=$name $value"
+  done
+  [ -f /etc/kubernetes/kubelet.conf ] || echo "kubelet_conf=missing"
+  bounded 5 systemctl show kubelet -p ExecMainStatus --value | each kubelet_exit
+  # Flags that are not in its configuration.
+  for file in $kubelet/kubeadm-flags.env /etc/default/kubelet /etc/sysconfig/kubelet /etc/systemd/system/kubelet.service \
+    /etc/systemd/system/kubelet.service.d/*.conf; do
+    [ ! -f "$file" ] || grep -e ' --\|"--\|=--' "$file" | head -n 30 | cut -c1-1000 | sed "s,^,kubelet_flags=$file ," || :
+  done
+  # What CoreDNS forwards to if it has no servers of its own.
+  resolv=$(field resolvConf "$config")
+  resolv=${resolv:-/etc/resolv.conf}
+  if [ -f "$resolv" ]; then
+    echo "resolv_conf=$resolv"
+    awk '$1 == "nameserver" { print $2 }' "$resolv" | head -n 10 | each nameserver
+  fi
+}
+network() {
+  find /etc/cni/net.d -maxdepth 1 \( -name '*.conf' -o -name '*.conflist' -o -name '*.json' \) 2>/dev/null | sort | head -n 20 | each cni_file || :
+  for folder in /var/lib/cni/networks/*/; do
+    [ -d "$folder" ] || continue
+    echo "cni_leases=$(basename "$folder") $(find "$folder" -maxdepth 1 -name '[0-9a-f]*[.:]*' ! -name 'last_*' | wc -l)"
+  done
+  bounded 20 crictl pods -q --state ready >/run/kubexm-doctor.$$ && echo "sandboxes=$(wc -l </run/kubexm-doctor.$$)"
+  rm -f /run/kubexm-doctor.$$
+  sed -n 's/^FLANNEL_SUBNET=//p' /run/flannel/subnet.env 2>/dev/null | each flannel_subnet || :
+  bounded 5 ip -br addr show type bridge | awk '{ print $1, $3 }' | each bridge
+  for link in flannel.1 vxlan.calico cilium_vxlan; do
+    [ -d "/sys/class/net/$link" ] || continue
+    echo "overlay=$link"
+    bounded 5 ethtool -k "$link" | sed -n "s/^tx-checksum-ip-generic: */offload=$link /p"
+  done
+  awk 'FNR > 1 { split($2, part, ":"); print part[2] }' /proc/net/udp /proc/net/udp6 2>/dev/null | sort -u | head -n 200 | each udp
+  # Rules of an administrator or of another firewall that drop packets.
+  bounded 5 iptables-save -t filter | grep -E -e '-j (DROP|REJECT)' | grep -vE -e '^-A (KUBE|cali|CILIUM|FLANNEL|CNI)' | each rule || :
+  bounded 5 iptables-save -t filter | grep -E '^:(INPUT|FORWARD|OUTPUT) DROP' | each rule || :
+  bounded 5 nft list ruleset 2>/dev/null | awk '/^table/ { table = $3 } /(drop|reject)$/ && table !~ /^(kube|filter|nat|mangle|raw|cali)/ { gsub(/^[ \t]+/, ""); print table ": " $0 }' |
+    each rule || :
+}
+# Backends of the load balancers that kubexm runs here.
+balancers() {
+  for file in /etc/kubexm/*/haproxy.cfg /etc/kubexm/haproxy.cfg; do
+    [ ! -f "$file" ] || awk '$1 == "server" { print $3 }' "$file" | head -n 40 | each backend
+  done
+  for file in /etc/kubexm/*/nginx.conf /etc/kubexm/nginx.conf; do
+    [ ! -f "$file" ] || sed -n 's/^ *server \([^ ;]*:[0-9]*\)[ ;].*/\1/p' "$file" | head -n 40 | each backend
+  done
+}
+# The subcommands run at the same time: the slowest one determines the duration.
+for question in clock disks kernel kubelet network balancers; do "$question" & done
+wait
+[ ! -d "$manifests" ] || find "$manifests" -maxdepth 1 -name '*.yaml' -size 0 | head -n 10 | each empty_manifest
+echo "end="

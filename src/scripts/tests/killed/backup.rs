@@ -1,0 +1,70 @@
+//! The scripts of a restore.
+
+use super::super::backup::{MEMBER, PODS, archive, with_member, with_runtime};
+use super::{Case, call, kill_everywhere as kill_case, with};
+use crate::etcd::RESTORE;
+use crate::kubeadm::AUTHORITIES;
+use crate::kubernetes::CONTROL_PLANE;
+
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn restores() {
+    for (check, apply) in [
+        ("prepared", "prepare"),
+        ("replaced", "replace"),
+        ("tidy", "remove"),
+    ] {
+        kill_case(&Case {
+            before: |machine| {
+                with_member(machine);
+                machine.write("/var/lib/etcd/restore-r1/member/wal/0.wal", "new");
+            },
+            enter: ":",
+            check: Some(call(RESTORE.verb(check), &MEMBER)),
+            apply: call(RESTORE.verb(apply), &MEMBER),
+            undo: vec![],
+        });
+    }
+    let units = ["r1", "systemd", "kubelet"];
+    for (check, apply, arguments) in [
+        ("stopped", "stop", &PODS[..]),
+        ("started", "start", &["r1", "kubeadm", "etcd"]),
+        ("restarted", "restart", &units),
+        ("renewed", "renew", &units),
+    ] {
+        kill_case(&Case {
+            before: |machine| {
+                with_runtime(machine);
+                machine.write("/etc/kubernetes/manifests/kube-apiserver.yaml", "kind: Pod");
+                machine.write("/etc/kubernetes/manifests/kube-scheduler.yaml", "kind: Pod");
+                machine.write("/var/lib/kubexm/restore/manifests/etcd.yaml", "kind: Pod");
+                machine.write("/root/pods", "pod1\n");
+            },
+            enter: ":",
+            check: Some(call(CONTROL_PLANE.verb(check), arguments)),
+            apply: call(CONTROL_PLANE.verb(apply), arguments),
+            undo: vec![],
+        });
+    }
+}
+
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn authorities() {
+    let names = [
+        "ca.crt",
+        "ca.key",
+        "front-proxy-ca.crt",
+        "front-proxy-ca.key",
+        "sa.key",
+        "sa.pub",
+    ];
+    let input: &'static str = Box::leak(archive(&names).into_boxed_str());
+    kill_case(&Case {
+        before: |_| (),
+        enter: ":",
+        check: Some(call(AUTHORITIES.verb("check"), &[])),
+        apply: with(AUTHORITIES.verb("apply"), &[], input),
+        undo: vec![],
+    });
+}
