@@ -325,6 +325,7 @@ spec:
         assert_eq!(
             steps("upgrade/node@c2"),
             [
+                "kubelet start",
                 "install kubeadm 1.36.3",
                 "kubeadm upgrade",
                 "wait Wait until the control plane of c2 is healthy",

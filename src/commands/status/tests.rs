@@ -352,7 +352,7 @@ fn nodes_need_attention() {
     node2: the node reports DiskPressure: kubelet has disk pressure
       hint: https://kubernetes.io/docs/reference/node/node-status/ explains the condition
     the node node9 is not in the cluster file
-      hint: add the host to the cluster file, or remove the node with `kubectl delete node`
+      hint: add the host to the cluster file; or remove it, with a cluster file that has it: `kubexm node remove node9`
     ");
 }
 

@@ -11,9 +11,9 @@ kind: Cluster
 metadata: {{name: example}}
 spec:
   hosts:
-- {{name: c1, address: 192.0.2.11}}
-- {{name: c2, address: 192.0.2.12}}
-- {{name: w1, address: 192.0.2.14}}
+    - {{name: c1, address: 192.0.2.11}}
+    - {{name: c2, address: 192.0.2.12}}
+    - {{name: w1, address: 192.0.2.14}}
   roleGroups: {{control-plane: [c1, c2], worker: [w1]}}
   highAvailability: {{type: external}}
   controlPlaneEndpoint: {{address: 192.0.2.99}}

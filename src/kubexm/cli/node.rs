@@ -106,19 +106,25 @@ struct LeaveArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "Examples:
+#[command(
+    override_usage = "kubexm node add <NAME>... -f <CLUSTER> --bundle <BUNDLE> [OPTIONS]",
+    after_long_help = "Examples:
   kubexm node add node6 -f cluster.yaml --bundle bundle.tar.zst --trust site.pub
-  kubexm node add cp2 cp3 -f c.yaml --bundle b.tar.zst --unsigned")]
+  kubexm node add cp2 cp3 -f c.yaml --bundle b.tar.zst --unsigned"
+)]
 pub struct Add {
     #[command(flatten)]
     node: NodeArgs,
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "Examples:
+#[command(
+    override_usage = "kubexm node remove <NAME>... -f <CLUSTER> --bundle <BUNDLE> [OPTIONS]",
+    after_long_help = "Examples:
   kubexm node remove node4 -f c.yaml --bundle b.tar.zst --unsigned --dry-run
   kubexm node remove node4 -f c.yaml --bundle b.tar.zst --trust site.pub
-  kubexm node remove cp3 --unreachable -f c.yaml --bundle b.tar.zst --unsigned")]
+  kubexm node remove cp3 --unreachable -f c.yaml --bundle b.tar.zst --unsigned"
+)]
 pub struct Remove {
     #[command(flatten)]
     node: NodeArgs,
@@ -133,9 +139,12 @@ pub struct Remove {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "Examples:
+#[command(
+    override_usage = "kubexm node replace <NAME>... -f <CLUSTER> --bundle <BUNDLE> [OPTIONS]",
+    after_long_help = "Examples:
   kubexm node replace cp1 -f c.yaml --bundle b.tar.zst --unsigned --dry-run
-  kubexm node replace cp1 -f c.yaml --bundle b.tar.zst --trust site.pub")]
+  kubexm node replace cp1 -f c.yaml --bundle b.tar.zst --trust site.pub"
+)]
 pub struct Replace {
     #[command(flatten)]
     node: NodeArgs,

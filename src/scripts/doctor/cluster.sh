@@ -2,7 +2,7 @@
 # Prints what `doctor` asks the API server: one `key=value` in a line, in any order, and `end=` at the end. The parts of a
 # value have tabs between them; objects are JSON. A question that fails prints `failed=QUESTION CAUSE`. Changes nothing.
 # Arguments: the URL of the API server on this host; `kubeadm` or `systemd`.
-kubectl() {
+ask() {
   timeout -k 1 25 /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
     --request-timeout=20s --server "$server" "$@" </dev/null
 }
@@ -11,7 +11,7 @@ server=$1 kind=$2
 list() {
   key=$1 most=$2 condition=$3
   shift 3
-  if said=$(kubectl "$@" 2>&1); then
+  if said=$(ask "$@" 2>&1); then
     printf '%s\n' "$said" | awk -F '\t' "NF && ($condition)" | head -n "$most" | cut -c1-60000 | sed "s/^/$key=/"
   else
     echo "failed=$key $(printf '%s\n' "$said" | grep . | tail -n 1 | cut -c1-500)"

@@ -34,12 +34,13 @@ check)
   [ -z "$found" ] || { echo "the cluster has the node"; exit 1; }
   ;;
 delete)
-  patiently delete node "$node" --ignore-not-found --wait=true --timeout=60s >/dev/null
   if [ "$3" = lost ]; then
     patiently delete pods -A --field-selector "spec.nodeName=$node" --force --grace-period=0 --wait=false >/dev/null 2>&1
   fi
   # drain.sh marks nodes that kubexm has cordoned.
   rm -f "/var/lib/kubexm/cordoned-$node"
+  # The last change: without the node, `check` finds nothing to do.
+  patiently delete node "$node" --ignore-not-found --wait=true --timeout=60s >/dev/null
   ;;
 swept)
   found=$(leftovers) || exit 75

@@ -15,16 +15,16 @@ pub(super) const MEMBER: [&str; 2] = ["systemd", "https://192.0.2.1:2380"];
 /// addresses are in the file `dead` do not answer.
 pub(super) fn with_members(machine: &Machine) {
     machine.write(
-        "/root/fake/members",
+        "/root/etcd/members",
         "1, started, node1, https://192.0.2.1:2380, https://192.0.2.1:2379, false\n\
          2, started, node2, https://192.0.2.2:2380, https://192.0.2.2:2379, false\n\
          3, started, node3, https://192.0.2.3:2380, https://192.0.2.3:2379, false\n\
          4, unstarted, , https://192.0.2.4:2380, , true\n",
     );
-    machine.write("/root/fake/dead", "");
+    machine.write("/root/etcd/dead", "");
     machine.fake(
         "etcdctl",
-        "at=/usr/local/bin\n\
+        "at=/root/etcd\n\
          case $* in\n\
          *'member list -w json') echo '{\"header\":{}}' ;;\n\
          *'endpoint status -w json') ! grep -qxF \"$ETCDCTL_ENDPOINTS\" $at/dead && echo \"[$ETCDCTL_ENDPOINTS]\" ;;\n\
@@ -41,7 +41,7 @@ pub(super) fn with_members(machine: &Machine) {
 
 /// Returns the IDs of the members.
 pub(super) fn ids(machine: &Machine) -> String {
-    let members = machine.read("/root/fake/members");
+    let members = machine.read("/root/etcd/members");
     members
         .lines()
         .filter_map(|line| line.split(',').next())
@@ -71,7 +71,7 @@ fn member_is_removed_after_it_hands_over() {
             .position(|call| call.ends_with("member remove 1"))
             .unwrap();
         assert!(
-            moved < removed && machine.has("/root/fake/moved"),
+            moved < removed && machine.has("/root/etcd/moved"),
             "{calls:?}"
         );
         assert_eq!(run("gone").status, 0);
@@ -83,7 +83,7 @@ fn member_is_removed_after_it_hands_over() {
 fn member_stays_if_the_others_have_no_quorum() {
     Machine::with_each_shell(|machine| {
         with_members(machine);
-        machine.write("/root/fake/dead", "https://192.0.2.3:2379\n");
+        machine.write("/root/etcd/dead", "https://192.0.2.3:2379\n");
         let ended = machine.run_after(ETCDCTL, MEMBERSHIP.verb("remove"), &MEMBER, "");
         assert_eq!(ended.status, 1);
         assert_eq!(
@@ -93,7 +93,7 @@ fn member_stays_if_the_others_have_no_quorum() {
         );
         assert_eq!(ids(machine), "1234");
         // A dead member leaves a quorum of the others.
-        machine.write("/root/fake/dead", "https://192.0.2.1:2379\n");
+        machine.write("/root/etcd/dead", "https://192.0.2.1:2379\n");
         let ended = machine.run_after(ETCDCTL, MEMBERSHIP.verb("remove"), &MEMBER, "");
         assert_eq!(ended.status, 0, "{}", ended.complained);
         assert_eq!(ids(machine), "234");
@@ -104,7 +104,7 @@ fn member_stays_if_the_others_have_no_quorum() {
 fn members_and_their_states_are_listed() {
     Machine::with_each_shell(|machine| {
         with_members(machine);
-        machine.write("/root/fake/dead", "https://192.0.2.2:2379\n");
+        machine.write("/root/etcd/dead", "https://192.0.2.2:2379\n");
         let ended = machine.run_after(ETCDCTL, MEMBERSHIP.verb("list"), &["systemd"], "");
         assert_eq!(ended.status, 0, "{}", ended.complained);
         assert_eq!(
@@ -137,12 +137,12 @@ fn members_without_a_host_are_swept_before_a_join() {
 /// Adds a cluster with the node node1 and what it has because of it. kubectl keeps the objects as files.
 pub(super) fn with_objects(machine: &Machine) {
     for object in ["node", "lease", "csinode", "csr-1", "pods"] {
-        machine.write(&format!("/root/fake/objects/{object}"), "");
+        machine.write(&format!("/root/objects/{object}"), "");
     }
     machine.write("/var/lib/kubexm/cordoned-node1", "");
     machine.fake(
         "kubectl",
-        "cd /usr/local/bin/objects\n\
+        "cd /root/objects\n\
          for last in \"$@\"; do :; done\n\
          case $* in\n\
          *'get node node1'*) [ ! -e node ] || echo node/node1 ;;\n\
@@ -168,7 +168,7 @@ fn node_disappears_with_its_objects() {
         let run = |verb, how| machine.run(NODE_REMOVE.verb(verb), &["node1", how]);
         assert_eq!(run("check", "left").printed, "the cluster has the node\n");
         machine.done(NODE_REMOVE.verb("delete"), &["node1", "left"]);
-        assert!(machine.has("/root/fake/objects/pods"));
+        assert!(machine.has("/root/objects/pods"));
         assert!(!machine.has("/var/lib/kubexm/cordoned-node1"));
         assert_eq!(run("check", "left").status, 0);
         let left = run("swept", "");
@@ -179,9 +179,9 @@ fn node_disappears_with_its_objects() {
         machine.done(NODE_REMOVE.verb("sweep"), &["node1"]);
         assert_eq!(run("swept", "").status, 0);
         // No kubelet ends the pods of a node that is lost.
-        machine.write("/root/fake/objects/node", "");
+        machine.write("/root/objects/node", "");
         machine.done(NODE_REMOVE.verb("delete"), &["node1", "lost"]);
-        assert!(!machine.has("/root/fake/objects/pods"));
+        assert!(!machine.has("/root/objects/pods"));
     });
 }
 
@@ -220,11 +220,11 @@ pub(super) fn with_control_plane(machine: &Machine) {
         "etcd",
     ] {
         machine.write(&format!("/etc/kubernetes/manifests/{name}.yaml"), "");
-        machine.write(&format!("/root/fake/running/{name}"), "");
+        machine.write(&format!("/root/running/{name}"), "");
     }
     machine.fake(
         "crictl",
-        "cd /usr/local/bin/running\n\
+        "cd /root/running\n\
          case $* in\n\
          'ps '*) name=${5#^}; name=${name%?}; [ ! -e \"$name\" ] || echo \"$name\" ;;\n\
          'stop '*) for last in \"$@\"; do :; done; rm -f \"$last\" ;;\n\
@@ -232,7 +232,7 @@ pub(super) fn with_control_plane(machine: &Machine) {
     );
     machine.fake(
         "systemctl",
-        "cd /usr/local/bin/running\n\
+        "cd /root/running\n\
          for last in \"$@\"; do :; done\n\
          case $1 in\nis-active) [ -e \"${last%.service}\" ] ;;\nstop) rm -f \"${last%.service}\" ;;\nesac",
     );
@@ -257,8 +257,8 @@ fn control_plane_ends_and_etcd_goes_on() {
                     .status,
                 0
             );
-            assert!(machine.has("/root/fake/running/etcd"));
-            assert!(!machine.has("/root/fake/running/kube-apiserver"));
+            assert!(machine.has("/root/running/etcd"));
+            assert!(!machine.has("/root/running/kube-apiserver"));
         });
     }
 }
