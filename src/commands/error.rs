@@ -144,6 +144,15 @@ pub enum CommandError {
         /// What the user can do.
         hint: String,
     },
+    /// A command that nobody watches does not change a cluster that is not healthy.
+    #[error("{what}: the control plane is not healthy:{}\nhint: {hint}", indented(.problems))]
+    Unhealthy {
+        /// What was not done, or what was done before.
+        what: &'static str,
+        problems: Vec<String>,
+        /// What the user can do.
+        hint: &'static str,
+    },
     /// The command of a user failed on hosts.
     #[error("{0}")]
     Exec(String),
@@ -221,7 +230,7 @@ impl CommandError {
             | Self::NotCompared(_)
             | Self::NotReset(_)
             | Self::FailedWorkers(_) => ErrorKind::Host,
-            Self::Tests(_) | Self::Exec(_) => ErrorKind::Step,
+            Self::Tests(_) | Self::Exec(_) | Self::Unhealthy { .. } => ErrorKind::Step,
             Self::Steps(failures) => match failures.has_lost_host() {
                 true => ErrorKind::Host,
                 false => ErrorKind::Step,

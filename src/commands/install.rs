@@ -1,6 +1,6 @@
 //! `install`: brings a cluster up on its hosts, or continues an install that was interrupted.
 
-mod clock;
+pub(crate) mod clock;
 mod dry_run;
 pub(crate) mod kubeconfigs;
 mod options;
@@ -62,6 +62,7 @@ pub async fn install(
     let mut locks = None;
     let context = Context {
         options,
+        command: "install",
         bundle: &bundle,
         cluster: &cluster,
         journal: &journal,

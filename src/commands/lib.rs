@@ -64,6 +64,7 @@ pub mod status;
 pub mod stop;
 pub mod support_bundle;
 mod text_file;
+pub mod timer;
 pub mod trust;
 pub mod upgrade;
 pub mod verify;

@@ -81,8 +81,12 @@ pub async fn diff(
 
 /// Compares the plan of an install with the hosts.
 pub(crate) async fn compare(inputs: &Inputs<'_>, hosts: &Hosts) -> Result<PlanDiff, CommandError> {
-    let plan = kubexm_deploy::plan(inputs)?.plan;
-    diff::diff(&plan, hosts)
+    compare_plan(&kubexm_deploy::plan(inputs)?.plan, hosts).await
+}
+
+/// Compares a plan with the hosts.
+pub(crate) async fn compare_plan(plan: &Plan, hosts: &Hosts) -> Result<PlanDiff, CommandError> {
+    diff::diff(plan, hosts)
         .await
         .map_err(CommandError::configuration)
 }

@@ -20,7 +20,7 @@ impl BackupRecipients {
     ///
     /// # Errors
     /// A text is not a public key.
-    pub(super) fn parsed(&self) -> Result<Recipients, CommandError> {
+    pub(crate) fn parsed(&self) -> Result<Recipients, CommandError> {
         match self {
             Self::Passphrase(passphrase) => Ok(KeyIdentity::of_passphrase(&passphrase.0).into()),
             Self::Keys(keys) => Recipients::parse(keys).map_err(|cause| {

@@ -1,6 +1,7 @@
 //! `certs`: the certificates of a cluster.
 
 mod check;
+mod expiring;
 mod files;
 mod record;
 mod renew;
@@ -9,4 +10,5 @@ pub(crate) use check::report;
 pub use check::{
     CertificateReport, CheckOptions, CheckedCertificate, Content, Standing, UncheckedHost, check,
 };
+pub use expiring::{Expiring, expiring, is_interrupted, renew_expiring};
 pub use renew::{RenewOptions, RenewReport, renew};

@@ -19,6 +19,7 @@ pub(super) fn check_of(problem: &Problem) -> &'static str {
         About::Node => "node",
         About::Version => "version",
         About::Drift => "drift",
+        About::Timer => "timers",
     }
 }
 

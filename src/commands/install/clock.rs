@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 /// Measures the phases of a command.
-pub(super) struct Clock {
-    pub(super) began: Instant,
+pub(crate) struct Clock {
+    pub(crate) began: Instant,
     last: Instant,
-    pub(super) laps: Vec<(&'static str, Duration)>,
+    pub(crate) laps: Vec<(&'static str, Duration)>,
 }
 
 impl Clock {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self {
             began: Instant::now(),
             last: Instant::now(),
@@ -18,7 +18,7 @@ impl Clock {
         }
     }
 
-    pub(super) fn lap(&mut self, phase: &'static str) {
+    pub(crate) fn lap(&mut self, phase: &'static str) {
         self.laps.push((phase, self.last.elapsed()));
         self.last = Instant::now();
     }

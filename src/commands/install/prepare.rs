@@ -20,27 +20,29 @@ use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
 /// What an install works with.
-pub(super) struct Context<'a> {
-    pub(super) options: &'a InstallOptions,
-    pub(super) bundle: &'a Arc<BundleSet>,
-    pub(super) cluster: &'a Cluster,
-    pub(super) journal: &'a Journal,
-    pub(super) events: &'a Events,
-    pub(super) stop: &'a Stop,
+pub(crate) struct Context<'a> {
+    pub(crate) options: &'a InstallOptions,
+    /// The name of the command, for its locks.
+    pub(crate) command: &'static str,
+    pub(crate) bundle: &'a Arc<BundleSet>,
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) journal: &'a Journal,
+    pub(crate) events: &'a Events,
+    pub(crate) stop: &'a Stop,
 }
 
 /// What is known before the first change on a host.
-pub(super) struct Prepared {
-    pub(super) hosts: Hosts,
-    pub(super) facts: BTreeMap<HostName, Facts>,
-    pub(super) known: KnownCluster,
-    pub(super) origins: Origins,
-    pub(super) failed: FailedWorkers,
-    pub(super) deployment: Deployment,
+pub(crate) struct Prepared {
+    pub(crate) hosts: Hosts,
+    pub(crate) facts: BTreeMap<HostName, Facts>,
+    pub(crate) known: KnownCluster,
+    pub(crate) origins: Origins,
+    pub(crate) failed: FailedWorkers,
+    pub(crate) deployment: Deployment,
 }
 
 /// Everything before the first change on a host, apart from its lock.
-pub(super) async fn prepare(
+pub(crate) async fn prepare(
     context: &Context<'_>,
     locks: &mut Option<HostLocks>,
     clock: &mut Clock,
@@ -62,7 +64,8 @@ pub(super) async fn prepare(
     failed.leave_out_hosts(errors, events)?;
     let mut hosts = session::logged(hosts, state);
     let mut observed = session::watched(&hosts, events);
-    let taken = session::lock(&observed, context.journal, "install", events, context.stop).await?;
+    let (journal, command) = (context.journal, context.command);
+    let taken = session::lock(&observed, journal, command, events, context.stop).await?;
     *locks = Some(taken);
     let (mut facts, errors) = session::gather_each(cluster, &observed).await;
     failed.leave_out_hosts(errors, events)?;
@@ -95,7 +98,7 @@ pub(super) async fn prepare(
 }
 
 /// Plans for the hosts without the workers that the install leaves out.
-pub(super) fn planned(
+pub(crate) fn planned(
     context: &Context<'_>,
     facts: &BTreeMap<HostName, Facts>,
     failed: &FailedWorkers,

@@ -82,10 +82,15 @@ pub(crate) fn findings(
     }
     for name in strangers(cluster, known, facts, admitted) {
         let what = "is not in the cluster yet, and the command does not name it";
-        let hint = format!(
-            "add it with the same command: kubexm node add {} {name}; or remove it from the cluster file",
-            joined(admitted).replace(',', "")
-        );
+        let hint = match admitted.is_empty() {
+            true => {
+                format!("add it first: kubexm node add {name}; or remove it from the cluster file")
+            }
+            false => format!(
+                "add it with the same command: kubexm node add {} {name}; or remove it from the cluster file",
+                joined(admitted).replace(',', "")
+            ),
+        };
         findings.push(Finding::new(name, true, what.to_owned(), &hint));
     }
     let removed = known.removed();

@@ -11,6 +11,7 @@ use super::report::{
 use super::skew::{self, Versions};
 use super::{Seen, drift, members};
 use crate::certs::CheckedCertificate;
+use crate::timer::TimerState;
 use kubexm_deploy::expected;
 use kubexm_engine::cluster::Removal;
 use kubexm_host::facts::Membership;
@@ -42,6 +43,7 @@ pub(super) fn judge(seen: &Seen<'_>) -> StatusReport {
     problems.extend(skew::judge(cluster, &versions(seen, &judged)));
     problems.extend(seen.findings.iter().cloned());
     problems.extend(drift::problems(seen.drift.as_deref().unwrap_or_default()));
+    problems.extend(timers(&seen.timers));
     let all = seen.certificates.certificates.iter();
     let own: Vec<&CheckedCertificate> = all.filter(|one| one.host.is_none()).collect();
     problems.extend(hosts::certificate_problems(&own));
@@ -64,8 +66,21 @@ pub(super) fn judge(seen: &Seen<'_>) -> StatusReport {
         registries,
         hosts: states,
         drift: seen.drift.clone(),
+        timers: seen.timers.clone(),
         problems: all,
     }
+}
+
+/// Returns a problem for each timer whose last run failed, or that is late.
+fn timers(timers: &[TimerState]) -> impl Iterator<Item = Problem> {
+    timers.iter().filter_map(|timer| {
+        let job = timer.job;
+        let hint = format!(
+            "`kubexm {job} timer status` shows the last run, and `journalctl -u 'kubexm-{job}-*'` its log; `kubexm {job} timer \
+             run` tries it at once"
+        );
+        Some(Problem::new(About::Timer, timer.problem()?, hint))
+    })
 }
 
 /// Returns the ID of the cluster by the state directory; without a record, by the first host that has one.

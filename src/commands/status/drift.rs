@@ -53,7 +53,8 @@ pub(super) fn problems(hosts: &[HostDiff]) -> Vec<Problem> {
             .join("; ");
         let more = if steps.len() > SHOWN { "; …" } else { "" };
         let what = format!("differs from the plan of an install: {some}{more}");
-        let hint = "`kubexm plan --diff` shows the differences, and `kubexm install` repairs them";
+        let hint =
+            "`kubexm plan --diff` shows the differences, and `kubexm status --fix` removes them";
         Some(Problem::new(About::Drift, what, hint).on(&host.host))
     });
     problems.collect()
@@ -74,6 +75,7 @@ mod tests {
                 .enumerate()
                 .map(|(at, reason)| Difference {
                     task: TaskId(format!("os/prepare@{name}")),
+                    id: format!("file /etc/{at}"),
                     step: format!("Write /etc/{at}"),
                     reason,
                 })
@@ -96,7 +98,7 @@ mod tests {
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(found.join("\n"), @"
         node2: differs from the plan of an install: Write /etc/0; Write /etc/1; Write /etc/2; …
-          hint: `kubexm plan --diff` shows the differences, and `kubexm install` repairs them
+          hint: `kubexm plan --diff` shows the differences, and `kubexm status --fix` removes them
         ");
     }
 }

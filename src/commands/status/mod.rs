@@ -1,5 +1,5 @@
-//! `status`: the state of a cluster, by its hosts and by its API. It changes nothing, and needs neither a bundle nor an API
-//! server.
+//! `status`: the state of a cluster, by its hosts and by its API. It needs neither a bundle nor an API server, and changes
+//! nothing without `--fix`.
 
 mod answers;
 mod cluster;
@@ -8,6 +8,7 @@ mod drift;
 pub(crate) mod etcd;
 #[cfg(test)]
 pub(crate) mod example;
+mod fix;
 mod hosts;
 mod members;
 mod nodes;
@@ -29,9 +30,11 @@ use crate::plan::HostDiff;
 use crate::rollback::{self, Newest};
 use crate::session::{self, HostErrors, Hosts, PARALLEL};
 use crate::stop::unless_stopped;
+use crate::timer::{self, TimerState};
 use crate::{BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, notices};
 pub(crate) use answers::Answers;
 pub(crate) use cluster::is_ready;
+pub use fix::{FixOptions, FixReport, fix};
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::HostSpec;
@@ -92,6 +95,8 @@ struct Seen<'a> {
     findings: Vec<Problem>,
     /// The differences to the plan of an install; `None` without a bundle.
     drift: Option<Vec<HostDiff>>,
+    /// The timers of this machine.
+    timers: Vec<TimerState>,
 }
 
 /// What kubexm knows after a look at a cluster.
@@ -133,6 +138,7 @@ pub(crate) async fn look(
             .hint("restore the file from a backup, or correct --state")
     })?;
     let bundle = rollback::newest(&state)?;
+    let timers = timer::states(&state)?;
     let looking = async {
         let connecting = options.connection.connect_each(&cluster, &state, events);
         let (hosts, mut errors) = connecting.await?;
@@ -165,6 +171,7 @@ pub(crate) async fn look(
             certificates,
             findings,
             drift,
+            timers,
         };
         let report = cluster::judge(&seen);
         Ok((report, observed, seen.facts, seen.answers))

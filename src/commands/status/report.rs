@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::plan::HostDiff;
 use crate::rollback::Newest;
+use crate::timer::TimerState;
 use kubexm_types::{HostName, Version};
 
 /// The state of a cluster.
@@ -28,6 +29,8 @@ pub struct StatusReport {
     pub hosts: Vec<HostState>,
     /// The differences between the hosts and the plan of an install; `None` without a bundle.
     pub drift: Option<Vec<HostDiff>>,
+    /// The timers of this machine.
+    pub timers: Vec<TimerState>,
     /// What needs attention, the likely causes first.
     pub problems: Vec<Problem>,
 }
@@ -236,6 +239,8 @@ pub enum About {
     Version,
     /// The difference between a host and the plan of an install.
     Drift,
+    /// A timer of this machine.
+    Timer,
 }
 
 /// Something that needs attention.

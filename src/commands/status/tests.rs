@@ -120,6 +120,7 @@ fn healthy(cluster: &Cluster) -> Seen<'_> {
         },
         findings: Vec::new(),
         drift: None,
+        timers: Vec::new(),
     }
 }
 

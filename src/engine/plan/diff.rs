@@ -63,6 +63,9 @@ pub struct HostDiff {
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
     pub task: TaskId,
+    /// The name of the step within the host.
+    #[serde(skip)]
+    pub id: String,
     /// One line for the user.
     pub step: String,
     pub reason: Reason,
@@ -105,7 +108,10 @@ impl fmt::Display for HostDiff {
             "{}: {count} steps differ, {unchanged} found the desired state, {actions} actions run in every install",
             self.host
         )?;
-        for Difference { task, step, reason } in &self.differences {
+        for Difference {
+            task, step, reason, ..
+        } in &self.differences
+        {
             let reason = reason.to_string();
             // The lines of a file's difference stand below the step.
             let reason = reason.trim_end().replace('\n', "\n    ");
@@ -189,6 +195,7 @@ async fn diff_host(
             };
             diff.differences.push(Difference {
                 task: task.id(),
+                id: step.id(),
                 step: step.describe(),
                 reason,
             });

@@ -93,6 +93,21 @@ impl Journal {
             .collect()
     }
 
+    /// Returns the digest of the lock of the bundle that the last command with a bundle used; `None` if none did.
+    pub fn last_bundle(folder: &Path) -> Option<String> {
+        #[derive(serde::Deserialize)]
+        struct Line {
+            event: String,
+            #[serde(default)]
+            bundle: String,
+        }
+        let file = File::open(folder.join("journal.jsonl")).ok()?;
+        let lines = BufReader::new(file).lines().map_while(Result::ok);
+        let lines = lines.filter_map(|line| serde_json::from_str::<Line>(&line).ok());
+        let runs = lines.filter(|line| line.event == "run" && !line.bundle.is_empty());
+        runs.last().map(|line| line.bundle)
+    }
+
     /// Writes a secret file to the state directory, with mode 0600, and returns its path.
     ///
     /// # Errors
@@ -174,6 +189,8 @@ mod tests {
             .map(|line| line["event"].as_str().unwrap())
             .collect();
         assert_eq!(tags, ["run", "note", "run"]);
+        assert_eq!(Journal::last_bundle(&folder).unwrap(), "b.tar.zst");
+        assert_eq!(Journal::last_bundle(Path::new("/nothing/here")), None);
         assert_eq!(lines[1]["message"], "not done: m/join@b: \"x\"\n");
         assert!(lines.iter().all(|line| line["time"].is_string()));
     }

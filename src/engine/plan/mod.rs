@@ -20,6 +20,7 @@ pub mod notice;
 mod perform;
 mod progress;
 pub mod receipt;
+pub mod restrict;
 pub mod show;
 pub mod step;
 pub mod task;

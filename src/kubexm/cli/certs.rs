@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::password::CaPassphraseArgs;
-use super::{Failure, interrupt, output};
+use super::{Failure, interrupt, output, timer};
 use crate::report::Output;
 use kubexm_commands::HostSelection;
 use kubexm_commands::certs::{
@@ -36,6 +36,9 @@ pub enum Command {
     ///
     /// A renewal that was interrupted continues when the same command runs again within 24 hours.
     Renew(Renew),
+    /// Renew certificates that expire soon, by a timer of systemd on this machine
+    #[command(subcommand)]
+    Timer(timer::CertsTimer),
 }
 
 impl Command {
@@ -44,6 +47,7 @@ impl Command {
         match self {
             Self::Check(_) => false,
             Self::Renew(_) => true,
+            Self::Timer(command) => command.emits_events(),
         }
     }
 }
@@ -64,6 +68,7 @@ pub struct Check {
 #[command(after_long_help = "Examples:
   kubexm certs renew -f cluster.yaml --dry-run
   kubexm certs renew -f cluster.yaml
+  kubexm certs renew -f cluster.yaml --expiring
   kubexm certs renew -f cluster.yaml --host node1 --host node2")]
 pub struct Renew {
     /// The cluster file
@@ -77,6 +82,12 @@ pub struct Renew {
     /// and that of API servers at an etcd of kubexm.
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<HostName>,
+    /// Renew only on hosts with a certificate that expires within this number of days (30 without a number)
+    ///
+    /// Of a certificate that is valid for less than three times as long, the last third of its validity counts. Without such a
+    /// certificate, the command changes nothing and the exit code is 0.
+    #[arg(long, value_name = "DAYS", num_args = 0..=1, default_missing_value = "30", conflicts_with = "hosts")]
+    expiring: Option<u16>,
     /// Print the plan and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -92,6 +103,7 @@ pub async fn run(command: Command, output: Output, events: &Events) -> Result<()
     match command {
         Command::Check(arguments) => check(&arguments, output, events).await,
         Command::Renew(arguments) => renew(&arguments, output, events).await,
+        Command::Timer(command) => timer::certs(command, output, events).await,
     }
 }
 
@@ -134,7 +146,17 @@ async fn renew(arguments: &Renew, output: Output, events: &Events) -> Result<(),
             .encryption(arguments.ca_identity.as_deref(), arguments.dry_run)?,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
-    let report = certs::renew(&options, events, &stop).await?;
+    let report = match arguments.expiring {
+        None => certs::renew(&options, events, &stop).await?,
+        Some(days) => {
+            let expiring = certs::expiring(&options, days, events, &stop).await?;
+            if expiring.is_empty() && !certs::is_interrupted(&options, events)? {
+                outln!("nothing to renew: no certificate expires within {days} days");
+                return Ok(());
+            }
+            certs::renew_expiring(&options, &expiring, events, &stop).await?
+        }
+    };
     let (Some(changed), true) = (report.changed, output != Output::Json) else {
         return Ok(());
     };

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::Failure;
 use super::password::HostPasswordArgs;
+use super::timer::option_with_file;
 use kubexm_commands::Connection;
 
 /// How hosts are reached.
@@ -47,5 +48,30 @@ impl ConnectionArgs {
             state: self.state.clone(),
             password: self.password.password()?,
         })
+    }
+
+    /// Returns the options with which a service reaches the hosts, apart from the state directory.
+    ///
+    /// # Errors
+    /// A person would have to type a password, or to accept a key.
+    pub fn unattended(&self) -> Result<Vec<String>, Failure> {
+        if self.accept_new_host_keys {
+            return Err(Failure::configuration(
+                "a run of a timer does not accept new SSH host keys\nhint: leave out --accept-new-host-keys, and connect once \
+                 before: `kubexm status --accept-new-host-keys`",
+            ));
+        }
+        let files = [
+            ("--known-hosts", &self.known_hosts),
+            ("--ssh-config", &self.ssh_config),
+        ];
+        let mut words = Vec::new();
+        for (option, file) in files {
+            if let Some(file) = file {
+                words.extend(option_with_file(option, file)?);
+            }
+        }
+        words.extend(self.password.unattended()?);
+        Ok(words)
     }
 }

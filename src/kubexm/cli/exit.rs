@@ -17,7 +17,7 @@ pub const CODES: [(u8, &str); 10] = [
     (5, "a step, or the command of `exec`, failed on a host"),
     (
         6,
-        "`plan --diff`, or `install --dry-run` on an installed cluster, found changes",
+        "`plan --diff`, or a dry run of `install` or `status --fix` on an installed cluster, found changes",
     ),
     (7, "`conformance`: a test failed"),
     (

@@ -37,6 +37,7 @@ mod support_bundle;
 mod target;
 #[cfg(test)]
 mod tests;
+mod timer;
 mod trust;
 mod upgrade;
 mod version;
@@ -94,8 +95,8 @@ enum Command {
     Reset(reset::Reset),
     /// Print the state of hosts, programs, nodes, etcd, disks and certificates
     ///
-    /// Reads the state of every host and, if an API server is ready, the state of the nodes. It changes nothing, needs no
-    /// bundle, and works while hosts or API servers do not answer, and after certificates have expired.
+    /// Reads the state of every host and, if an API server is ready, the state of the nodes. Without --fix, it changes
+    /// nothing and needs no bundle. It works while hosts or API servers do not answer, and after certificates have expired.
     ///
     /// The table has one line for each host. FREE is the file system of the cluster with the least free space, EXPIRES the time
     /// until the first certificate expires, and STATE names units and programs that are not healthy. Below the table are

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::Failure;
+use super::timer::option_with_file;
 use kubexm_commands::backup::BackupIdentity;
 use kubexm_commands::install::CaEncryption;
 use kubexm_commands::sign::{Sequence, Signer, load_key};
@@ -108,6 +109,24 @@ impl HostPasswordArgs {
     }
 }
 
+impl HostPasswordArgs {
+    /// Returns the options with which a service gets the password.
+    ///
+    /// # Errors
+    /// A service does not get it.
+    pub fn unattended(&self) -> Result<Vec<String>, Failure> {
+        let has_variable = Secret::from_variable(HOST_PASSWORD).is_ok();
+        match &self.password_file {
+            Some(file) => option_with_file("--password-file", file),
+            None if self.ask_password || has_variable => Err(Failure::configuration(format!(
+                "a run of a timer cannot ask for the password for SSH, and does not have {HOST_PASSWORD}\nhint: let kubexm log \
+                 in with an SSH key that needs no passphrase, or pass --password-file"
+            ))),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
 /// Where the passphrase for the keys of CAs comes from.
 #[derive(Debug, Args)]
 pub struct CaPassphraseArgs {
@@ -136,6 +155,26 @@ impl CaPassphraseArgs {
             // A dry run reads no key, so it does not ask for the passphrase.
             None if dry_run => Ok(None),
             None => Ok(self.passphrase()?.map(CaEncryption::Passphrase)),
+        }
+    }
+
+    /// Returns the options with which a service opens the keys of CAs; none if no option does.
+    ///
+    /// # Errors
+    /// A service does not get the passphrase.
+    pub fn unattended(&self, identity: Option<&Path>) -> Result<Vec<String>, Failure> {
+        if let Some(file) = identity {
+            return option_with_file("--ca-identity", file);
+        }
+        let has_variable =
+            Secret::from_variable(CA_PASSPHRASE).is_ok_and(|text| !text.0.is_empty());
+        match &self.ca_passphrase_file {
+            Some(file) => option_with_file("--ca-passphrase-file", file),
+            None if self.ask_ca_passphrase || has_variable => Err(Failure::configuration(format!(
+                "a run of a timer cannot ask for the passphrase, and does not have {CA_PASSPHRASE}\nhint: pass \
+                 --ca-passphrase-file or --ca-identity"
+            ))),
+            None => Ok(Vec::new()),
         }
     }
 

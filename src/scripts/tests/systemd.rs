@@ -43,6 +43,52 @@ fn unit_restarts_if_its_files_changed() {
 }
 
 #[test]
+fn unit_that_read_other_files_after_its_start_restarts() {
+    Machine::with_each_shell(|machine| {
+        let systemctl =
+            "case $1 in\nshow) cat /root/invocation ;;\nrestart) echo 1 >/root/invocation ;;\nesac";
+        machine.fake("systemctl", systemctl);
+        machine.write("/etc/a.conf", "1");
+        let arguments = ["a.service", "yes", "/etc/a.conf", "/etc/absent.conf"];
+        machine.done(systemd::UNIT.verb("apply"), &arguments);
+        let mark = "/var/lib/kubexm/started/a.service";
+        let written = |path: &str, seconds: u64| {
+            let file = std::fs::File::options().write(true).open(machine.at(path));
+            let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            file.unwrap().set_modified(time).unwrap();
+        };
+        // The file was changed and changed back, and the unit did not read it in between.
+        written(mark, 1000);
+        written("/etc/a.conf", 2000);
+        machine.done(systemd::UNIT.verb("check"), &arguments);
+        machine.write("/root/invocation", "2\n");
+        let found = machine.run(systemd::UNIT.verb("check"), &arguments);
+        let expected = (1, "was restarted with other files\n".to_owned());
+        assert_eq!((found.status, found.printed), expected);
+        // A restart alone, as after a start of the host.
+        written("/etc/a.conf", 500);
+        machine.done(systemd::UNIT.verb("check"), &arguments);
+        // An earlier version recorded no invocation.
+        written("/etc/a.conf", 2000);
+        let stamp = machine.read(mark);
+        machine.write(mark, &format!("{}\n", stamp.lines().next().unwrap()));
+        machine.done(systemd::UNIT.verb("check"), &arguments);
+    });
+}
+
+#[test]
+fn masked_unit_is_enabled() {
+    Machine::with_each_shell(|machine| {
+        machine.write("/root/masked", "");
+        let systemctl = "case $1 in\nenable) [ ! -e /root/masked ] || { echo masked >&2; exit 1; } ;;\n\
+                         unmask) rm /root/masked ;;\nesac";
+        machine.fake("systemctl", systemctl);
+        machine.done(systemd::UNIT.verb("apply"), &["a.service", "yes"]);
+        assert!(!machine.has("/root/masked"));
+    });
+}
+
+#[test]
 fn units_that_restart_and_programs_that_do_not_answer_are_found_with_their_logs() {
     Machine::with_each_shell(|machine| {
         machine.write("/root/since", "100");

@@ -115,6 +115,7 @@ fn status(cluster: &Cluster) -> StatusReport {
         registries: Vec::new(),
         hosts: cluster.hosts.iter().map(|host| state(&host.name)).collect(),
         drift: None,
+        timers: Vec::new(),
         problems: Vec::new(),
     }
 }

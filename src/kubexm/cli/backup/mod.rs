@@ -7,7 +7,7 @@ mod verify;
 
 use clap::Subcommand;
 
-use super::Failure;
+use super::{Failure, timer};
 use crate::report::Output;
 use kubexm_types::event::Events;
 
@@ -45,6 +45,9 @@ pub enum Command {
     ///
     /// A restore that was interrupted continues when the same command runs again.
     Restore(restore::Restore),
+    /// Create backups by a timer of systemd on this machine
+    #[command(subcommand)]
+    Timer(timer::BackupTimer),
 }
 
 impl Command {
@@ -53,6 +56,7 @@ impl Command {
         match self {
             Self::Create(_) | Self::Restore(_) => true,
             Self::List(_) | Self::Verify(_) => false,
+            Self::Timer(command) => command.emits_events(),
         }
     }
 }
@@ -64,6 +68,7 @@ pub async fn run(command: Command, output: Output, events: &Events) -> Result<()
         Command::List(arguments) => list::run(&arguments, output).await,
         Command::Verify(arguments) => verify::run(&arguments, output, events).await,
         Command::Restore(arguments) => restore::run(&arguments, output, events).await,
+        Command::Timer(command) => timer::backup(command, output, events).await,
     }
 }
 

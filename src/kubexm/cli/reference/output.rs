@@ -203,6 +203,7 @@ fn validation() -> Validation {
 fn plan_diff() -> PlanDiff {
     let difference = |step: &str, reason| Difference {
         task: TaskId("network/bridge@node1".to_owned()),
+        id: String::new(),
         step: step.to_owned(),
         reason,
     };

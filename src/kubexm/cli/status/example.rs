@@ -4,6 +4,7 @@ use kubexm_commands::status::{
     About, CertificateState, DiskState, EndpointState, EtcdState, HostState, MemberState,
     NewestBundle, NodeStanding, NodeState, Problem, RegistryState, StatusReport,
 };
+use kubexm_commands::timer::{Job, RunResult, TimerRun, TimerState};
 use kubexm_types::{Digest, HostName, Version};
 
 fn host(name: &str) -> HostName {
@@ -48,6 +49,34 @@ fn healthy() -> HostState {
         }),
         clock_ahead: Some(0),
     }
+}
+
+/// Returns the two timers of a machine.
+pub fn timers() -> Vec<TimerState> {
+    let timer = |job, schedule: &str, interval, message: &str| TimerState {
+        job,
+        schedule: schedule.to_owned(),
+        interval,
+        installed: "2026-01-30T12:00:00Z".to_owned(),
+        next: Some("Sun 2026-02-08 00:00:00 UTC".to_owned()),
+        last_run: Some(TimerRun {
+            began: "2026-01-31T12:00:00Z".to_owned(),
+            ended: Some("2026-01-31T12:00:09Z".to_owned()),
+            result: RunResult::Done,
+            message: message.to_owned(),
+        }),
+        last_success: Some("2026-01-31T12:00:09Z".to_owned()),
+        backup: None,
+    };
+    let renewed = "renewed the certificates of node1: 10 were about to expire, 3 changes";
+    let backup = "/srv/backups/example-20260131T120000Z.tar.zst.age";
+    vec![
+        timer(Job::Certificates, "weekly", 604_800, renewed),
+        TimerState {
+            backup: Some(backup.into()),
+            ..timer(Job::Backup, "daily", 86_400, backup)
+        },
+    ]
 }
 
 /// Returns the state of a cluster with a host whose kubelet is stopped and one that cannot be reached.
@@ -115,6 +144,7 @@ pub fn report() -> StatusReport {
         }],
         hosts: vec![healthy(), stopped, lost],
         drift: None,
+        timers: timers(),
         problems: vec![
             problem(
                 About::Unreachable,

@@ -9,19 +9,23 @@ use clap::Args;
 
 use super::bundle_args::AccessArgs;
 use super::connection::ConnectionArgs;
+use super::password::CaPassphraseArgs;
+use super::timer::last_run;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
 use kubexm_commands::status::{
-    self, About, BundlesToCompare, EtcdState, HostState, NodeStanding, NodeState, StatusOptions,
-    StatusReport,
+    self, About, BundlesToCompare, EtcdState, FixOptions, HostState, NodeStanding, NodeState,
+    StatusOptions, StatusReport,
 };
+use kubexm_commands::{ClusterSource, Stop};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   kubexm status -f cluster.yaml
   kubexm status -f cluster.yaml --output json
-  kubexm status -f cluster.yaml --diff --bundle bundle.tar.zst")]
+  kubexm status -f cluster.yaml --diff --bundle bundle.tar.zst
+  kubexm status -f cluster.yaml --fix --bundle bundle.tar.zst --trust site.pub --dry-run")]
 pub struct Status {
     /// The cluster file
     #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
@@ -30,15 +34,61 @@ pub struct Status {
     connection: ConnectionArgs,
     /// Also compare the hosts with the plan of an install from --bundle, and change nothing
     ///
-    /// Runs the checks of `kubexm plan --diff`. A host that differs is a problem, which `kubexm install` with this bundle
-    /// repairs.
+    /// Runs the checks of `kubexm plan --diff`. A host that differs is a problem, which `--fix` removes.
     #[arg(long, requires = "bundle")]
     diff: bool,
-    /// The bundle for --diff; the base bundles of an incremental bundle come before it
-    #[arg(long, value_name = "BUNDLE", requires = "diff")]
+    /// Remove the differences to the plan of an install from --bundle, then print the state with --diff
+    ///
+    /// Prints the steps of each host first. They are steps of an install, in its order, and only those that differ, with the
+    /// restarts of units that read a changed file. No host joins the cluster. What an install does not change either is
+    /// named and stays as it is. The bundle must be the one of the last install or upgrade.
+    ///
+    /// A fix that was interrupted continues when the same command runs again.
+    #[arg(long, requires = "bundle")]
+    fix: bool,
+    /// Print the steps of --fix and change nothing; the exit code is 6 if there is one
+    #[arg(long, requires = "fix")]
+    dry_run: bool,
+    /// The bundle for --diff or --fix; the base bundles of an incremental bundle come before it
+    #[arg(long, value_name = "BUNDLE")]
     bundle: Vec<PathBuf>,
     #[command(flatten)]
     access: AccessArgs,
+    /// Fix hosts although no key verifies the signature of the bundle
+    #[arg(long, requires = "fix", conflicts_with = "trust")]
+    unsigned: bool,
+    /// The identity file of age that encrypts the keys of CAs in the state directory, for --fix
+    #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
+    ca_identity: Option<PathBuf>,
+    #[command(flatten)]
+    passphrase: CaPassphraseArgs,
+}
+
+impl Status {
+    /// Removes the differences.
+    ///
+    /// # Errors
+    /// Fails with the exit code 6 if a dry run found some.
+    async fn fix(&self, events: &Events, stop: &Stop) -> Result<(), Failure> {
+        let options = FixOptions {
+            source: ClusterSource {
+                bundles: self.bundle.clone(),
+                cluster: self.cluster.clone(),
+                access: self.access.options(),
+            },
+            connection: self.connection.options()?,
+            unsigned: self.unsigned,
+            ca_encryption: self
+                .passphrase
+                .encryption(self.ca_identity.as_deref(), self.dry_run)?,
+            dry_run: self.dry_run,
+        };
+        let report = status::fix(&options, events, stop).await?;
+        match report.has_differences {
+            true => Err(Failure::changes()),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Prints the state.
@@ -46,10 +96,22 @@ pub struct Status {
 /// # Errors
 /// Fails with the exit code 9 if something needs attention, and with 4 if only hosts cannot be reached.
 pub async fn run(arguments: &Status, format: Output, events: &Events) -> Result<(), Failure> {
+    if arguments.bundle.is_empty() == (arguments.diff || arguments.fix) {
+        return Err(Failure::configuration(
+            "--bundle is for --diff and --fix\nhint: pass one of them",
+        ));
+    }
+    if arguments.fix {
+        let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
+        arguments.fix(events, &stop).await?;
+        if arguments.dry_run {
+            return Ok(());
+        }
+    }
     let options = StatusOptions {
         cluster: arguments.cluster.clone(),
         connection: arguments.connection.options()?,
-        diff: arguments.diff.then(|| BundlesToCompare {
+        diff: (arguments.diff || arguments.fix).then(|| BundlesToCompare {
             bundles: arguments.bundle.clone(),
             access: arguments.access.options(),
         }),
@@ -104,6 +166,10 @@ fn facts(report: &StatusReport) -> Vec<String> {
     for registry in &report.registries {
         let answered = self::answered(registry.answers.len(), registry.silent.len());
         lines.push(format!("registry    {} {answered}", registry.address));
+    }
+    for timer in &report.timers {
+        let line = format!("timer       {}: {}", timer.job, last_run(timer));
+        lines.push(cut(&line, COLUMNS));
     }
     lines
 }

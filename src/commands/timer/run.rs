@@ -1,0 +1,217 @@
+//! A run of a timer.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::Job;
+use super::record::{Recorder, RunResult};
+use crate::backup::{self, CreateOptions};
+use crate::certs::{self, RenewOptions};
+use crate::status::{self, About, NodeStanding, StatusOptions, StatusReport};
+use crate::{CommandError, Connection, Stop};
+use kubexm_types::event::Events;
+
+/// How often, and in which steps, a run looks whether the control plane is healthy after a renewal.
+const LOOKS: usize = 10;
+const PAUSE: Duration = Duration::from_secs(12);
+
+/// What a run did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunReport {
+    pub result: RunResult,
+    /// One line for people.
+    pub message: String,
+    /// The backup.
+    pub backup: Option<PathBuf>,
+}
+
+impl RunReport {
+    fn new(result: RunResult, message: String) -> Self {
+        Self {
+            result,
+            message,
+            backup: None,
+        }
+    }
+}
+
+/// Renews certificates that expire within a number of days, if all control planes and members of etcd are healthy, and
+/// records the run.
+///
+/// # Errors
+/// A host cannot be reached, the control plane is not healthy, or the renewal failed.
+pub async fn renew(
+    options: &RenewOptions,
+    days: u16,
+    events: &Events,
+    stop: &Stop,
+) -> Result<RunReport, CommandError> {
+    let state = state_of(&options.cluster, &options.connection, events)?;
+    let recorder = Recorder::begin(&state, Job::Certificates)?;
+    let renewing = renew_if_healthy(options, days, events, stop).await;
+    recorded(recorder, renewing)
+}
+
+/// Creates a backup, and records the run.
+///
+/// # Errors
+/// See [`backup::create`].
+pub async fn back_up(
+    options: &CreateOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<RunReport, CommandError> {
+    let state = state_of(&options.cluster, &options.connection, events)?;
+    let recorder = Recorder::begin(&state, Job::Backup)?;
+    let created = backup::create(options, events, stop).await.map(|created| {
+        let etcd = &created.manifest.etcd;
+        let message = format!(
+            "{}: {} bytes, with {} keys of etcd at revision {} from {}; {} older ones removed",
+            created.path.display(),
+            created.size,
+            etcd.keys,
+            etcd.revision,
+            etcd.member,
+            created.removed.len()
+        );
+        let (result, message) = match etcd.quorum {
+            true => (RunResult::Done, message),
+            false => {
+                let message = format!(
+                    "etcd has no quorum, so the backup may lack the last writes: {message}"
+                );
+                (RunResult::Failed, message)
+            }
+        };
+        RunReport {
+            backup: Some(created.path),
+            ..RunReport::new(result, message)
+        }
+    });
+    recorded(recorder, created)
+}
+
+fn state_of(
+    cluster: &Path,
+    connection: &Connection,
+    events: &Events,
+) -> Result<PathBuf, CommandError> {
+    let cluster = kubexm_config::load_cluster(cluster)?;
+    connection.state_directory(&cluster, events)
+}
+
+fn recorded(
+    recorder: Recorder<'_>,
+    ended: Result<RunReport, CommandError>,
+) -> Result<RunReport, CommandError> {
+    match &ended {
+        Ok(report) => recorder.end(report.result, &report.message, report.backup.as_deref())?,
+        Err(error) => recorder.end(RunResult::Failed, &error.to_string(), None)?,
+    }
+    ended
+}
+
+async fn renew_if_healthy(
+    options: &RenewOptions,
+    days: u16,
+    events: &Events,
+    stop: &Stop,
+) -> Result<RunReport, CommandError> {
+    let expiring = certs::expiring(options, days, events, stop).await?;
+    if expiring.is_empty() && !certs::is_interrupted(options, events)? {
+        let message = format!("nothing to renew: no certificate expires within {days} days");
+        return Ok(RunReport::new(RunResult::Nothing, message));
+    }
+    let problems = look(options, events, stop).await?;
+    if !problems.is_empty() {
+        return Err(CommandError::Unhealthy {
+            what: "the certificates that expire soon were not renewed",
+            problems,
+            hint: "repair what `kubexm status` names; the next run of the timer tries again, and `kubexm certs renew` works \
+                   at once",
+        });
+    }
+    let renewed = certs::renew_expiring(options, &expiring, events, stop).await?;
+    let mut problems = Vec::new();
+    for at in 0..LOOKS {
+        problems = look(options, events, stop).await?;
+        if problems.is_empty() {
+            break;
+        }
+        if at + 1 < LOOKS {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    if !problems.is_empty() {
+        return Err(CommandError::Unhealthy {
+            what: "the certificates were renewed, and afterwards",
+            problems,
+            hint: "repair what `kubexm status` names",
+        });
+    }
+    let mut hosts: Vec<&str> = expiring.iter().map(|one| one.host.as_str()).collect();
+    hosts.dedup();
+    let message = format!(
+        "renewed the certificates of {}: {} were about to expire, {} changes",
+        hosts.join(", "),
+        expiring.len(),
+        renewed.changed.unwrap_or_default()
+    );
+    Ok(RunReport::new(RunResult::Done, message))
+}
+
+async fn look(
+    options: &RenewOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<Vec<String>, CommandError> {
+    let looked = StatusOptions {
+        cluster: options.cluster.clone(),
+        connection: options.connection.clone(),
+        diff: None,
+    };
+    Ok(unhealthy(&status::status(&looked, events, stop).await?))
+}
+
+/// Returns what is wrong with control planes and members of etcd.
+fn unhealthy(report: &StatusReport) -> Vec<String> {
+    let is_critical = |host: &&status::HostState| {
+        let mut roles = host.roles.iter();
+        roles.any(|role| matches!(*role, "control-plane" | "etcd"))
+    };
+    let critical = report.hosts.iter().filter(is_critical);
+    let names: Vec<_> = critical.clone().map(|host| &host.host).collect();
+    let concerns = report.problems.iter().filter(|problem| {
+        let is_about = matches!(
+            problem.about,
+            About::Unreachable
+                | About::Host
+                | About::Identity
+                | About::Unit
+                | About::Program
+                | About::Etcd
+                | About::ApiServer
+                | About::Endpoint
+                | About::Node
+        );
+        let is_here = problem
+            .host
+            .as_ref()
+            .map_or(problem.about != About::Node, |host| names.contains(&host));
+        is_about && is_here
+    });
+    let mut lines: Vec<String> = concerns
+        .map(|problem| match &problem.host {
+            Some(host) => format!("{host}: {}", problem.what),
+            None => problem.what.clone(),
+        })
+        .collect();
+    if lines.is_empty() {
+        let without = critical.filter(|host| {
+            let node = host.node.as_ref();
+            node.is_some_and(|node| node.standing != NodeStanding::Ready)
+        });
+        lines.extend(without.map(|host| format!("{}: the node is not Ready", host.host)));
+    }
+    lines
+}

@@ -1,0 +1,421 @@
+//! `kubexm certs timer` and `kubexm backup timer`: timers of systemd on this machine.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use super::connection::ConnectionArgs;
+use super::output::outln;
+use super::password::CaPassphraseArgs;
+use super::{Failure, interrupt, output};
+use crate::report::Output;
+use kubexm_commands::HostSelection;
+use kubexm_commands::backup::{BackupRecipients, CreateOptions};
+use kubexm_commands::certs::RenewOptions;
+use kubexm_commands::timer::{
+    self, InstallOptions, Job, RunReport, Schedule, TimerOptions, TimerState, Unattended,
+};
+use kubexm_types::event::Events;
+
+/// The commands of the timer that renews certificates.
+#[derive(Debug, Subcommand)]
+pub enum CertsTimer {
+    /// Install the timer on this machine
+    ///
+    /// Writes a service and a timer of systemd, which need root. The service has the user that owns the state directory, and
+    /// no password: kubexm first logs in to all hosts as the service does. Run the command again to change the timer.
+    Install(InstallCerts),
+    /// Do what the timer does, and record it for `kubexm status`
+    ///
+    /// Ends without a change if no certificate expires soon. If a control plane or a member of etcd is not healthy, it refuses
+    /// and names the cause. Otherwise it renews the certificates of the hosts with one that expires soon, one host after
+    /// another, and waits until all are healthy.
+    Run(RunCerts),
+    /// Print when the timer runs, and how its last run ended
+    Status(StateCerts),
+    /// Remove the timer from this machine
+    Remove(RemoveCerts),
+}
+
+/// The commands of the timer that creates backups.
+#[derive(Debug, Subcommand)]
+pub enum BackupTimer {
+    /// Install the timer on this machine
+    ///
+    /// Writes a service and a timer of systemd, which need root. The service has the user that owns the state directory, and
+    /// the public keys only: this machine cannot read its backups. kubexm first logs in to all hosts as the service does. Run the
+    /// command again to change the timer.
+    Install(InstallBackup),
+    /// Do what the timer does, and record it for `kubexm status`
+    Run(RunBackup),
+    /// Print when the timer runs, and how its last run ended
+    Status(StateBackup),
+    /// Remove the timer from this machine
+    Remove(RemoveBackup),
+}
+
+impl CertsTimer {
+    /// Returns whether the command reports its progress by events.
+    pub fn emits_events(&self) -> bool {
+        !matches!(self, Self::Status(_))
+    }
+}
+
+impl BackupTimer {
+    /// Returns whether the command reports its progress by events.
+    pub fn emits_events(&self) -> bool {
+        !matches!(self, Self::Status(_))
+    }
+}
+
+/// A cluster, and how to reach it.
+#[derive(Debug, Args)]
+pub struct OfCluster {
+    /// The cluster file
+    #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
+    cluster: PathBuf,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+impl OfCluster {
+    fn options(&self, job: Job) -> Result<TimerOptions, Failure> {
+        Ok(TimerOptions {
+            job,
+            cluster: self.cluster.clone(),
+            connection: self.connection.options()?,
+        })
+    }
+}
+
+/// Which keys of CAs a renewal opens, and which certificates it renews.
+#[derive(Debug, Args)]
+pub struct RenewalArgs {
+    /// Renew certificates with less than this number of days left
+    ///
+    /// Of a certificate that is valid for less than three times as long, the last third of its validity counts.
+    #[arg(long, value_name = "N", default_value_t = DAYS)]
+    days: u16,
+    /// The identity file of age that encrypts the keys of CAs in the state directory
+    #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
+    ca_identity: Option<PathBuf>,
+    #[command(flatten)]
+    passphrase: CaPassphraseArgs,
+}
+
+/// The days that are left when a certificate is renewed.
+pub const DAYS: u16 = 30;
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  sudo kubexm certs timer install -f cluster.yaml --state ~/.local/state/kubexm/example --dry-run
+  sudo kubexm certs timer install -f cluster.yaml --state ~/.local/state/kubexm/example --schedule 'Sun 03:00'")]
+pub struct InstallCerts {
+    #[command(flatten)]
+    of: OfCluster,
+    /// When the timer runs, as a calendar of systemd.time(7)
+    #[arg(long, value_name = "CALENDAR", default_value = "weekly")]
+    schedule: String,
+    #[command(flatten)]
+    renewal: RenewalArgs,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm certs timer run -f cluster.yaml
+  kubexm certs timer run -f cluster.yaml --days 60")]
+pub struct RunCerts {
+    #[command(flatten)]
+    of: OfCluster,
+    #[command(flatten)]
+    renewal: RenewalArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm certs timer status -f cluster.yaml")]
+pub struct StateCerts {
+    #[command(flatten)]
+    of: OfCluster,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  sudo kubexm certs timer remove -f cluster.yaml --state ~/.local/state/kubexm/example")]
+pub struct RemoveCerts {
+    #[command(flatten)]
+    of: OfCluster,
+}
+
+/// Where backups go, and who can read them.
+#[derive(Debug, Args)]
+pub struct BackupArgs {
+    /// The directory of the backups
+    ///
+    /// The default is `backups` in the state directory. Another disk, or a directory that is copied to another site, survives
+    /// the loss of this machine.
+    #[arg(short = 'o', long = "output-dir", value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Encrypt for the owner of this public key of age; repeatable
+    ///
+    /// This machine cannot read the backups. `age-keygen` creates an identity and prints its public key.
+    #[arg(long = "recipient", value_name = "KEY", required = true)]
+    recipients: Vec<String>,
+    /// Remove the oldest backups of the cluster in the directory, except for this number
+    #[arg(long, value_name = "N", default_value = "14")]
+    keep: NonZeroUsize,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  sudo kubexm backup timer install -f cluster.yaml --state ~/.local/state/kubexm/example -o /srv/backups --recipient age1…
+  sudo kubexm backup timer install -f cluster.yaml --state /srv/state --recipient age1… --schedule '*-*-* 02:30:00' --keep 30")]
+pub struct InstallBackup {
+    #[command(flatten)]
+    of: OfCluster,
+    /// When the timer runs, as a calendar of systemd.time(7)
+    #[arg(long, value_name = "CALENDAR", default_value = "daily")]
+    schedule: String,
+    #[command(flatten)]
+    backup: BackupArgs,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm backup timer run -f cluster.yaml -o /srv/backups --recipient age1…")]
+pub struct RunBackup {
+    #[command(flatten)]
+    of: OfCluster,
+    #[command(flatten)]
+    backup: BackupArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm backup timer status -f cluster.yaml")]
+pub struct StateBackup {
+    #[command(flatten)]
+    of: OfCluster,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  sudo kubexm backup timer remove -f cluster.yaml --state ~/.local/state/kubexm/example")]
+pub struct RemoveBackup {
+    #[command(flatten)]
+    of: OfCluster,
+}
+
+/// Runs one of the commands of `kubexm certs timer`.
+pub async fn certs(command: CertsTimer, format: Output, events: &Events) -> Result<(), Failure> {
+    let job = Job::Certificates;
+    match command {
+        CertsTimer::Install(arguments) => {
+            let renewal = &arguments.renewal;
+            let key = renewal
+                .passphrase
+                .unattended(renewal.ca_identity.as_deref())?;
+            let work = Unattended::Certificates {
+                days: renewal.days,
+                has_key: !key.is_empty(),
+            };
+            let schedule = (&*arguments.schedule, arguments.dry_run);
+            install(job, &arguments.of, work, key, schedule, events).await
+        }
+        CertsTimer::Run(arguments) => {
+            let renewal = &arguments.renewal;
+            let key = renewal.ca_identity.as_deref();
+            let options = RenewOptions {
+                cluster: arguments.of.cluster.clone(),
+                connection: arguments.of.connection.options()?,
+                selection: HostSelection::default(),
+                dry_run: false,
+                ca_encryption: renewal.passphrase.encryption(key, false)?,
+            };
+            let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
+            ended(&timer::renew(&options, renewal.days, events, &stop).await?)
+        }
+        CertsTimer::Status(arguments) => print(&arguments.of.options(job)?, format, events),
+        CertsTimer::Remove(arguments) => remove(&arguments.of.options(job)?, events),
+    }
+}
+
+/// Runs one of the commands of `kubexm backup timer`.
+pub async fn backup(command: BackupTimer, format: Output, events: &Events) -> Result<(), Failure> {
+    let job = Job::Backup;
+    match command {
+        BackupTimer::Install(arguments) => {
+            let backup = &arguments.backup;
+            let work = Unattended::Backup {
+                directory: backup.directory.clone(),
+                recipients: backup.recipients.clone(),
+                keep: backup.keep.get(),
+            };
+            let schedule = (&*arguments.schedule, arguments.dry_run);
+            install(job, &arguments.of, work, Vec::new(), schedule, events).await
+        }
+        BackupTimer::Run(arguments) => {
+            let options = CreateOptions {
+                cluster: arguments.of.cluster.clone(),
+                connection: arguments.of.connection.options()?,
+                output: arguments.backup.directory.clone(),
+                recipients: BackupRecipients::Keys(arguments.backup.recipients.clone()),
+                keep: Some(arguments.backup.keep),
+            };
+            let stop = interrupt::watch(events, interrupt::STOPPING);
+            ended(&timer::back_up(&options, events, &stop).await?)
+        }
+        BackupTimer::Status(arguments) => print(&arguments.of.options(job)?, format, events),
+        BackupTimer::Remove(arguments) => remove(&arguments.of.options(job)?, events),
+    }
+}
+
+async fn install(
+    job: Job,
+    of: &OfCluster,
+    work: Unattended,
+    key: Vec<String>,
+    (schedule, dry_run): (&str, bool),
+    events: &Events,
+) -> Result<(), Failure> {
+    let mut arguments = of.connection.unattended()?;
+    arguments.extend(key);
+    let options = InstallOptions {
+        timer: of.options(job)?,
+        work,
+        arguments,
+        schedule: Schedule::parse(schedule)?,
+        dry_run,
+    };
+    timer::install(&options, events).await?;
+    if !dry_run {
+        outln!(
+            "the {job} timer is installed; `kubexm {job} timer status` and `kubexm status` show its runs"
+        );
+    }
+    Ok(())
+}
+
+fn remove(options: &TimerOptions, events: &Events) -> Result<(), Failure> {
+    match timer::remove(options, events)? {
+        true => outln!("the {} timer is removed", options.job),
+        false => outln!(
+            "there is no {} timer of this cluster on this machine",
+            options.job
+        ),
+    }
+    Ok(())
+}
+
+fn ended(report: &RunReport) -> Result<(), Failure> {
+    outln!("{}", report.message);
+    match report.result {
+        timer::RunResult::Failed => Err(Failure::attention()),
+        _ => Ok(()),
+    }
+}
+
+/// A timer as a JSON document.
+#[derive(Serialize)]
+pub struct TimerDocument {
+    /// `None` if it is not installed.
+    pub timer: Option<TimerState>,
+    /// Why it needs attention.
+    pub problem: Option<String>,
+}
+
+/// Prints a timer.
+///
+/// # Errors
+/// Fails with the exit code 9 if it needs attention.
+fn print(options: &TimerOptions, format: Output, events: &Events) -> Result<(), Failure> {
+    let timer = timer::state(options, events)?;
+    let problem = timer.as_ref().and_then(TimerState::problem);
+    let document = TimerDocument { timer, problem };
+    match format {
+        Output::Json => output::document("Timer", &document)?,
+        Output::Auto | Output::Plain => output::text(&text(options.job, &document)),
+    }
+    match document.problem {
+        Some(_) => Err(Failure::attention()),
+        None => Ok(()),
+    }
+}
+
+/// Returns a timer for people.
+fn text(job: Job, document: &TimerDocument) -> String {
+    let Some(timer) = &document.timer else {
+        return format!("the {job} timer is not installed\n");
+    };
+    let mut lines = vec![format!(
+        "schedule  {}, next {}",
+        timer.schedule,
+        timer
+            .next
+            .as_deref()
+            .unwrap_or("unknown: systemd does not have the timer")
+    )];
+    lines.push(format!("last run  {}", last_run(timer)));
+    if let Some(backup) = &timer.backup {
+        lines.push(format!("backup    {}", backup.display()));
+    }
+    lines.push(match &document.problem {
+        Some(problem) => format!("problem   {problem}"),
+        None => "no problem".to_owned(),
+    });
+    lines.join("\n") + "\n"
+}
+
+/// Returns how the last run of a timer ended, in one line.
+pub fn last_run(timer: &TimerState) -> String {
+    let Some(run) = &timer.last_run else {
+        return format!("none since {}", timer.installed);
+    };
+    let first = run.message.lines().next().unwrap_or_default();
+    match run.result {
+        timer::RunResult::Running => format!("{}, has not ended", run.began),
+        timer::RunResult::Failed => format!("{}, failed: {first}", run.began),
+        timer::RunResult::Done | timer::RunResult::Nothing => format!("{}, {first}", run.began),
+    }
+}
+
+/// Returns an option with an absolute path, for a service.
+///
+/// # Errors
+/// The path is a file descriptor.
+pub fn option_with_file(option: &str, path: &Path) -> Result<Vec<String>, Failure> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    if path.starts_with("/dev") || path.starts_with("/proc") {
+        return Err(Failure::configuration(format!(
+            "{option} {}: a run of a timer does not have this file\nhint: pass a file that stays, and that only the owner of the \
+             state directory reads",
+            path.display()
+        )));
+    }
+    Ok(vec![option.to_owned(), path.display().to_string()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::status::example;
+
+    #[test]
+    fn timer_is_printed_with_its_last_run() {
+        let document = |timer: Option<TimerState>| TimerDocument {
+            problem: None,
+            timer,
+        };
+        let shown = |timer| text(Job::Backup, &document(timer));
+        insta::assert_snapshot!(shown(Some(example::timers().remove(1))), @"");
+        insta::assert_snapshot!(shown(None), @"the backup timer is not installed");
+    }
+}
