@@ -4,9 +4,12 @@ mod check;
 mod files;
 mod record;
 mod renew;
+mod rotation;
 
 pub(crate) use check::report;
 pub use check::{
     CertificateReport, CheckOptions, CheckedCertificate, Content, Standing, UncheckedHost, check,
 };
 pub use renew::{RenewOptions, RenewReport, renew};
+pub(crate) use rotation::permit;
+pub use rotation::{OldPods, Phase, RotateOptions, RotateReport, Rotated, rotate};
