@@ -238,6 +238,7 @@ fn forget(state: &Path) {
         "admin.conf",
         "super-admin.conf",
         "pki",
+        "rotation.json",
         ClusterRecord::FILE,
         rollback::RECORD,
     ] {

@@ -30,6 +30,7 @@ mod post_install;
 mod registry;
 pub mod removal;
 pub mod renewal;
+pub mod rotation;
 mod runtime;
 mod service_user;
 mod site_files;

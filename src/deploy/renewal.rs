@@ -72,15 +72,8 @@ impl Blobs for NoBlobs {
 /// A file of the controller that belongs on the hosts cannot be read.
 pub fn renewal(given: &RenewalInputs<'_>) -> Result<Renewal, DeployError> {
     let lock = Lock::empty("");
-    let inputs = Inputs {
-        cluster: given.cluster,
-        lock: &lock,
-        blobs: Arc::new(NoBlobs),
-        hosts: given.hosts.clone(),
-        absent: BTreeSet::new(),
-        leaving: BTreeSet::new(),
-        certificates: given.certificates.clone(),
-    };
+    let hosts = given.hosts.clone();
+    let inputs = inputs_without_bundle(given.cluster, &lock, hosts, given.certificates.clone());
     let mut selected = in_order(given.cluster);
     selected.retain(|host| given.selected.contains(&host.name));
     let mut tasks = Vec::new();
@@ -110,21 +103,44 @@ pub fn renewal(given: &RenewalInputs<'_>) -> Result<Renewal, DeployError> {
         &super_admin,
     )?);
     tasks.retain(|task| !task.steps.is_empty());
-    let mut plan = Plan::default();
-    let mut before = None;
-    for task in credentials.task.into_iter().chain(tasks) {
-        let id = task.id();
-        plan.tasks.push(task.after(before.replace(id)));
-    }
     Ok(Renewal {
-        plan,
+        plan: chained(credentials.task.into_iter().chain(tasks)),
         kubeconfig,
         super_admin,
     })
 }
 
+/// Returns the inputs of a plan that installs no program. `lock` is empty.
+pub(super) fn inputs_without_bundle<'a>(
+    cluster: &'a Cluster,
+    lock: &'a Lock,
+    hosts: BTreeMap<HostName, HostFacts>,
+    certificates: Certificates,
+) -> Inputs<'a> {
+    Inputs {
+        cluster,
+        lock,
+        blobs: Arc::new(NoBlobs),
+        hosts,
+        absent: BTreeSet::new(),
+        leaving: BTreeSet::new(),
+        certificates,
+    }
+}
+
+/// Returns a plan in which each task begins after the task before.
+pub(super) fn chained(tasks: impl IntoIterator<Item = Task>) -> Plan {
+    let mut plan = Plan::default();
+    let mut before = None;
+    for task in tasks {
+        let id = task.id();
+        plan.tasks.push(task.after(before.replace(id)));
+    }
+    plan
+}
+
 /// Returns the hosts in the order of their renewal: members of etcd, control planes, and all others.
-fn in_order(cluster: &Cluster) -> Vec<&HostSpec> {
+pub(super) fn in_order(cluster: &Cluster) -> Vec<&HostSpec> {
     let mut hosts: Vec<&HostSpec> = cluster.hosts.iter().collect();
     // The sort keeps the order of the cluster file among equal hosts.
     hosts.sort_by_key(|host| {
@@ -230,12 +246,12 @@ fn cluster_task(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use kubexm_config::parse_cluster;
 
     /// Returns a cluster of three control planes and a worker with these fields of `kubernetes` and these sections.
-    fn cluster(kubernetes: &str, sections: &str) -> Cluster {
+    pub(crate) fn cluster(kubernetes: &str, sections: &str) -> Cluster {
         let text = format!(
             "
 apiVersion: kubexm.io/v1alpha1

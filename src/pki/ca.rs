@@ -13,6 +13,7 @@ use crate::error::{PkiError, invalid};
 use crate::fingerprint::pem_content;
 use crate::leaf::Leaf;
 use crate::pair::{Pair, new_key};
+use crate::rotation;
 use crate::store::{CertificateStore, StoredKey};
 use kubexm_config::cluster::Validity;
 use kubexm_types::Digest;
@@ -26,6 +27,8 @@ const SKEW: Duration = Duration::hours(1);
 /// A certificate authority. Its key may be elsewhere, as long as nothing needs to be signed.
 pub struct Ca {
     certificate: String,
+    /// The certificates that programs trust: `certificate`, and in a rotation the other one.
+    trusted: String,
     key: StoredKey,
     /// The path of the key's file without encryption, for messages.
     key_path: String,
@@ -58,8 +61,10 @@ impl Ca {
             _ if store.is_read_only() => StoredKey::Readable(new_key(name)?.serialize_pem()),
             other => other,
         };
+        let trusted = rotation::trusted(store, name, &certificate)?;
         Ok(Self {
             certificate,
+            trusted,
             key,
             key_path,
         })
@@ -72,8 +77,19 @@ impl Ca {
         key: StoredKey,
         key_path: String,
     ) -> Result<Self, PkiError> {
+        Self::create_for(store, name, name, key, key_path)
+    }
+
+    /// Creates a CA whose files have another name than its subject.
+    fn create_for(
+        store: &CertificateStore,
+        name: &str,
+        subject: &str,
+        key: StoredKey,
+        key_path: String,
+    ) -> Result<Self, PkiError> {
         let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
+        params.distinguished_name.push(DnType::CommonName, subject);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         set_validity(&mut params, store.validity().ca_days);
@@ -101,6 +117,7 @@ impl Ca {
         // The certificate is written last, so that it never exists without its key.
         store.write(&format!("{name}.crt"), &certificate)?;
         Ok(Self {
+            trusted: certificate.clone(),
             certificate,
             key: StoredKey::Readable(key),
             key_path,
@@ -116,6 +133,25 @@ impl Ca {
             certificate: self.certificate.clone(),
             key: self.key("write the key of the CA to the hosts")?.to_owned(),
         })
+    }
+
+    /// Loads the CA `name`, or creates it with a subject of its own.
+    pub(crate) fn load_or_create_for(
+        store: &CertificateStore,
+        name: &str,
+        subject: &str,
+    ) -> Result<(), PkiError> {
+        if store.read(&format!("{name}.crt"))?.is_some() {
+            return Ok(());
+        }
+        let key = store.read_ca_key(name)?;
+        let key_path = store.path(&format!("{name}.key")).display().to_string();
+        Self::create_for(store, name, subject, key, key_path).map(drop)
+    }
+
+    /// Returns the certificates that programs trust, PEM: the CA's own one, and in a rotation the next or the former one.
+    pub fn trusted(&self) -> &str {
+        &self.trusted
     }
 
     /// Returns the CA's certificate, PEM.

@@ -29,7 +29,9 @@ pub const KUBE_VIP: &str = "kubexm:kube-vip";
 pub struct ClusterPki {
     /// The cluster's CA. Control planes sign certificates with it, so only they get its key.
     pub ca: Pair,
-    /// The certificate of the CA for [`FRONT_PROXY_CLIENT`]. The key stays on the controller.
+    /// The certificates of the CAs that programs trust: that of `ca`, and in a rotation also the next or the former one.
+    pub trusted: String,
+    /// The certificates of CAs for [`FRONT_PROXY_CLIENT`] that programs trust, usually one. The key stays on the controller.
     pub front_proxy_ca: String,
     /// The key that signs tokens of service accounts.
     pub service_account: SigningKey,
@@ -65,6 +67,14 @@ pub struct NodePki {
     pub proxy: Pair,
 }
 
+/// The authorities of a cluster, as in [`ClusterPki`].
+struct Authorities {
+    ca: Pair,
+    trusted: String,
+    front_proxy_ca: String,
+    service_account: SigningKey,
+}
+
 /// The CA that signs a certificate.
 #[derive(Clone, Copy)]
 enum Signer {
@@ -85,8 +95,13 @@ impl ClusterPki {
             Signer::FrontProxy => front_proxy.issue(store, name, leaf),
         };
         let service_account = SigningKey::load_or_create(store, "sa")?;
-        let front_proxy_ca = front_proxy.certificate().to_owned();
-        Self::issue(cluster, ca.pair()?, front_proxy_ca, service_account, issue)
+        let authorities = Authorities {
+            ca: ca.pair()?,
+            trusted: ca.trusted().to_owned(),
+            front_proxy_ca: front_proxy.trusted().to_owned(),
+            service_account,
+        };
+        Self::issue(cluster, authorities, issue)
     }
 
     /// Returns placeholders for certificates and keys; `None` if kubeadm issues them.
@@ -105,15 +120,19 @@ impl ClusterPki {
         let front_proxy_ca = "<certificate of front-proxy-ca>\n".to_owned();
         let issue = |_, name: &str, _: &Leaf| Ok::<_, Infallible>(pair(name));
         let ca = pair("kubernetes");
-        let Ok(pki) = Self::issue(cluster, ca, front_proxy_ca, service_account, issue);
+        let authorities = Authorities {
+            trusted: ca.certificate.clone(),
+            ca,
+            front_proxy_ca,
+            service_account,
+        };
+        let Ok(pki) = Self::issue(cluster, authorities, issue);
         Some(Arc::new(pki))
     }
 
     fn issue<E>(
         cluster: &Cluster,
-        ca: Pair,
-        front_proxy_ca: String,
-        service_account: SigningKey,
+        authorities: Authorities,
         issue: impl Fn(Signer, &str, &Leaf) -> Result<Pair, E>,
     ) -> Result<Self, E> {
         let mut control_planes = BTreeMap::new();
@@ -126,8 +145,15 @@ impl ClusterPki {
             nodes.insert(name, node(host, &issue)?);
         }
         let super_admin = Leaf::client("kubernetes-super-admin", Some("system:masters"));
+        let Authorities {
+            ca,
+            trusted,
+            front_proxy_ca,
+            service_account,
+        } = authorities;
         Ok(Self {
             ca,
+            trusted,
             front_proxy_ca,
             service_account,
             super_admin: issue(Signer::Cluster, "super-admin", &super_admin)?,

@@ -10,6 +10,7 @@ mod leaf;
 mod pair;
 pub mod registry_login;
 pub mod request;
+pub mod rotation;
 pub mod secret_keys;
 mod signing_key;
 mod store;

@@ -4,12 +4,13 @@ use rcgen::KeyPair;
 
 use crate::error::{PkiError, invalid};
 use crate::pair::new_key;
+use crate::rotation;
 use crate::store::CertificateStore;
 
 /// A key that signs tokens. The private key is secret, so there is no `Debug`.
 #[derive(Clone)]
 pub struct SigningKey {
-    /// The public key, PEM.
+    /// The public key, PEM; in a rotation also the next or the former one.
     pub public: String,
     /// The private key, PEM.
     pub private: String,
@@ -20,7 +21,11 @@ impl SigningKey {
     pub(crate) fn load_or_create(store: &CertificateStore, name: &str) -> Result<Self, PkiError> {
         if let Some(text) = store.read(&format!("{name}.key"))? {
             let key = KeyPair::from_pem(&text).map_err(|error| invalid(name, error))?;
-            return Ok(Self::of(&key));
+            let own = Self::of(&key);
+            return Ok(Self {
+                public: rotation::trusted_keys(store, name, &own.public)?,
+                ..own
+            });
         }
         let key = Self::of(&new_key(name)?);
         store.write(&format!("{name}.key"), &key.private)?;

@@ -139,6 +139,21 @@ impl CertificateStore {
         }
     }
 
+    /// Returns the key of the CA `name`; `None` if the store does not have it. Secret.
+    ///
+    /// # Errors
+    /// The key is encrypted and the store has no identity.
+    pub(super) fn ca_key(&self, name: &str) -> Result<Option<String>, PkiError> {
+        match self.read_ca_key(name)? {
+            StoredKey::Readable(key) => Ok(Some(key)),
+            StoredKey::Missing => Ok(None),
+            StoredKey::Encrypted => Err(PkiError::EncryptedKey {
+                purpose: "write the key of the CA to the hosts".to_owned(),
+                path: self.path(&format!("{name}.key.age")).display().to_string(),
+            }),
+        }
+    }
+
     /// Writes the key of the CA `name`, encrypted if the store has an identity. A key in clear text is removed
     /// when the encrypted one is on disk.
     pub(super) fn write_ca_key(&self, name: &str, key: &str) -> Result<(), PkiError> {
@@ -202,7 +217,7 @@ impl CertificateStore {
     }
 }
 
-fn failed(action: &'static str, path: &Path, source: io::Error) -> PkiError {
+pub(crate) fn failed(action: &'static str, path: &Path, source: io::Error) -> PkiError {
     PkiError::Io {
         action,
         path: path.display().to_string(),

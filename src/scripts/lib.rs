@@ -153,6 +153,7 @@ scripts! {
         PATCHES = "kubeadm/patches.sh"
         RENEW = "kubeadm/renew.sh"
         RESET = "kubeadm/reset.sh"
+        ROTATE = "kubeadm/rotate.sh"
         SETTINGS = "kubeadm/settings.sh"
         UPGRADE_SPACE = "kubeadm/upgrade-space.sh"
         UPGRADE = "kubeadm/upgrade.sh"
@@ -170,7 +171,9 @@ scripts! {
         ENCRYPTION_REWRITE = "kubernetes/encryption-rewrite.sh"
         ENDPOINT = "kubernetes/endpoint.sh"
         FILE_MODES = "kubernetes/file-modes.sh"
+        HANDSHAKES = "kubernetes/handshakes.sh"
         JOIN_SECRETS = "kubernetes/join-secrets.sh"
+        KUBELET_CERTIFICATES = "kubernetes/kubelet-certificates.sh"
         KUBELET_RESTART = "kubernetes/kubelet-restart.sh"
         KUBELET_SURROUNDINGS_REMOVE = "kubernetes/kubelet-surroundings-remove.sh"
         KUBELET_SURROUNDINGS = "kubernetes/kubelet-surroundings.sh"
@@ -183,8 +186,10 @@ scripts! {
         SERVING_APPROVE = "kubernetes/serving-approve.sh"
         SERVING_LOOK = "kubernetes/serving-look.sh"
         SURVEY = "kubernetes/survey.sh"
+        TRUST = "kubernetes/trust.sh"
         UPGRADE_SURVEY = "kubernetes/upgrade-survey.sh"
         USER_CERTIFICATE = "kubernetes/user-certificate.sh"
+        WORKLOADS = "kubernetes/workloads.sh"
     }
     /// The control plane's endpoint.
     load_balancer {

@@ -8,6 +8,7 @@ use base64::Engine;
 use serde::Serialize;
 
 use super::files;
+use super::rotation::RotationRecord;
 use crate::session::{self, HostErrors};
 use crate::stop::unless_stopped;
 use crate::{CommandError, Connection, Stop, expiry, notices};
@@ -32,6 +33,8 @@ pub struct CheckOptions {
 pub struct CertificateReport {
     /// The name of the cluster.
     pub cluster: String,
+    /// How far a rotation of authorities is; `None` if none has begun.
+    pub rotation: Option<String>,
     /// The certificates, in the order of the hosts in the cluster file; those of the state directory are last.
     pub certificates: Vec<CheckedCertificate>,
     /// Hosts whose certificates are unknown.
@@ -204,8 +207,13 @@ pub(crate) fn report(
         }));
     }
     certificates.extend(own.checked());
+    let rotation = match RotationRecord::load(state) {
+        Ok(record) => record.map(|record| record.standing()),
+        Err(error) => Some(error.to_string()),
+    };
     CertificateReport {
         cluster: cluster.name.clone(),
+        rotation,
         certificates,
         unchecked,
     }

@@ -5,6 +5,7 @@ mod expiring;
 mod files;
 mod record;
 mod renew;
+mod rotation;
 
 pub(crate) use check::report;
 pub use check::{
@@ -12,3 +13,5 @@ pub use check::{
 };
 pub use expiring::{Expiring, expiring, is_interrupted, renew_expiring};
 pub use renew::{RenewOptions, RenewReport, renew};
+pub(crate) use rotation::permit;
+pub use rotation::{OldPods, Phase, RotateOptions, RotateReport, Rotated, rotate};

@@ -19,7 +19,7 @@ use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_deploy::Certificates;
 use kubexm_deploy::renewal::{Renewal, RenewalInputs, renewal};
-use kubexm_engine::plan::{Journal, Plan};
+use kubexm_engine::plan::{Journal, Plan, TaskValue};
 use kubexm_host::Facts;
 use kubexm_pki::Certificate;
 use kubexm_types::HostName;
@@ -125,16 +125,7 @@ async fn carry_out(
     events.phase("apply");
     let run = outcome::run(plan, hosts, events, stop).await?;
     // Its certificate is new as soon as a host has it, even if another host failed.
-    let saved = kubeconfig
-        .get()
-        .map(|text| kubeconfigs::save_kubeconfig(journal, text))
-        .transpose()?;
-    if let Some(text) = super_admin.get() {
-        let saved = journal.save("super-admin.conf", text.as_bytes());
-        saved.map_err(|error| {
-            FileError::io("write super-admin.conf in", journal.folder(), &error)
-        })?;
-    }
+    let saved = save_kubeconfigs(&kubeconfig, &super_admin, journal)?;
     run.judged?;
     events.emit(Event::Summary {
         changed: run.ended.changed,
@@ -148,8 +139,30 @@ async fn carry_out(
     })
 }
 
+/// Writes the kubeconfigs that a plan has provided to the state directory. Returns the path of the administrator's.
+///
+/// # Errors
+/// A file cannot be written.
+pub(super) fn save_kubeconfigs(
+    kubeconfig: &TaskValue<String>,
+    super_admin: &TaskValue<String>,
+    journal: &Journal,
+) -> Result<Option<PathBuf>, CommandError> {
+    let saved = kubeconfig
+        .get()
+        .map(|text| kubeconfigs::save_kubeconfig(journal, text))
+        .transpose()?;
+    if let Some(text) = super_admin.get() {
+        let saved = journal.save("super-admin.conf", text.as_bytes());
+        saved.map_err(|error| {
+            FileError::io("write super-admin.conf in", journal.folder(), &error)
+        })?;
+    }
+    Ok(saved)
+}
+
 /// Fails without the state directory of an install. A renewal there would create CAs that the cluster does not have.
-fn check_state(state: &Path) -> Result<(), CommandError> {
+pub(super) fn check_state(state: &Path) -> Result<(), CommandError> {
     if state.join("pki").is_dir() {
         return Ok(());
     }

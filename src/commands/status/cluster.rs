@@ -57,6 +57,7 @@ pub(super) fn judge(seen: &Seen<'_>) -> StatusReport {
     // Hosts that cannot be reached may cause the others.
     all.sort_by_key(|problem| problem.about != About::Unreachable);
     StatusReport {
+        rotation: seen.certificates.rotation.clone(),
         cluster: cluster.name.clone(),
         id: id(seen),
         bundle: seen.bundle.clone(),

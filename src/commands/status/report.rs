@@ -19,6 +19,8 @@ pub struct StatusReport {
     pub id: Option<String>,
     /// The newest signed bundle that it was installed from; `None` if none was signed.
     pub bundle: Option<Newest>,
+    /// How far a rotation of authorities is; `None` if none has begun.
+    pub rotation: Option<String>,
     /// The version of Kubernetes in the cluster file.
     pub kubernetes: Version,
     pub endpoint: EndpointState,

@@ -115,6 +115,7 @@ fn healthy(cluster: &Cluster) -> Seen<'_> {
         nodes: Some(Ok(nodes.collect())),
         certificates: CertificateReport {
             cluster: cluster.name.clone(),
+            rotation: None,
             certificates: Vec::new(),
             unchecked: Vec::new(),
         },

@@ -9,12 +9,16 @@ mod serving;
 mod systemd;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::module::{Component, Module};
 use super::{DeployError, Deployment, Inputs};
 use kubexm_bundle::lock::KubeadmFacts;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
+use kubexm_engine::Limit;
 use kubexm_engine::plan::{Step, Task, TaskId, TaskName};
+use kubexm_engine::steps::RunScript;
+use kubexm_scripts::kubernetes::TRUST;
 use kubexm_types::{Digest, ImageRef};
 
 /// Installs a node's Kubernetes programs.
@@ -36,6 +40,9 @@ pub(crate) const KUBELET_SETTINGS: TaskName = TaskName::new("kubernetes", "kubel
 pub(crate) const CONTROL_PLANE_SETTINGS: TaskName = TaskName::new("control-plane", "settings");
 /// Stores settings for nodes that join later.
 pub(crate) const STORED_SETTINGS: TaskName = TaskName::new("control-plane", "stored-settings");
+
+/// How long the controller manager may take to write its CAs to all namespaces.
+const TRUSTED: Limit = Limit::new(Duration::from_secs(240), "the controller manager");
 
 /// Kubernetes on every node.
 pub(super) struct Nodes;
@@ -106,6 +113,18 @@ impl Module for Nodes {
 /// Returns the step that approves the serving certificates that the kubelets of these nodes request.
 pub(super) fn approve_serving(inputs: &Inputs<'_>, nodes: &[&HostSpec]) -> impl Into<Step> + use<> {
     serving::ApproveServing::of(inputs, nodes)
+}
+
+/// Returns the step that stores the CAs that clients trust in the cluster, and waits for them in every namespace.
+pub(super) fn trusted_in_cluster(trusted: &str) -> RunScript {
+    RunScript::new(
+        "trusted cas",
+        "Store the CAs for nodes that join and for the pods of every namespace",
+        TRUST.verb("check"),
+        TRUST.verb("apply"),
+    )
+    .limit(TRUSTED)
+    .arguments([trusted])
 }
 
 /// Adds the steps that write the certificates and kubeconfigs of a node with systemd units, that restart the programs that

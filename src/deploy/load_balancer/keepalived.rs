@@ -73,6 +73,10 @@ impl Balancer for Keepalived {
         Ok(tasks)
     }
 
+    fn trusting(&self, trusted: &str, task: Task) -> Result<Task, DeployError> {
+        proxy::trusting(self.proxy, trusted, task)
+    }
+
     fn tasks_before_join(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
         let balancers = &inputs.cluster.roles.load_balancer;
         proxy::tasks_before_join(inputs, self.proxy, balancers, host)

@@ -46,6 +46,10 @@ impl Balancer for Local {
         Ok(tasks)
     }
 
+    fn trusting(&self, trusted: &str, task: Task) -> Result<Task, DeployError> {
+        proxy::trusting(self.proxy, trusted, task)
+    }
+
     fn tasks_before_join(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
         proxy::tasks_before_join(inputs, self.proxy, [&host.name], host)
     }

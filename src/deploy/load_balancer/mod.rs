@@ -70,6 +70,11 @@ trait Balancer {
         false
     }
 
+    /// Adds the steps after which its proxy verifies API servers with these CAs.
+    fn trusting(&self, _: &str, task: Task) -> Result<Task, DeployError> {
+        Ok(task)
+    }
+
     /// Adds the steps that must run immediately after a host has become a node.
     fn after_join(&self, _: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
         Ok(task)
@@ -185,6 +190,19 @@ pub(super) fn tasks_before_join(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<Tas
 /// Returns whether the endpoint answers only after the kubelet of the first control plane runs a static pod.
 pub(super) fn is_static_pod(cluster: &Cluster) -> bool {
     configured(cluster).is_some_and(|balancer| balancer.is_static_pod())
+}
+
+/// Adds the steps after which the proxy of a host verifies API servers with these CAs.
+pub(super) fn trusting(
+    cluster: &Cluster,
+    host: &HostSpec,
+    trusted: &str,
+    task: Task,
+) -> Result<Task, DeployError> {
+    match configured(cluster) {
+        Some(balancer) if balancer.runs_on(cluster, &host.name) => balancer.trusting(trusted, task),
+        _ => Ok(task),
+    }
 }
 
 /// Adds the steps that must run immediately after a host has become a node.

@@ -240,23 +240,38 @@ pub(super) fn verify(
             preview: "<the cluster's CA>\n".to_owned(),
             render: Arc::new(move || ca.require().cloned()),
         };
-        let title = format!(
-            "Make {} verify API servers with the cluster's CA",
-            proxy.name()
-        );
-        let reload = RunScript::new(
-            "proxy reload",
-            title,
-            scripts::PROXY_RELOAD.verb("check"),
-            scripts::PROXY_RELOAD.verb("reload"),
-        );
         let mut task = load_balancer::VERIFY
             .task(&host.name)
             .after([serving(&host.name)])
             .step(file)
-            .step(reload.arguments([proxy.unit().as_str(), path.as_str()]));
+            .step(reload(proxy, &path));
         task.requires.push(cluster_ca.name());
         tasks.push(task);
     }
     Ok(tasks)
+}
+
+/// Returns the step after which a proxy uses the present CA in its file.
+fn reload(proxy: &dyn Proxy, path: &HostPath) -> RunScript {
+    let title = format!(
+        "Make {} verify API servers with the cluster's CA",
+        proxy.name()
+    );
+    let reload = RunScript::new(
+        "proxy reload",
+        title,
+        scripts::PROXY_RELOAD.verb("check"),
+        scripts::PROXY_RELOAD.verb("reload"),
+    );
+    reload.arguments([proxy.unit().as_str(), path.as_str()])
+}
+
+/// Adds the steps after which a proxy verifies API servers with these CAs.
+pub(super) fn trusting(proxy: &dyn Proxy, trusted: &str, task: Task) -> Result<Task, DeployError> {
+    if !proxy.checks_servers() {
+        return Ok(task);
+    }
+    let path = HostPath::parse(&proxy.ca_file())?;
+    let file = WriteFile::new(path.clone(), trusted);
+    Ok(task.step(file).step(reload(proxy, &path)))
 }

@@ -197,6 +197,11 @@ impl ClusterRecord {
     pub fn learn(&mut self, authority: Authority, fingerprint: Digest) {
         self.authorities.entry(authority).or_insert(fingerprint);
     }
+
+    /// Changes the fingerprint of an authority that was replaced.
+    pub fn replace(&mut self, authority: Authority, fingerprint: Digest) {
+        self.authorities.insert(authority, fingerprint);
+    }
 }
 
 #[cfg(test)]

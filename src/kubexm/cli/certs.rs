@@ -1,5 +1,7 @@
 //! `kubexm certs`: the certificates of a cluster.
 
+mod rotate;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -39,6 +41,25 @@ pub enum Command {
     /// Renew certificates that expire soon, by a timer of systemd on this machine
     #[command(subcommand)]
     Timer(timer::CertsTimer),
+    /// Replace the CAs of a cluster in three phases
+    ///
+    /// Each run completes one phase, so that you can stop between them:
+    ///
+    /// 1. trust: every program trusts the present and the next CA. `--cancel` can undo it.
+    /// 2. switch: the new CA signs, and every program gets certificates of it. It cannot be undone.
+    /// 3. remove: no program trusts the former CA any more. kubexm first proves that nothing uses it.
+    ///
+    /// Between them, install, upgrade, renewals and new nodes are refused. With several control planes, API servers restart one
+    /// after another, and the endpoint answers all the time.
+    RotateCa(rotate::RotateCa),
+    /// Replace the key that signs tokens of service accounts, in three phases
+    ///
+    /// Each run completes one phase:
+    ///
+    /// 1. trust: every API server accepts tokens of the present and the next key. `--cancel` can undo it.
+    /// 2. switch: the new key signs. It cannot be undone.
+    /// 3. remove: tokens of the former key are invalid. kubexm refuses this for a year, unless you accept the loss.
+    RotateSaKey(rotate::RotateSaKey),
 }
 
 impl Command {
@@ -46,7 +67,7 @@ impl Command {
     pub fn emits_events(&self) -> bool {
         match self {
             Self::Check(_) => false,
-            Self::Renew(_) => true,
+            Self::Renew(_) | Self::RotateCa(_) | Self::RotateSaKey(_) => true,
             Self::Timer(command) => command.emits_events(),
         }
     }
@@ -104,6 +125,8 @@ pub async fn run(command: Command, output: Output, events: &Events) -> Result<()
         Command::Check(arguments) => check(&arguments, output, events).await,
         Command::Renew(arguments) => renew(&arguments, output, events).await,
         Command::Timer(command) => timer::certs(command, output, events).await,
+        Command::RotateCa(arguments) => rotate::ca(&arguments, output, events).await,
+        Command::RotateSaKey(arguments) => rotate::sa_key(&arguments, output, events).await,
     }
 }
 
@@ -171,6 +194,9 @@ async fn renew(arguments: &Renew, output: Output, events: &Events) -> Result<(),
 }
 
 fn print(report: &CertificateReport) {
+    if let Some(rotation) = &report.rotation {
+        outln!("{rotation}");
+    }
     let mut before = None;
     for certificate in &report.certificates {
         if before != Some(&certificate.host) {

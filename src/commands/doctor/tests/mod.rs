@@ -98,6 +98,7 @@ fn status(cluster: &Cluster) -> StatusReport {
         clock_ahead: Some(0),
     };
     StatusReport {
+        rotation: None,
         cluster: cluster.name.clone(),
         id: None,
         bundle: None,

@@ -6,6 +6,7 @@ mod join;
 pub(crate) mod patches;
 mod programs;
 mod renewal;
+mod rotation;
 mod secrets;
 mod settings;
 mod undo;
@@ -28,6 +29,7 @@ use kubexm_scripts::kubernetes as scripts;
 pub(crate) use renewal::{
     CERTIFICATE_FILES, kubelet_begins_again, kubelet_credentials, renewed, super_admin,
 };
+pub(crate) use rotation::{rotated, rotated_kubelet};
 pub(crate) use upgrade::steps as upgraded;
 
 /// How long kubeadm may run. It waits four minutes each for the kubelet and for the control plane, and five for a

@@ -20,7 +20,8 @@ pub(crate) const CERTIFICATE_FILES: &str = "kubeadm certificate files";
 /// How long kubeadm and the copies of its files may take.
 const ISSUE: Limit = Limit::new(Duration::from_secs(300), "kubeadm");
 /// How long the three programs of a control plane may take until they use their new files: six minutes each.
-const RESTART: Limit = Limit::new(Duration::from_secs(1200), "the programs of a control plane");
+pub(super) const RESTART: Limit =
+    Limit::new(Duration::from_secs(1200), "the programs of a control plane");
 
 /// Adds the steps that let kubeadm issue the files of a control plane, and that restart its programs.
 pub(crate) fn renewed(
@@ -30,22 +31,34 @@ pub(crate) fn renewed(
     task: Task,
 ) -> Result<Task, DeployError> {
     let config = node_config(inputs, host)?;
-    let step = |name: &str, title: &str, part: &str| {
-        let (check, apply) = (kubeadm::RENEW.verb("check"), kubeadm::RENEW.verb("apply"));
-        let step = RunScript::new(name, title, check, apply);
-        step.arguments([part.to_owned(), id.to_owned(), config.clone()])
-    };
-    let files = step(
-        CERTIFICATE_FILES,
-        "Issue the certificates and kubeconfigs of kubeadm again",
-        "files",
-    );
-    let programs = step(
+    let programs = part(
         "kubeadm certificate programs",
         "Restart the controller manager and the scheduler, after the API server serves its new certificate",
-        "programs",
+        ["programs", id, &config],
     );
-    Ok(task.step(files.limit(ISSUE)).step(programs.limit(RESTART)))
+    Ok(task
+        .step(issued(inputs, host, id)?)
+        .step(programs.limit(RESTART)))
+}
+
+/// Returns the step that lets kubeadm issue the files of a control plane, once for each ID.
+pub(super) fn issued(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+    id: &str,
+) -> Result<RunScript, DeployError> {
+    let config = node_config(inputs, host)?;
+    let files = part(
+        CERTIFICATE_FILES,
+        "Issue the certificates and kubeconfigs of kubeadm again",
+        ["files", id, &config],
+    );
+    Ok(files.limit(ISSUE))
+}
+
+fn part(name: &str, title: &str, arguments: [&str; 3]) -> RunScript {
+    let (check, apply) = (kubeadm::RENEW.verb("check"), kubeadm::RENEW.verb("apply"));
+    RunScript::new(name, title, check, apply).arguments(arguments)
 }
 
 /// Returns the action that issues kubeconfigs for the kubelets of nodes.

@@ -116,6 +116,7 @@ pub fn report() -> StatusReport {
             created: "2026-01-02T03:04:05Z".to_owned(),
             sequence: "1767323045".parse().unwrap(),
         }),
+        rotation: None,
         kubernetes: version(),
         endpoint: EndpointState {
             address: "192.0.2.11:6443".to_owned(),

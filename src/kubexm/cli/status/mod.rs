@@ -148,6 +148,9 @@ fn text(report: &StatusReport) -> String {
 fn facts(report: &StatusReport) -> Vec<String> {
     let id = report.id.as_deref().unwrap_or("unknown");
     let mut lines = vec![format!("cluster     {}, ID {id}", report.cluster)];
+    if let Some(rotation) = &report.rotation {
+        lines.push(format!("rotation    {rotation}"));
+    }
     if let Some(bundle) = &report.bundle {
         lines.push(format!(
             "bundle      '{}', sequence number {}, created {}",

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{backup, cluster, covered_by, files, kubeadm, nodes, settings, system, upgrade};
+use super::{
+    backup, cluster, covered_by, files, kubeadm, nodes, rotation, settings, system, upgrade,
+};
 use crate::ALL;
 
 /// All tests that kill scripts.
@@ -39,6 +41,7 @@ const TESTS: &[fn()] = &[
     kubeadm::renewed_certificates,
     upgrade::upgraded_nodes,
     nodes::removed_nodes,
+    rotation::rotated_authorities,
     backup::restores,
     backup::authorities,
 ];
@@ -65,6 +68,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "kubernetes/api-server-ready.sh",
             "kubernetes/encryption-keys.sh",
             "kubernetes/endpoint.sh",
+            "kubernetes/handshakes.sh",
             "kubernetes/nodes.sh",
             "kubernetes/same-ca.sh",
             "kubernetes/serving-look.sh",
@@ -130,6 +134,10 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
     (
         "stores one object in the cluster, which the next run removes first",
         &["kubernetes/restored.sh"],
+    ),
+    (
+        "changes no host; a restart of a workload that a killed run began goes on in the cluster",
+        &["kubernetes/workloads.sh"],
     ),
     (
         "runs as a unit that systemd restarts, and sets all routes again in each round",

@@ -8,6 +8,7 @@ mod coverage;
 mod files;
 mod kubeadm;
 mod nodes;
+mod rotation;
 mod settings;
 mod system;
 mod upgrade;

@@ -13,6 +13,7 @@ use kubexm_types::HostName;
 pub(super) fn certificates() -> CertificateReport {
     CertificateReport {
         cluster: "example".to_owned(),
+        rotation: None,
         certificates: vec![CheckedCertificate {
             host: Some(host("node1")),
             path: "/etc/kubernetes/pki/apiserver.crt".to_owned(),

@@ -1,0 +1,192 @@
+//! Proofs before a phase: nothing depends on what the phase takes away.
+
+use std::net::SocketAddr;
+
+use time::format_description::well_known::Rfc3339;
+use time::{Duration, OffsetDateTime};
+
+use super::authorities::{self, Store};
+use super::record::RotationRecord;
+use super::survey::Survey;
+use super::workloads::{self, Workloads};
+use crate::CommandError;
+use crate::certs::files;
+use kubexm_config::Cluster;
+use kubexm_engine::plan::StepError;
+use kubexm_host::{Command, Host};
+use kubexm_pki::Certificate;
+use kubexm_scripts::kubernetes::HANDSHAKES;
+use kubexm_types::{Authority, Untrusted};
+
+/// How long tokens for programs that do not read them again are valid
+/// (<https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/>).
+const EXTENDED: Duration = Duration::days(365);
+/// How long tokens are valid at most that the API server does not extend, unless a program asks for more.
+const NOT_EXTENDED: Duration = Duration::days(1);
+
+/// Fails if pods run that may know only the former CA.
+pub(super) fn no_old_pods(record: &RotationRecord, pods: &Workloads) -> Result<(), CommandError> {
+    let since = record.trusted_since.as_deref().unwrap_or_default();
+    let old = pods.before(since);
+    if old.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = old.iter().map(|one| format!("  {one}")).collect();
+    Err(CommandError::Configuration(format!(
+        "cannot go on with the rotation: these pods started before {since}, and may not trust the new CA:\n{}\nhint: \
+         --restart-workloads restarts Deployments, DaemonSets and StatefulSets; replace other pods yourself, or go on without \
+         them with --leave-workloads",
+        lines.join("\n")
+    )))
+}
+
+/// Fails if a certificate on a host is one of a former CA, or if a server presents one.
+pub(super) async fn nothing_uses_former(
+    cluster: &Cluster,
+    record: &RotationRecord,
+    store: &Store,
+    survey: &Survey,
+    first: &dyn Host,
+) -> Result<(), CommandError> {
+    let mut found = Vec::new();
+    for authority in &record.authorities {
+        if let Some(former) = store.former(*authority)? {
+            found.extend(of_former(cluster, *authority, &former, survey));
+        }
+    }
+    for authority in [Authority::Kubernetes, Authority::Etcd] {
+        if record.authorities.contains(&authority) {
+            found.extend(handshakes(cluster, authority, store, survey, first).await?);
+        }
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    Err(CommandError::Configuration(format!(
+        "cannot remove the former authority: it is still in use:\n  {}\nhint: kubexm exec shows these hosts; correct the \
+         cause, then run {} again",
+        found.join("\n  "),
+        record.command()
+    )))
+}
+
+/// Returns the files with certificates of a former CA.
+fn of_former(
+    cluster: &Cluster,
+    authority: Authority,
+    former: &str,
+    survey: &Survey,
+) -> Vec<String> {
+    let Ok(former) = Certificate::first("CA", former) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (host, facts) in &survey.facts {
+        for (path, text) in facts.certificates.iter().chain(&facts.rotated) {
+            if files::ca_of(cluster, path) != authorities::path(authority) {
+                continue;
+            }
+            let own = Certificate::first(path, text);
+            if own.is_ok_and(|own| !own.is_ca && own.is_signed_by(&former)) {
+                found.push(format!("{host}: {path} is of the former {authority}"));
+            }
+        }
+    }
+    found
+}
+
+/// Connects to the servers of a CA, and trusts only the new one. Returns the failures.
+async fn handshakes(
+    cluster: &Cluster,
+    authority: Authority,
+    store: &Store,
+    survey: &Survey,
+    first: &dyn Host,
+) -> Result<Vec<String>, CommandError> {
+    let mut arguments = vec![store.present(authority)?];
+    let client = match authority {
+        Authority::Etcd => "/etc/kubernetes/pki/etcd/healthcheck-client",
+        _ => "/etc/kubernetes/pki/apiserver-kubelet-client",
+    };
+    arguments.extend([format!("{client}.crt"), format!("{client}.key")]);
+    let url = |host: &kubexm_config::cluster::HostSpec, port, path: &str| {
+        format!(
+            "https://{}/{path}",
+            SocketAddr::new(host.internal_address(), port)
+        )
+    };
+    for host in cluster.nodes() {
+        let is_control_plane = cluster.is_control_plane(&host.name);
+        let requests = survey.facts.get(&host.name).is_some_and(|facts| {
+            facts
+                .rotated
+                .contains_key("/var/lib/kubelet/pki/kubelet-server-current.pem")
+        });
+        match authority {
+            Authority::Etcd if is_control_plane => arguments.push(url(host, 2379, "health")),
+            Authority::Etcd => {}
+            _ => {
+                if is_control_plane {
+                    arguments.push(url(host, cluster.kubernetes.api_server_port, "readyz"));
+                }
+                if requests {
+                    arguments.push(url(host, 10250, "healthz"));
+                }
+            }
+        }
+    }
+    let action = "connect to the servers with the new CA only";
+    let command = Command::from_script(HANDSHAKES, arguments).describe(action);
+    let output = StepError::unless_done(action, first.run(command).await?);
+    let text = output.map_err(CommandError::configuration)?.text();
+    let failed = text.lines().filter_map(|line| line.strip_prefix("failed "));
+    Ok(failed
+        .map(|line| Untrusted::one_line(line, 300).to_string())
+        .collect())
+}
+
+/// Fails if tokens of the former key of service accounts may be in use.
+pub(super) async fn tokens_have_expired(
+    cluster: &Cluster,
+    record: &RotationRecord,
+    first: &dyn Host,
+    invalidates: bool,
+) -> Result<(), CommandError> {
+    if !record.authorities.contains(&Authority::ServiceAccounts) || invalidates {
+        return Ok(());
+    }
+    let lasting = workloads::lasting_tokens(first).await?;
+    let extends = cluster
+        .kubernetes
+        .api_server
+        .extra_args
+        .get("service-account-extend-token-expiration");
+    let wait = match extends.map(String::as_str) {
+        Some("false") => NOT_EXTENDED,
+        _ => EXTENDED,
+    };
+    let switched = record.switched_at.as_deref().unwrap_or_default();
+    let until = OffsetDateTime::parse(switched, &Rfc3339).map(|time| time + wait);
+    let mut reasons = Vec::new();
+    match until {
+        Ok(until) if until <= OffsetDateTime::now_utc() => {}
+        Ok(until) => reasons.push(format!(
+            "tokens that the former key signed can be valid until {}",
+            until.date()
+        )),
+        Err(_) => reasons.push("it is unknown when the former key signed last".to_owned()),
+    }
+    reasons.extend(
+        lasting
+            .iter()
+            .map(|secret| format!("the token in the Secret {secret} never expires")),
+    );
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    Err(CommandError::Configuration(format!(
+        "cannot remove the former key of service accounts:\n  {}\nhint: wait until then and delete these Secrets, or accept \
+         that such tokens become invalid with --invalidate-tokens",
+        reasons.join("\n  ")
+    )))
+}

@@ -1,0 +1,256 @@
+//! The record of a rotation that has begun. It stays in the state directory until the last phase is complete.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CommandError, FileError};
+use kubexm_deploy::rotation::RotationPhase;
+use kubexm_engine::plan::Journal;
+use kubexm_types::{Authority, UtcTime};
+
+/// The file in the state directory.
+const FILE: &str = "rotation.json";
+
+/// A phase of a rotation, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Phase {
+    /// Every program trusts the present and the next authority.
+    Trust,
+    /// The new authority signs.
+    Switch,
+    /// No program trusts the former authority any more.
+    Remove,
+}
+
+impl Phase {
+    /// All phases.
+    pub const ALL: [Self; 3] = [Self::Trust, Self::Switch, Self::Remove];
+
+    /// Returns the name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Trust => "trust",
+            Self::Switch => "switch",
+            Self::Remove => "remove",
+        }
+    }
+
+    /// Returns 1, 2 or 3.
+    pub fn number(self) -> usize {
+        match self {
+            Self::Trust => 1,
+            Self::Switch => 2,
+            Self::Remove => 3,
+        }
+    }
+
+    /// Returns the phase after this one; `None` after the last one.
+    pub fn next(self) -> Option<Self> {
+        match self {
+            Self::Trust => Some(Self::Switch),
+            Self::Switch => Some(Self::Remove),
+            Self::Remove => None,
+        }
+    }
+
+    pub(super) fn planned(self) -> RotationPhase {
+        match self {
+            Self::Trust => RotationPhase::Trust,
+            Self::Switch => RotationPhase::Switch,
+            Self::Remove => RotationPhase::Remove,
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A rotation that has begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct RotationRecord {
+    /// The time of its beginning, which identifies it.
+    pub(super) id: String,
+    pub(super) authorities: BTreeSet<Authority>,
+    pub(super) phase: Phase,
+    /// Whether every host has completed the phase.
+    pub(super) is_complete: bool,
+    /// Whether the rotation is about to be undone.
+    #[serde(default)]
+    pub(super) is_cancelled: bool,
+    /// Since when every namespace has the next CA, by the clock of the first control plane. A pod that started later trusts it.
+    #[serde(default)]
+    pub(super) trusted_since: Option<String>,
+    /// Since when no API server signs tokens with the former key.
+    #[serde(default)]
+    pub(super) switched_at: Option<String>,
+}
+
+impl RotationRecord {
+    /// Returns the rotation that has begun; `None` if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read, or it is not such a record.
+    pub(crate) fn load(state: &Path) -> Result<Option<Self>, CommandError> {
+        let path = state.join(FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(FileError::io("read", &path, &error).into()),
+        };
+        let record = serde_json::from_str(&text).map_err(|error| {
+            FileError::new("read the record of the rotation", &path, &error)
+                .hint("restore the file from a backup of the state directory")
+        })?;
+        Ok(Some(record))
+    }
+
+    /// Returns the record of a rotation that begins.
+    pub(super) fn new(authorities: BTreeSet<Authority>) -> Self {
+        Self {
+            id: UtcTime::now().whole_seconds().to_string(),
+            authorities,
+            phase: Phase::Trust,
+            is_complete: false,
+            is_cancelled: false,
+            trusted_since: None,
+            switched_at: None,
+        }
+    }
+
+    /// Writes the record, durably.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn save(&self, journal: &Journal) -> Result<PathBuf, CommandError> {
+        let text = serde_json::to_vec_pretty(self).map_err(CommandError::configuration)?;
+        let saved = journal.save(FILE, &text);
+        saved.map_err(|error| {
+            FileError::io("write rotation.json in", journal.folder(), &error).into()
+        })
+    }
+
+    /// Removes the record of a rotation that has ended.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub(super) fn remove(journal: &Journal) -> Result<(), CommandError> {
+        let path = journal.folder().join(FILE);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(FileError::io("remove", &path, &error).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the command that goes on with the rotation.
+    pub(super) fn command(&self) -> &'static str {
+        match self.authorities.contains(&Authority::ServiceAccounts) {
+            true => "kubexm certs rotate-sa-key",
+            false => "kubexm certs rotate-ca",
+        }
+    }
+
+    /// Returns what is replaced, as in `Kubernetes CA and etcd CA`.
+    pub(super) fn title(&self) -> String {
+        let names: Vec<String> = self.authorities.iter().map(ToString::to_string).collect();
+        match names.split_last() {
+            Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+            _ => names.concat(),
+        }
+    }
+
+    /// Returns how far the rotation is, in a line.
+    pub(crate) fn standing(&self) -> String {
+        let Self { phase, .. } = self;
+        let how = match (self.is_cancelled, self.is_complete) {
+            (true, _) => "is being cancelled",
+            (false, true) => "complete",
+            (false, false) => "interrupted",
+        };
+        format!(
+            "rotation of the {} in phase {} of 3 ({phase}, {how})",
+            self.title(),
+            phase.number()
+        )
+    }
+}
+
+/// Commands that work during a rotation, because they go on with it, remove what cannot take part in it, or end the cluster.
+const PERMITTED: [&str; 7] = [
+    "certs rotate-ca",
+    "certs rotate-sa-key",
+    "reset",
+    "node remove",
+    "backup create",
+    "backup restore",
+    "conformance",
+];
+
+/// Refuses a command that would write files of one authority while a rotation needs those of two.
+///
+/// # Errors
+/// A rotation has begun, and the command is not permitted meanwhile.
+pub(crate) fn permit(state: &Path, command: &str) -> Result<(), CommandError> {
+    let Some(record) = RotationRecord::load(state)? else {
+        return Ok(());
+    };
+    if PERMITTED.contains(&command) {
+        return Ok(());
+    }
+    let cancel = match record.phase {
+        Phase::Trust => format!(
+            ", or cancel the rotation with {} --cancel",
+            record.command()
+        ),
+        _ => String::new(),
+    };
+    Err(CommandError::Configuration(format!(
+        "cannot run {command} now: {}\nhint: complete the rotation first with {}{cancel}",
+        record.standing(),
+        record.command()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_change_certificates_wait_for_the_end_of_a_rotation() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path()).unwrap();
+        permit(folder.path(), "install").unwrap();
+        let mut record = RotationRecord::new([Authority::Kubernetes, Authority::Etcd].into());
+        record.save(&journal).unwrap();
+        assert_eq!(
+            RotationRecord::load(folder.path()).unwrap(),
+            Some(record.clone())
+        );
+        let refused = permit(folder.path(), "install").unwrap_err().to_string();
+        assert!(
+            refused.contains("rotation of the Kubernetes CA and etcd CA in phase 1 of 3")
+                && refused.contains("hint: ")
+                && refused.contains("--cancel"),
+            "{refused}"
+        );
+        record.phase = Phase::Switch;
+        record.save(&journal).unwrap();
+        let refused = permit(folder.path(), "upgrade").unwrap_err().to_string();
+        assert!(!refused.contains("--cancel"), "{refused}");
+        permit(folder.path(), "reset").unwrap();
+        RotationRecord::remove(&journal).unwrap();
+        permit(folder.path(), "install").unwrap();
+        std::fs::write(folder.path().join(FILE), "x").unwrap();
+        assert!(permit(folder.path(), "reset").is_err());
+    }
+}

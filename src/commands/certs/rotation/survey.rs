@@ -1,0 +1,128 @@
+//! What is on the hosts before a phase.
+
+use std::collections::BTreeMap;
+
+use super::authorities;
+use super::record::RotationRecord;
+use crate::session::Hosts;
+use crate::{CommandError, preflight};
+use kubexm_config::Cluster;
+use kubexm_deploy::HostFacts;
+use kubexm_engine::plan::StepError;
+use kubexm_host::{Command, Facts, Host};
+use kubexm_types::{Authority, HostName};
+
+/// What the hosts have.
+pub(super) struct Survey {
+    pub(super) facts: BTreeMap<HostName, Facts>,
+    /// What programs trust of each authority, on the first control plane.
+    pub(super) present: BTreeMap<Authority, String>,
+    first: HostName,
+}
+
+/// Prints the keys of authorities on a control plane.
+const KEYS: &str =
+    "cd /etc/kubernetes/pki && ls ca.key front-proxy-ca.key etcd/ca.key sa.key 2>/dev/null || :";
+const PUBLIC_KEY: &str = "cat /etc/kubernetes/pki/sa.pub";
+
+impl Survey {
+    /// Looks at the hosts.
+    ///
+    /// # Errors
+    /// A host is not a node of the cluster, or a control plane does not have the key of an authority.
+    pub(super) async fn read(
+        cluster: &Cluster,
+        record: &RotationRecord,
+        hosts: &Hosts,
+        facts: BTreeMap<HostName, Facts>,
+    ) -> Result<Self, CommandError> {
+        let missing: Vec<&str> = facts
+            .iter()
+            .filter(|(name, facts)| cluster.is_node(name) && !facts.is_node())
+            .map(|(name, _)| name.as_str())
+            .collect();
+        if !missing.is_empty() {
+            return Err(CommandError::Configuration(format!(
+                "cannot replace authorities while these hosts are not nodes of the cluster: {}\nhint: add them with kubexm \
+                 install, or remove them from the cluster file",
+                missing.join(", ")
+            )));
+        }
+        let control_planes = &cluster.roles.control_plane;
+        let no_control_plane =
+            || CommandError::configuration("the cluster file has no control plane");
+        let first = control_planes.first().ok_or_else(no_control_plane)?;
+        for name in control_planes {
+            let host = hosts.get(name).ok_or_else(no_control_plane)?;
+            has_keys(record, name, host.as_ref()).await?;
+        }
+        let own = facts.get(first);
+        let mut present = BTreeMap::new();
+        for authority in &record.authorities {
+            let path = authorities::path(*authority).unwrap_or_default();
+            let text = match authority {
+                Authority::ServiceAccounts => {
+                    let host = hosts.get(first).ok_or_else(no_control_plane)?;
+                    Some(read(host.as_ref(), PUBLIC_KEY).await?)
+                }
+                _ => own.and_then(|facts| facts.certificates.get(path)).cloned(),
+            };
+            if let Some(text) = text {
+                present.insert(*authority, text);
+            }
+        }
+        Ok(Self {
+            facts,
+            present,
+            first: first.clone(),
+        })
+    }
+
+    /// Returns the control plane that runs kubectl.
+    pub(super) fn first_host<'a>(&self, hosts: &'a Hosts) -> Result<&'a dyn Host, CommandError> {
+        let found = hosts.get(&self.first).map(AsRef::as_ref);
+        found.ok_or_else(|| CommandError::configuration("the first control plane is not connected"))
+    }
+
+    pub(super) fn host_facts(&self) -> BTreeMap<HostName, HostFacts> {
+        let hosts = self.facts.iter().filter_map(|(name, facts)| {
+            let facts = preflight::host_facts(facts.arch()?, facts);
+            Some((name.clone(), facts))
+        });
+        hosts.collect()
+    }
+}
+
+/// Fails if a control plane does not have the key of an authority: who keeps it elsewhere replaces it there.
+async fn has_keys(
+    record: &RotationRecord,
+    name: &HostName,
+    host: &dyn Host,
+) -> Result<(), CommandError> {
+    let found = read(host, KEYS).await?;
+    for authority in &record.authorities {
+        let key = match authority {
+            Authority::Kubernetes => "ca.key",
+            Authority::FrontProxy => "front-proxy-ca.key",
+            Authority::Etcd => "etcd/ca.key",
+            Authority::ServiceAccounts => "sa.key",
+            Authority::Registry => continue,
+        };
+        if !found.lines().any(|line| line == key) {
+            return Err(CommandError::Configuration(format!(
+                "{name}: cannot replace the {authority}: its key /etc/kubernetes/pki/{key} is not on this host\nhint: put \
+                 the key back for the rotation, or leave this CA out with --ca"
+            )));
+        }
+    }
+    Ok(())
+}
+
+async fn read(host: &dyn Host, script: &'static str) -> Result<String, CommandError> {
+    let action = "read the authorities of the control plane";
+    let output = host
+        .run(Command::script(script, [""; 0]).describe(action))
+        .await?;
+    let output = StepError::unless_done(action, output);
+    Ok(output.map_err(CommandError::configuration)?.text())
+}

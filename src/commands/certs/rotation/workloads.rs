@@ -1,0 +1,219 @@
+//! Pods that may know only the CA from before a rotation: many programs read it once, when they start.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use crate::CommandError;
+use kubexm_engine::plan::StepError;
+use kubexm_host::{Command, Host, Limit};
+use kubexm_scripts::kubernetes::WORKLOADS;
+use kubexm_types::Untrusted;
+
+/// How long workloads may take to restart.
+const RESTART: Limit = Limit::new(Duration::from_secs(1800), "restarts of workloads");
+/// The namespaces of kubexm's own workloads.
+const OWN: [&str; 7] = [
+    "kube-system",
+    "kube-flannel",
+    "calico-system",
+    "calico-apiserver",
+    "tigera-operator",
+    "cilium",
+    "cilium-secrets",
+];
+/// The workloads that can be restarted.
+const KINDS: [&str; 3] = ["Deployment", "DaemonSet", "StatefulSet"];
+
+/// Pods of a workload, or a pod without one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Workload {
+    namespace: String,
+    /// `KIND/NAME` of the workload, or `Pod/NAME`.
+    name: String,
+}
+
+impl Workload {
+    /// Returns whether kubexm deployed it.
+    pub(super) fn is_own(&self) -> bool {
+        OWN.contains(&self.namespace.as_str())
+    }
+
+    /// Returns whether it can be restarted, so that its pods are replaced.
+    pub(super) fn can_restart(&self) -> bool {
+        let kind = self.name.split('/').next().unwrap_or_default();
+        KINDS.contains(&kind)
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { namespace, name } = self;
+        write!(
+            f,
+            "{}",
+            Untrusted::one_line(&format!("{namespace}/{name}"), 300)
+        )
+    }
+}
+
+/// The pods of a cluster.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Workloads {
+    /// The time on the host, as in `2027-01-31T12:00:00Z`.
+    pub(super) now: String,
+    /// The start of the oldest container of each workload.
+    oldest: BTreeMap<Workload, String>,
+}
+
+impl Workloads {
+    /// Reads the pods that run.
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub(super) async fn read(host: &dyn Host) -> Result<Self, CommandError> {
+        let text = run(host, "list the pods of the cluster", "list", &[]).await?;
+        Self::parse(&text).ok_or_else(|| {
+            CommandError::configuration(
+                "cannot list the pods of the cluster: the output of kubectl is incomplete",
+            )
+        })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let lines = || text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let now = lines().find_map(|words| match words.as_slice() {
+            ["now", time] => Some((*time).to_owned()),
+            _ => None,
+        })?;
+        // A Deployment owns its pods by a ReplicaSet.
+        let sets: BTreeMap<(&str, String), String> = text
+            .lines()
+            .filter_map(
+                |line| match line.split(' ').collect::<Vec<_>>().as_slice() {
+                    ["set", namespace, name, owner] => Some((
+                        (*namespace, format!("ReplicaSet/{name}")),
+                        (*owner).to_owned(),
+                    )),
+                    _ => None,
+                },
+            )
+            .collect();
+        let mut oldest: BTreeMap<Workload, String> = BTreeMap::new();
+        for words in lines() {
+            let ["pod", namespace, name, owner, starts @ ..] = words.as_slice() else {
+                continue;
+            };
+            let Some(start) = starts.iter().min() else {
+                continue;
+            };
+            let owner = match *owner {
+                "-" => format!("Pod/{name}"),
+                owner => sets
+                    .get(&(*namespace, owner.to_owned()))
+                    .cloned()
+                    .unwrap_or_else(|| owner.to_owned()),
+            };
+            let workload = Workload {
+                namespace: (*namespace).to_owned(),
+                name: owner,
+            };
+            let known = oldest
+                .entry(workload)
+                .or_insert_with(|| (*start).to_owned());
+            if *start < known.as_str() {
+                *known = (*start).to_owned();
+            }
+        }
+        Some(Self { now, oldest })
+    }
+
+    /// Returns the workloads with a container that started before a time.
+    pub(super) fn before(&self, time: &str) -> BTreeSet<Workload> {
+        let old = self
+            .oldest
+            .iter()
+            .filter(|(_, start)| start.as_str() <= time);
+        old.map(|(workload, _)| workload.clone()).collect()
+    }
+}
+
+/// Restarts workloads, and waits until their pods are ready.
+///
+/// # Errors
+/// A workload does not become ready.
+pub(super) async fn restart(
+    host: &dyn Host,
+    workloads: &BTreeSet<Workload>,
+) -> Result<(), CommandError> {
+    let names: Vec<String> = workloads
+        .iter()
+        .filter(|workload| workload.can_restart())
+        .map(|workload| format!("{}/{}", workload.namespace, workload.name))
+        .collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    run(host, "restart workloads", "restart", &names)
+        .await
+        .map(drop)
+}
+
+/// Returns the Secrets with tokens that have no expiry, as `NAMESPACE/NAME`.
+///
+/// # Errors
+/// The API server does not answer.
+pub(super) async fn lasting_tokens(host: &dyn Host) -> Result<Vec<String>, CommandError> {
+    let text = run(host, "list the tokens in Secrets", "tokens", &[]).await?;
+    let lines = text.lines().filter(|line| !line.is_empty());
+    Ok(lines
+        .map(|line| Untrusted::one_line(line, 300).to_string())
+        .collect())
+}
+
+async fn run(
+    host: &dyn Host,
+    action: &str,
+    verb: &'static str,
+    arguments: &[String],
+) -> Result<String, CommandError> {
+    let command = Command::from_script(WORKLOADS.verb(verb), arguments);
+    let command = command.limit(RESTART).describe(action);
+    let output = host.run(command).await?;
+    let output = StepError::unless_done(action, output);
+    Ok(output.map_err(CommandError::configuration)?.text())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PODS: &str = "now 2027-01-31T12:00:00Z
+set web front-5d Deployment/front
+pod web front-5d-x ReplicaSet/front-5d 2027-01-31T10:00:00Z 2027-01-31T11:30:00Z
+pod web front-5d-y ReplicaSet/front-5d 2027-01-31T11:40:00Z
+pod web lone - 2027-01-31T09:00:00Z
+pod kube-system kube-proxy-a DaemonSet/kube-proxy 2027-01-31T11:50:00Z
+pod web waits ReplicaSet/other
+";
+
+    #[test]
+    fn pods_from_before_a_time_are_found_with_their_workload() {
+        let pods = Workloads::parse(PODS).unwrap();
+        assert_eq!(pods.now, "2027-01-31T12:00:00Z");
+        let old: Vec<String> = pods
+            .before("2027-01-31T11:00:00Z")
+            .iter()
+            .map(|one| format!("{one} {} {}", one.is_own(), one.can_restart()))
+            .collect();
+        assert_eq!(
+            old,
+            [
+                "web/Deployment/front false true",
+                "web/Pod/lone false false"
+            ]
+        );
+        assert_eq!(pods.before("2027-01-31T11:55:00Z").len(), 3);
+        assert_eq!(Workloads::parse("pod a b c d"), None);
+    }
+}

@@ -1,0 +1,218 @@
+//! Replaces authorities of a cluster that exists, in phases. Each phase is a plan: it works on one host after another, and
+//! every host is healthy before the next one begins. It needs no bundle.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::renewal::{chained, in_order, inputs_without_bundle};
+use super::{
+    Certificates, DeployError, HostFacts, Inputs, health, kubernetes, load_balancer, post_install,
+};
+use kubexm_bundle::Lock;
+use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind, LoadBalancer, ProxyRun};
+use kubexm_engine::plan::{Task, TaskName, TaskValue};
+use kubexm_engine::steps::WaitFor;
+use kubexm_scripts::kubernetes::NODES;
+use kubexm_types::{Authority, HostName};
+
+pub use super::renewal::Renewal as Rotation;
+
+/// Changes the files of a host, and restarts what reads them only when it starts.
+const HOST: TaskName = TaskName::new("rotation", "host");
+/// Issues certificates with which kubelets request others.
+const CREDENTIALS: TaskName = TaskName::new("rotation", "kubelet-credentials");
+/// Lets a kubelet request certificates.
+const KUBELET: TaskName = TaskName::new("rotation", "kubelet");
+/// Changes objects of the cluster, and fetches the kubeconfigs of administrators.
+const CLUSTER: TaskName = TaskName::new("rotation", "cluster");
+/// How long the programs of a control plane may take until they answer.
+const PROGRAMS: Duration = Duration::from_secs(180);
+
+/// A phase of a rotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RotationPhase {
+    /// Every program trusts the present and the next authority.
+    Trust,
+    /// The new authority signs, and every program gets credentials of it.
+    Switch,
+    /// No program trusts the former authority any more.
+    Remove,
+    /// No program trusts the next authority any more, which has not signed anything.
+    Cancel,
+}
+
+/// An authority of kubeadm in a phase.
+pub struct RotatedAuthority {
+    /// The certificates or public keys that programs trust, PEM.
+    pub trusted: String,
+    /// The certificate or public key of the authority that signs, PEM.
+    pub present: String,
+    /// Its key, if it is a new one. Secret.
+    pub key: Option<String>,
+}
+
+/// What a phase depends on.
+pub struct RotationInputs<'a> {
+    pub cluster: &'a Cluster,
+    pub hosts: BTreeMap<HostName, HostFacts>,
+    pub certificates: Certificates,
+    pub phase: RotationPhase,
+    /// Identifies the rotation. What a host did once in it is not repeated.
+    pub id: &'a str,
+    /// The authorities that are replaced.
+    pub authorities: &'a BTreeMap<Authority, RotatedAuthority>,
+    /// Whether the controller has a kubeconfig of the group `system:masters`.
+    pub has_super_admin: bool,
+}
+
+impl RotationInputs<'_> {
+    /// Returns the CAs of Kubernetes that programs trust; `None` if this CA stays.
+    pub(crate) fn trusted_cas(&self) -> Option<&str> {
+        let found = self.authorities.get(&Authority::Kubernetes);
+        found.map(|authority| authority.trusted.as_str())
+    }
+
+    /// Returns whether certificates of a CA are issued again in this phase.
+    pub(crate) fn issues(&self) -> bool {
+        let mut rotated = self.authorities.keys();
+        self.phase == RotationPhase::Switch
+            && rotated.any(|authority| *authority != Authority::ServiceAccounts)
+    }
+}
+
+/// Returns why kubexm does not replace authorities of a cluster; `None` if it can. The text ends with a hint.
+pub fn rotation_obstacle(cluster: &Cluster) -> Option<String> {
+    let refused = |what: &str, hint: &str| Some(format!("{what}\nhint: {hint}"));
+    if cluster.kubernetes.kind != KubernetesKind::Kubeadm {
+        return refused(
+            "this version of kubexm replaces authorities of clusters with kubeadm only, and this one has systemd units",
+            "plan a new cluster before they expire; kubexm certs check shows when",
+        );
+    }
+    match cluster.load_balancer {
+        LoadBalancer::Pods { .. }
+        | LoadBalancer::Local {
+            run: ProxyRun::StaticPod,
+            ..
+        } => refused(
+            "this version of kubexm does not give new CAs to a load balancer that runs as a static pod",
+            "use an external load balancer, or one with run: systemd",
+        ),
+        LoadBalancer::None
+        | LoadBalancer::External
+        | LoadBalancer::Holder { .. }
+        | LoadBalancer::Local {
+            run: ProxyRun::Systemd,
+            ..
+        } => None,
+    }
+}
+
+/// Plans a phase. Each task begins after the task before.
+///
+/// # Errors
+/// A file cannot be rendered.
+pub fn rotation(given: &RotationInputs<'_>) -> Result<Rotation, DeployError> {
+    let lock = Lock::empty("");
+    let hosts = given.hosts.clone();
+    let inputs = inputs_without_bundle(given.cluster, &lock, hosts, given.certificates.clone());
+    let kubeconfig = TaskValue::new("certificates.kubeconfig");
+    let super_admin = TaskValue::new("certificates.super_admin");
+    let mut tasks = Vec::new();
+    for host in in_order(given.cluster) {
+        tasks.push(host_task(&inputs, given, host)?);
+    }
+    if given.issues() && given.trusted_cas().is_some() {
+        tasks.extend(kubelet_tasks(&inputs, given)?);
+    }
+    tasks.extend(cluster_task(&inputs, given, &kubeconfig, &super_admin)?);
+    tasks.retain(|task| !task.steps.is_empty());
+    Ok(Rotation {
+        plan: chained(tasks),
+        kubeconfig,
+        super_admin,
+    })
+}
+
+fn host_task(
+    inputs: &Inputs<'_>,
+    given: &RotationInputs<'_>,
+    host: &HostSpec,
+) -> Result<Task, DeployError> {
+    let cluster = inputs.cluster;
+    let mut task = HOST.task(&host.name);
+    if let Some(trusted) = given.trusted_cas() {
+        task = load_balancer::trusting(cluster, host, trusted, task)?;
+    }
+    if cluster.is_node(&host.name) {
+        task = kubernetes::kubeadm::rotated(inputs, given, host, task)?;
+    }
+    if cluster.is_control_plane(&host.name) {
+        let title = format!("Wait until the control plane of {} is healthy", host.name);
+        let programs = health::control_plane(cluster).into_iter();
+        let programs = programs.chain(health::etcd(cluster)).collect();
+        task = task.step(health::wait(title, programs, PROGRAMS));
+    }
+    Ok(task)
+}
+
+/// Returns the tasks after which each kubelet has certificates of the new CA. All controller managers sign with it by then.
+fn kubelet_tasks(
+    inputs: &Inputs<'_>,
+    given: &RotationInputs<'_>,
+) -> Result<Vec<Task>, DeployError> {
+    let Some(first) = inputs.first() else {
+        return Ok(Vec::new());
+    };
+    let nodes = inputs.nodes();
+    let names: BTreeSet<HostName> = nodes.iter().map(|host| host.name.clone()).collect();
+    let value = TaskValue::new("certificates.kubelets");
+    let issue = kubernetes::kubeadm::kubelet_credentials(inputs, first, &names, value.clone())?;
+    let mut tasks = vec![CREDENTIALS.task(&first.name).step(issue)];
+    for host in &nodes {
+        let task = KUBELET.task(&host.name);
+        tasks.push(kubernetes::kubeadm::rotated_kubelet(
+            given, host, &value, task,
+        ));
+    }
+    Ok(tasks)
+}
+
+fn cluster_task(
+    inputs: &Inputs<'_>,
+    given: &RotationInputs<'_>,
+    kubeconfig: &TaskValue<String>,
+    super_admin: &TaskValue<String>,
+) -> Result<Option<Task>, DeployError> {
+    let Some(first) = inputs.first() else {
+        return Ok(None);
+    };
+    let mut task = CLUSTER.task(&first.name);
+    let nodes = inputs.nodes();
+    if let Some(trusted) = given.trusted_cas() {
+        task = task
+            .step(kubernetes::trusted_in_cluster(trusted))
+            .step(WaitFor {
+                title: "Wait until every node is Ready".to_owned(),
+                script: NODES.verb("ready"),
+                arguments: nodes.iter().map(|host| host.name.to_string()).collect(),
+                at_most: Duration::from_secs(300),
+                diagnosis: NODES.verb("diagnose").into(),
+                hosts: nodes.iter().map(|host| host.name.clone()).collect(),
+            });
+    }
+    if given.issues() {
+        task = task.step(kubernetes::approve_serving(inputs, &nodes));
+    }
+    if given.issues() || given.trusted_cas().is_some() {
+        task = task.step(post_install::fetch_kubeconfig(inputs, first, kubeconfig));
+    }
+    if given.issues() && given.has_super_admin {
+        let issue = kubernetes::kubeadm::super_admin(inputs, first, super_admin)?;
+        task = task.step(issue);
+    }
+    Ok(Some(task))
+}
+
+#[cfg(test)]
+mod tests;

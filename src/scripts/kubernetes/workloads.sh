@@ -1,0 +1,36 @@
+#!/bin/sh -eu
+# Prints the pods that verify the API server with a CA of their namespace, or restarts workloads.
+# `list` prints `now TIME`, then `set NAMESPACE NAME KIND/NAME` for each ReplicaSet with its owner, then
+# `pod NAMESPACE NAME KIND/NAME TIMES` for each pod that runs and does not end, with the starts of its containers. A pod without an owner has `-`.
+# `tokens` prints `NAMESPACE/NAME` of each Secret with a token without an expiry.
+# Arguments: `list`, `tokens`, or `restart` and `NAMESPACE/KIND/NAME` of Deployments, DaemonSets and StatefulSets.
+verb=$1
+shift
+kubectl() {
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s "$@"
+}
+# Runs kubectl in the namespace of a workload. Arguments: workload, then those of kubectl.
+at() {
+  of=$1
+  shift
+  kubectl -n "${of%%/*}" "$@" "${of#*/}"
+}
+case $verb in
+list)
+  echo "now $(date -u +%Y-%m-%dT%H:%M:%SZ)"
+  # shellcheck disable=SC2016 # kubectl expands these variables
+  kubectl get replicasets -A -o go-template='{{range .items}}{{$set := .}}{{range .metadata.ownerReferences}}set {{$set.metadata.namespace}} {{$set.metadata.name}} {{.kind}}/{{.name}}{{"\n"}}{{end}}{{end}}'
+  # shellcheck disable=SC2016 # kubectl expands these variables
+  kubectl get pods -A --field-selector status.phase=Running -o go-template='{{range .items}}{{$pod := .}}{{if not .metadata.deletionTimestamp}}{{range .spec.volumes}}{{if .projected}}{{range .projected.sources}}{{if .configMap}}{{if eq .configMap.name "kube-root-ca.crt"}}pod {{$pod.metadata.namespace}} {{$pod.metadata.name}} {{range $pod.metadata.ownerReferences}}{{.kind}}/{{.name}}{{else}}-{{end}}{{range $pod.status.containerStatuses}}{{if .state.running}} {{.state.running.startedAt}}{{end}}{{end}}{{"\n"}}{{end}}{{end}}{{end}}{{end}}{{end}}{{end}}{{end}}'
+  ;;
+tokens)
+  kubectl get secrets -A --field-selector type=kubernetes.io/service-account-token \
+    -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}'
+  ;;
+restart)
+  for one in "$@"; do at "$one" rollout restart >/dev/null; done
+  for one in "$@"; do at "$one" --request-timeout=0 rollout status --timeout=600s >/dev/null; done
+  ;;
+*) echo "usage: workloads.sh list|tokens|restart" >&2; exit 2 ;;
+esac

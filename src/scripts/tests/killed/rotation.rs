@@ -1,0 +1,29 @@
+//! The scripts that rotate authorities.
+
+use super::super::rotation::{
+    CAS, KUBECONFIGS, PROGRAMS, SIGNER, with_cluster, with_control_plane, with_kubelet,
+};
+use super::{Case, call, kill_everywhere};
+use crate::Script;
+use crate::kubeadm::ROTATE;
+use crate::kubernetes::{KUBELET_CERTIFICATES, TRUST};
+use crate::tests::machine::Machine;
+
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn rotated_authorities() {
+    let case = |before: fn(&Machine), script: Script, arguments: &[&str]| Case {
+        before,
+        enter: ":",
+        check: Some(call(script.verb("check"), arguments)),
+        apply: call(script.verb("apply"), arguments),
+        undo: vec![],
+    };
+    for part in [&SIGNER[..], &KUBECONFIGS, &PROGRAMS] {
+        kill_everywhere(&case(with_control_plane, ROTATE, part));
+    }
+    kill_everywhere(&case(with_cluster, TRUST, &CAS));
+    for which in ["server", "all"] {
+        kill_everywhere(&case(with_kubelet, KUBELET_CERTIFICATES, &[which, "1"]));
+    }
+}

@@ -1,0 +1,290 @@
+//! The rotation of authorities on a node, and in the cluster. The programs are stand-ins.
+
+use super::machine::Machine;
+use crate::kubeadm::ROTATE;
+use crate::kubernetes::{HANDSHAKES, KUBELET_CERTIFICATES, TRUST, WORKLOADS};
+
+const MANAGER: &str = "/etc/kubernetes/manifests/kube-controller-manager.yaml";
+pub(super) const SIGNER: [&str; 2] = ["signer", "/etc/kubernetes/pki/signing-ca.crt"];
+/// `both\n` in base64 is `Ym90aAo=`.
+pub(super) const KUBECONFIGS: [&str; 2] = ["kubeconfigs", "both\n"];
+pub(super) const PROGRAMS: [&str; 4] = [
+    "programs",
+    "kube-apiserver=/etc/kubernetes/pki/ca.crt",
+    "etcd=/etc/kubernetes/pki/etcd/ca.crt",
+    "kube-scheduler=/etc/kubernetes/scheduler.conf",
+];
+pub(super) const CAS: [&str; 1] = ["old\nnew\n"];
+
+/// Adds a control plane, and stand-ins: crictl stores when containers started, and systemctl that the kubelet runs.
+pub(super) fn with_control_plane(machine: &Machine) {
+    machine.write(
+        MANAGER,
+        "    - --cluster-signing-cert-file=/etc/kubernetes/pki/ca.crt\n    - --port=1\n",
+    );
+    for name in ["admin", "controller-manager", "scheduler", "kubelet"] {
+        machine.write(
+            &format!("/etc/kubernetes/{name}.conf"),
+            "    certificate-authority-data: b2xkCg==\n    server: a\n",
+        );
+    }
+    machine.write("/etc/kubernetes/pki/ca.crt", "new\n");
+    machine.write("/etc/kubernetes/pki/etcd/ca.crt", "new\n");
+    machine.write("/var/lib/kubexm/receipt.jsonl", "");
+    machine.fake("systemctl", "[ ! -e /usr/local/bin/broken ]");
+    machine.fake("journalctl", "echo 'the cause'");
+    machine.fake("kubectl", "[ ! -e /usr/local/bin/unready ]");
+    machine.fake("sleep", "");
+    machine.fake(
+        "crictl",
+        "for word in \"$@\"; do case $word in ^*) name=${word#^}; name=${name%$} ;; esac; last=$word; done\n\
+         case $* in\n\
+         *json) printf '{ \"createdAt\": \"%s000000000\" }\\n' \"$(cat \"/usr/local/bin/started-$name\")\" ;;\n\
+         ps*) echo \"$name\" ;;\n\
+         stop*) echo $(($(date +%s) + 60)) >\"/usr/local/bin/started-$last\" ;;\n\
+         esac",
+    );
+    for name in ["kube-apiserver", "etcd", "kube-scheduler"] {
+        machine.write(&format!("/root/fake/started-{name}"), "1000000000\n");
+    }
+}
+
+#[test]
+fn controller_manager_gets_a_file_with_one_certificate() {
+    Machine::with_each_shell(|machine| {
+        with_control_plane(machine);
+        let found = machine.run(ROTATE.verb("check"), &SIGNER);
+        let expected = "the controller manager signs with /etc/kubernetes/pki/ca.crt\n";
+        assert_eq!((found.status, found.printed.as_str()), (1, expected));
+        let before = machine.read(MANAGER);
+        machine.done(ROTATE.verb("apply"), &SIGNER);
+        machine.done(ROTATE.verb("check"), &SIGNER);
+        assert!(
+            machine
+                .read(MANAGER)
+                .contains("=/etc/kubernetes/pki/signing-ca.crt\n")
+        );
+        machine.done(
+            ROTATE.verb("apply"),
+            &["signer", "/etc/kubernetes/pki/ca.crt"],
+        );
+        assert_eq!(machine.read(MANAGER), before);
+        machine.write(MANAGER, "    - --port=1\n");
+        let ended = machine.run(ROTATE.verb("apply"), &SIGNER);
+        assert_eq!(ended.status, 1);
+        assert!(
+            ended.complained.contains("\nhint: "),
+            "{}",
+            ended.complained
+        );
+    });
+}
+
+#[test]
+fn kubeconfigs_trust_the_cas_and_the_kubelet_restarts_once() {
+    Machine::with_each_shell(|machine| {
+        with_control_plane(machine);
+        assert_eq!(machine.run(ROTATE.verb("check"), &KUBECONFIGS).status, 1);
+        machine.write("/root/fake/broken", "");
+        let ended = machine.run(ROTATE.verb("apply"), &KUBECONFIGS);
+        let expected = "the kubelet does not run with its new kubeconfig\nkubelet: the cause\n";
+        assert_eq!((ended.status, ended.complained.as_str()), (1, expected));
+        assert_eq!(machine.run(ROTATE.verb("check"), &KUBECONFIGS).status, 1);
+        std::fs::remove_file(machine.at("/root/fake/broken")).unwrap();
+        machine.calls();
+        machine.done(ROTATE.verb("apply"), &KUBECONFIGS);
+        for name in ["admin", "controller-manager", "scheduler", "kubelet"] {
+            let text = machine.read(&format!("/etc/kubernetes/{name}.conf"));
+            assert_eq!(
+                text,
+                "    certificate-authority-data: Ym90aAo=\n    server: a\n"
+            );
+        }
+        let restart = "systemctl restart kubelet.service".to_owned();
+        assert!(machine.calls().contains(&restart));
+        machine.done(ROTATE.verb("check"), &KUBECONFIGS);
+        machine.done(ROTATE.verb("apply"), &KUBECONFIGS);
+        assert!(!machine.calls().contains(&restart));
+    });
+}
+
+#[test]
+fn api_server_ends_before_its_etcd_and_each_restarts_once() {
+    Machine::with_each_shell(|machine| {
+        with_control_plane(machine);
+        let found = machine.run(ROTATE.verb("check"), &PROGRAMS);
+        assert_eq!((found.status, found.printed.lines().count()), (1, 3));
+        machine.calls();
+        machine.done(ROTATE.verb("apply"), &PROGRAMS);
+        let stops = |calls: Vec<String>| -> Vec<String> {
+            let stops = calls
+                .iter()
+                .filter_map(|call| call.strip_prefix("crictl stop --timeout 40 "));
+            stops.map(str::to_owned).collect()
+        };
+        assert_eq!(
+            stops(machine.calls()),
+            ["kube-apiserver", "etcd", "kube-scheduler"]
+        );
+        machine.done(ROTATE.verb("check"), &PROGRAMS);
+        machine.done(ROTATE.verb("apply"), &PROGRAMS);
+        assert_eq!(stops(machine.calls()), [""; 0]);
+        machine.write("/root/fake/unready", "");
+        let ended = machine.run(ROTATE.verb("apply"), &PROGRAMS);
+        assert_eq!(ended.status, 1);
+        assert!(
+            ended
+                .complained
+                .contains("kube-apiserver is not ready\nhint: "),
+            "{}",
+            ended.complained
+        );
+    });
+}
+
+/// Adds a kubelet that gets a certificate when it starts.
+pub(super) fn with_kubelet(machine: &Machine) {
+    for name in ["client", "server"] {
+        machine.write(
+            &format!("/var/lib/kubelet/pki/kubelet-{name}-current.pem"),
+            "old\n",
+        );
+    }
+    machine.write("/var/lib/kubexm/receipt.jsonl", "");
+    machine.fake(
+        "systemctl",
+        "echo new >/var/lib/kubelet/pki/kubelet-client-current.pem",
+    );
+    machine.fake("sleep", "");
+}
+
+#[test]
+fn kubelet_requests_certificates_once_in_a_rotation() {
+    Machine::with_each_shell(|machine| {
+        with_kubelet(machine);
+        let pki = "/var/lib/kubelet/pki/kubelet";
+        assert_eq!(
+            machine
+                .run(KUBELET_CERTIFICATES.verb("check"), &["server", "1"])
+                .status,
+            1
+        );
+        machine.done(KUBELET_CERTIFICATES.verb("apply"), &["server", "1"]);
+        assert!(!machine.has(&format!("{pki}-server-current.pem")));
+        assert_eq!(machine.read(&format!("{pki}-client-current.pem")), "old\n");
+        machine.done(KUBELET_CERTIFICATES.verb("check"), &["server", "1"]);
+        assert_eq!(
+            machine
+                .run(KUBELET_CERTIFICATES.verb("check"), &["all", "2"])
+                .status,
+            1
+        );
+        machine.done(KUBELET_CERTIFICATES.verb("apply"), &["all", "2"]);
+        assert_eq!(machine.read(&format!("{pki}-client-current.pem")), "new\n");
+    });
+}
+
+/// Adds a cluster whose controller manager writes the CAs of `/root/fake/written`, and whose object for joins is in a file.
+pub(super) fn with_cluster(machine: &Machine) {
+    machine.write("/root/fake/written", "old\nnew\n");
+    machine.write(
+        "/root/fake/joins",
+        "a:\n    certificate-authority-data: b2xkCg==\n    server: b\n",
+    );
+    machine.fake(
+        "kubectl",
+        "case $* in\n\
+         *'patch configmap cluster-info'*) sed -n 's/^    //p' >/usr/local/bin/joins ;;\n\
+         *'get configmap cluster-info'*) cat /usr/local/bin/joins ;;\n\
+         *'get configmaps -A'*) for name in default web; do echo \"= $name\"; cat /usr/local/bin/written; echo; done ;;\n\
+         esac",
+    );
+    machine.fake("sleep", "");
+}
+
+#[test]
+fn cluster_has_the_cas_for_joins_and_in_every_namespace() {
+    Machine::with_each_shell(|machine| {
+        with_cluster(machine);
+        let found = machine.run(TRUST.verb("check"), &CAS);
+        let expected = "the ConfigMap kube-public/cluster-info has other CAs\n";
+        assert_eq!((found.status, found.printed.as_str()), (1, expected));
+        machine.done(TRUST.verb("apply"), &CAS);
+        assert_eq!(
+            machine.read("/root/fake/joins"),
+            "a:\n    certificate-authority-data: b2xkCm5ldwo=\n    server: b\n"
+        );
+        machine.done(TRUST.verb("check"), &CAS);
+        machine.write("/root/fake/written", "old\n");
+        let found = machine.run(TRUST.verb("check"), &CAS);
+        let expected =
+            "default: kube-root-ca.crt has other CAs\nweb: kube-root-ca.crt has other CAs\n";
+        assert_eq!((found.status, found.printed.as_str()), (1, expected));
+        let ended = machine.run(TRUST.verb("apply"), &CAS);
+        assert!(
+            ended.status == 1
+                && ended
+                    .complained
+                    .starts_with("default: the controller manager")
+        );
+        machine.fake("kubectl", "exit 1");
+        assert_eq!(machine.run(TRUST.verb("check"), &CAS).status, 75);
+    });
+}
+
+#[test]
+fn workloads_restart_in_their_namespace_and_are_waited_for() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("kubectl", "[ \"$*\" != x ]");
+        machine.calls();
+        machine.done(
+            WORKLOADS.verb("restart"),
+            &["web/Deployment/a", "db/StatefulSet/b"],
+        );
+        let calls = machine.calls();
+        let has = |words: &str| calls.iter().any(|call| call.ends_with(words));
+        assert!(
+            has("-n web rollout restart Deployment/a")
+                && has("-n db rollout restart StatefulSet/b"),
+            "{calls:?}"
+        );
+        assert!(
+            has("rollout status --timeout=600s Deployment/a"),
+            "{calls:?}"
+        );
+        let printed = machine.done(WORKLOADS.verb("list"), &[]);
+        assert!(printed.starts_with("now 20"), "{printed}");
+    });
+}
+
+#[test]
+fn server_that_the_new_ca_does_not_verify_is_named() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "kubectl",
+            "case $* in\n*:6443*) echo ok ;;\n*:10250*) echo 'error: You must be logged in to the server (Unauthorized)'; exit 1 ;;\n\
+             *) echo 'tls: failed to verify certificate: x509' >&2; exit 1 ;;\nesac",
+        );
+        let printed = machine.done(
+            HANDSHAKES,
+            &[
+                "ca\n",
+                "/c",
+                "/k",
+                "https://a:6443/readyz",
+                "https://a:10250/healthz",
+                "https://a:2379/health",
+            ],
+        );
+        assert_eq!(
+            printed,
+            "failed https://a:2379/health tls: failed to verify certificate: x509\n"
+        );
+        assert_eq!(
+            std::fs::read_dir(machine.at("/run/kubexm"))
+                .unwrap()
+                .count(),
+            0
+        );
+    });
+}
