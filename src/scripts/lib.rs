@@ -248,10 +248,16 @@ scripts! {
     }
     /// Storage of the local registry.
     registry {
+        BLOBS = "registry/blobs.sh"
         FOLDER = "registry/folder.sh"
+        GARBAGE = "registry/garbage.sh"
         LINK = "registry/link.sh"
         LIST = "registry/list.sh"
+        NODE_IMAGES = "registry/node-images.sh"
+        PART = "registry/part.sh"
         RECEIVE = "registry/receive.sh"
+        REMOVE = "registry/remove.sh"
+        USES = "registry/uses.sh"
     }
     /// Container runtimes.
     runtime {
