@@ -28,6 +28,7 @@ mod placeholders;
 mod pod_leftovers;
 mod post_install;
 mod registry;
+pub mod relocation;
 pub mod removal;
 pub mod renewal;
 mod runtime;

@@ -291,6 +291,7 @@ scripts! {
         PARENTS_REMOVE = "steps/parents-remove.sh"
         READ_FILES = "steps/read-files.sh"
         RECEIPT_APPEND = "steps/receipt-append.sh"
+        RECEIPT_FORGET = "steps/receipt-forget.sh"
         RECEIPT_REMOVE = "steps/receipt-remove.sh"
         RECEIVE_INPUT = "steps/receive-input.sh"
         RUN_TO_COMPLETION_END = "steps/run-to-completion-end.sh"

@@ -131,6 +131,7 @@ async fn prepared(
             let _ = writeln!(text, "      {line}");
         }
         let task = IMAGES.task(name).step(StoreImages {
+            id: "registry images".to_owned(),
             title,
             content: content.clone(),
             data_dir: data_dir.clone(),

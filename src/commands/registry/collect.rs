@@ -132,13 +132,18 @@ async fn unused(site: &mut Site<'_>, text: &mut String) -> Result<Plan, CommandE
              API server first: kubexm doctor"
         )));
     }
-    let images = catalog.images();
-    let images = images.into_iter().filter(|image| {
-        is_of_kubernetes(image)
-            && !is_current(site.cluster, image)
-            && uses.of(&catalog, image).is_empty()
+    let all = catalog.images();
+    let is_needed =
+        |image: &Image| is_current(site.cluster, image) || !uses.of(&catalog, image).is_empty();
+    let candidates = all.iter().filter(|image| is_of_kubernetes(image));
+    let (needed, others): (Vec<&Image>, Vec<&Image>) =
+        candidates.partition(|image| is_needed(image));
+    // An image of which the cluster uses no other version is not a former one: a bundle of the cluster has it.
+    let former = others.into_iter().filter(|image| {
+        let mut needed = needed.iter();
+        needed.any(|other| other.repository == image.repository)
     });
-    let images: Vec<Image> = images.collect();
+    let images: Vec<Image> = former.cloned().collect();
     Ok(remove::plan(site.cluster, &catalog, &images, text))
 }
 

@@ -102,6 +102,7 @@ fn prepared(
         }
         plan.tasks
             .push(IMAGES.task(&registry.name).step(StoreImages {
+                id: "registry images".to_owned(),
                 title,
                 content: content.clone(),
                 data_dir: cluster.registry.data_dir.clone(),
@@ -158,6 +159,27 @@ fn chosen(catalog: &Catalog, from: Option<&HostName>) -> Result<Vec<Image>, Comm
         "these names mean different images in the registries:\n{}\nhint: name the host whose images are right, with --from HOST",
         different.join("\n")
     )))
+}
+
+/// Returns what all registries have if they are equal.
+///
+/// # Errors
+/// They differ.
+pub(super) fn equal_content(catalog: &Catalog) -> Result<RegistryContent, CommandError> {
+    let images = chosen(catalog, None)?;
+    let (wanted, lost) = complete(catalog, &images);
+    let lost: Vec<String> = lost.into_iter().map(|(name, _)| name).collect();
+    if !lost.is_empty() {
+        return Err(CommandError::Configuration(format!(
+            "no registry has all blobs of {}\nhint: add these images again from a bundle, or remove them: kubexm registry add",
+            lost.join(", ")
+        )));
+    }
+    let mut content = RegistryContent::empty();
+    for (_, own) in wanted {
+        content.extend(own);
+    }
+    Ok(content)
 }
 
 fn registry<'a>(catalog: &'a Catalog, name: &HostName) -> Result<&'a Registry, CommandError> {

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use encoded_login::encoded_login;
-pub(super) use serve::{UNIT, renewed};
+pub(super) use serve::{UNIT, renewed, serve};
 
 use super::module::{Component, Module};
 use super::{DeployError, Deployment, ETC, Inputs, controller_file, runtime};

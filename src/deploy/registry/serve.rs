@@ -23,7 +23,7 @@ const MOUNTED_DIR: &str = "/var/lib/kubexm/registry";
 const IMAGES: &str = "docker";
 
 /// Returns the task that fills and starts the registry on a host.
-pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, DeployError> {
+pub(crate) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, DeployError> {
     let cluster = inputs.cluster;
     let listen = listen_address(inputs, name);
     let data_dir = cluster.registry.data_dir.clone();
@@ -96,6 +96,7 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
         .step(WriteFile::new(config, config_text))
         .step(WriteFile::new(unit_path, unit_text))
         .step(StoreImages {
+            id: "registry images".to_owned(),
             title: format!("Upload {} images into the registry", lock.images.len()),
             content: RegistryContent::new(&lock),
             data_dir,

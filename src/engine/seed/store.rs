@@ -14,6 +14,8 @@ use kubexm_types::HostPath;
 
 /// Uploads images into the storage of a registry.
 pub struct StoreImages {
+    /// A name that is unique within the host.
+    pub id: String,
     /// What the step does, for the user.
     pub title: String,
     pub content: RegistryContent,
@@ -24,7 +26,7 @@ pub struct StoreImages {
 
 impl Describe for StoreImages {
     fn id(&self) -> String {
-        "registry images".to_owned()
+        self.id.clone()
     }
 
     fn describe(&self) -> String {
