@@ -87,9 +87,45 @@ impl ClusterSource {
         unsigned: bool,
         events: &Events,
     ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
+        self.check_trust(unsigned)?;
+        let opened = self.open(events)?;
+        self.note_unsigned(unsigned, events);
+        Ok(opened)
+    }
+
+    /// Opens the bundle for its images, with the same signature as an install. It need not contain the version of Kubernetes of
+    /// the cluster file.
+    pub(crate) fn open_images(
+        &self,
+        unsigned: bool,
+        events: &Events,
+    ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
+        self.check_trust(unsigned)?;
+        let access = self.access.trusting(&self.cluster)?;
+        let bundle = access.open_with_bases(&self.bundles)?;
+        let cluster = kubexm_config::load_cluster(&self.cluster)?;
+        notices::emit(&cluster.notices, events);
+        self.note_unsigned(unsigned, events);
+        Ok((Arc::new(bundle), cluster))
+    }
+
+    fn last_bundle(&self) -> String {
         let bundle = self.bundles.last();
-        let bundle = bundle.map_or_else(String::new, |path| path.display().to_string());
-        let cluster = self.cluster.display();
+        bundle.map_or_else(String::new, |path| path.display().to_string())
+    }
+
+    fn note_unsigned(&self, unsigned: bool, events: &Events) {
+        if unsigned {
+            events.note(format!(
+                "{}: the signature is not verified, because of --unsigned",
+                self.last_bundle()
+            ));
+        }
+    }
+
+    /// Fails unless a key is trusted, or the user accepts that none is.
+    fn check_trust(&self, unsigned: bool) -> Result<(), CommandError> {
+        let (bundle, cluster) = (self.last_bundle(), self.cluster.display());
         let is_trusting = !self.access.trusting(&self.cluster)?.trust.is_empty();
         if !is_trusting && !unsigned {
             return Err(CommandError::Configuration(format!(
@@ -104,12 +140,6 @@ impl ClusterSource {
                  bundle\nhint: leave out --unsigned, or remove the keys"
             )));
         }
-        let opened = self.open(events)?;
-        if unsigned {
-            events.note(format!(
-                "{bundle}: the signature is not verified, because of --unsigned"
-            ));
-        }
-        Ok(opened)
+        Ok(())
     }
 }

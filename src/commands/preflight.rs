@@ -145,6 +145,11 @@ pub(crate) fn host_facts(arch: Arch, facts: &Facts) -> HostFacts {
         is_initialized: facts.initialized,
         etcd_formed: facts.etcd_formed,
         registry_login: facts.registry_login,
+        registry_sources: facts
+            .registry_sources
+            .iter()
+            .filter_map(|directory| seed::source(directory))
+            .collect(),
         has_network_manager: facts.network_manager,
     }
 }

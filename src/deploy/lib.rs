@@ -28,6 +28,7 @@ mod placeholders;
 mod pod_leftovers;
 mod post_install;
 mod registry;
+pub mod relocation;
 pub mod removal;
 pub mod renewal;
 pub mod rotation;
@@ -58,7 +59,7 @@ use kubexm_scripts::Call;
 use kubexm_scripts::systemd::JOURNAL;
 use kubexm_types::{Arch, Digest, HostName, HostPath, ImageRef, InvalidValue};
 pub use linking::CLibrary;
-pub use registry::has_login as registry_has_login;
+pub use registry::{clients as registry_clients, has_login as registry_has_login};
 
 /// Facts of a host that a plan depends on.
 #[derive(Debug, Clone)]
@@ -78,6 +79,8 @@ pub struct HostFacts {
     pub etcd_formed: bool,
     /// Whether the registry that kubexm runs on it requires a login; `None` if it runs none there.
     pub registry_login: Option<bool>,
+    /// The registries whose images the registry that kubexm runs on it has.
+    pub registry_sources: BTreeSet<String>,
     /// Whether NetworkManager runs on it.
     pub has_network_manager: bool,
 }

@@ -161,16 +161,20 @@ fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
             .undo(Undo::run(undo::SYSCTL_RESTORE, [""; 0])),
         );
     if system.manage_hosts_file {
-        let path = HostPath::parse("/etc/hosts")?;
-        task = task.step(ManagedBlock {
-            path,
-            lines: hosts_file_lines(inputs),
-        });
+        task = task.step(hosts_block(inputs)?);
     } else {
         let title = "Compare /etc/hosts with system.manageHostsFile";
         task = task.step(RunScript::new("hosts block", title, HAS_BLOCK, HAS_BLOCK));
     }
     site_files::write(inputs, host, task)
+}
+
+/// Returns the step that writes the names of the cluster into `/etc/hosts`.
+pub(super) fn hosts_block(inputs: &Inputs<'_>) -> Result<ManagedBlock, InvalidValue> {
+    Ok(ManagedBlock {
+        path: HostPath::parse("/etc/hosts")?,
+        lines: hosts_file_lines(inputs),
+    })
 }
 
 /// Returns the step that records kubexm's directories on a host. It precedes all steps that use them.

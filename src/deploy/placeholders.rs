@@ -45,6 +45,7 @@ impl HostFacts {
             is_initialized: false,
             etcd_formed: false,
             registry_login: None,
+            registry_sources: BTreeSet::new(),
             has_network_manager: false,
         }
     }

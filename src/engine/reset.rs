@@ -58,6 +58,8 @@ impl ResetError {
 pub struct HostReset {
     host: Arc<dyn Host>,
     reverts: Vec<Revert>,
+    /// The records of the reverts, for a reset of some steps; `None` for a reset of the host.
+    part: Option<Vec<Record>>,
 }
 
 /// What a reset did on a host.
@@ -77,9 +79,29 @@ impl HostReset {
     /// # Errors
     /// The receipt cannot be read, or a record is not one that kubexm writes.
     pub async fn read(host: &Arc<dyn Host>) -> Result<Self, ResetError> {
+        Self::select(host, None).await
+    }
+
+    /// Reads the records of some steps. The others stay in the receipt, and what they describe on the host.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub async fn read_steps(
+        host: &Arc<dyn Host>,
+        is_selected: &(dyn Fn(&str) -> bool + Sync),
+    ) -> Result<Self, ResetError> {
+        Self::select(host, Some(is_selected)).await
+    }
+
+    async fn select(
+        host: &Arc<dyn Host>,
+        is_selected: Option<&(dyn Fn(&str) -> bool + Sync)>,
+    ) -> Result<Self, ResetError> {
         let name = || host.name().clone();
         let records = Receipt::read(host.as_ref()).await;
-        let records = records.map_err(|error| ResetError::Step(name(), error))?;
+        let mut records = records.map_err(|error| ResetError::Step(name(), error))?;
+        records.retain(|record| is_selected.is_none_or(|selects| selects(&record.step)));
+        let part = is_selected.map(|_| records.clone());
         let own = Receipt::cluster(host.as_ref()).await;
         let own = own.map_err(|error| ResetError::Step(name(), error))?;
         let clusters = own.into_iter();
@@ -110,6 +132,7 @@ impl HostReset {
         Ok(Self {
             host: Arc::clone(host),
             reverts,
+            part,
         })
     }
 
@@ -150,7 +173,14 @@ impl HostReset {
         reloaded.map_err(|error| failed(StepError::Host(error)))?;
         // After a power failure, a change that is not reverted must still have its record.
         flush_reset(host.as_ref()).await.map_err(failed)?;
-        let printed = Receipt::remove(host.as_ref()).await.map_err(failed)?;
+        let printed = match &self.part {
+            None => Receipt::remove(host.as_ref()).await.map_err(failed)?,
+            Some(records) => {
+                let forgetting = Receipt::forget(host.as_ref(), records).await;
+                forgetting.map_err(failed)?;
+                String::new()
+            }
+        };
         // Without this, the record of a cluster that no longer exists could return.
         flush_reset(host.as_ref()).await.map_err(failed)?;
         reverted.kept.extend(printed.lines().filter_map(undo::kept));

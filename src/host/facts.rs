@@ -97,6 +97,8 @@ pub struct Facts {
     pub applied: BTreeMap<Setting, BTreeSet<String>>,
     /// Whether the registry that kubexm runs on the host requires a login; `None` if it runs none there.
     pub registry_login: Option<bool>,
+    /// The registries whose images the registry that kubexm runs on the host has, by their directories.
+    pub registry_sources: BTreeSet<String>,
     /// Seconds by which the host's clock is ahead of this machine's, as far as the round trip allows.
     pub clock_ahead: f64,
 }

@@ -253,10 +253,16 @@ scripts! {
     }
     /// Storage of the local registry.
     registry {
+        BLOBS = "registry/blobs.sh"
         FOLDER = "registry/folder.sh"
+        GARBAGE = "registry/garbage.sh"
         LINK = "registry/link.sh"
         LIST = "registry/list.sh"
+        NODE_IMAGES = "registry/node-images.sh"
+        PART = "registry/part.sh"
         RECEIVE = "registry/receive.sh"
+        REMOVE = "registry/remove.sh"
+        USES = "registry/uses.sh"
     }
     /// Container runtimes.
     runtime {
@@ -290,6 +296,7 @@ scripts! {
         PARENTS_REMOVE = "steps/parents-remove.sh"
         READ_FILES = "steps/read-files.sh"
         RECEIPT_APPEND = "steps/receipt-append.sh"
+        RECEIPT_FORGET = "steps/receipt-forget.sh"
         RECEIPT_REMOVE = "steps/receipt-remove.sh"
         RECEIVE_INPUT = "steps/receive-input.sh"
         RUN_TO_COMPLETION_END = "steps/run-to-completion-end.sh"

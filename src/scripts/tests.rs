@@ -18,6 +18,7 @@ mod nodes;
 mod os;
 mod packages;
 mod pod_network;
+mod registry;
 mod reset;
 mod rotation;
 mod runtime;

@@ -10,18 +10,21 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use encoded_login::encoded_login;
-pub(super) use serve::{UNIT, renewed};
+pub(super) use serve::{UNIT, renewed, serve};
 
 use super::module::{Component, Module};
 use super::{DeployError, Deployment, ETC, Inputs, controller_file, runtime};
 use kubexm_config::cluster::{Cluster, ExternalRegistry};
-use kubexm_engine::plan::{Task, TaskId, TaskName};
+use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
 use kubexm_engine::seed;
 use kubexm_engine::steps::WriteFile;
 use kubexm_types::HostPath;
 
 /// Starts a registry with the images of the bundle.
 pub(crate) const SERVE: TaskName = TaskName::new("registry", "serve");
+
+/// Lets a running node pull from the registries.
+const CLIENTS: TaskName = TaskName::new("registry", "clients");
 
 /// Returns whether the registry of a cluster is one that kubexm runs, and requires a login.
 pub fn has_login(cluster: &Cluster) -> bool {
@@ -36,8 +39,30 @@ fn changes_to(inputs: &Inputs<'_>, login: bool) -> bool {
         && hosts.any(|name| inputs.host_facts(name).registry_login == Some(!login))
 }
 
+/// Plans the files by which running nodes pull images from the registries, on one node after another; `None` if their
+/// runtime reads such files only when it starts. Needs no files of the bundle.
+///
+/// # Errors
+/// A file of the controller that belongs on the hosts cannot be read.
+pub fn clients(inputs: &Inputs<'_>) -> Result<Option<Plan>, DeployError> {
+    let mut plan = Plan::default();
+    let mut before = None;
+    for node in inputs.nodes() {
+        if !inputs.host_facts(&node.name).is_node {
+            continue;
+        }
+        let task = CLIENTS.task(&node.name);
+        let Some(task) = runtime::configured(inputs).clients(inputs, task)? else {
+            return Ok(None);
+        };
+        let id = task.id();
+        plan.tasks.push(task.after(before.replace(id)));
+    }
+    Ok(Some(plan))
+}
+
 /// Returns the tasks that write the login on nodes.
-fn clients(inputs: &Inputs<'_>) -> Vec<TaskId> {
+fn logins(inputs: &Inputs<'_>) -> Vec<TaskId> {
     let nodes = inputs.cluster.nodes().into_iter();
     nodes.map(|host| runtime::installed(&host.name)).collect()
 }
@@ -69,11 +94,11 @@ impl Module for Registries {
 
     fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
         let hosts = inputs.cluster.roles.registry.iter();
-        let clients = match changes_to(inputs, true) {
-            true => clients(inputs),
+        let logins = match changes_to(inputs, true) {
+            true => logins(inputs),
             false => Vec::new(),
         };
-        let tasks = hosts.map(|name| Ok(serve::serve(inputs, name)?.after(clients.clone())));
+        let tasks = hosts.map(|name| Ok(serve::serve(inputs, name)?.after(logins.clone())));
         tasks.collect()
     }
 }
@@ -181,7 +206,14 @@ pub(super) fn mirrors(inputs: &Inputs<'_>) -> Vec<Mirror> {
         None => prefix.to_owned(),
     };
     let images = inputs.lock.images.iter();
-    let sources: BTreeSet<&str> = images.map(|image| image.name.registry()).collect();
+    let mut sources: BTreeSet<&str> = images.map(|image| image.name.registry()).collect();
+    if external.is_none() {
+        // Images that `kubexm registry add` has added.
+        let hosts = inputs.cluster.roles.registry.iter();
+        let facts = hosts.filter_map(|name| inputs.hosts.get(name));
+        let added = facts.flat_map(|facts| &facts.registry_sources);
+        sources.extend(added.map(String::as_str));
+    }
     let mirror = |source: &str| Mirror {
         source: Some(source.to_owned()),
         endpoints: endpoints.clone(),

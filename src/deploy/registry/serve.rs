@@ -3,14 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use async_trait::async_trait;
-
 use crate::{BIN, DeployError, ETC, Inputs, journal, members, os, service_user};
-use kubexm_bundle::Blobs;
-use kubexm_engine::Host;
-use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError, Task};
-use kubexm_engine::seed;
-use kubexm_engine::seed::RegistryContent;
+use kubexm_engine::plan::Task;
+use kubexm_engine::seed::{RegistryContent, StoreImages};
 use kubexm_engine::steps::{InstallFiles, ManageUnit, RunScript, TrackNewDirs, WaitFor, WriteFile};
 use kubexm_render::registry;
 use kubexm_scripts::os::PORT_OPEN;
@@ -28,7 +23,7 @@ const MOUNTED_DIR: &str = "/var/lib/kubexm/registry";
 const IMAGES: &str = "docker";
 
 /// Returns the task that fills and starts the registry on a host.
-pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, DeployError> {
+pub(crate) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, DeployError> {
     let cluster = inputs.cluster;
     let listen = listen_address(inputs, name);
     let data_dir = cluster.registry.data_dir.clone();
@@ -100,9 +95,10 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
     Ok(task
         .step(WriteFile::new(config, config_text))
         .step(WriteFile::new(unit_path, unit_text))
-        .step(SeedImages {
+        .step(StoreImages {
+            id: "registry images".to_owned(),
+            title: format!("Upload {} images into the registry", lock.images.len()),
             content: RegistryContent::new(&lock),
-            count: lock.images.len(),
             data_dir,
             blobs: Arc::clone(&inputs.blobs),
         })
@@ -178,46 +174,4 @@ fn listens(listen: SocketAddr) -> WaitFor {
 /// Returns a path for a unit, without specifiers (systemd.unit(5)).
 fn without_specifiers(path: &HostPath) -> String {
     path.as_str().replace('%', "%%")
-}
-
-/// Uploads the bundle's images for the architectures of the hosts into the registry's storage.
-struct SeedImages {
-    content: RegistryContent,
-    count: usize,
-    data_dir: HostPath,
-    blobs: Arc<dyn Blobs>,
-}
-
-impl Describe for SeedImages {
-    fn id(&self) -> String {
-        "registry images".to_owned()
-    }
-
-    fn describe(&self) -> String {
-        format!("Upload {} images into the registry", self.count)
-    }
-}
-
-impl From<SeedImages> for Step {
-    fn from(step: SeedImages) -> Self {
-        Self::Ensure(Box::new(step))
-    }
-}
-
-#[async_trait]
-impl Ensure for SeedImages {
-    async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let missing = seed::missing(host, &self.data_dir, &self.content).await?;
-        Ok(match missing.is_empty() {
-            true => Check::Satisfied,
-            false => Check::Needed(format!("{} blobs are missing", missing.blobs())),
-        })
-    }
-
-    async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
-        let missing = seed::missing(context.host, &self.data_dir, &self.content).await?;
-        let blobs = Arc::clone(&self.blobs);
-        seed::seed(context.host, &self.data_dir, missing, blobs, context.events).await?;
-        Ok(())
-    }
 }

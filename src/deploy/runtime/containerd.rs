@@ -42,6 +42,10 @@ impl Runtime for Containerd {
         install(inputs, host)
     }
 
+    fn clients(&self, inputs: &Inputs<'_>, task: Task) -> Result<Option<Task>, DeployError> {
+        cri::mirrors(task, inputs, CERTS_D).map(Some)
+    }
+
     fn images(&self) -> ImageScripts {
         ImageScripts {
             check: CONTAINERD_IMAGES.verb("check"),

@@ -98,6 +98,10 @@ impl Runtime for Docker {
         start_cri(task, inputs, shim_files)
     }
 
+    fn clients(&self, inputs: &Inputs<'_>, task: Task) -> Result<Option<Task>, DeployError> {
+        cri::mirrors(task, inputs, CERTS_D).map(Some)
+    }
+
     fn images(&self) -> ImageScripts {
         ImageScripts {
             check: scripts::CRI_IMAGES.verb("present"),

@@ -75,6 +75,12 @@ pub(super) trait Runtime: Sync {
     /// Returns the task [`INSTALL`], which installs, configures and starts the runtime on a node.
     fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError>;
 
+    /// Adds the files by which a running runtime pulls images from the cluster's registries to a task; `None` if the
+    /// runtime reads them only when it starts.
+    fn clients(&self, _: &Inputs<'_>, _: Task) -> Result<Option<Task>, DeployError> {
+        Ok(None)
+    }
+
     /// Returns the scripts that check and pull images.
     fn images(&self) -> ImageScripts;
 

@@ -100,6 +100,26 @@ impl Receipt {
         Ok(Some(identity.id))
     }
 
+    /// Removes records whose changes were reverted.
+    ///
+    /// # Errors
+    /// The command fails, or the connection to the host breaks.
+    pub async fn forget(host: &dyn Host, records: &[Record]) -> Result<(), StepError> {
+        let mut lines = String::new();
+        for record in records {
+            let line = serde_json::to_string(record)
+                .map_err(|error| StepError::Other(format!("cannot write the receipt: {error}")))?;
+            lines.push_str(&line);
+            lines.push('\n');
+        }
+        let action = "remove records from the receipt";
+        let command = Command::from_script(scripts::RECEIPT_FORGET, [""; 0])
+            .input(Input::Bytes(lines.into_bytes()))
+            .describe(action);
+        StepError::unless_done(action, host.run(command).await?)?;
+        Ok(())
+    }
+
     /// Removes `/var/lib/kubexm` with the receipt. Returns the output, which names what stays.
     ///
     /// # Errors

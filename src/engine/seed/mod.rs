@@ -6,6 +6,10 @@
 //! second listener, no credentials and no forwarding. It also accepts an index that lists platforms which
 //! are not in the bundle. The registry's API would refuse such an index.
 
+mod copy;
+mod storage;
+mod store;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -19,6 +23,10 @@ use kubexm_host::{Command, Host, HostError, Input, Limit, Output};
 use kubexm_scripts::registry as scripts;
 use kubexm_types::event::{Events, Transfer};
 use kubexm_types::{Digest, HostPath, ImageRef, Untrusted};
+
+pub use copy::RegistryBlobs;
+pub use storage::{Garbage, Manifest, Platform, Reference, Repository, Storage, small_blobs};
+pub use store::{CollectGarbage, RemoveImages, StoreImages};
 
 /// Number of bytes of a blob in one block of the stream.
 const BLOCK: usize = 1 << 20;
@@ -45,6 +53,9 @@ pub enum SeedError {
         /// The log file with the whole output.
         log: Option<PathBuf>,
     },
+    /// A host printed something else than its blobs.
+    #[error("{host}: cannot look for blobs that no image needs: it printed '{line}'")]
+    Answer { host: String, line: Untrusted },
     /// The stream to the host failed.
     #[error("cannot send images: {0}")]
     Io(#[from] io::Error),
@@ -81,11 +92,23 @@ impl Missing {
     pub fn blobs(&self) -> usize {
         self.blobs.len()
     }
+
+    /// Returns the digests of the blobs.
+    pub fn digests(&self) -> impl Iterator<Item = Digest> {
+        self.blobs.iter().map(|(digest, _)| *digest)
+    }
 }
 
 /// Returns the prefix of a registry's repositories in the local registry.
 pub fn prefix(registry: &str) -> String {
     registry.replace(':', "_")
+}
+
+/// Returns the registry of a [`prefix`]; `None` if it is not one. The name of a host has no underscore.
+pub fn source(prefix: &str) -> Option<String> {
+    let source = prefix.replace('_', ":");
+    let place = ImageRef::parse_place(&format!("oci://{source}/a:b"), None);
+    place.is_ok().then_some(source)
 }
 
 /// Returns the repository of an image in the local registry. It starts with the host of the original
@@ -97,14 +120,62 @@ pub fn repository(image: &ImageRef) -> String {
 impl RegistryContent {
     /// Returns the content for all images of a lock.
     pub fn new(lock: &Lock) -> Self {
-        let mut content = Self {
-            blobs: BTreeMap::new(),
-            links: BTreeMap::new(),
-        };
+        let mut content = Self::empty();
         for image in &lock.images {
             content.add(image);
         }
         content
+    }
+
+    /// Returns an empty content.
+    pub fn empty() -> Self {
+        Self {
+            blobs: BTreeMap::new(),
+            links: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a manifest of a repository, with its configuration and its layers.
+    pub fn add_manifest(&mut self, repository: &str, digest: Digest, manifest: &Manifest) {
+        let (root, hex) = (format!("repositories/{repository}"), digest.hex());
+        self.blobs.insert(digest, manifest.size);
+        let path = format!("{root}/_manifests/revisions/sha256/{hex}/link");
+        self.links.insert(path, digest);
+        for blob in manifest.blobs() {
+            self.blobs.insert(blob.digest, blob.size);
+            let path = format!("{root}/_layers/sha256/{}/link", blob.digest.hex());
+            self.links.insert(path, blob.digest);
+        }
+    }
+
+    /// Adds a tag of a repository.
+    pub fn add_tag(&mut self, repository: &str, tag: &str, digest: Digest) {
+        self.tag(&format!("repositories/{repository}"), tag, digest);
+    }
+
+    /// Adds everything of another content.
+    pub fn extend(&mut self, other: Self) {
+        self.blobs.extend(other.blobs);
+        self.links.extend(other.links);
+    }
+
+    /// Returns the sizes of the blobs, in bytes.
+    pub fn blobs(&self) -> &BTreeMap<Digest, u64> {
+        &self.blobs
+    }
+
+    /// Returns what a registry does not have, by names and sizes.
+    pub fn missing_in(&self, storage: &Storage) -> Missing {
+        let blobs = self.blobs.iter();
+        let blobs = blobs.filter(|(digest, size)| storage.blobs.get(digest) != Some(size));
+        let links = self.links.iter();
+        let links = links.filter(|(path, digest)| storage.links.get(*path) != Some(digest));
+        Missing {
+            blobs: blobs.map(|(digest, size)| (*digest, *size)).collect(),
+            links: links
+                .map(|(path, digest)| (path.clone(), *digest))
+                .collect(),
+        }
     }
 
     fn add(&mut self, image: &LockedImage) {
@@ -171,24 +242,7 @@ pub async fn missing(
     data_dir: &HostPath,
     content: &RegistryContent,
 ) -> Result<Missing, SeedError> {
-    let command = Command::from_script(scripts::LIST, [data_dir.to_string()])
-        .describe("list the registry's images")
-        .limit(Limit::CHANGE);
-    let output = run_command(host, command).await?;
-    let text = output.text();
-    let found: BTreeSet<&str> = text.lines().collect();
-    let blobs = content.blobs.iter();
-    let blobs = blobs
-        .filter(|(digest, size)| !found.contains(format!("blob {} {size}", digest.hex()).as_str()));
-    let links = content.links.iter();
-    let links =
-        links.filter(|(path, digest)| !found.contains(format!("link {path} {digest}").as_str()));
-    Ok(Missing {
-        blobs: blobs.map(|(digest, size)| (*digest, *size)).collect(),
-        links: links
-            .map(|(path, digest)| (path.clone(), *digest))
-            .collect(),
-    })
+    Ok(content.missing_in(&Storage::read(host, data_dir).await?))
 }
 
 /// Sends the missing blobs and links. A tag is written after everything that it refers to.

@@ -42,7 +42,11 @@ use kubexm_scripts::markers;
 ///
 /// # Errors
 /// The command fails, or the connection to the host breaks.
-async fn run_command(host: &dyn Host, action: &str, command: Command) -> Result<Output, StepError> {
+pub(crate) async fn run_command(
+    host: &dyn Host,
+    action: &str,
+    command: Command,
+) -> Result<Output, StepError> {
     let output = host.run(command.describe(action)).await?;
     StepError::unless_done(action, output)
 }
@@ -58,7 +62,11 @@ const NOT_ANSWERED: i32 = 75;
 ///
 /// # Errors
 /// The check could not see the state: what it asked did not answer. Or the connection to the host breaks.
-async fn run_check(host: &dyn Host, action: String, command: Command) -> Result<Check, StepError> {
+pub(crate) async fn run_check(
+    host: &dyn Host,
+    action: String,
+    command: Command,
+) -> Result<Check, StepError> {
     let output = host.run(command.describe(action.clone())).await?;
     match output.status {
         0 => Ok(Check::Satisfied),

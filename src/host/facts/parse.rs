@@ -146,6 +146,7 @@ fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
             let values = facts.applied.entry(setting).or_default();
             values.insert(value.to_owned());
         }
+        "registry_source" => drop(facts.registry_sources.insert(value.to_owned())),
         "registry_login" => facts.registry_login = Some(flag(value)?),
         _ => return Err("the key is unknown"),
     }

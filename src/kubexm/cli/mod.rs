@@ -140,7 +140,7 @@ enum Command {
     Logs(logs::Logs),
     /// Write a kubeconfig for a user, with a certificate that expires
     Kubeconfig(kubeconfig::Kubeconfig),
-    /// Fill the registry that a cluster file names
+    /// List, add, remove and repair images in the registries of a cluster
     #[command(subcommand)]
     Registry(registry::Command),
     /// Create, check and describe the files that you write
@@ -163,11 +163,8 @@ impl Command {
     /// Returns whether the command reports its progress by events. Other commands print a result.
     fn emits_events(&self) -> bool {
         match self {
-            Self::Install(_)
-            | Self::Upgrade(_)
-            | Self::Node(_)
-            | Self::Reset(_)
-            | Self::Registry(_) => true,
+            Self::Install(_) | Self::Upgrade(_) | Self::Node(_) | Self::Reset(_) => true,
+            Self::Registry(command) => command.emits_events(),
             Self::Bundle(command) => command.emits_events(),
             Self::Certs(command) => command.emits_events(),
             Self::Backup(command) => command.emits_events(),
@@ -245,7 +242,7 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Exec(arguments) => exec::run(&arguments, output, events).await,
         Command::Logs(arguments) => logs::run(&arguments, output, events).await,
         Command::Kubeconfig(arguments) => kubeconfig::run(&arguments, output, events).await,
-        Command::Registry(command) => registry::run(command, events).await,
+        Command::Registry(command) => registry::run(command, output, events).await,
         Command::Config(command) => config::run(command, output, events),
         Command::Inventory(arguments) => inventory::run(&arguments, output),
         Command::Cache(command) => cache::run(command, output),

@@ -69,6 +69,10 @@ done
 for path in "$@"; do
   nearest=$path
   [ ! -e "$path" ] || echo "exists=$path"
+  # The registries whose images a registry of kubexm has there.
+  for folder in "$path"/docker/registry/v2/repositories/*/; do
+    [ ! -d "$folder" ] || echo "registry_source=$(basename "$folder")"
+  done
   while [ ! -e "$nearest" ]; do nearest=$(dirname "$nearest"); done
   # Free KiB, size in KiB and mount point of the file system that the path is on or would be on.
   df -Pk "$nearest" 2>/dev/null |

@@ -12,6 +12,7 @@ use crate::cli::doctor;
 use crate::cli::man::Pages;
 use crate::cli::output;
 use crate::cli::plan::PlanFile;
+use crate::cli::registry;
 use crate::cli::status;
 use kubexm_commands::CreationTime;
 use kubexm_commands::cache::{
@@ -351,6 +352,11 @@ fn kinds() -> Vec<Kind> {
         kind("PlanDiff", "`plan --diff`", &plan_diff()),
         kind("RenderedFiles", "`render`", &rendered),
         kind("StatusReport", "`status`", &status::example::report()),
+        kind(
+            "RegistryReport",
+            "`registry list`",
+            &registry::example::report(),
+        ),
         kind("DoctorReport", "`doctor`", &doctor::example::report()),
         kind(
             "SupportBundle",

@@ -320,6 +320,22 @@ pub(super) fn registry_content() {
         apply: call(registry::FOLDER.verb("apply"), &[data]),
         undo: vec![],
     });
+    kill_everywhere(&Case {
+        before: super::super::registry::storage,
+        enter: ":",
+        check: None,
+        apply: call(registry::GARBAGE.verb("remove"), &["/srv/registry"]),
+        undo: vec![],
+    });
+    let paths = "repositories/r.io/b/_manifests/revisions/sha256/9999999999999999999999999999999999999999999999999999999999999999\n\
+                 repositories/r.io/a/_manifests/tags/v1\n";
+    kill_everywhere(&Case {
+        before: super::super::registry::storage,
+        enter: ":",
+        check: None,
+        apply: with(registry::REMOVE.verb("apply"), &["/srv/registry"], paths),
+        undo: vec![],
+    });
 }
 
 /// Returns a tar archive of one file.

@@ -1,22 +1,14 @@
-//! `kubexm registry`: the registry that a cluster file names.
+//! `kubexm registry seed`: fills the registry of a site.
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 
-use super::bundle_args::BundleArgs;
-use super::output::outln;
-use super::{Failure, interrupt};
+use crate::cli::bundle_args::BundleArgs;
+use crate::cli::output::outln;
+use crate::cli::{Failure, interrupt};
 use kubexm_commands::registry::{SeedOptions, seed};
 use kubexm_types::event::Events;
-
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Push the images of a bundle to the registry of a cluster file
-    ///
-    /// The cluster file must have `registry.type: external`. Its hosts pull every image from there.
-    Seed(Seed),
-}
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -32,14 +24,8 @@ pub struct Seed {
     cache: Option<PathBuf>,
 }
 
-/// Runs one of the commands.
-pub async fn run(command: Command, events: &Events) -> Result<(), Failure> {
-    match command {
-        Command::Seed(arguments) => run_seed(arguments, events).await,
-    }
-}
-
-async fn run_seed(arguments: Seed, events: &Events) -> Result<(), Failure> {
+/// Pushes the images.
+pub async fn run(arguments: Seed, events: &Events) -> Result<(), Failure> {
     let stop = interrupt::watch(events, interrupt::STOPPING_PUSH);
     let options = SeedOptions {
         bundle: arguments.bundle.path()?.to_owned(),

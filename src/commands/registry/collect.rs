@@ -1,0 +1,214 @@
+//! `registry gc`: removes the blobs that no image needs, and the images of former versions of Kubernetes.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use super::catalog::{Catalog, Image, failed};
+use super::change::{Change, ChangeReport, Prepared, bytes, count};
+use super::remove;
+use super::site::{Site, check_own};
+use super::uses::Uses;
+use crate::{CommandError, Connection, Stop, notices};
+use kubexm_config::Cluster;
+use kubexm_engine::plan::{Plan, TaskId, TaskName};
+use kubexm_engine::seed::{CollectGarbage, Garbage};
+use kubexm_types::event::Events;
+
+/// Removes the garbage of a registry.
+const COLLECT: TaskName = TaskName::new("registry", "gc");
+
+/// What to remove.
+#[derive(Debug, Clone)]
+pub struct CollectOptions {
+    /// The cluster file.
+    pub cluster: PathBuf,
+    /// How to reach the hosts.
+    pub connection: Connection,
+    /// Whether to remove also images of former versions of Kubernetes and of its add-ons.
+    pub unused: bool,
+    /// Whether to end after the plan.
+    pub dry_run: bool,
+}
+
+/// Removes the blobs that no manifest needs, on one host after another. With `unused`, it first removes images of former
+/// versions, for which it calls `confirm`.
+///
+/// # Errors
+/// Hosts cannot be reached, it is not known which images are in use, the user did not confirm, or a step failed.
+#[tracing::instrument(skip_all, fields(cluster = %options.cluster.display()))]
+pub async fn collect(
+    options: &CollectOptions,
+    confirm: impl AsyncFn() -> bool,
+    events: &Events,
+    stop: &Stop,
+) -> Result<ChangeReport, CommandError> {
+    options.connection.check()?;
+    let cluster = kubexm_config::load_cluster(&options.cluster)?;
+    notices::emit(&cluster.notices, events);
+    check_own(&cluster, &options.cluster)?;
+    let state = options.connection.state_directory(&cluster, events)?;
+    let change = Change {
+        cluster: &cluster,
+        state: &state,
+        connection: &options.connection,
+        command: "registry gc",
+        lock: String::new(),
+        dry_run: options.dry_run,
+    };
+    let prepare = async |site: &mut Site<'_>, _: &Events| {
+        let mut text = String::new();
+        let plan = match options.unused {
+            true => unused(site, &mut text).await?,
+            false => Plan::default(),
+        };
+        prepared(site, plan, text).await
+    };
+    let confirm = async || !options.unused || confirm().await;
+    change.run(prepare, confirm, events, stop).await
+}
+
+/// Adds the tasks that remove garbage to a plan that removes images.
+async fn prepared(
+    site: &Site<'_>,
+    mut plan: Plan,
+    mut text: String,
+) -> Result<Prepared, CommandError> {
+    let removes = !plan.tasks.is_empty();
+    let removals: Vec<TaskId> = plan.tasks.iter().map(|task| task.id()).collect();
+    let data_dir = &site.cluster.registry.data_dir;
+    let mut before: Option<TaskId> = None;
+    let mut total = 0;
+    let names = site.cluster.roles.registry.iter();
+    for host in names.filter_map(|name| site.hosts.get(name)) {
+        let garbage = Garbage::read(host.as_ref(), data_dir)
+            .await
+            .map_err(failed)?;
+        if garbage.is_empty() && !removes {
+            continue;
+        }
+        let now = format!(
+            "{}, {}",
+            count(garbage.blobs.len(), "blob"),
+            bytes(garbage.bytes())
+        );
+        let title = match removes {
+            true => format!("Remove the blobs that no image needs then; now {now}"),
+            false => format!("Remove {now}, that no image needs"),
+        };
+        total += garbage.bytes();
+        let _ = writeln!(text, "  {}\n    - {title}", host.name());
+        let task = COLLECT.task(host.name()).step(CollectGarbage {
+            title,
+            data_dir: data_dir.clone(),
+        });
+        let id = task.id();
+        let task = task.after(before.replace(id)).after(removals.clone());
+        plan.tasks.push(task);
+    }
+    if !text.is_empty() {
+        text = format!(
+            "blobs that are removed from the registries of the cluster '{}', on one host after another:\n{text}in all: {total} \
+             bytes",
+            site.cluster.name
+        );
+    }
+    Ok(Prepared {
+        text,
+        plan,
+        afterwards: "the other registries have been cleaned; run the same command again when these answer",
+    })
+}
+
+/// Plans the removal of images of former versions that nothing uses.
+async fn unused(site: &mut Site<'_>, text: &mut String) -> Result<Plan, CommandError> {
+    site.needs_all(
+        "an image that stays on one registry would return to the others with kubexm registry sync: start this host first",
+    )?;
+    let (catalog, uses) = tokio::join!(Catalog::read(site.cluster, &site.hosts), Uses::read(site));
+    let catalog = catalog?;
+    if let Some(cause) = &uses.unknown {
+        return Err(CommandError::Configuration(format!(
+            "cannot find unused images: it is not known which images pods use: {cause}\nhint: leave out --unused, or repair the \
+             API server first: kubexm doctor"
+        )));
+    }
+    let all = catalog.images();
+    let is_needed =
+        |image: &Image| is_current(site.cluster, image) || !uses.of(&catalog, image).is_empty();
+    let candidates = all.iter().filter(|image| is_of_kubernetes(image));
+    let (needed, others): (Vec<&Image>, Vec<&Image>) =
+        candidates.partition(|image| is_needed(image));
+    // An image of which the cluster uses no other version is not a former one: a bundle of the cluster has it.
+    let former = others.into_iter().filter(|image| {
+        let mut needed = needed.iter();
+        needed.any(|other| other.repository == image.repository)
+    });
+    let images: Vec<Image> = former.cloned().collect();
+    Ok(remove::plan(site.cluster, &catalog, &images, text))
+}
+
+/// The programs of Kubernetes that run as containers, by the last part of their repositories.
+const OF_KUBERNETES: [&str; 8] = [
+    "coredns",
+    "etcd",
+    "k8s-dns-node-cache",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "pause",
+];
+/// The repositories of network plugins and load balancers that kubexm installs.
+const ADD_ONS: [&str; 5] = [
+    "ghcr.io/flannel-io/",
+    "ghcr.io/kube-vip/",
+    "quay.io/calico/",
+    "quay.io/cilium/",
+    "quay.io/tigera/",
+];
+
+/// Returns whether an image is a part of Kubernetes or of an add-on that kubexm installs. Images of users stay, used or not.
+fn is_of_kubernetes(image: &Image) -> bool {
+    let repository = image.repository.as_str();
+    let part = repository.strip_prefix("registry.k8s.io/");
+    let part = part.and_then(|rest| rest.rsplit('/').next());
+    let is_program = part.is_some_and(|name| OF_KUBERNETES.contains(&name));
+    is_program || ADD_ONS.iter().any(|prefix| repository.starts_with(prefix))
+}
+
+/// Returns whether an image has the version of the cluster file, so that an install needs it.
+fn is_current(cluster: &Cluster, image: &Image) -> bool {
+    let version = format!("v{}", cluster.kubernetes.version);
+    image.tag.as_deref() == Some(version.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kubexm_types::Digest;
+
+    #[test]
+    fn images_of_users_are_never_unused() {
+        let image = |repository: &str| Image {
+            repository: repository.to_owned(),
+            tag: Some("v1".to_owned()),
+            digest: Digest::of(b""),
+        };
+        for of_kubernetes in [
+            "registry.k8s.io/kube-proxy",
+            "registry.k8s.io/coredns/coredns",
+            "registry.k8s.io/pause",
+            "quay.io/calico/node",
+        ] {
+            assert!(is_of_kubernetes(&image(of_kubernetes)), "{of_kubernetes}");
+        }
+        for of_users in [
+            "registry.k8s.io/e2e-test-images/agnhost",
+            "registry.k8s.io/ingress-nginx/controller",
+            "site.example/pause",
+            "docker.io/library/etcd",
+        ] {
+            assert!(!is_of_kubernetes(&image(of_users)), "{of_users}");
+        }
+    }
+}

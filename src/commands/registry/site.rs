@@ -1,0 +1,118 @@
+//! The hosts of a command that works on the registries of a running cluster.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::identity::KnownCluster;
+use crate::session::{self, HostErrors, Hosts};
+use crate::{CommandError, Connection, FileError};
+use kubexm_config::Cluster;
+use kubexm_host::{Facts, HostError};
+use kubexm_types::HostName;
+use kubexm_types::event::Events;
+
+/// A cluster file, its state directory, and the hosts that answer.
+pub(super) struct Site<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) state: &'a Path,
+    pub(super) hosts: Hosts,
+    pub(super) facts: BTreeMap<HostName, Facts>,
+    /// Hosts with registries that cannot be reached.
+    pub(super) lost: Vec<HostError>,
+}
+
+/// Fails if kubexm does not run the registry of a cluster.
+pub(super) fn check_own(cluster: &Cluster, file: &Path) -> Result<(), CommandError> {
+    if cluster.registry.external.is_none() {
+        return Ok(());
+    }
+    let error = FileError::new(
+        "work on the registries of",
+        file,
+        "spec.registry.type is external, so kubexm does not run a registry in the cluster",
+    );
+    let hint =
+        "`kubexm registry seed` pushes images to this registry; its own tools list and remove them";
+    Err(error.hint(hint).into())
+}
+
+/// Connects to the hosts. Reports those that do not answer.
+///
+/// # Errors
+/// No host with a registry can be reached.
+pub(super) async fn connect(
+    cluster: &Cluster,
+    connection: &Connection,
+    state: &Path,
+    events: &Events,
+) -> Result<(Hosts, Vec<HostError>), CommandError> {
+    let (hosts, errors) = connection.connect_each(cluster, state, events).await?;
+    let is_registry = |name: &HostName| cluster.roles.registry.contains(name);
+    let (registries, others): (HostErrors, HostErrors) =
+        errors.into_iter().partition(|(name, _)| is_registry(name));
+    let lost: Vec<HostError> = registries.into_iter().map(|(_, error)| error).collect();
+    if !hosts.keys().any(is_registry) {
+        return Err(CommandError::Hosts(lost));
+    }
+    for (_, error) in &others {
+        events.warn(error.to_string());
+    }
+    for error in &lost {
+        events.warn(error.to_string());
+    }
+    Ok((hosts, lost))
+}
+
+impl<'a> Site<'a> {
+    /// Collects the facts of the hosts.
+    ///
+    /// # Errors
+    /// A host belongs to another cluster, or no registry is installed.
+    pub(super) async fn of(
+        cluster: &'a Cluster,
+        state: &'a Path,
+        hosts: Hosts,
+        mut lost: Vec<HostError>,
+        events: &Events,
+    ) -> Result<Self, CommandError> {
+        let mut hosts = hosts;
+        let (facts, errors) = session::gather_each(cluster, &hosts).await;
+        for (name, error) in errors {
+            hosts.remove(&name);
+            if cluster.roles.registry.contains(&name) {
+                lost.push(error);
+            }
+        }
+        let known = KnownCluster::read(cluster, state)?;
+        known.origins(cluster, &facts, events)?;
+        let missing = cluster.roles.registry.iter().filter(|name| {
+            let facts = facts.get(*name);
+            facts.is_some_and(|facts| facts.registry_login.is_none())
+        });
+        let missing: Vec<&str> = missing.map(HostName::as_str).collect();
+        if !missing.is_empty() {
+            return Err(CommandError::Configuration(format!(
+                "no registry of kubexm is on {}\nhint: run kubexm install, which installs it there",
+                missing.join(", ")
+            )));
+        }
+        Ok(Self {
+            cluster,
+            state,
+            hosts,
+            facts,
+            lost,
+        })
+    }
+
+    /// Fails if a registry cannot be reached.
+    pub(super) fn needs_all(&mut self, hint: &str) -> Result<(), CommandError> {
+        match self.lost.is_empty() {
+            true => Ok(()),
+            false => Err(CommandError::HostsNeeded {
+                hosts: std::mem::take(&mut self.lost),
+                hint: hint.to_owned(),
+            }),
+        }
+    }
+}

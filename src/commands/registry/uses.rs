@@ -1,0 +1,169 @@
+//! Which images the objects of a cluster and its nodes use.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::join_all;
+
+use super::catalog::{Catalog, Image};
+use super::site::Site;
+use kubexm_deploy::expected;
+use kubexm_host::{Command, Host, HostError, Limit};
+use kubexm_scripts::registry::{NODE_IMAGES, USES};
+use kubexm_types::untrusted::Untrusted;
+use kubexm_types::{Digest, ImageRef};
+
+/// The images that are in use.
+#[derive(Debug, Default)]
+pub(super) struct Uses {
+    /// What uses an image, by its name.
+    names: BTreeMap<ImageRef, BTreeSet<String>>,
+    /// What uses an image, by the digest that a runtime reports.
+    digests: BTreeMap<Digest, BTreeSet<String>>,
+    /// Why the uses by pods are unknown.
+    pub(super) unknown: Option<String>,
+}
+
+impl Uses {
+    /// Asks the first API server that answers, and all nodes.
+    pub(super) async fn read(site: &Site<'_>) -> Self {
+        let mut uses = Self::default();
+        let nodes = site.cluster.nodes().into_iter();
+        let nodes = nodes.filter_map(|node| site.hosts.get(&node.name));
+        let asked = nodes.map(async |host| {
+            let printed = run(host.as_ref(), Command::from_script(NODE_IMAGES, [""; 0])).await;
+            (host.name().to_string(), printed)
+        });
+        for (node, printed) in join_all(asked).await {
+            // A host that was lost in the meantime has its pods in the API.
+            for image in printed.unwrap_or_default().lines() {
+                uses.add(image, &format!("node {node}"));
+            }
+        }
+        uses.unknown = uses.ask_api(site).await.err();
+        uses
+    }
+
+    async fn ask_api(&mut self, site: &Site<'_>) -> Result<(), String> {
+        let mut failed = "no control plane can be reached".to_owned();
+        for name in &site.cluster.roles.control_plane {
+            let (Some(host), Some(spec)) = (site.hosts.get(name), site.cluster.host(name)) else {
+                continue;
+            };
+            let server = expected::api_server(site.cluster, spec);
+            let command = Command::from_script(USES, [server]);
+            match run(host.as_ref(), command)
+                .await
+                .and_then(|text| self.parse(&text))
+            {
+                Ok(()) => return Ok(()),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    /// Reads what the script prints about objects.
+    ///
+    /// # Errors
+    /// A line has another form, or the last one is missing.
+    fn parse(&mut self, text: &str) -> Result<(), String> {
+        for line in text.lines() {
+            if line == "end" {
+                return Ok(());
+            }
+            let fields: Vec<&str> = line.split('\t').collect();
+            let [kind, namespace, name, phase, images, ids] = fields.as_slice() else {
+                let line = Untrusted::one_line(line, 200);
+                return Err(format!("the list of images in use has the line '{line}'"));
+            };
+            // Its containers do not start again.
+            if matches!(*phase, "Succeeded" | "Failed") {
+                continue;
+            }
+            let by = format!("{kind} {namespace}/{name}");
+            let words = images.split_whitespace().chain(ids.split_whitespace());
+            words.for_each(|image| self.add(image, &by));
+        }
+        Err("the list of images in use is truncated".to_owned())
+    }
+
+    fn add(&mut self, image: &str, by: &str) {
+        let by = Untrusted::one_line(by, 200).to_string();
+        let digest = image.rsplit_once('@').map_or(image, |(_, digest)| digest);
+        if let Ok(digest) = Digest::parse(digest) {
+            self.digests.entry(digest).or_default().insert(by.clone());
+        }
+        // Kubernetes adds the tag `latest` where there is none.
+        let name = ImageRef::parse(image).or_else(|_| ImageRef::parse(&format!("{image}:latest")));
+        if let Ok(name) = name {
+            self.names.entry(name).or_default().insert(by);
+        }
+    }
+
+    /// Returns what uses an image.
+    pub(super) fn of(&self, catalog: &Catalog, image: &Image) -> Vec<String> {
+        let digests = catalog.closure(&image.repository, image.digest);
+        let is_part = |name: &ImageRef| {
+            let is_here = kubexm_engine::seed::repository(name) == image.repository;
+            is_here
+                && name
+                    .digest()
+                    .is_some_and(|digest| digests.contains(&digest))
+        };
+        let named = self.names.iter();
+        let named = named.filter(|(name, _)| image.is_named(name) || is_part(name));
+        let mut found: BTreeSet<&String> = named.flat_map(|(_, by)| by).collect();
+        // With a tag, another image may be the one that runs.
+        if image.tag.is_none() {
+            let running = digests.iter().filter_map(|digest| self.digests.get(digest));
+            found.extend(running.flatten());
+        }
+        found.into_iter().cloned().collect()
+    }
+}
+
+async fn run(host: &dyn Host, command: Command) -> Result<String, String> {
+    let command = command
+        .describe("look for images in use")
+        .limit(Limit::CHANGE);
+    let output = host
+        .run(command)
+        .await
+        .map_err(|error: HostError| error.to_string())?;
+    match output.success() {
+        true => Ok(output.text()),
+        false => Err(format!("{}: {}", host.name(), output.complaint())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_of_objects_are_read() {
+        let digest = Digest::of(b"x");
+        let text = format!(
+            "pod\tdefault\ta\tRunning\t r.io/app:1  \t r.io/app@{digest}\n\
+             pod\tdefault\tb\tSucceeded\t r.io/job:1  \t \n\
+             deployment\tweb\td\t\t nginx  \t\nend\n"
+        );
+        let mut uses = Uses::default();
+        uses.parse(&text).unwrap();
+        let names: Vec<String> = uses.names.keys().map(ToString::to_string).collect();
+        assert_eq!(
+            names,
+            [
+                "docker.io/library/nginx:latest".to_owned(),
+                format!("r.io/app@{digest}"),
+                "r.io/app:1".to_owned(),
+            ]
+        );
+        assert_eq!(
+            uses.digests[&digest].first().map(String::as_str),
+            Some("pod default/a")
+        );
+        assert!(uses.parse("pod\tdefault\ta\tRunning\t\t\n").is_err());
+        assert!(uses.parse("what\nend\n").is_err());
+    }
+}

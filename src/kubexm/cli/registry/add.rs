@@ -1,0 +1,63 @@
+//! `kubexm registry add`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{ClusterArgs, print};
+use crate::cli::bundle_args::AccessArgs;
+use crate::cli::{Failure, interrupt};
+use crate::report::Output;
+use kubexm_commands::ClusterSource;
+use kubexm_commands::registry::{self, AddOptions};
+use kubexm_types::ImageRef;
+use kubexm_types::event::Events;
+
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "kubexm registry add [IMAGE]... -f <CLUSTER> --bundle <BUNDLE> [OPTIONS]",
+    after_long_help = "Examples:
+  kubexm registry add -f c.yaml --bundle apps.tar.zst --trust site.pub --dry-run
+  kubexm registry add -f c.yaml --bundle apps.tar.zst --trust site.pub
+  kubexm registry add ghcr.io/team/app:v2 -f c.yaml --bundle b.tar.zst --unsigned"
+)]
+pub struct Add {
+    /// The images; without one, all of the bundle
+    #[arg(value_name = "IMAGE", value_parser = ImageRef::parse)]
+    images: Vec<ImageRef>,
+    /// The bundle; the base bundles of an incremental bundle come before it
+    #[arg(long, value_name = "BUNDLE", required = true)]
+    bundle: Vec<PathBuf>,
+    #[command(flatten)]
+    access: AccessArgs,
+    /// Go on although no key verifies the signature of the bundle
+    ///
+    /// Pods run the images of the bundle. Without a key (--trust, or spec.bundle.trust in the cluster file) this option is
+    /// required.
+    #[arg(long, conflicts_with = "trust")]
+    unsigned: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Adds the images.
+pub async fn run(arguments: &Add, output: Output, events: &Events) -> Result<(), Failure> {
+    let options = AddOptions {
+        source: ClusterSource {
+            bundles: arguments.bundle.clone(),
+            cluster: arguments.cluster.cluster.clone(),
+            access: arguments.access.options(),
+        },
+        connection: arguments.cluster.connection.options()?,
+        unsigned: arguments.unsigned,
+        images: arguments.images.clone(),
+        dry_run: arguments.dry_run,
+    };
+    let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
+    let report = registry::add(&options, events, &stop).await?;
+    print(&report, output, "the registries have the images");
+    Ok(())
+}

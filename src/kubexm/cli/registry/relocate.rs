@@ -1,0 +1,81 @@
+//! `kubexm registry move`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{ClusterArgs, print};
+use crate::cli::bundle_args::AccessArgs;
+use crate::cli::password::CaPassphraseArgs;
+use crate::cli::{Failure, interrupt};
+use crate::report::Output;
+use kubexm_commands::ClusterSource;
+use kubexm_commands::registry::{self, MoveOptions};
+use kubexm_types::HostName;
+use kubexm_types::event::Events;
+
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "kubexm registry move --to <HOST> -f <CLUSTER> --bundle <BUNDLE> [OPTIONS]",
+    after_long_help = "Examples:
+  kubexm registry move --to node3 -f c.yaml --bundle b.tar.zst --unsigned --dry-run
+  kubexm registry move --to node3,node4 -f c.yaml --bundle b.tar.zst --trust site.pub
+  kubexm registry move --from node1 --to node3 -f c.yaml --bundle b.tar.zst --unsigned"
+)]
+pub struct Move {
+    /// The hosts that get a registry, separated by commas
+    #[arg(long, value_name = "HOST", required = true, value_delimiter = ',', value_parser = HostName::parse)]
+    to: Vec<HostName>,
+    /// The hosts that lose their registry; without it, all that have one
+    #[arg(long, value_name = "HOST", value_delimiter = ',', value_parser = HostName::parse)]
+    from: Vec<HostName>,
+    /// The bundle of the cluster; the base bundles of an incremental bundle come before it
+    #[arg(long, value_name = "BUNDLE", required = true)]
+    bundle: Vec<PathBuf>,
+    #[command(flatten)]
+    access: AccessArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Go on although no key verifies the signature of the bundle
+    ///
+    /// kubexm runs the programs of the bundle on hosts. Without a key (--trust, or spec.bundle.trust in the cluster file) this
+    /// option is required.
+    #[arg(long, conflicts_with = "trust")]
+    unsigned: bool,
+    /// Accept a bundle that is older than the newest one that the cluster was installed from
+    #[arg(long)]
+    allow_older: bool,
+    /// The identity file of age that encrypts the keys of CAs in the state directory
+    #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
+    ca_identity: Option<PathBuf>,
+    #[command(flatten)]
+    passphrase: CaPassphraseArgs,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Moves the registries.
+pub async fn run(arguments: &Move, output: Output, events: &Events) -> Result<(), Failure> {
+    let identity = arguments.ca_identity.as_deref();
+    let options = MoveOptions {
+        source: ClusterSource {
+            bundles: arguments.bundle.clone(),
+            cluster: arguments.cluster.cluster.clone(),
+            access: arguments.access.options(),
+        },
+        connection: arguments.cluster.connection.options()?,
+        unsigned: arguments.unsigned,
+        allow_older: arguments.allow_older,
+        ca_encryption: arguments
+            .passphrase
+            .encryption(identity, arguments.dry_run)?,
+        to: arguments.to.clone(),
+        from: arguments.from.clone(),
+        dry_run: arguments.dry_run,
+    };
+    let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
+    let report = registry::relocate(&options, events, &stop).await?;
+    print(&report, output, "the registries have moved");
+    Ok(())
+}

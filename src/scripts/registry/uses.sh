@@ -1,0 +1,21 @@
+#!/bin/sh -eu
+# Prints the images that objects of the cluster name, one object in a line: its kind, namespace, name, phase of a pod, names
+# of images, and IDs of images that run, with tabs between them. Prints `end` at the end. Changes nothing.
+# Arguments: the URL of the API server on this host.
+server=$1
+kubectl() {
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s "$@"
+}
+images() { # SPEC: the images of a pod with this specification
+  echo "{$1.initContainers[*].image} {$1.containers[*].image} {$1.ephemeralContainers[*].image} {$1.volumes[*].image.reference}"
+}
+list() { # KIND TEXT
+  kubectl --server "$server" get "$1" --all-namespaces -o \
+    "jsonpath={range .items[*]}$1{\"\t\"}{.metadata.namespace}{\"\t\"}{.metadata.name}{\"\t\"}$2{\"\n\"}{end}"
+}
+ids='{.status.initContainerStatuses[*].imageID} {.status.containerStatuses[*].imageID}'
+list pod "{.status.phase}{\"\t\"}$(images .spec){\"\t\"}$ids"
+for kind in deployment statefulset daemonset; do list "$kind" "{\"\t\"}$(images .spec.template.spec){\"\t\"}"; done
+list cronjob "{\"\t\"}$(images .spec.jobTemplate.spec.template.spec){\"\t\"}"
+echo end

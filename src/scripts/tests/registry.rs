@@ -1,0 +1,256 @@
+//! The storage of registries: what nothing needs, names that are removed, and images in use.
+
+use super::machine::Machine;
+use crate::registry;
+
+pub const DATA: &str = "/srv/registry";
+
+/// Returns the digest of a blob of these tests: scripts compare none.
+pub fn hex(digit: char) -> String {
+    digit.to_string().repeat(64)
+}
+
+fn blob(digit: char) -> String {
+    let hex = hex(digit);
+    format!(
+        "{DATA}/docker/registry/v2/blobs/sha256/{}/{hex}/data",
+        &hex[..2]
+    )
+}
+
+fn repository(name: &str) -> String {
+    format!("{DATA}/docker/registry/v2/repositories/{name}")
+}
+
+fn revision(name: &str, digit: char) -> String {
+    let hex = hex(digit);
+    format!(
+        "{}/_manifests/revisions/sha256/{hex}/link",
+        repository(name)
+    )
+}
+
+fn layer(name: &str, digit: char) -> String {
+    format!("{}/_layers/sha256/{}/link", repository(name), hex(digit))
+}
+
+/// Writes an index with the tag `v1` (`0`) of two platforms (`1`, and `2`, of which the registry has no manifest), a
+/// configuration `3`, layers `4` and `5`, and a signature `6` that refers to the index; and the garbage `7` and `8`, of which
+/// `8` was a manifest. Another repository has the manifest `9` with the layer `4` alone.
+pub fn storage(machine: &Machine) {
+    let digest = |digit: char| format!("\"digest\":\"sha256:{}\"", hex(digit));
+    let manifests = [
+        (
+            '0',
+            format!(
+                "{{\"manifests\":[{{{}}},{{{}}}]}}",
+                digest('1'),
+                digest('2')
+            ),
+        ),
+        (
+            '1',
+            format!(
+                "{{\"config\":{{{}}},\"layers\":[{{{}}},{{{}}}]}}",
+                digest('3'),
+                digest('4'),
+                digest('5')
+            ),
+        ),
+        ('6', format!("{{\"subject\":{{{}}}}}", digest('0'))),
+        ('8', format!("{{\"layers\":[{{{}}}]}}", digest('7'))),
+        ('9', format!("{{\"layers\":[{{{}}}]}}", digest('4'))),
+    ];
+    for (digit, text) in &manifests {
+        machine.write(&blob(*digit), text);
+    }
+    for digit in ['3', '4', '5', '7'] {
+        machine.write(&blob(digit), "content");
+    }
+    for digit in ['0', '1', '6'] {
+        machine.write(
+            &revision("r.io/a", digit),
+            &format!("sha256:{}", hex(digit)),
+        );
+    }
+    machine.write(&revision("r.io/b", '9'), &format!("sha256:{}", hex('9')));
+    let tag = format!("{}/_manifests/tags/v1", repository("r.io/a"));
+    let link = format!("sha256:{}", hex('0'));
+    machine.write(&format!("{tag}/current/link"), &link);
+    machine.write(&format!("{tag}/index/sha256/{}/link", hex('0')), &link);
+    for digit in ['3', '4', '5', '7'] {
+        machine.write(&layer("r.io/a", digit), &format!("sha256:{}", hex(digit)));
+    }
+    machine.write(&layer("r.io/b", '4'), &format!("sha256:{}", hex('4')));
+    machine.write(&layer("r.io/old", '7'), &format!("sha256:{}", hex('7')));
+}
+
+#[test]
+fn blobs_that_no_manifest_needs_are_found_and_removed() {
+    Machine::with_each_shell(|machine| {
+        storage(machine);
+        let listed = machine.done(registry::GARBAGE.verb("list"), &[DATA]);
+        let mut lines: Vec<&str> = listed.lines().collect();
+        lines.sort_unstable();
+        let expected = [
+            format!("blob {} 7", hex('7')),
+            format!("blob {} {}", hex('8'), machine.read(&blob('8')).len()),
+            format!("link repositories/r.io/a/_layers/sha256/{}/link", hex('7')),
+            format!(
+                "link repositories/r.io/old/_layers/sha256/{}/link",
+                hex('7')
+            ),
+        ];
+        assert_eq!(lines, expected);
+        assert!(machine.has(&blob('7')), "a list removes nothing");
+        machine.done(registry::GARBAGE.verb("remove"), &[DATA]);
+        for digit in ['0', '1', '3', '4', '5', '6', '9'] {
+            assert!(machine.has(&blob(digit)), "{digit} is needed");
+        }
+        for digit in ['7', '8'] {
+            assert!(!machine.has(&blob(digit)), "{digit}");
+        }
+        assert!(machine.has(&layer("r.io/a", '5')) && machine.has(&layer("r.io/b", '4')));
+        assert!(
+            !machine.has(&repository("r.io/old")),
+            "empty directories go, too"
+        );
+        assert_eq!(machine.done(registry::GARBAGE.verb("list"), &[DATA]), "");
+    });
+}
+
+/// A power failure can leave empty files. Their names are enough to keep what they mean.
+#[test]
+fn empty_link_keeps_its_manifest() {
+    Machine::with_each_shell(|machine| {
+        storage(machine);
+        machine.write(&revision("r.io/b", '9'), "");
+        let listed = machine.done(registry::GARBAGE.verb("list"), &[DATA]);
+        assert!(!listed.contains(&hex('9')), "{listed}");
+    });
+}
+
+/// A manifest that cannot be read could need every blob.
+#[test]
+fn nothing_is_removed_if_a_manifest_cannot_be_read() {
+    Machine::with_each_shell(|machine| {
+        storage(machine);
+        machine.fake(
+            "cat",
+            "case $* in *9999/data*) exit 5 ;; *) exec /bin/cat \"$@\" ;; esac",
+        );
+        let ended = machine.run(registry::GARBAGE.verb("remove"), &[DATA]);
+        assert_ne!(ended.status, 0);
+        assert!(machine.has(&blob('7')) && machine.has(&blob('8')));
+    });
+}
+
+#[test]
+fn new_registry_has_no_garbage() {
+    Machine::with_each_shell(|machine| {
+        for verb in ["list", "remove"] {
+            assert_eq!(machine.done(registry::GARBAGE.verb(verb), &[DATA]), "");
+        }
+        std::fs::create_dir_all(machine.at(&repository(""))).unwrap();
+        assert_eq!(machine.done(registry::GARBAGE.verb("list"), &[DATA]), "");
+    });
+}
+
+#[test]
+fn tags_and_manifests_are_removed_and_nothing_else() {
+    Machine::with_each_shell(|machine| {
+        storage(machine);
+        let root = format!("{DATA}/docker/registry/v2/");
+        let below = |path: &str| path.strip_prefix(&root).unwrap().to_owned();
+        let manifest = revision("r.io/a", '0');
+        let manifest = below(manifest.strip_suffix("/link").unwrap());
+        let tag = "repositories/r.io/a/_manifests/tags/v1";
+        let lines = format!("{manifest}\n{tag}\n");
+        let run = |verb: &'static str, lines: &str| {
+            machine.run_after(":", registry::REMOVE.verb(verb), &[DATA], lines)
+        };
+        assert_eq!(run("check", &lines).status, 1);
+        assert_eq!(run("apply", &lines).status, 0);
+        assert_eq!(run("check", &lines).status, 0);
+        assert!(!machine.has(&format!("{root}{tag}")) && !machine.has(&revision("r.io/a", '0')));
+        assert!(machine.has(&revision("r.io/a", '1')) && machine.has(&blob('0')));
+        for wrong in [
+            "blobs/sha256/00",
+            "repositories/r.io/a/_manifests/tags/../../../b",
+            "repositories/r.io/a/_layers/sha256/1",
+            "/etc",
+        ] {
+            let ended = run("apply", &format!("{wrong}\n"));
+            assert_eq!(ended.status, 2, "{wrong}: {}", ended.complained);
+        }
+        assert!(machine.has(&repository("r.io/b")));
+    });
+}
+
+#[test]
+fn blobs_are_printed_with_their_sizes() {
+    Machine::with_each_shell(|machine| {
+        storage(machine);
+        let lines = format!("{}\n{}\n", hex('3'), hex('2'));
+        let ended = machine.run_after(":", registry::BLOBS, &[DATA], &lines);
+        assert_eq!(ended.printed, format!("{} 7\ncontent\n", hex('3')));
+        let part = |first: &str| machine.done(registry::PART, &[DATA, &hex('3'), first, "8"]);
+        assert_eq!(part("0"), "content");
+        let none = machine.run(registry::PART, &[DATA, &hex('2'), "0", "8"]);
+        assert_ne!(none.status, 0);
+    });
+}
+
+#[test]
+fn images_of_static_pods_and_sandboxes_are_printed() {
+    Machine::with_each_shell(|machine| {
+        machine.write(
+            "/etc/kubernetes/manifests/a.yaml",
+            "spec:\n  containers:\n  - image: r.io/a:1\n    imagePullPolicy: IfNotPresent\n  - name: b\n    image: \"r.io/b:2\"\n",
+        );
+        machine.write(
+            "/etc/containerd/config.toml",
+            "[x.pinned_images]\nsandbox = \"r.io/pause:3\"\n",
+        );
+        machine.write(
+            "/etc/systemd/system/cri-dockerd.service",
+            "  --pod-infra-container-image r.io/pause:4 \\\n",
+        );
+        machine.write(
+            "/etc/isulad/daemon.json",
+            "  \"pod-sandbox-image\": \"r.io/pause:5\",\n",
+        );
+        machine.write(
+            "/etc/crio/crio.conf.d/10-kubexm.conf",
+            "pause_image = \"r.io/pause:6\"\n",
+        );
+        let printed = machine.done(registry::NODE_IMAGES, &[]);
+        let lines: Vec<&str> = printed.lines().collect();
+        let expected = [
+            "r.io/a:1",
+            "r.io/b:2",
+            "r.io/pause:3",
+            "r.io/pause:6",
+            "r.io/pause:5",
+            "r.io/pause:4",
+        ];
+        assert_eq!(lines, expected);
+    });
+}
+
+/// A failed question must not look as if nothing used an image.
+#[test]
+fn uses_end_with_a_line_only_if_all_questions_were_answered() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("kubectl", "printf 'x\\n'");
+        let printed = machine.done(registry::USES, &["https://192.0.2.11:6443"]);
+        assert!(printed.ends_with("end\n"), "{printed}");
+        let calls = machine.calls().join("\n");
+        assert!(
+            calls.contains("get cronjob") && calls.contains("--server https://192.0.2.11:6443")
+        );
+        machine.fake("kubectl", "case $* in *cronjob*) exit 1 ;; esac");
+        let ended = machine.run(registry::USES, &["https://192.0.2.11:6443"]);
+        assert!(ended.status != 0 && !ended.printed.contains("end"));
+    });
+}
