@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{CommandError, notices};
 use kubexm_bundle::{Access, Bundle, BundleSet};
-use kubexm_config::Cluster;
+use kubexm_config::{Cluster, Problems};
 use kubexm_types::PublicKey;
 use kubexm_types::event::Events;
 
@@ -71,9 +71,19 @@ impl ClusterSource {
     /// Opens the bundle and reads the cluster file. Emits a warning for each notice about the file, and one about
     /// experimental settings.
     pub(crate) fn open(&self, events: &Events) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
+        self.open_with(events, |bundle| {
+            kubexm_config::load_cluster_for(&self.cluster, &bundle.lock().kubernetes)
+        })
+    }
+
+    fn open_with(
+        &self,
+        events: &Events,
+        load: impl Fn(&BundleSet) -> Result<Cluster, Problems>,
+    ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
         let access = self.access.trusting(&self.cluster)?;
         let bundle = access.open_with_bases(&self.bundles)?;
-        let cluster = kubexm_config::load_cluster_for(&self.cluster, &bundle.lock().kubernetes)?;
+        let cluster = load(&bundle)?;
         kubexm_deploy::validate(&cluster)?;
         notices::emit(&cluster.notices, events);
         notices::emit_experimental(&self.cluster, &cluster, events);
@@ -87,6 +97,22 @@ impl ClusterSource {
         unsigned: bool,
         events: &Events,
     ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
+        self.check_trust(unsigned, events)?;
+        self.open(events)
+    }
+
+    /// Does as `open_to_install`, for a cluster file whose version the bundle may not have.
+    pub(crate) fn open_to_roll_back(
+        &self,
+        unsigned: bool,
+        events: &Events,
+    ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
+        self.check_trust(unsigned, events)?;
+        self.open_with(events, |_| kubexm_config::load_cluster(&self.cluster))
+    }
+
+    /// Fails if no key verifies the bundle and the user does not accept this.
+    fn check_trust(&self, unsigned: bool, events: &Events) -> Result<(), CommandError> {
         let bundle = self.bundles.last();
         let bundle = bundle.map_or_else(String::new, |path| path.display().to_string());
         let cluster = self.cluster.display();
@@ -104,12 +130,11 @@ impl ClusterSource {
                  bundle\nhint: leave out --unsigned, or remove the keys"
             )));
         }
-        let opened = self.open(events)?;
         if unsigned {
             events.note(format!(
                 "{bundle}: the signature is not verified, because of --unsigned"
             ));
         }
-        Ok(opened)
+        Ok(())
     }
 }

@@ -30,6 +30,7 @@ mod post_install;
 mod registry;
 pub mod removal;
 pub mod renewal;
+pub mod rollback;
 mod runtime;
 mod service_user;
 mod site_files;
@@ -41,7 +42,7 @@ use std::sync::Arc;
 use modules::MODULES;
 pub use runtime::data_dir as runtime_data_dir;
 
-pub use etcd::{EtcdCertificates, MemberCertificates};
+pub use etcd::{EtcdCertificates, MemberCertificates, version as etcd_version};
 pub use hooks::ResetHooks;
 use kubexm_bundle::lock::LockedFile;
 use kubexm_bundle::{Blobs, Lock};

@@ -170,10 +170,12 @@ scripts! {
         ENCRYPTION_REWRITE = "kubernetes/encryption-rewrite.sh"
         ENDPOINT = "kubernetes/endpoint.sh"
         FILE_MODES = "kubernetes/file-modes.sh"
+        FORMER = "kubernetes/former.sh"
         JOIN_SECRETS = "kubernetes/join-secrets.sh"
         KUBELET_RESTART = "kubernetes/kubelet-restart.sh"
         KUBELET_SURROUNDINGS_REMOVE = "kubernetes/kubelet-surroundings-remove.sh"
         KUBELET_SURROUNDINGS = "kubernetes/kubelet-surroundings.sh"
+        LIVE_SETTINGS = "kubernetes/live-settings.sh"
         MANIFEST = "kubernetes/manifest.sh"
         NODE_METADATA = "kubernetes/node-metadata.sh"
         NODES = "kubernetes/nodes.sh"
@@ -185,6 +187,7 @@ scripts! {
         SURVEY = "kubernetes/survey.sh"
         UPGRADE_SURVEY = "kubernetes/upgrade-survey.sh"
         USER_CERTIFICATE = "kubernetes/user-certificate.sh"
+        VERSIONS = "kubernetes/versions.sh"
     }
     /// The control plane's endpoint.
     load_balancer {

@@ -19,6 +19,7 @@ mod os;
 mod packages;
 mod pod_network;
 mod reset;
+mod rollback;
 mod runtime;
 mod settings;
 mod status;
