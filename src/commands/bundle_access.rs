@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{CommandError, notices};
 use kubexm_bundle::{Access, Bundle, BundleSet};
-use kubexm_config::Cluster;
+use kubexm_config::{Cluster, Problems};
 use kubexm_types::PublicKey;
 use kubexm_types::event::Events;
 
@@ -71,9 +71,19 @@ impl ClusterSource {
     /// Opens the bundle and reads the cluster file. Emits a warning for each notice about the file, and one about
     /// experimental settings.
     pub(crate) fn open(&self, events: &Events) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
+        self.open_with(events, |bundle| {
+            kubexm_config::load_cluster_for(&self.cluster, &bundle.lock().kubernetes)
+        })
+    }
+
+    fn open_with(
+        &self,
+        events: &Events,
+        load: impl Fn(&BundleSet) -> Result<Cluster, Problems>,
+    ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
         let access = self.access.trusting(&self.cluster)?;
         let bundle = access.open_with_bases(&self.bundles)?;
-        let cluster = kubexm_config::load_cluster_for(&self.cluster, &bundle.lock().kubernetes)?;
+        let cluster = load(&bundle)?;
         kubexm_deploy::validate(&cluster)?;
         notices::emit(&cluster.notices, events);
         notices::emit_experimental(&self.cluster, &cluster, events);
@@ -87,45 +97,25 @@ impl ClusterSource {
         unsigned: bool,
         events: &Events,
     ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
-        self.check_trust(unsigned)?;
-        let opened = self.open(events)?;
-        self.note_unsigned(unsigned, events);
-        Ok(opened)
+        self.check_trust(unsigned, events)?;
+        self.open(events)
     }
 
-    /// Opens the bundle for its images, with the same signature as an install. It need not contain the version of Kubernetes of
-    /// the cluster file.
-    pub(crate) fn open_images(
+    /// Does as `open_to_install`, for a command that does not need the version of Kubernetes of the cluster file.
+    pub(crate) fn open_at_any_version(
         &self,
         unsigned: bool,
         events: &Events,
     ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
-        self.check_trust(unsigned)?;
-        let access = self.access.trusting(&self.cluster)?;
-        let bundle = access.open_with_bases(&self.bundles)?;
-        let cluster = kubexm_config::load_cluster(&self.cluster)?;
-        notices::emit(&cluster.notices, events);
-        self.note_unsigned(unsigned, events);
-        Ok((Arc::new(bundle), cluster))
+        self.check_trust(unsigned, events)?;
+        self.open_with(events, |_| kubexm_config::load_cluster(&self.cluster))
     }
 
-    fn last_bundle(&self) -> String {
+    /// Fails if no key verifies the bundle and the user does not accept this.
+    fn check_trust(&self, unsigned: bool, events: &Events) -> Result<(), CommandError> {
         let bundle = self.bundles.last();
-        bundle.map_or_else(String::new, |path| path.display().to_string())
-    }
-
-    fn note_unsigned(&self, unsigned: bool, events: &Events) {
-        if unsigned {
-            events.note(format!(
-                "{}: the signature is not verified, because of --unsigned",
-                self.last_bundle()
-            ));
-        }
-    }
-
-    /// Fails unless a key is trusted, or the user accepts that none is.
-    fn check_trust(&self, unsigned: bool) -> Result<(), CommandError> {
-        let (bundle, cluster) = (self.last_bundle(), self.cluster.display());
+        let bundle = bundle.map_or_else(String::new, |path| path.display().to_string());
+        let cluster = self.cluster.display();
         let is_trusting = !self.access.trusting(&self.cluster)?.trust.is_empty();
         if !is_trusting && !unsigned {
             return Err(CommandError::Configuration(format!(
@@ -139,6 +129,11 @@ impl ClusterSource {
                 "--unsigned contradicts spec.bundle.trust in {cluster}: the key there must have signed the \
                  bundle\nhint: leave out --unsigned, or remove the keys"
             )));
+        }
+        if unsigned {
+            events.note(format!(
+                "{bundle}: the signature is not verified, because of --unsigned"
+            ));
         }
         Ok(())
     }

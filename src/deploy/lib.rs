@@ -31,6 +31,7 @@ mod registry;
 pub mod relocation;
 pub mod removal;
 pub mod renewal;
+pub mod rollback;
 pub mod rotation;
 mod runtime;
 mod service_user;
@@ -43,7 +44,7 @@ use std::sync::Arc;
 use modules::MODULES;
 pub use runtime::data_dir as runtime_data_dir;
 
-pub use etcd::{EtcdCertificates, MemberCertificates};
+pub use etcd::{EtcdCertificates, MemberCertificates, version as etcd_version};
 pub use hooks::ResetHooks;
 use kubexm_bundle::lock::LockedFile;
 use kubexm_bundle::{Blobs, Lock};

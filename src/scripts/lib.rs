@@ -171,12 +171,14 @@ scripts! {
         ENCRYPTION_REWRITE = "kubernetes/encryption-rewrite.sh"
         ENDPOINT = "kubernetes/endpoint.sh"
         FILE_MODES = "kubernetes/file-modes.sh"
+        FORMER = "kubernetes/former.sh"
         HANDSHAKES = "kubernetes/handshakes.sh"
         JOIN_SECRETS = "kubernetes/join-secrets.sh"
         KUBELET_CERTIFICATES = "kubernetes/kubelet-certificates.sh"
         KUBELET_RESTART = "kubernetes/kubelet-restart.sh"
         KUBELET_SURROUNDINGS_REMOVE = "kubernetes/kubelet-surroundings-remove.sh"
         KUBELET_SURROUNDINGS = "kubernetes/kubelet-surroundings.sh"
+        LIVE_SETTINGS = "kubernetes/live-settings.sh"
         MANIFEST = "kubernetes/manifest.sh"
         NODE_METADATA = "kubernetes/node-metadata.sh"
         NODES = "kubernetes/nodes.sh"
@@ -189,6 +191,7 @@ scripts! {
         TRUST = "kubernetes/trust.sh"
         UPGRADE_SURVEY = "kubernetes/upgrade-survey.sh"
         USER_CERTIFICATE = "kubernetes/user-certificate.sh"
+        VERSIONS = "kubernetes/versions.sh"
         WORKLOADS = "kubernetes/workloads.sh"
     }
     /// The control plane's endpoint.

@@ -20,6 +20,7 @@ mod packages;
 mod pod_network;
 mod registry;
 mod reset;
+mod rollback;
 mod rotation;
 mod runtime;
 mod settings;

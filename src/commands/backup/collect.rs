@@ -38,9 +38,9 @@ const NOT_KEPT: [&str; 5] = ["archive", "backups", "logs", "lock", super::record
 const LARGEST: u64 = 64 << 20;
 
 /// A file of a backup that is in memory. It may be secret.
-pub(super) struct Collected {
-    pub(super) path: String,
-    pub(super) content: Vec<u8>,
+pub(crate) struct Collected {
+    pub(crate) path: String,
+    pub(crate) content: Vec<u8>,
 }
 
 impl Collected {
@@ -55,7 +55,7 @@ impl Collected {
 }
 
 /// Returns the hosts whose configuration a backup contains: all but workers, which an install creates again.
-pub(super) fn kept_hosts(cluster: &Cluster) -> Vec<&HostName> {
+pub(crate) fn kept_hosts(cluster: &Cluster) -> Vec<&HostName> {
     let roles = &cluster.roles;
     let others = [&roles.etcd, &roles.load_balancer, &roles.registry];
     let mut kept: Vec<&HostName> = roles.control_plane.iter().collect();
@@ -71,7 +71,7 @@ pub(super) fn kept_hosts(cluster: &Cluster) -> Vec<&HostName> {
 ///
 /// # Errors
 /// A host was lost, or refuses to provide its files.
-pub(super) async fn of_hosts(
+pub(crate) async fn of_hosts(
     cluster: &Cluster,
     hosts: &Hosts,
     events: &Events,

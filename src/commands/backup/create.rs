@@ -132,7 +132,7 @@ pub async fn create(
 ///
 /// # Errors
 /// kubexm does not run etcd.
-pub(super) fn etcd_deployment(cluster: &Cluster) -> Result<&'static str, CommandError> {
+pub(crate) fn etcd_deployment(cluster: &Cluster) -> Result<&'static str, CommandError> {
     match &cluster.etcd {
         Etcd::Kubeadm { .. } => Ok("kubeadm"),
         Etcd::Systemd { .. } => Ok("systemd"),
@@ -171,10 +171,10 @@ struct Work<'a> {
 }
 
 /// A snapshot that waits on its host.
-struct Taken<'a> {
-    member: &'a Member<'a>,
-    file: RemoteFile,
-    etcd: super::EtcdSnapshot,
+pub(crate) struct Taken<'a> {
+    pub(crate) member: &'a Member<'a>,
+    pub(crate) file: RemoteFile,
+    pub(crate) etcd: super::EtcdSnapshot,
 }
 
 impl Work<'_> {
@@ -187,13 +187,7 @@ impl Work<'_> {
         let facts = session::gather(self.cluster, self.hosts).await?;
         KnownCluster::read(self.cluster, self.state)?.origins(self.cluster, &facts, self.events)?;
         self.events.phase("snapshot");
-        let survey = self.survey(members).await?;
-        if !survey.has_quorum() {
-            self.events.warn(
-                "etcd has no quorum: the snapshot has what one member knows, which can lack the last writes",
-            );
-        }
-        let taken = self.take(&survey, members).await?;
+        let taken = take(members, self.deployment, self.events).await?;
         let mut files = collect::of_controller(self.file, self.state)?;
         files.extend(collect::of_hosts(self.cluster, self.hosts, self.events).await?);
         files.extend(programs(&facts, members, path).await?);
@@ -218,53 +212,6 @@ impl Work<'_> {
         writer.end(file.size).map_err(unwritable)?;
         writer.commit().map_err(unwritable)?;
         Ok(manifest)
-    }
-
-    async fn survey(&self, members: &[Member<'_>]) -> Result<Survey, CommandError> {
-        let asked = join_all(members.iter().map(Member::status)).await;
-        let (mut statuses, mut silent) = (Vec::new(), Vec::new());
-        for (member, answer) in members.iter().zip(asked) {
-            match answer.and_then(|text| MemberStatus::parse(member.name, &text)) {
-                Ok(status) => statuses.push(status),
-                Err(cause) => silent.push(format!("{}: {cause}", member.name)),
-            }
-        }
-        for line in &silent {
-            self.events.warn(format!("etcd does not answer: {line}"));
-        }
-        Survey::new(statuses, &silent)
-    }
-
-    /// Takes a snapshot on the first member that provides one.
-    async fn take<'a>(
-        &self,
-        survey: &'a Survey,
-        members: &'a [Member<'a>],
-    ) -> Result<Taken<'a>, CommandError> {
-        let mut failures = Vec::new();
-        for member in survey.order(members) {
-            let taken = async {
-                let file = member.save().await?;
-                let printed = member.describe().await?;
-                let etcd = survey.describe(member.name, self.deployment, &printed)?;
-                Ok::<_, String>(Taken { member, file, etcd })
-            };
-            match taken.await {
-                Ok(taken) => return Ok(taken),
-                Err(cause) => {
-                    member.remove().await;
-                    let name = member.name;
-                    self.events
-                        .warn(format!("{name}: no snapshot of etcd: {cause}"));
-                    failures.push(format!("{name}: {cause}"));
-                }
-            }
-        }
-        Err(CommandError::Configuration(format!(
-            "no snapshot of etcd could be taken:\n{}\nhint: repair etcd on one of these hosts, then run the same command \
-             again",
-            failures.join("\n")
-        )))
     }
 
     fn manifest(&self, taken: &Taken<'_>, files: &[Collected]) -> Manifest {
@@ -296,7 +243,62 @@ impl Work<'_> {
     }
 }
 
-fn failed(member: &Member<'_>, failure: Failure) -> CommandError {
+/// Takes a snapshot on the first member that provides one. The caller copies and removes it.
+///
+/// # Errors
+/// No member provides one, or members have different data.
+pub(crate) async fn take<'a>(
+    members: &'a [Member<'a>],
+    deployment: &str,
+    events: &Events,
+) -> Result<Taken<'a>, CommandError> {
+    let survey = survey(members, events).await?;
+    if !survey.has_quorum() {
+        events.warn(
+            "etcd has no quorum: the snapshot has what one member knows, which can lack the last writes",
+        );
+    }
+    let mut failures = Vec::new();
+    for member in survey.order(members) {
+        let taken = async {
+            let file = member.save().await?;
+            let printed = member.describe().await?;
+            let etcd = survey.describe(member.name, deployment, &printed)?;
+            Ok::<_, String>(Taken { member, file, etcd })
+        };
+        match taken.await {
+            Ok(taken) => return Ok(taken),
+            Err(cause) => {
+                member.remove().await;
+                let name = member.name;
+                events.warn(format!("{name}: no snapshot of etcd: {cause}"));
+                failures.push(format!("{name}: {cause}"));
+            }
+        }
+    }
+    Err(CommandError::Configuration(format!(
+        "no snapshot of etcd could be taken:\n{}\nhint: repair etcd on one of these hosts, then run the same command \
+         again",
+        failures.join("\n")
+    )))
+}
+
+async fn survey(members: &[Member<'_>], events: &Events) -> Result<Survey, CommandError> {
+    let asked = join_all(members.iter().map(Member::status)).await;
+    let (mut statuses, mut silent) = (Vec::new(), Vec::new());
+    for (member, answer) in members.iter().zip(asked) {
+        match answer.and_then(|text| MemberStatus::parse(member.name, &text)) {
+            Ok(status) => statuses.push(status),
+            Err(cause) => silent.push(format!("{}: {cause}", member.name)),
+        }
+    }
+    for line in &silent {
+        events.warn(format!("etcd does not answer: {line}"));
+    }
+    Survey::new(statuses, &silent)
+}
+
+pub(crate) fn failed(member: &Member<'_>, failure: Failure) -> CommandError {
     match failure {
         Failure::Here(error) => error.into(),
         Failure::Member(cause) => CommandError::Configuration(format!(
@@ -307,7 +309,7 @@ fn failed(member: &Member<'_>, failure: Failure) -> CommandError {
 }
 
 /// Returns the program etcdutl of the members, for each architecture. A restore needs the one that fits the snapshot.
-async fn programs(
+pub(crate) async fn programs(
     facts: &BTreeMap<HostName, Facts>,
     members: &[Member<'_>],
     path: &Path,

@@ -84,12 +84,12 @@ pub(super) const CLUSTER_FILE: &str = "cluster.yaml";
 pub(super) const STATE: &str = "state/";
 
 /// Returns the path of the program etcdutl for an architecture.
-pub(super) fn program(arch: Arch) -> String {
+pub(crate) fn program(arch: Arch) -> String {
     format!("programs/etcdutl-{arch}")
 }
 
 /// Returns the path of the archive with the files of a host.
-pub(super) fn host_files(host: &HostName) -> String {
+pub(crate) fn host_files(host: &HostName) -> String {
     format!("hosts/{host}.tar")
 }
 

@@ -132,13 +132,11 @@ impl Survey {
     }
 
     /// Returns the members in the order in which they are asked.
-    pub(super) fn order<'a>(
-        &'a self,
-        members: &'a [Member<'a>],
-    ) -> impl Iterator<Item = &'a Member<'a>> {
-        self.statuses
-            .iter()
+    pub(super) fn order<'a>(&self, members: &'a [Member<'a>]) -> Vec<&'a Member<'a>> {
+        let statuses = self.statuses.iter();
+        statuses
             .filter_map(|status| members.iter().find(|member| *member.name == status.host))
+            .collect()
     }
 
     /// Returns what the manifest states about the snapshot of a member.

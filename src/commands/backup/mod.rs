@@ -1,13 +1,13 @@
 //! `backup`: saves etcd, keys, configuration and state of a cluster in one encrypted file, checks such files, and brings a
 //! cluster back from one.
 
-mod collect;
-mod create;
+pub(crate) mod collect;
+pub(crate) mod create;
 mod directory;
 mod file;
 mod identity;
 mod list;
-mod manifest;
+pub(crate) mod manifest;
 mod members;
 mod record;
 pub mod restore;

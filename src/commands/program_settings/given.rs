@@ -27,7 +27,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    fn new(program: &'static str, section: &'static str) -> Self {
+    pub(super) fn new(program: &'static str, section: &'static str) -> Self {
         Self {
             program,
             section,

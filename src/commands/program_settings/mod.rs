@@ -5,9 +5,10 @@
 
 mod answer;
 mod given;
+pub(crate) mod live;
 mod unpack;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,23 +64,9 @@ impl Programs<'_> {
         given: &Given,
         arch: Arch,
     ) -> Result<Vec<String>, CommandError> {
-        let workspace =
-            Workspace::create("kubexm-program-").map_err(|error| failed(given, error))?;
-        let Some(source) =
-            unpack::find(self.lock, given.program, &cluster.kubernetes.version, arch)
-        else {
+        let Some((workspace, path)) = self.unpacked(cluster, given, arch).await? else {
             return Ok(Vec::new());
         };
-        let path = workspace.inputs().join(given.program);
-        let (blobs, target) = (Arc::clone(self.blobs), path.clone());
-        let program = given.program;
-        let unpacked = tokio::task::spawn_blocking(move || {
-            unpack::unpack(&source, program, blobs.as_ref(), &target)
-        });
-        let unpacked = unpacked
-            .await
-            .map_err(|error| failed(given, std::io::Error::other(error)))?;
-        unpacked.map_err(|error| failed(given, error))?;
         let mut refused = Vec::new();
         for (field, flag) in &given.flags {
             let arguments = vec![flag.clone(), format!("--{}", answer::LAST)];
@@ -107,6 +94,33 @@ impl Programs<'_> {
             }
         }
         Ok(refused)
+    }
+
+    /// Takes a program out of the bundle, into a directory of its own; `None` if the bundle does not have it.
+    async fn unpacked(
+        &self,
+        cluster: &Cluster,
+        given: &Given,
+        arch: Arch,
+    ) -> Result<Option<(Workspace, PathBuf)>, CommandError> {
+        let workspace =
+            Workspace::create("kubexm-program-").map_err(|error| failed(given, error))?;
+        let Some(source) =
+            unpack::find(self.lock, given.program, &cluster.kubernetes.version, arch)
+        else {
+            return Ok(None);
+        };
+        let path = workspace.inputs().join(given.program);
+        let (blobs, target) = (Arc::clone(self.blobs), path.clone());
+        let program = given.program;
+        let unpacked = tokio::task::spawn_blocking(move || {
+            unpack::unpack(&source, program, blobs.as_ref(), &target)
+        });
+        let unpacked = unpacked
+            .await
+            .map_err(|error| failed(given, std::io::Error::other(error)))?;
+        unpacked.map_err(|error| failed(given, error))?;
+        Ok(Some((workspace, path)))
     }
 
     /// Runs a program. Returns what it printed. Each of these runs ends with an error of the program.

@@ -45,7 +45,9 @@ pub async fn add(
     stop: &Stop,
 ) -> Result<ChangeReport, CommandError> {
     options.connection.check()?;
-    let (bundle, cluster) = options.source.open_images(options.unsigned, events)?;
+    let (bundle, cluster) = options
+        .source
+        .open_at_any_version(options.unsigned, events)?;
     check_own(&cluster, &options.source.cluster)?;
     let lock = selected(bundle.lock(), &options.images)?;
     let state = options.connection.state_directory(&cluster, events)?;

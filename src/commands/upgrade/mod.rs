@@ -1,8 +1,12 @@
 //! `upgrade`: brings a cluster to another version of Kubernetes, on one node after another.
 
+mod etcd;
+mod former;
+mod live;
 mod path;
 mod programs;
 mod record;
+mod rollback;
 mod space;
 pub(crate) mod survey;
 mod text;
@@ -12,8 +16,11 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
+use self::live::Live;
 use self::path::{Hop, Running};
+use self::programs::Target;
 use self::record::UpgradeRecord;
+pub use self::rollback::{RollbackReport, rollback};
 use self::survey::{Permitted, Survey};
 use crate::archive::{Archive, Occasion};
 use crate::certificates::{self, CaEncryption};
@@ -24,7 +31,7 @@ use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
 use crate::{
     ClusterSource, CommandError, Connection, Stop, listeners, notices, plan_inputs, preflight,
-    rollback,
+    rollback as older_bundle,
 };
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
@@ -83,7 +90,7 @@ pub async fn upgrade(
     options.connection.check()?;
     let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
     let state = options.connection.state_directory(&cluster, events)?;
-    rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
+    older_bundle::check(&state, bundle.bundle(), options.allow_older, events)?;
     let context = Context {
         options,
         bundle: &bundle,
@@ -140,6 +147,14 @@ struct Prepared {
     continues: bool,
 }
 
+/// The cluster before a hop.
+struct Before<'a> {
+    /// The version of its oldest API server.
+    version: &'a Version,
+    facts: &'a BTreeMap<HostName, Facts>,
+    hosts: &'a Hosts,
+}
+
 impl Context<'_> {
     /// Looks at the hosts and at the cluster.
     ///
@@ -171,8 +186,19 @@ impl Context<'_> {
         if !is_done {
             findings.extend(self.findings(&survey, first, begun.is_some()));
             findings.extend(space::findings(cluster, hosts).await?);
-            let versions = hops.iter().map(|hop| self.at(hop)).collect();
-            findings.extend(programs::findings(self.bundle, versions, first, events).await?);
+            if let Some(etcd) = etcd::State::read(cluster, hosts).await? {
+                findings.extend(etcd.findings(cluster, first, begun.is_some()));
+                findings.extend(etcd.versions(cluster, (self.bundle.lock(), &facts), &hops));
+            }
+            let live = Live::read(cluster, hosts, (first, host.as_ref())).await?;
+            let targets = hops.iter().map(|hop| Target {
+                cluster: self.at(hop),
+                hop,
+            });
+            let targets: Vec<Target<'_>> = targets.collect();
+            let refused =
+                programs::findings(self.bundle, &targets, Some(&live), first, events).await?;
+            findings.extend(refused);
         }
         preflight::report(&findings, events)?;
         let from = running.oldest().unwrap_or(to);
@@ -222,13 +248,20 @@ impl Context<'_> {
         if prepared.hops.is_empty() {
             return Ok(0);
         }
-        rollback::record(journal, self.bundle.bundle())?;
+        older_bundle::record(journal, self.bundle.bundle())?;
         let mut ended = Ended::default();
         let mut kubeconfig = None;
+        let mut from = prepared.running.oldest().cloned();
         for hop in std::mem::take(&mut prepared.hops) {
             let cluster = self.at(&hop);
-            let saving = self.save(&mut prepared.record, &hop, &observed, journal, events);
+            let before = Before {
+                version: from.as_ref().unwrap_or(&hop.version),
+                facts: &prepared.facts,
+                hosts: &observed,
+            };
+            let saving = self.save(&mut prepared.record, &hop, &before, journal, events);
             unless_stopped(stop, saving).await?;
+            from = Some(hop.version.clone());
             events.phase("apply");
             for held in self.parts(&hop, &prepared.running) {
                 // Earlier parts changed the hosts.
@@ -299,13 +332,27 @@ impl Context<'_> {
         certificates: Certificates,
         held: BTreeSet<HostName>,
     ) -> Result<Deployment, CommandError> {
-        let inputs = plan_inputs::with_certificates(cluster, self.bundle, facts, certificates);
-        Ok(deploy::hop(&HopInputs {
-            inputs,
+        Ok(deploy::hop(&self.inputs(
+            cluster,
+            facts,
+            certificates,
+            held,
+        ))?)
+    }
+
+    fn inputs<'b>(
+        &'b self,
+        cluster: &'b Cluster,
+        facts: &BTreeMap<HostName, Facts>,
+        certificates: Certificates,
+        held: BTreeSet<HostName>,
+    ) -> HopInputs<'b> {
+        HopInputs {
+            inputs: plan_inputs::with_certificates(cluster, self.bundle, facts, certificates),
             held,
             drain: self.drain(),
             max_unavailable: self.options.max_unavailable,
-        })?)
+        }
     }
 
     /// Saves etcd and the keys before a hop, unless an interrupted run did.
@@ -313,7 +360,7 @@ impl Context<'_> {
         &self,
         record: &mut UpgradeRecord,
         hop: &Hop,
-        hosts: &Hosts,
+        before: &Before<'_>,
         journal: &Journal,
         events: &Events,
     ) -> Result<(), CommandError> {
@@ -327,10 +374,15 @@ impl Context<'_> {
         }
         events.phase("archive");
         let archive = Archive::create(self.state, Occasion::Upgrade)?;
-        let saved = archive
-            .save_etcd(self.cluster, hosts, |_| false, events)
-            .await?;
-        archive.save_authorities(self.cluster, hosts).await?;
+        let (cluster, hosts) = (self.cluster, before.hosts);
+        let saving = former::save(
+            &archive,
+            (cluster, hosts, before.facts),
+            before.version,
+            events,
+        );
+        let saved = saving.await?;
+        archive.save_authorities(cluster, hosts).await?;
         archive.save_state(self.state)?;
         match saved {
             Some(file) => events.note(format!("a snapshot of etcd is in {}", file.display())),

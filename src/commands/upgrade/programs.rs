@@ -1,7 +1,9 @@
-//! Settings of the cluster file that the programs of a new version do not accept.
+//! Settings of the cluster file, and of programs that run, that the programs of a new version do not accept.
 
 use std::sync::Arc;
 
+use super::live::Live;
+use super::path::Hop;
 use crate::CommandError;
 use crate::program_settings::{self, Programs};
 use kubexm_bundle::{Blobs, BundleSet};
@@ -12,14 +14,21 @@ use kubexm_sandbox::{Sandbox, SandboxError};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
-/// Returns what the programs of each version refuse: `versions` is the cluster at each of them. `first` is the host that the
-/// findings name.
+/// A hop with the cluster that it leads to.
+pub(super) struct Target<'a> {
+    pub(super) cluster: Cluster,
+    pub(super) hop: &'a Hop,
+}
+
+/// Returns what the programs of each version refuse: of the cluster file, and of the programs that run. `first` is the host
+/// that findings about the cluster file name.
 ///
 /// # Errors
 /// A program of the bundle cannot be read or run.
 pub(super) async fn findings(
     bundle: &Arc<BundleSet>,
-    versions: Vec<Cluster>,
+    targets: &[Target<'_>],
+    live: Option<&Live>,
     first: &HostName,
     events: &Events,
 ) -> Result<Vec<Finding>, CommandError> {
@@ -29,14 +38,10 @@ pub(super) async fn findings(
         blobs: &blobs,
         sandbox: &Sandbox::default(),
     };
-    let mut findings = Vec::new();
-    for cluster in versions {
-        match programs.refusals(&cluster).await {
-            Ok(Some(refused)) => {
-                let hint = "remove or correct the field in the cluster file, then run kubexm upgrade again";
-                let found = refused.into_iter();
-                findings.extend(found.map(|what| Finding::new(first, true, what, hint)));
-            }
+    let mut findings: Vec<Finding> = Vec::new();
+    for target in targets {
+        match of_target(&programs, target, live, first).await {
+            Ok(Some(found)) => findings.extend(found),
             Ok(None) => {
                 events.warn(program_settings::OTHER_ARCHITECTURE);
                 break;
@@ -47,7 +52,7 @@ pub(super) async fn findings(
                 ..
             })) => {
                 events.warn(format!(
-                    "the flags and feature gates of the cluster file are not checked: this machine cannot isolate programs: {why}"
+                    "the flags and feature gates are not checked: this machine cannot isolate programs: {why}"
                 ));
                 break;
             }
@@ -55,4 +60,25 @@ pub(super) async fn findings(
         }
     }
     Ok(findings)
+}
+
+/// Returns what the programs of one version refuse; `None` if they do not run on this machine.
+async fn of_target(
+    programs: &Programs<'_>,
+    target: &Target<'_>,
+    live: Option<&Live>,
+    first: &HostName,
+) -> Result<Option<Vec<Finding>>, CommandError> {
+    let Some(refused) = programs.refusals(&target.cluster).await? else {
+        return Ok(None);
+    };
+    let hint = "remove or correct the field in the cluster file, then run kubexm upgrade again";
+    let found = refused.into_iter();
+    let mut findings: Vec<Finding> = found
+        .map(|what| Finding::new(first, true, what, hint))
+        .collect();
+    if let Some(live) = live {
+        findings.extend(live.findings(programs, &target.cluster, target.hop).await?);
+    }
+    Ok(Some(findings))
 }

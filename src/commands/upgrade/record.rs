@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CommandError, FileError};
 use kubexm_engine::plan::Journal;
-use kubexm_types::Version;
+use kubexm_types::{UtcTime, Version};
 
 /// The file in the state directory.
 const FILE: &str = "upgrade.json";
@@ -22,6 +22,75 @@ pub(super) struct UpgradeRecord {
     pub(super) to: String,
     /// The directory with the snapshot of etcd before each hop, by the version of the hop.
     pub(super) archives: BTreeMap<String, PathBuf>,
+    /// The rollback of the upgrade, if one has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) rollback: Option<RollbackRecord>,
+}
+
+/// A rollback that has begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct RollbackRecord {
+    /// The version to which the cluster goes back.
+    pub(super) to: String,
+    /// Identifies the restore of the snapshot on hosts.
+    pub(super) id: String,
+    pub(super) stage: RollbackStage,
+}
+
+/// What a rollback does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum RollbackStage {
+    /// Changes one node after another, without the snapshot.
+    InPlace,
+    /// Puts the images of the former version into the registry.
+    Seed,
+    /// Creates the former data of etcd beside the present one.
+    Prepare,
+    /// Stops the cluster and replaces the data.
+    Replace,
+    /// Puts back programs and files of control planes and members.
+    Programs,
+    /// Starts etcd.
+    Etcd,
+    /// Starts the control planes.
+    ControlPlanes,
+    /// Restarts kubelets, and proves that the cluster works.
+    Nodes,
+    /// Removes files of the restore.
+    Tidy,
+    /// Puts back the programs of workers, and applies the cluster file.
+    Reconcile,
+}
+
+impl RollbackStage {
+    /// Returns the stage after this one; `None` for the last one.
+    pub(super) fn next(self) -> Option<Self> {
+        match self {
+            Self::Seed => Some(Self::Prepare),
+            Self::Prepare => Some(Self::Replace),
+            Self::Replace => Some(Self::Programs),
+            Self::Programs => Some(Self::Etcd),
+            Self::Etcd => Some(Self::ControlPlanes),
+            Self::ControlPlanes => Some(Self::Nodes),
+            Self::Nodes => Some(Self::Tidy),
+            Self::Tidy => Some(Self::Reconcile),
+            Self::InPlace | Self::Reconcile => None,
+        }
+    }
+}
+
+impl RollbackRecord {
+    /// Returns the record of a rollback that begins.
+    pub(super) fn new(to: &Version, stage: RollbackStage) -> Self {
+        let now = UtcTime::now().whole_seconds().to_string();
+        Self {
+            to: to.to_string(),
+            id: now.replace(['-', ':'], ""),
+            stage,
+        }
+    }
 }
 
 impl UpgradeRecord {
@@ -49,17 +118,25 @@ impl UpgradeRecord {
             from: from.to_string(),
             to: to.to_string(),
             archives: BTreeMap::new(),
+            rollback: None,
         }
     }
 
-    /// Fails if this upgrade has another target.
+    /// Fails if this upgrade has another target, or if its rollback has begun.
     pub(super) fn check(&self, to: &Version) -> Result<(), CommandError> {
+        if let Some(rollback) = &self.rollback {
+            return Err(CommandError::Configuration(format!(
+                "a rollback to Kubernetes {} has begun\nhint: complete it with kubexm upgrade --rollback, and upgrade again \
+                 afterwards",
+                rollback.to
+            )));
+        }
         if self.to == to.to_string() {
             return Ok(());
         }
         Err(CommandError::Configuration(format!(
             "an upgrade from Kubernetes {} to {} has begun, and the cluster file has {to}\nhint: first complete that \
-             upgrade with the version {} in the cluster file",
+             upgrade with the version {} in the cluster file, or go back with kubexm upgrade --rollback",
             self.from, self.to, self.to
         )))
     }

@@ -56,7 +56,7 @@ pub(super) fn hop(hop: &Hop, state: &Path, cluster: &Cluster, plans: &[Plan]) ->
 }
 
 /// Adds the steps of each node, in the order of the nodes.
-fn nodes(text: &mut String, plan: &Plan, seen: &mut BTreeSet<HostName>) {
+pub(super) fn nodes(text: &mut String, plan: &Plan, seen: &mut BTreeSet<HostName>) {
     let tasks = || plan.tasks.iter().filter(|task| task.module == MODULE);
     for end in tasks() {
         // Every node has one of these tasks, and a drain only where other nodes can run its pods.

@@ -10,18 +10,21 @@ mod start;
 use super::module::Module;
 use super::{DeployError, Deployment, Inputs};
 pub use certificates::{EtcdCertificates, MemberCertificates};
+use kubexm_bundle::Lock;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_engine::steps::WriteFile;
-use kubexm_types::{HostName, HostPath};
+use kubexm_types::{Arch, HostName, HostPath, Version};
 pub(super) use member::{UNIT, USER};
 
+/// The module of the members' tasks.
+pub(crate) const MODULE: &str = "etcd";
 /// Installs a member's programs and files.
-pub(crate) const INSTALL: TaskName = TaskName::new("etcd", "install");
+pub(crate) const INSTALL: TaskName = TaskName::new(MODULE, "install");
 /// Starts a member.
-pub(crate) const START: TaskName = TaskName::new("etcd", "start");
+pub(crate) const START: TaskName = TaskName::new(MODULE, "start");
 /// Records on a member that all members were healthy.
-pub(crate) const MARK: TaskName = TaskName::new("etcd", "mark");
+pub(crate) const MARK: TaskName = TaskName::new(MODULE, "mark");
 
 /// etcd's ports for clients, for other members, and for metrics on loopback.
 const CLIENT_PORT: u16 = 2379;
@@ -93,6 +96,22 @@ pub(super) fn client_files(inputs: &Inputs<'_>) -> Result<Vec<WriteFile>, Deploy
         WriteFile::new(HostPath::parse(cert)?, client.certificate.clone()),
         WriteFile::secret(HostPath::parse(key)?, client.key.clone()),
     ])
+}
+
+/// Returns the version of etcd that a bundle brings with a version of Kubernetes; `None` if it has none.
+pub fn version(
+    cluster: &Cluster,
+    lock: &Lock,
+    kubernetes: &Version,
+    arch: Arch,
+) -> Option<Version> {
+    match cluster.etcd {
+        Etcd::Kubeadm { .. } => release::of_kubeadm(lock.kubeadm(kubernetes)?),
+        Etcd::Systemd { .. } => {
+            release::choose(lock, kubernetes, arch).map(|file| file.version.clone())
+        }
+        Etcd::External { .. } => None,
+    }
 }
 
 /// The members of an etcd that kubexm runs.

@@ -13,7 +13,11 @@ pub(super) fn newest_tested<'a>(inputs: &'a Inputs<'_>, arch: Arch) -> Option<&'
     choose(inputs.lock, &inputs.cluster.kubernetes.version, arch)
 }
 
-fn choose<'a>(lock: &'a Lock, kubernetes: &Version, arch: Arch) -> Option<&'a LockedFile> {
+pub(super) fn choose<'a>(
+    lock: &'a Lock,
+    kubernetes: &Version,
+    arch: Arch,
+) -> Option<&'a LockedFile> {
     let facts = lock.kubeadm(kubernetes);
     let tested = facts.and_then(tested);
     let minimum = facts.and_then(|facts| facts.minimum_etcd.as_ref());
@@ -46,10 +50,20 @@ pub(super) fn missing(inputs: &Inputs<'_>, arch: Arch) -> Option<String> {
 
 /// Returns major and minor of the etcd in kubeadm's image list, as in `3.6.8-0`.
 fn tested(facts: &KubeadmFacts) -> Option<(u64, u64)> {
+    let version = of_kubeadm(facts)?;
+    Some((version.major(), version.minor()))
+}
+
+/// Returns the version of etcd in kubeadm's image list, without the number of the image.
+pub(super) fn of_kubeadm(facts: &KubeadmFacts) -> Option<Version> {
     let mut images = facts.images.iter();
     let image = images.find(|image| image.repository().rsplit('/').next() == Some("etcd"))?;
     let version: Version = image.tag()?.parse().ok()?;
-    Some((version.major(), version.minor()))
+    Some(Version::new(
+        version.major(),
+        version.minor(),
+        version.patch(),
+    ))
 }
 
 #[cfg(test)]

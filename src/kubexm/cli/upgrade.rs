@@ -1,5 +1,6 @@
 //! `kubexm upgrade`.
 
+use std::io::IsTerminal;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,8 +11,11 @@ use super::bundle_args::ClusterArgs;
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::password::CaPassphraseArgs;
+use super::reset::has_typed;
 use super::{Failure, duration, interrupt};
 use crate::report::Output;
+use kubexm_commands::Stop;
+use kubexm_commands::reset::cluster_name;
 use kubexm_commands::upgrade::{self, Drain, UpgradeOptions};
 use kubexm_types::event::Events;
 
@@ -26,12 +30,18 @@ use kubexm_types::event::Events;
 /// change. At the end, the cluster file is applied as `kubexm install` does.
 ///
 /// An upgrade that was interrupted continues when the same command runs again.
+///
+/// With --rollback, kubexm brings the cluster back to the version before an upgrade that has not been completed. The bundle
+/// must have that version. While an API server of that version still runs, or if only the patch version differs, nothing is
+/// lost. Otherwise etcd goes back to the snapshot of the time before the upgrade. The plan states which of both happens.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   kubexm upgrade bundle.tar.zst -f cluster.yaml --trust site.pub --dry-run
   kubexm upgrade bundle.tar.zst -f cluster.yaml --trust site.pub
   kubexm upgrade bundle.tar.zst -f cluster.yaml --unsigned --drain-timeout 1h
-  kubexm upgrade bundle.tar.zst -f cluster.yaml --unsigned --max-unavailable 3")]
+  kubexm upgrade bundle.tar.zst -f cluster.yaml --unsigned --max-unavailable 3
+  kubexm upgrade former.tar.zst -f cluster.yaml --trust site.pub --rollback --dry-run
+  kubexm upgrade former.tar.zst -f cluster.yaml --trust site.pub --rollback")]
 pub struct Upgrade {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -40,6 +50,15 @@ pub struct Upgrade {
     /// Print the plan and change nothing
     #[arg(long)]
     dry_run: bool,
+    /// Go back to the version before an upgrade that has not been completed
+    ///
+    /// The bundle must have that version. If something is lost, the plan states what, and kubexm asks for the name of the
+    /// cluster.
+    #[arg(long)]
+    rollback: bool,
+    /// Do not ask for confirmation of a rollback
+    #[arg(short, long, requires = "rollback")]
+    yes: bool,
     /// The number of workers that change at the same time
     #[arg(long, value_name = "N", default_value = "1")]
     max_unavailable: NonZeroUsize,
@@ -94,11 +113,56 @@ pub async fn run(arguments: &Upgrade, output: Output, events: &Events) -> Result
         dry_run: arguments.dry_run,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
+    if arguments.rollback {
+        return roll_back(arguments, &options, output, events, &stop).await;
+    }
     let report = upgrade::upgrade(&options, events, &stop).await?;
     if let (Some(changed), true) = (report.changed, output != Output::Json) {
         outln!(
             "the cluster runs Kubernetes {}: {changed} steps changed a host",
             report.version
+        );
+    }
+    Ok(())
+}
+
+async fn roll_back(
+    arguments: &Upgrade,
+    options: &UpgradeOptions,
+    output: Output,
+    events: &Events,
+    stop: &Stop,
+) -> Result<(), Failure> {
+    let name = cluster_name(&options.source.cluster)?;
+    let confirm = async || {
+        let question = format!(
+            "This replaces all objects of the cluster '{name}' by those of the snapshot. Type its name: "
+        );
+        let name = name.clone();
+        // The user can stop the command instead of an answer.
+        arguments.yes
+            || std::io::stdin().is_terminal()
+                && tokio::task::spawn_blocking(move || has_typed(&question, &name))
+                    .await
+                    .unwrap_or(false)
+    };
+    let report = upgrade::rollback(options, confirm, events, stop).await?;
+    let (Some(changed), true) = (report.changed, output != Output::Json) else {
+        return Ok(());
+    };
+    let lost = match report.restored {
+        None => "nothing is lost".to_owned(),
+        Some(time) => format!("its objects are those of {time}"),
+    };
+    outln!(
+        "the cluster runs Kubernetes {} again, and {lost}: {changed} steps changed a host",
+        report.version
+    );
+    if report.is_file_newer {
+        outln!(
+            "set kubernetes.version to {} in {}",
+            report.version,
+            options.source.cluster.display()
         );
     }
     Ok(())

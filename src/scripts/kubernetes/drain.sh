@@ -46,10 +46,41 @@ explain() {
     -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\t"}{.status.disruptionsAllowed}{"\t"}{.status.currentHealthy}{"\t"}{.status.desiredHealthy}{"\n"}{end}' 2>/dev/null |
     awk -F '\t' 'NF && $2 == 0 { print "the PodDisruptionBudget " $1 " permits no eviction: " $3 " pods are healthy, and it requires " $4 }' || :
 }
+# Prints the node of each pod of CoreDNS, whether it is ready, and its name.
+dns_pods() {
+  kubectl -n kube-system get pods -l k8s-app=kube-dns \
+    -o 'jsonpath={range .items[*]}{.spec.nodeName}{" "}{.status.conditions[?(@.type=="Ready")].status}{" "}{.metadata.name}{"\n"}{end}'
+}
+# The cluster has no DNS if all pods of CoreDNS leave the same node: one of them moves before the others.
+keep_dns() {
+  left=60
+  while :; do
+    if pods=$(dns_pods); then
+      here=$(printf '%s\n' "$pods" | awk -v node="$node" '$1 == node && $2 == "True" { print $3 }')
+      elsewhere=$(printf '%s\n' "$pods" | awk -v node="$node" 'NF && $1 != node && $2 == "True"')
+      # A single pod cannot move without an interruption.
+      if [ -n "$elsewhere" ] || [ "$(printf '%s\n' "$pods" | grep -c ' ')" -lt 2 ]; then return; fi
+      if [ "$(printf '%s\n' "$here" | grep -c .)" -ge 2 ]; then
+        kubectl -n kube-system delete pod "$(printf '%s\n' "$here" | sed 1q)" --wait=false >/dev/null || :
+      fi
+    fi
+    left=$((left - 1))
+    if [ "$left" -le 0 ]; then
+      {
+        echo "no pod of CoreDNS is ready on another node than $node"
+        if uncordon 2>/dev/null; then echo "the scheduler may use $node again"; fi
+        echo "hint: kubectl -n kube-system get pods -l k8s-app=kube-dns shows why; then run the same command again"
+      } >&2
+      exit 1
+    fi
+    sleep 2
+  done
+}
 drain() {
   seconds=$1
   shift
   cordon
+  keep_dns
   said=$(kubectl drain "$node" --ignore-daemonsets --delete-emptydir-data "--timeout=${seconds}s" "$@" 2>&1) && return
   {
     echo "the pods of $node did not leave it within $seconds seconds"
@@ -67,19 +98,14 @@ drain() {
   } >&2
   exit 1
 }
-# Volumes that are still attached when the node is deleted stay attached for minutes, so that no other node can use them.
+# Waits until no volume is attached to the node any more. Volumes that are still attached when the kubelet stops or the node is
+# deleted stay attached for minutes, so that no other node can use them.
 detached() {
   left=60
   until volumes=$(kubectl get volumeattachments -o 'jsonpath={range .items[*]}{.spec.nodeName}{" "}{.metadata.name}{"\n"}{end}') &&
     volumes=$(printf '%s\n' "$volumes" | awk -v node="$node" '$1 == node { print $2 }') && [ -z "$volumes" ]; do
     left=$((left - 1))
-    [ "$left" -gt 0 ] || {
-      {
-        echo "volumes are still attached to $node: $(echo "$volumes" | tr '\n' ' ')"
-        echo "hint: read the log of the CSI driver of these volumes, then run the same command again"
-      } >&2
-      exit 1
-    }
+    [ "$left" -gt 0 ] || return 1
     sleep 2
   done
 }
@@ -101,7 +127,11 @@ check)
   found=$(field '{.status.nodeInfo.kubeletVersion}') || exit 75
   [ "$found" = "v$version" ] || { echo "its kubelet has the version $found"; exit 1; }
   ;;
-drain) drain "$@" ;;
+drain)
+  drain "$@"
+  # Pods of DaemonSets stay, and so do their volumes.
+  detached || :
+  ;;
 left)
   found=$(patiently get node "$node" --ignore-not-found -o name) || exit 75
   [ -z "$found" ] || { echo "the cluster has the node"; exit 1; }
@@ -109,7 +139,13 @@ left)
 leave)
   is_ready || set -- "$@" --skip-wait-for-delete-timeout=1
   drain "$@"
-  detached
+  detached || {
+    {
+      echo "volumes are still attached to $node: $(echo "$volumes" | tr '\n' ' ')"
+      echo "hint: read the log of the CSI driver of these volumes, then run the same command again"
+    } >&2
+    exit 1
+  }
   ;;
 returned) [ ! -e "$mark" ] || { echo "kubexm has cordoned $node"; exit 1; } ;;
 return) return_node ;;

@@ -22,6 +22,9 @@ pub(super) fn with_node(machine: &Machine) {
         "at=/usr/local/bin\n\
          case $* in\n\
          *poddisruptionbudgets*) printf 'default/web\\t0\\t1\\t1\\n' ;;\n\
+         *volumeattachments*) cat $at/volumes 2>/dev/null || : ;;\n\
+         *k8s-app=kube-dns*) cat $at/dns 2>/dev/null || : ;;\n\
+         *' delete pod '*) echo 'node2 True dns-3' >>$at/dns ;;\n\
          *' drain '*) [ ! -e $at/stuck ] || { cat $at/stuck >&2; exit 1; }; : >$at/drained ;;\n\
          *' cordon '*) : >$at/unschedulable ;;\n\
          *' uncordon '*) rm -f $at/unschedulable ;;\n\
@@ -83,6 +86,41 @@ fn node_is_cordoned_drained_and_returned() {
         assert!(!machine.has(MARK) && !machine.has("/root/fake/unschedulable"));
         machine.done(DRAIN.verb("returned"), &RETURNED);
         machine.done(DRAIN.verb("check"), &DRAINED);
+    });
+}
+
+#[test]
+fn one_pod_of_dns_moves_before_the_others() {
+    Machine::with_each_shell(|machine| {
+        with_node(machine);
+        machine.write("/root/fake/dns", "node1 True dns-1\nnode1 True dns-2\n");
+        machine.done(DRAIN.verb("drain"), &DRAINED);
+        let calls = machine.calls();
+        let place = |part: &str| calls.iter().position(|call| call.contains(part)).unwrap();
+        assert!(place("delete pod dns-1 ") < place(" drain node1 "));
+        // None is ready elsewhere, and the only one that is ready stays.
+        machine.write("/root/fake/dns", "node1 True dns-1\nnode2 False dns-2\n");
+        let ended = machine.run(DRAIN.verb("drain"), &DRAINED);
+        assert_eq!(ended.status, 1);
+        let said = "no pod of CoreDNS is ready on another node than node1\nthe scheduler may use node1 again\nhint: ";
+        assert!(ended.complained.starts_with(said), "{}", ended.complained);
+        // A single pod moves with the drain.
+        machine.write("/root/fake/dns", "node1 True dns-1\n");
+        machine.done(DRAIN.verb("drain"), &DRAINED);
+    });
+}
+
+#[test]
+fn drain_waits_for_volumes_and_goes_on_with_those_of_daemon_sets() {
+    Machine::with_each_shell(|machine| {
+        with_node(machine);
+        machine.write("/root/fake/volumes", "node1 csi-1\nnode2 csi-2\n");
+        machine.done(DRAIN.verb("drain"), &DRAINED);
+        let asked = machine.calls();
+        let asked = asked
+            .iter()
+            .filter(|call| call.contains("volumeattachments"));
+        assert!(asked.count() > 1);
     });
 }
 

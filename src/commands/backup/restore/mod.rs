@@ -1,11 +1,11 @@
 //! `backup restore`: brings a cluster back to the state of a backup.
 
 mod content;
-mod proof;
+pub(crate) mod proof;
 mod replacement;
 mod situation;
-mod text;
-mod upload;
+pub(crate) mod text;
+pub(crate) mod upload;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

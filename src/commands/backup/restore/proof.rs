@@ -4,7 +4,7 @@ use futures_util::future::try_join_all;
 use serde::Deserialize;
 
 use crate::CommandError;
-use crate::backup::manifest::Manifest;
+use crate::backup::EtcdSnapshot;
 use crate::session::Hosts;
 use kubexm_config::Cluster;
 use kubexm_deploy::backup::{self, REVISION_BUMP, RestoreInputs};
@@ -69,13 +69,13 @@ fn parse(text: &str) -> Option<Data> {
 ///
 /// # Errors
 /// A member has other data, or an alarm.
-pub(super) async fn of_members(
+pub(crate) async fn of_members(
     given: &RestoreInputs<'_>,
-    manifest: &Manifest,
+    snapshot: &EtcdSnapshot,
     hosts: &Hosts,
     events: &Events,
 ) -> Result<(), CommandError> {
-    let revision = manifest.etcd.revision + REVISION_BUMP;
+    let revision = snapshot.revision + REVISION_BUMP;
     let reads = backup::members(given.cluster)
         .into_iter()
         .map(async |spec| {
@@ -105,10 +105,10 @@ pub(super) async fn of_members(
                 data.errors.join(", ")
             )));
         }
-        if data.keys != manifest.etcd.keys {
+        if data.keys != snapshot.keys {
             return Err(refused(format!(
                 "{}: etcd has {} keys, and the backup has {}",
-                spec.name, data.keys, manifest.etcd.keys
+                spec.name, data.keys, snapshot.keys
             )));
         }
     }
@@ -122,7 +122,7 @@ pub(super) async fn of_members(
     }
     events.note(format!(
         "etcd has the data of the backup: {} keys, the same on {} members",
-        manifest.etcd.keys,
+        snapshot.keys,
         found.len()
     ));
     Ok(())
@@ -151,7 +151,7 @@ async fn done(host: &dyn Host, command: Command) -> Result<String, CommandError>
 ///
 /// # Errors
 /// An API server does not work.
-pub(super) async fn of_api_servers(
+pub(crate) async fn of_api_servers(
     cluster: &Cluster,
     id: &str,
     hosts: &Hosts,

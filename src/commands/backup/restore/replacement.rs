@@ -59,7 +59,7 @@ impl Replacement<'_> {
             let manifest = &context.content.manifest;
             match phase {
                 Phase::Etcd => {
-                    proof::of_members(&self.given, manifest, self.observed, events).await?;
+                    proof::of_members(&self.given, &manifest.etcd, self.observed, events).await?;
                 }
                 Phase::Nodes => {
                     proof::of_api_servers(context.cluster, &record.id, self.observed, events)

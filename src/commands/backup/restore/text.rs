@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::situation::Situation;
+use crate::backup::EtcdSnapshot;
 use crate::backup::manifest::Manifest;
 use crate::backup::record::{RestoreRecord, Stage};
 use kubexm_config::Cluster;
@@ -29,32 +30,16 @@ impl Plan<'_> {
         let Self {
             manifest, cluster, ..
         } = self;
-        let etcd = &manifest.etcd;
         let mut text = format!(
             "restores the cluster '{}' from {}:",
             cluster.name,
             self.backup.display()
         );
-        let _ = write!(
-            text,
-            "\n  the snapshot is of {}{}, with {} keys at revision {}; Kubernetes {}, etcd {}",
-            manifest.created,
-            age(&manifest.created)
-                .map(|age| format!(" ({age} ago)"))
-                .unwrap_or_default(),
-            etcd.keys,
-            etcd.revision,
-            manifest.kubernetes,
-            etcd.version
-        );
-        if !etcd.quorum {
-            text.push_str(
-                "\n  etcd had no quorum at that time: the last writes before it can be missing",
-            );
-        }
-        text.push_str(
-            "\n  lost: everything that the API servers stored after that time\n  kept as it is: volumes, images, and pods that \
-             run until Kubernetes compares them with its objects",
+        loss(
+            &mut text,
+            &manifest.created,
+            &manifest.kubernetes,
+            &manifest.etcd,
         );
         if let Some(begun) = self.begun {
             let _ = write!(
@@ -72,30 +57,66 @@ impl Plan<'_> {
                 names(all)
             );
         }
-        let control_planes = names(cluster.roles.control_plane.iter().collect());
-        let etcd = names(
-            members(cluster)
-                .into_iter()
-                .map(|host| &host.name)
-                .collect(),
-        );
-        let nodes = names(cluster.nodes().into_iter().map(|host| &host.name).collect());
-        let data = cluster.etcd.data_directory().unwrap_or_default();
-        let _ = write!(
-            text,
-            "\nwhile the cluster goes on to run:\n  {etcd}: create the new data of etcd in {data}/restore-…\n\
-             POINT OF NO RETURN: from here on, no API server answers until the new data is complete\n  \
-             {control_planes}: stop kube-apiserver, kube-controller-manager and kube-scheduler\n  \
-             {etcd}: stop etcd, move its data to {data}/member.before-…, and start it with the new data\n  \
-             {control_planes}: start the programs, one host after another\n  \
-             {nodes}: restart the kubelet\n  \
-             all: prove that members have equal data, that API servers store objects, and that nodes are Ready"
-        );
+        replacement(&mut text, cluster, None);
         if self.situation == Situation::New {
             text.push_str("\nat the end: apply the cluster file to all hosts again");
         }
         text
     }
+}
+
+/// Adds what a snapshot is of, and what a restore of it loses.
+pub(crate) fn loss(text: &mut String, created: &str, kubernetes: &str, etcd: &EtcdSnapshot) {
+    let _ = write!(
+        text,
+        "\n  the snapshot is of {created}{}, with {} keys at revision {}; Kubernetes {kubernetes}, etcd {}",
+        age(created)
+            .map(|age| format!(" ({age} ago)"))
+            .unwrap_or_default(),
+        etcd.keys,
+        etcd.revision,
+        etcd.version
+    );
+    if !etcd.quorum {
+        text.push_str(
+            "\n  etcd had no quorum at that time: the last writes before it can be missing",
+        );
+    }
+    text.push_str(
+        "\n  lost: everything that the API servers stored after that time\n  kept as it is: volumes, images, and pods that \
+         run until Kubernetes compares them with its objects",
+    );
+}
+
+/// Adds how the data of etcd is replaced. `programs` is what happens before etcd starts again.
+pub(crate) fn replacement(text: &mut String, cluster: &Cluster, programs: Option<&str>) {
+    let control_planes = names(cluster.roles.control_plane.iter().collect());
+    let etcd = names(
+        members(cluster)
+            .into_iter()
+            .map(|host| &host.name)
+            .collect(),
+    );
+    let nodes = names(cluster.nodes().into_iter().map(|host| &host.name).collect());
+    let data = cluster.etcd.data_directory().unwrap_or_default();
+    let replaced = match programs {
+        None => format!(
+            "{etcd}: stop etcd, move its data to {data}/member.before-…, and start it with the new data"
+        ),
+        Some(programs) => format!(
+            "{etcd}: stop etcd, and move its data to {data}/member.before-…\n  {programs}\n  {etcd}: start etcd with the new data"
+        ),
+    };
+    let _ = write!(
+        text,
+        "\nwhile the cluster goes on to run:\n  {etcd}: create the new data of etcd in {data}/restore-…\n\
+         POINT OF NO RETURN: from here on, no API server answers until the new data is complete\n  \
+         {control_planes}: stop kube-apiserver, kube-controller-manager and kube-scheduler\n  \
+         {replaced}\n  \
+         {control_planes}: start the programs, one host after another\n  \
+         {nodes}: restart the kubelet\n  \
+         all: prove that members have equal data, that API servers store objects, and that nodes are Ready"
+    );
 }
 
 fn place(stage: Stage) -> &'static str {
@@ -107,7 +128,8 @@ fn place(stage: Stage) -> &'static str {
     }
 }
 
-fn names(hosts: Vec<&HostName>) -> String {
+/// Returns names with commas between them.
+pub(crate) fn names(hosts: Vec<&HostName>) -> String {
     let names: Vec<&str> = hosts.into_iter().map(HostName::as_str).collect();
     names.join(", ")
 }

@@ -13,6 +13,7 @@ use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host, Input, Limit};
 use kubexm_scripts::host::UPLOAD;
+use kubexm_types::Digest;
 
 /// Sends the files of a restore to all members that do not have their new data yet.
 ///
@@ -58,11 +59,25 @@ async fn send(
 ) -> Result<(), CommandError> {
     let unreadable = |error: io::Error| FileError::io("read the backup", &content.path, &error);
     let stream = file::stream(&content.path, &content.identity, &file.path).map_err(unreadable)?;
-    let digest = Cursor::new(format!("{}\n", file.digest.hex()).into_bytes());
+    write(host, to, mode, (file.size, file.digest), Box::new(stream)).await
+}
+
+/// Writes a file on a host that is still unchanged. The digest is compared there.
+///
+/// # Errors
+/// The host was lost, has no space, or the stream fails.
+pub(crate) async fn write(
+    host: &dyn Host,
+    to: &str,
+    mode: &str,
+    (size, digest): (u64, Digest),
+    stream: Box<dyn Read + Send>,
+) -> Result<(), CommandError> {
+    let digest = Cursor::new(format!("{}\n", digest.hex()).into_bytes());
     let what = format!("write {to}");
     let command = Command::from_script(UPLOAD, [to, mode])
         .describe(what.clone())
-        .limit(Limit::transfer(file.size))
+        .limit(Limit::transfer(size))
         .input(Input::Stream(Box::new(digest.chain(stream))));
     let output = host.run(command).await?;
     StepError::unless_done(&what, output).map_err(|error| {

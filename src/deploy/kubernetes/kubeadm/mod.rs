@@ -30,6 +30,7 @@ pub(crate) use renewal::{
     CERTIFICATE_FILES, kubelet_begins_again, kubelet_credentials, renewed, super_admin,
 };
 pub(crate) use rotation::{rotated, rotated_kubelet};
+pub(crate) use settings::ETCD_SETTINGS;
 pub(crate) use upgrade::steps as upgraded;
 
 /// How long kubeadm may run. It waits four minutes each for the kubelet and for the control plane, and five for a

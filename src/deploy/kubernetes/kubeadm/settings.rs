@@ -21,6 +21,9 @@ use kubexm_types::Digest;
 /// settings.
 const LIMIT: Limit = Limit::new(Duration::from_secs(2400), "the programs of a node");
 
+/// The id of the step that compares the flags of etcd.
+pub(crate) const ETCD_SETTINGS: &str = "etcd settings";
+
 /// The programs of a node whose settings one step applies.
 #[derive(Clone, Copy)]
 enum Scope {

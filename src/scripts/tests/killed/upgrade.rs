@@ -1,5 +1,6 @@
 //! The scripts of an upgrade.
 
+use super::super::rollback::{KUBEADM, with_archive};
 use super::super::upgrade::{DRAINED, FIRST, RETURNED, with_kubeadm, with_node};
 use super::{Case, call, kill_everywhere as kill_case};
 use crate::{kubeadm, kubernetes};
@@ -31,6 +32,13 @@ pub(super) fn upgraded_nodes() {
         enter: ":",
         check: Some(call(kubernetes::DRAIN.verb("returned"), &RETURNED)),
         apply: call(kubernetes::DRAIN.verb("return"), &RETURNED),
+        undo: vec![],
+    });
+    kill_case(&Case {
+        before: with_archive,
+        enter: ":",
+        check: Some(call(kubernetes::FORMER.verb("check"), &KUBEADM)),
+        apply: call(kubernetes::FORMER.verb("apply"), &KUBEADM),
         undo: vec![],
     });
 }

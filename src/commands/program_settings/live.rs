@@ -1,0 +1,84 @@
+//! Whether a program accepts the settings of one that runs.
+
+use std::collections::BTreeMap;
+
+use super::given::Given;
+use super::{Programs, answer};
+use crate::CommandError;
+use kubexm_config::Cluster;
+use kubexm_types::Arch;
+
+/// The settings of a program that runs.
+#[derive(Debug, Default)]
+pub(crate) struct LiveSettings {
+    program: &'static str,
+    /// Flags, as in `--name=value`.
+    pub(crate) flags: Vec<String>,
+    /// The text of its configuration.
+    pub(crate) config: Option<String>,
+}
+
+/// What a program refuses, with the reasons.
+#[derive(Debug, Default)]
+pub(crate) struct RefusedLive {
+    /// By the flag.
+    pub(crate) flags: BTreeMap<String, String>,
+    pub(crate) config: Option<String>,
+}
+
+impl LiveSettings {
+    pub(crate) fn new(program: &'static str) -> Self {
+        Self {
+            program,
+            ..Self::default()
+        }
+    }
+}
+
+impl Programs<'_> {
+    /// Returns what a program of the cluster's version refuses; `None` if the bundle has no programs for the architecture of
+    /// this machine.
+    ///
+    /// # Errors
+    /// A program of the bundle cannot be read or run.
+    pub(crate) async fn refused_live(
+        &self,
+        cluster: &Cluster,
+        live: &LiveSettings,
+    ) -> Result<Option<RefusedLive>, CommandError> {
+        let mut refused = RefusedLive::default();
+        if live.flags.is_empty() && live.config.is_none() {
+            return Ok(Some(refused));
+        }
+        let here = Arch::of_this_machine().ok();
+        let Some(arch) = here.filter(|arch| self.lock.architectures.contains(arch)) else {
+            return Ok(None);
+        };
+        let given = Given::new(live.program, "");
+        let Some((workspace, path)) = self.unpacked(cluster, &given, arch).await? else {
+            return Ok(Some(refused));
+        };
+        for flag in &live.flags {
+            let arguments = vec![flag.clone(), format!("--{}", answer::LAST)];
+            let said = self.run(&given, &workspace, &path, arguments).await?;
+            let mut reason = answer::to_flags(&said);
+            if reason.is_none() && flag.starts_with("--feature-gates=") {
+                let said = self
+                    .run(&given, &workspace, &path, vec![flag.clone()])
+                    .await?;
+                reason = answer::to_settings(&said);
+            }
+            if let Some(reason) = reason {
+                refused.flags.insert(flag.clone(), reason);
+            }
+        }
+        if let Some(text) = &live.config {
+            let file = workspace.put("live.yaml", text.as_bytes());
+            let file = file.map_err(|error| super::failed(&given, error))?;
+            let arguments = vec![format!("--config={}", file.display())];
+            let said = self.run(&given, &workspace, &path, arguments).await?;
+            refused.config = answer::to_settings(&said);
+        }
+        Ok(Some(refused))
+    }
+}

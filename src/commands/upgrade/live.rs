@@ -1,0 +1,282 @@
+//! The settings with which programs run on the hosts, and whether the programs of a new version accept them. Administrators
+//! change files on hosts, such as `/etc/default/kubelet`, that neither the cluster file nor an upgrade knows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::try_join_all;
+
+use super::path::Hop;
+use crate::CommandError;
+use crate::program_settings::{Programs, live::LiveSettings};
+use crate::session::Hosts;
+use kubexm_config::Cluster;
+use kubexm_config::cluster::KubernetesKind;
+use kubexm_engine::plan::StepError;
+use kubexm_host::{Command, Host};
+use kubexm_preflight::Finding;
+use kubexm_scripts::Script;
+use kubexm_scripts::kubernetes::LIVE_SETTINGS;
+use kubexm_types::{HostName, Untrusted};
+
+/// The largest number of flags of a host.
+const MOST: usize = 2000;
+/// Prints the configuration of kube-proxy, which `kubeadm upgrade` keeps.
+const KUBE_PROXY: &str = "/usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s -n kube-system get configmap kube-proxy --ignore-not-found -o 'jsonpath={.data.config\\.conf}' || exit 75";
+/// Programs whose flags are compared, in the order of findings.
+const PROGRAMS: [&str; 6] = [
+    "kubelet",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kube-proxy",
+    "etcd",
+];
+
+/// Where a flag is set.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Origin {
+    /// A file that the upgrade writes anew, without what the cluster file does not have.
+    Rendered,
+    /// A file of an administrator.
+    File(String),
+    /// Only the process has it.
+    Unknown,
+}
+
+/// A flag of a program that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Flag {
+    program: &'static str,
+    origin: Origin,
+    /// As in `--name=value`.
+    text: String,
+}
+
+impl Flag {
+    fn name(&self) -> &str {
+        self.text.split('=').next().unwrap_or_default()
+    }
+}
+
+/// What programs on the hosts have.
+pub(super) struct Live {
+    flags: BTreeMap<HostName, Vec<Flag>>,
+    /// The configuration of kube-proxy in the cluster; empty if kubeadm does not run it.
+    kube_proxy: String,
+    /// The control plane that was asked.
+    asked: HostName,
+}
+
+impl Live {
+    /// Reads the command lines on all hosts, and the configuration in the cluster.
+    ///
+    /// # Errors
+    /// A host was lost, or its answer has another form.
+    pub(super) async fn read(
+        cluster: &Cluster,
+        hosts: &Hosts,
+        (first, host): (&HostName, &dyn Host),
+    ) -> Result<Self, CommandError> {
+        let known = |name: &&HostName| cluster.is_node(name) || cluster.roles.etcd.contains(*name);
+        let reads = hosts.iter().filter(|(name, _)| known(name));
+        let reads = reads.map(async |(name, host)| {
+            let text = answer(host.as_ref(), LIVE_SETTINGS).await?;
+            let flags = parse(&text).map_err(|line| {
+                let line = Untrusted::one_line(&line, 100);
+                CommandError::Configuration(format!(
+                    "{name}: read the flags of programs: unexpected line '{line}'"
+                ))
+            })?;
+            Ok::<_, CommandError>((name.clone(), flags))
+        });
+        let flags = try_join_all(reads).await?.into_iter().collect();
+        let kube_proxy = match cluster.kubernetes.kind {
+            KubernetesKind::Kubeadm => answer(host, KUBE_PROXY.into()).await?,
+            KubernetesKind::Systemd => String::new(),
+        };
+        Ok(Self {
+            flags,
+            kube_proxy,
+            asked: first.clone(),
+        })
+    }
+
+    /// Returns what the programs of a version refuse. `cluster` has the version of the hop. An upgrade replaces the files from
+    /// which most programs read their flags: only what it does not replace prevents it.
+    ///
+    /// # Errors
+    /// A program of the bundle cannot be read or run.
+    pub(super) async fn findings(
+        &self,
+        programs: &Programs<'_>,
+        cluster: &Cluster,
+        hop: &Hop,
+    ) -> Result<Vec<Finding>, CommandError> {
+        let version = &cluster.kubernetes.version;
+        let mut findings = Vec::new();
+        for program in PROGRAMS {
+            let changes = |host: &HostName| match program {
+                "kubelet" => cluster.is_control_plane(host) || hop.workers.contains(host),
+                _ => true,
+            };
+            let of_program =
+                |flag: &&Flag| flag.program == program && flag.origin != Origin::Rendered;
+            let texts: BTreeSet<&str> = self
+                .flags
+                .iter()
+                .filter(|(host, _)| changes(host))
+                .flat_map(|(_, flags)| flags.iter().filter(of_program))
+                .map(|flag| flag.text.as_str())
+                .collect();
+            let mut given = LiveSettings::new(program);
+            given.flags = texts.into_iter().map(str::to_owned).collect();
+            if program == "kube-proxy" && !self.kube_proxy.trim().is_empty() {
+                given.config = Some(self.kube_proxy.clone());
+            }
+            let Some(refused) = programs.refused_live(cluster, &given).await? else {
+                continue;
+            };
+            for (host, flags) in self.flags.iter().filter(|(host, _)| changes(host)) {
+                let mut seen = BTreeSet::new();
+                for flag in flags.iter().filter(of_program) {
+                    let Some(reason) = refused.flags.get(&flag.text) else {
+                        continue;
+                    };
+                    if seen.insert(&flag.text) {
+                        findings.push(finding(host, flag, &version.to_string(), reason));
+                    }
+                }
+            }
+            if let Some(reason) = refused.config {
+                findings.push(Finding::new(
+                    &self.asked,
+                    true,
+                    format!(
+                        "{program} {version} refuses the configuration in the ConfigMap kube-system/kube-proxy: {reason}"
+                    ),
+                    "remove the field with `kubectl -n kube-system edit configmap kube-proxy`, then run kubexm upgrade again",
+                ));
+            }
+        }
+        Ok(findings)
+    }
+}
+
+fn finding(host: &HostName, flag: &Flag, version: &str, reason: &str) -> Finding {
+    let program = flag.program;
+    let (name, reason) = (
+        Untrusted::one_line(flag.name(), 100).to_string(),
+        Untrusted::one_line(reason, 200).to_string(),
+    );
+    let (place, hint) = match &flag.origin {
+        Origin::File(path) => {
+            let path = Untrusted::one_line(path, 200).to_string();
+            (
+                format!(" in {path}"),
+                format!("remove it from {path} on {host}, then run kubexm upgrade again"),
+            )
+        }
+        _ => (
+            String::new(),
+            format!(
+                "find out what starts {program} with it on {host}, remove it there, then run kubexm upgrade again"
+            ),
+        ),
+    };
+    Finding::new(
+        host,
+        true,
+        format!("{program} runs with {name}{place}, and {program} {version} refuses it: {reason}"),
+        &hint,
+    )
+}
+
+async fn answer(host: &dyn Host, script: Script) -> Result<String, CommandError> {
+    let what = "read the settings of programs that run";
+    let command = Command::from_script(script, [""; 0]).describe(what);
+    let output = host.run(command).await?;
+    let output = StepError::unless_done(what, output)
+        .map_err(|error| CommandError::Configuration(format!("{}: {error}", host.name())))?;
+    Ok(output.text())
+}
+
+/// Parses the output of the script. The error is the line that has another form.
+fn parse(text: &str) -> Result<Vec<Flag>, String> {
+    let (mut flags, mut is_complete) = (Vec::new(), false);
+    for line in text.lines() {
+        let parts: Vec<&str> = line.splitn(4, '\t').collect();
+        match parts[..] {
+            ["flag", program, origin, text] if text.starts_with('-') && flags.len() < MOST => {
+                let known = PROGRAMS.into_iter().find(|known| *known == program);
+                flags.push(Flag {
+                    program: known.ok_or_else(|| line.to_owned())?,
+                    origin: match origin {
+                        "rendered" => Origin::Rendered,
+                        "unknown" => Origin::Unknown,
+                        path if path.starts_with('/') => Origin::File(path.to_owned()),
+                        _ => return Err(line.to_owned()),
+                    },
+                    text: text.to_owned(),
+                });
+            }
+            ["end"] => is_complete = true,
+            _ => return Err(line.to_owned()),
+        }
+    }
+    match is_complete {
+        true => Ok(flags),
+        false => Err(text.lines().last().unwrap_or_default().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_parsed_with_their_files() {
+        let text = "flag\tkubelet\t/etc/default/kubelet\t--old-flag=a b\nflag\tetcd\trendered\t--name=x\nend\n";
+        let flags = parse(text).unwrap();
+        assert_eq!(
+            flags[0].origin,
+            Origin::File("/etc/default/kubelet".to_owned())
+        );
+        assert_eq!((flags[0].name(), flags[1].program), ("--old-flag", "etcd"));
+        for wrong in [
+            "flag\tkubelet\trendered\t--a\n",
+            "flag\tother\trendered\t--a\nend\n",
+            "flag\tkubelet\tfile\t--a\nend\n",
+            "flag\tkubelet\trendered\tvalue\nend\n",
+            "surprise\nend\n",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// A value can be a secret.
+    #[test]
+    fn finding_names_host_program_flag_file_and_version() {
+        let flag = Flag {
+            program: "kubelet",
+            origin: Origin::File("/etc/default/kubelet".to_owned()),
+            text: "--old-flag=value".to_owned(),
+        };
+        let found = finding(
+            &"node4".parse().unwrap(),
+            &flag,
+            "1.36.3",
+            "unknown flag: --old-flag",
+        );
+        assert!(found.fatal);
+        assert_eq!(
+            found.what,
+            "kubelet runs with --old-flag in /etc/default/kubelet, and kubelet 1.36.3 refuses it: unknown flag: --old-flag"
+        );
+        assert!(
+            found.hint.contains("from /etc/default/kubelet on node4"),
+            "{}",
+            found.hint
+        );
+    }
+}

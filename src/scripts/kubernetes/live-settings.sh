@@ -1,0 +1,61 @@
+#!/bin/sh -eu
+# Prints the flags with which the programs of Kubernetes and etcd run on this host, and those that the next start of the kubelet
+# adds. One flag in a line, with tabs: `flag PROGRAM SOURCE FLAG`, and `end` at the end. SOURCE is the file by which an
+# administrator has set the flag, `rendered` for a file that an upgrade writes anew, or `unknown`. A value of its own argument
+# follows its flag after `=`.
+units=/etc/systemd/system
+programs="kubelet kube-apiserver kube-controller-manager kube-scheduler kube-proxy etcd"
+# Files with settings of the kubelet that neither kubeadm nor kubexm writes.
+defaults="/etc/default/kubelet /etc/sysconfig/kubelet"
+# Prints the drop-ins of a unit that kubexm has not written.
+drop_ins() {
+  for file in "$units/$1.service.d"/*.conf "/usr/lib/systemd/system/$1.service.d"/*.conf "/run/systemd/system/$1.service.d"/*.conf; do
+    case $file in "$units/kubelet.service.d/10-kubeadm.conf") continue ;; esac
+    [ ! -f "$file" ] || echo "$file"
+  done
+}
+# Prints the file that sets a flag.
+# Arguments: program, name of the flag with its dashes.
+source_of() {
+  own=$(drop_ins "$1")
+  [ "$1" != kubelet ] || own="$defaults $own"
+  for file in $own; do
+    if [ -f "$file" ] && grep -v '^ *#' "$file" | grep -q -e "$2\([= \"']\|\$\)"; then
+      echo "$file"
+      return
+    fi
+  done
+  for file in "$units/$1.service" "/etc/kubernetes/manifests/$1.yaml" "$units/kubelet.service.d/10-kubeadm.conf" \
+    /var/lib/kubelet/kubeadm-flags.env; do
+    case $1-$file in kubelet-* | *"/$1".*) ;; *) continue ;; esac
+    if [ -f "$file" ] && grep -q -e "$2\([= \"']\|\$\)" "$file"; then
+      echo rendered
+      return
+    fi
+  done
+  # The command of the pods of kube-proxy is in a DaemonSet.
+  case $1 in kube-proxy) echo rendered ;; *) echo unknown ;; esac
+}
+# Reads arguments, one in a line, and prints the flags.
+# Arguments: program, source or nothing.
+report() {
+  awk '/^-/ { if (flag != "") print flag; flag = $0; next } flag != "" { print (flag ~ /=/ ? flag : flag "=" $0); flag = "" } END { if (flag != "") print flag }' |
+    while IFS= read -r flag; do
+      printf 'flag\t%s\t%s\t%s\n' "$1" "${2:-$(source_of "$1" "${flag%%=*}")}" "$flag"
+    done
+}
+for process in /proc/[0-9]*; do
+  program=$(tr '\0' '\n' <"$process/cmdline" 2>/dev/null | sed 1q) || continue
+  program=${program##*/}
+  case " $programs " in *" $program "*) ;; *) continue ;; esac
+  # A program of the same name that a user runs has no flags of a server.
+  [ "$(cat "$process/comm" 2>/dev/null || :)" = "$(printf '%.15s' "$program")" ] || continue
+  tr '\0\t' '\n ' <"$process/cmdline" 2>/dev/null | sed 1d | report "$program" ''
+done
+for file in $defaults; do
+  [ -f "$file" ] || continue
+  # The value without its quotes, as systemd reads it.
+  sed -n 's/^ *KUBELET_EXTRA_ARGS=//p' "$file" | sed "s/^\"\(.*\)\" *\$/\1/; s/^'\(.*\)' *\$/\1/" | tail -n 1 | tr -s '[:blank:]' '\n' |
+    sed '/^$/d' | report kubelet "$file"
+done
+echo end
