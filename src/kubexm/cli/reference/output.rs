@@ -13,6 +13,7 @@ use crate::cli::man::Pages;
 use crate::cli::output;
 use crate::cli::plan::PlanFile;
 use crate::cli::status;
+use crate::cli::timer;
 use kubexm_commands::CreationTime;
 use kubexm_commands::cache::{
     CacheContents, CacheVerification, CachedBlob, Collected, PartialDownload,
@@ -351,6 +352,14 @@ fn kinds() -> Vec<Kind> {
         kind("PlanDiff", "`plan --diff`", &plan_diff()),
         kind("RenderedFiles", "`render`", &rendered),
         kind("StatusReport", "`status`", &status::example::report()),
+        kind(
+            "Timer",
+            "`certs timer status`, `backup timer status`",
+            &timer::TimerDocument {
+                timer: Some(status::example::timers().remove(0)),
+                problem: None,
+            },
+        ),
         kind("DoctorReport", "`doctor`", &doctor::example::report()),
         kind(
             "SupportBundle",
