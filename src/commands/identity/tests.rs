@@ -331,4 +331,8 @@ async fn host_that_left_the_cluster_file_is_reported() {
         .map(|finding| (finding.host.as_str(), finding.fatal))
         .collect();
     assert_eq!(about, [("node2", false)]);
+    insta::assert_snapshot!(found[0], @"
+    node2: belongs to this cluster and is not in the cluster file: an install does not change it
+      hint: remove it from the cluster with a cluster file that still has it: kubexm node remove node2
+    ");
 }

@@ -257,7 +257,7 @@ mod tests {
     fn timer_that_is_late_or_has_failed_needs_attention() {
         let mut certs = timer(Job::Certificates);
         assert_eq!(problem(&certs, "2026-01-14"), "none");
-        insta::assert_snapshot!(problem(&certs, "2026-01-15"), @"");
+        insta::assert_snapshot!(problem(&certs, "2026-01-15"), @"there was no run of the certs timer that did not fail since 2026-01-01T00:00:00Z, for more than twice the interval of 'weekly'");
         certs.last_success = Some("2026-01-10T00:00:00Z".to_owned());
         assert_eq!(problem(&certs, "2026-01-15"), "none");
         certs.last_run = Some(TimerRun {
@@ -266,12 +266,12 @@ mod tests {
             result: RunResult::Failed,
             message: "node2: kubelet\nhint: x".to_owned(),
         });
-        insta::assert_snapshot!(problem(&certs, "2026-01-15"), @"");
+        insta::assert_snapshot!(problem(&certs, "2026-01-15"), @"the last run of the certs timer, 2026-01-11T00:00:00Z, failed: node2: kubelet");
         let mut backup = timer(Job::Backup);
         backup.last_success = Some("2026-01-10T00:00:00Z".to_owned());
-        insta::assert_snapshot!(problem(&backup, "2026-01-25"), @"");
+        insta::assert_snapshot!(problem(&backup, "2026-01-25"), @"the last good backup ended at 2026-01-10T00:00:00Z, more than twice the interval of 'weekly' ago");
         backup.backup = Some(PathBuf::from("/nothing/here"));
-        insta::assert_snapshot!(problem(&backup, "2026-01-11"), @"");
+        insta::assert_snapshot!(problem(&backup, "2026-01-11"), @"the last backup is not there any more: /nothing/here");
     }
 
     #[test]

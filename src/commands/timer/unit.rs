@@ -129,12 +129,61 @@ mod tests {
             .to_vec(),
             writable: vec![PathBuf::from("/srv/state"), PathBuf::from("/srv/backups")],
         };
-        insta::assert_snapshot!(service.text(), @"");
+        insta::assert_snapshot!(service.text(), @r#"
+        # Written by kubexm; `kubexm backup timer remove` removes it.
+        [Unit]
+        Description=Create a backup of the Kubernetes cluster example
+        Wants=network-online.target
+        After=network-online.target
+
+        [Service]
+        Type=oneshot
+        ExecStart="/usr/local/bin/kubexm" "backup" "timer" "run" "-f" "/srv/a \"b\" 5%%/$$c.yaml"
+        User=1000
+        ReadWritePaths=/srv/state
+        ReadWritePaths=/srv/backups
+        UMask=0077
+        NoNewPrivileges=yes
+        CapabilityBoundingSet=
+        PrivateTmp=yes
+        PrivateDevices=yes
+        ProtectSystem=strict
+        ProtectHome=read-only
+        ProtectClock=yes
+        ProtectControlGroups=yes
+        ProtectHostname=yes
+        ProtectKernelLogs=yes
+        ProtectKernelModules=yes
+        ProtectKernelTunables=yes
+        RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
+        RestrictNamespaces=yes
+        RestrictRealtime=yes
+        RestrictSUIDSGID=yes
+        LockPersonality=yes
+        MemoryDenyWriteExecute=yes
+        SystemCallArchitectures=native
+        SystemCallFilter=@system-service
+        SystemCallErrorNumber=EPERM
+        LimitCORE=0
+        "#);
         let schedule = Schedule {
             text: "daily".to_owned(),
             interval: 86_400,
             next: String::new(),
         };
-        insta::assert_snapshot!(service.timer(&schedule), @"");
+        insta::assert_snapshot!(service.timer(&schedule), @"
+        # Written by kubexm; `kubexm backup timer remove` removes it.
+        [Unit]
+        Description=Create a backup of the Kubernetes cluster example
+
+        [Timer]
+        OnCalendar=daily
+        Persistent=yes
+        RandomizedDelaySec=3085
+        AccuracySec=1s
+
+        [Install]
+        WantedBy=timers.target
+        ");
     }
 }

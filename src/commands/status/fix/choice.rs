@@ -114,11 +114,15 @@ impl<'a> Choice<'a> {
                 "{name} is not complete\nhint: `kubexm install` continues it"
             )];
         }
-        let differences = host.differences.iter();
-        let left =
-            differences.filter(|one| matches!(one.reason, Reason::Failed(_) | Reason::Reported(_)));
-        left.map(|one| format!("{name}: {}: {}", one.step, reason(one, true)))
-            .collect()
+        let left = host.differences.iter().filter_map(|one| {
+            let reason = match &one.reason {
+                Reason::Reported(text) => text.trim().to_owned(),
+                Reason::Failed(_) => one.reason.to_string(),
+                Reason::Needed(_) | Reason::DependsOn(_) => return None,
+            };
+            Some(format!("{name}: {}: {reason}", one.step))
+        });
+        left.collect()
     }
 }
 
@@ -206,7 +210,18 @@ mod tests {
         m/c@node1 api
         m/join@node3 once join
         ");
-        insta::assert_snapshot!(choice.text("example", false), @"");
+        insta::assert_snapshot!(choice.text("example", false), @"
+        steps of an install that the cluster 'example' needs, one host after another where an install does so:
+          node1
+            Do file /etc/a: differs
+        not applied:
+          node1: Do etcd settings: flags
+            hint: x
+          node1: Do api: cannot be checked: no answer
+          node3 is not complete
+            hint: `kubexm install` continues it
+        units that read a changed file restart; every change is recorded, so that a reset reverts it
+        ");
         assert!(choice.text("example", true).contains("\n      +y\n"));
     }
 
@@ -217,6 +232,6 @@ mod tests {
         };
         let choice = Choice::of(&found);
         assert!(choice.is_empty() && choice.excluded.is_empty());
-        insta::assert_snapshot!(choice.text("example", true), @"");
+        insta::assert_snapshot!(choice.text("example", true), @"no host of the cluster 'example' differs in a step that can be applied");
     }
 }

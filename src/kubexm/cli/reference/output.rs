@@ -14,6 +14,7 @@ use crate::cli::output;
 use crate::cli::plan::PlanFile;
 use crate::cli::registry;
 use crate::cli::status;
+use crate::cli::timer;
 use kubexm_commands::CreationTime;
 use kubexm_commands::cache::{
     CacheContents, CacheVerification, CachedBlob, Collected, PartialDownload,
@@ -356,6 +357,14 @@ fn kinds() -> Vec<Kind> {
             "RegistryReport",
             "`registry list`",
             &registry::example::report(),
+        ),
+        kind(
+            "Timer",
+            "`certs timer status`, `backup timer status`",
+            &timer::TimerDocument {
+                timer: Some(status::example::timers().remove(0)),
+                problem: None,
+            },
         ),
         kind("DoctorReport", "`doctor`", &doctor::example::report()),
         kind(
