@@ -386,7 +386,7 @@ fn lost_authority(authority: Authority, known: Digest, kept: &Expected) -> Comma
         Path::new(&kept.source),
         format!("{found}, but the cluster has the {authority} {known}"),
     )
-    .hint("restore the file from a backup: kubexm never replaces an authority of a cluster")
+    .hint("restore the file from a backup: only kubexm certs rotate-ca and rotate-sa-key replace an authority")
     .into()
 }
 

@@ -171,9 +171,11 @@ fn kubelet_tasks(
     let mut tasks = vec![CREDENTIALS.task(&first.name).step(issue)];
     for host in &nodes {
         let task = KUBELET.task(&host.name);
-        tasks.push(kubernetes::kubeadm::rotated_kubelet(
-            given, host, &value, task,
-        ));
+        let task = kubernetes::kubeadm::rotated_kubelet(given, host, &value, task);
+        tasks.push(task);
+        // Nobody else approves the requests of kubelets, and without a certificate the API server cannot connect to one.
+        let approve = Task::new("rotation", &format!("approve-{}", host.name), &first.name);
+        tasks.push(approve.step(kubernetes::approve_serving(inputs, &[host])));
     }
     Ok(tasks)
 }
@@ -200,9 +202,6 @@ fn cluster_task(
                 diagnosis: NODES.verb("diagnose").into(),
                 hosts: nodes.iter().map(|host| host.name.clone()).collect(),
             });
-    }
-    if given.issues() {
-        task = task.step(kubernetes::approve_serving(inputs, &nodes));
     }
     if given.issues() || given.trusted_cas().is_some() {
         task = task.step(post_install::fetch_kubeconfig(inputs, first, kubeconfig));

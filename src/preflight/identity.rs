@@ -50,8 +50,8 @@ pub enum Origin {
 const OTHER_STATE: &str = "pass the state directory of that cluster with --state, or correct the address of the host \
                            in the cluster file; `kubexm reset` with that state directory, or with --cluster-id if it is \
                            lost, frees the host";
-const KEEP_CA: &str = "pass the state directory of this cluster with --state, or restore it from a backup: kubexm never \
-                       replaces an authority";
+const KEEP_CA: &str = "pass the state directory of this cluster with --state, or restore it from a backup: only \
+                       kubexm certs rotate-ca and rotate-sa-key replace an authority";
 
 /// Returns what each host is to the cluster, or why it does not belong to it.
 ///

@@ -264,7 +264,7 @@ async fn lost_authority_of_a_cluster_is_an_error() {
     let refused = refused.replace(&digest.to_string(), "[digest]");
     insta::assert_snapshot!(without_ids(&site, &refused), @"
     cannot use the authority in [site]/state/pki/kubexm-example.crt: there is no such file, but the cluster has the registry CA [digest]
-    hint: restore the file from a backup: kubexm never replaces an authority of a cluster
+    hint: restore the file from a backup: only kubexm certs rotate-ca and rotate-sa-key replace an authority
     ");
     assert!(!ca.exists());
 }

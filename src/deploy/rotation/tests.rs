@@ -73,7 +73,7 @@ fn kubelets_get_certificates_after_all_control_planes_have_switched() {
     let kubelet = at(&steps, "kubelet@node1: kubelet credentials");
     assert!(last < kubelet, "{steps:#?}");
     assert!(
-        at(&steps, "kubelet@node4: rotation kubelet server")
+        at(&steps, "kubelet@node4: rotation kubelet certificates")
             < at(&steps, "kubelet@node4: kubelet credentials")
     );
     assert!(
@@ -81,8 +81,8 @@ fn kubelets_get_certificates_after_all_control_planes_have_switched() {
             < at(&steps, "host@node1: kubeadm certificate files")
     );
     assert!(
-        at(&steps, "cluster@node1: kubelet serving certificates")
-            < at(&steps, "cluster@node1: provide certificates.super_admin")
+        at(&steps, "approve-node3@node1: kubelet serving certificates")
+            < at(&steps, "kubelet@node4: kubelet credentials")
     );
 }
 

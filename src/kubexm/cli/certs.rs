@@ -43,22 +43,27 @@ pub enum Command {
     Timer(timer::CertsTimer),
     /// Replace the CAs of a cluster in three phases
     ///
-    /// Each run completes one phase, so that you can stop between them:
+    /// Each run completes one phase, so that you can stop between them.
     ///
-    /// 1. trust: every program trusts the present and the next CA. `--cancel` can undo it.
-    /// 2. switch: the new CA signs, and every program gets certificates of it. It cannot be undone.
-    /// 3. remove: no program trusts the former CA any more. kubexm first proves that nothing uses it.
+    /// Phase 1, trust: every program trusts the present and the next CA. `--cancel` can undo it.
+    ///
+    /// Phase 2, switch: the new CA signs, and every program gets certificates of it. It cannot be undone.
+    ///
+    /// Phase 3, remove: no program trusts the former CA any more. kubexm first proves that nothing uses it.
     ///
     /// Between them, install, upgrade, renewals and new nodes are refused. With several control planes, API servers restart one
-    /// after another, and the endpoint answers all the time.
+    /// after another, and the endpoint answers all the time. Only clusters with kubeadm are supported.
     RotateCa(rotate::RotateCa),
     /// Replace the key that signs tokens of service accounts, in three phases
     ///
-    /// Each run completes one phase:
+    /// Each run completes one phase, so that you can stop between them.
     ///
-    /// 1. trust: every API server accepts tokens of the present and the next key. `--cancel` can undo it.
-    /// 2. switch: the new key signs. It cannot be undone.
-    /// 3. remove: tokens of the former key are invalid. kubexm refuses this for a year, unless you accept the loss.
+    /// Phase 1, trust: every API server accepts tokens of the present and the next key. `--cancel` can undo it.
+    ///
+    /// Phase 2, switch: the new key signs. It cannot be undone.
+    ///
+    /// Phase 3, remove: tokens of the former key are invalid. kubexm refuses this for a year, unless you accept the loss. Only
+    /// clusters with kubeadm are supported.
     RotateSaKey(rotate::RotateSaKey),
 }
 

@@ -125,7 +125,7 @@ fn host_of_an_earlier_version_is_accepted_if_its_certificates_fit() {
     let other = host(&[(REGISTRY, b"another"), (CA, b"of kubeadm")]);
     insta::assert_snapshot!(origin_of(&before, other).unwrap_err(), @"
     node1: /etc/kubexm/registry-ca.crt has the registry CA sha256:ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5, but the state directory /state has sha256:872491a30d60d598962de6e7b834ab76b2aa65fbab102c6ebaaae6acdc238822 (/state/pki/kubexm-example.crt)
-      hint: pass the state directory of this cluster with --state, or restore it from a backup: kubexm never replaces an authority
+      hint: pass the state directory of this cluster with --state, or restore it from a backup: only kubexm certs rotate-ca and rotate-sa-key replace an authority
     ");
     // kubexm does not know the CA of kubeadm, so that it proves nothing.
     let unproved = host(&[(CA, b"of kubeadm")]);
@@ -178,7 +178,7 @@ fn other_authority_on_a_host_is_a_finding_with_both_fingerprints() {
     let other = node(&[(REGISTRY, b"another")]);
     insta::assert_snapshot!(problems(&controller(), as_facts([("node1", other.clone())])), @"
     node1: /etc/kubexm/registry-ca.crt has the registry CA sha256:ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5, but the state directory /state has sha256:872491a30d60d598962de6e7b834ab76b2aa65fbab102c6ebaaae6acdc238822 (/state/pki/kubexm-example.crt)
-      hint: pass the state directory of this cluster with --state, or restore it from a backup: kubexm never replaces an authority
+      hint: pass the state directory of this cluster with --state, or restore it from a backup: only kubexm certs rotate-ca and rotate-sa-key replace an authority
     ");
     let mut none = controller();
     if let Some(registry) = none.authorities.get_mut(&Authority::Registry) {
@@ -186,7 +186,7 @@ fn other_authority_on_a_host_is_a_finding_with_both_fingerprints() {
     }
     insta::assert_snapshot!(problems(&none, as_facts([("node1", other)])), @"
     node1: /etc/kubexm/registry-ca.crt has the registry CA sha256:ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5, but the state directory /state has none (/state/pki/kubexm-example.crt does not exist)
-      hint: pass the state directory of this cluster with --state, or restore it from a backup: kubexm never replaces an authority
+      hint: pass the state directory of this cluster with --state, or restore it from a backup: only kubexm certs rotate-ca and rotate-sa-key replace an authority
     ");
     // kubeadm's CA is unknown to the controller, but all nodes have the same.
     let second = node(&[(CA, b"of another kubeadm")]);

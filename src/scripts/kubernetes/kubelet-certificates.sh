@@ -1,9 +1,8 @@
 #!/bin/sh -eu
-# Lets the kubelet request certificates with new keys, once in a rotation of the CA. A kubelet without its file uses the
-# certificate in its kubeconfig to request another one.
-# Arguments: `check` or `apply`; `server` for the certificate of its server, which it requests at its next start, or `all`, which
-# restarts it; ID of the rotation.
-verb=$1 which=$2 id=$3
+# Removes the certificates of the kubelet, once in a rotation of the CA: it requests others when it starts, with the certificate in
+# its kubeconfig.
+# Arguments: `check` or `apply`; `remove`, or `restart` to restart the kubelet, too; ID of the rotation.
+verb=$1 what=$2 id=$3
 pki=/var/lib/kubelet/pki
 # The ID of the latest rotation in which the kubelet removed its files.
 mark=/var/lib/kubexm/kubelet-rotated
@@ -18,9 +17,8 @@ replace() {
 case $verb in
 check) [ "$(cat "$mark" 2>/dev/null)" = "$id" ] || { echo "its certificates are older than this rotation"; exit 1; } ;;
 apply)
-  rm -f "$pki/kubelet-server-current.pem"
-  if [ "$which" = all ]; then
-    rm -f "$pki/kubelet-client-current.pem"
+  rm -f "$pki/kubelet-server-current.pem" "$pki/kubelet-client-current.pem"
+  if [ "$what" = restart ]; then
     systemctl restart kubelet.service
     left=90
     until [ -s "$pki/kubelet-client-current.pem" ]; do
@@ -38,5 +36,5 @@ apply)
   printf '%s\n' "$id" >"$mark.new"
   replace "$mark.new" "$mark"
   ;;
-*) echo "usage: kubelet-certificates.sh check|apply server|all" >&2; exit 2 ;;
+*) echo "usage: kubelet-certificates.sh check|apply remove|restart" >&2; exit 2 ;;
 esac

@@ -8,7 +8,7 @@ const MANAGER: &str = "/etc/kubernetes/manifests/kube-controller-manager.yaml";
 pub(super) const SIGNER: [&str; 2] = ["signer", "/etc/kubernetes/pki/signing-ca.crt"];
 /// `both\n` in base64 is `Ym90aAo=`.
 pub(super) const KUBECONFIGS: [&str; 2] = ["kubeconfigs", "both\n"];
-pub(super) const PROGRAMS: [&str; 4] = [
+const PROGRAMS: [&str; 4] = [
     "programs",
     "kube-apiserver=/etc/kubernetes/pki/ca.crt",
     "etcd=/etc/kubernetes/pki/etcd/ca.crt",
@@ -165,21 +165,21 @@ fn kubelet_requests_certificates_once_in_a_rotation() {
         let pki = "/var/lib/kubelet/pki/kubelet";
         assert_eq!(
             machine
-                .run(KUBELET_CERTIFICATES.verb("check"), &["server", "1"])
+                .run(KUBELET_CERTIFICATES.verb("check"), &["remove", "1"])
                 .status,
             1
         );
-        machine.done(KUBELET_CERTIFICATES.verb("apply"), &["server", "1"]);
+        machine.done(KUBELET_CERTIFICATES.verb("apply"), &["remove", "1"]);
         assert!(!machine.has(&format!("{pki}-server-current.pem")));
-        assert_eq!(machine.read(&format!("{pki}-client-current.pem")), "old\n");
-        machine.done(KUBELET_CERTIFICATES.verb("check"), &["server", "1"]);
+        assert!(!machine.has(&format!("{pki}-client-current.pem")));
+        machine.done(KUBELET_CERTIFICATES.verb("check"), &["remove", "1"]);
         assert_eq!(
             machine
-                .run(KUBELET_CERTIFICATES.verb("check"), &["all", "2"])
+                .run(KUBELET_CERTIFICATES.verb("check"), &["restart", "2"])
                 .status,
             1
         );
-        machine.done(KUBELET_CERTIFICATES.verb("apply"), &["all", "2"]);
+        machine.done(KUBELET_CERTIFICATES.verb("apply"), &["restart", "2"]);
         assert_eq!(machine.read(&format!("{pki}-client-current.pem")), "new\n");
     });
 }

@@ -96,22 +96,29 @@ fn only_the_first_phase_can_be_cancelled() {
 
 #[test]
 fn authorities_that_kubexm_does_not_have_are_refused() {
-    let external = "  etcd: {type: external, external: {endpoints: [\"https://192.0.2.9:2379\"], caFile: /a, certFile: /b, keyFile: /c}}\n";
-    for (sections, authority) in [
-        (external, Authority::Etcd),
-        ("  etcd: {type: systemd}\n", Authority::Etcd),
-        ("", Authority::Registry),
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "x").unwrap();
+    let file = file.display();
+    let external = format!(
+        "  etcd: {{type: external, external: {{endpoints: [\"https://192.0.2.9:2379\"], caFile: {file}, certFile: \
+         {file}, keyFile: {file}}}}}\n"
+    );
+    for (roles, sections, authority) in [
+        ("", external.as_str(), Authority::Etcd),
+        (
+            ", etcd: [node1]",
+            "  etcd: {type: systemd}\n",
+            Authority::Etcd,
+        ),
+        ("", "", Authority::Registry),
     ] {
-        let text = CLUSTER.replace(
-            "control-plane: [node1]",
-            "control-plane: [node1], etcd: [node1], registry: [node1]",
+        let text = CLUSTER.replace("worker: [node1]", &format!("worker: [node1]{roles}"));
+        let options = options(Rotated::Cas([authority].into()));
+        let refused = begin(&format!("{text}{sections}"), &options, None).unwrap_err();
+        assert!(
+            refused.contains("cannot replace the CA of") && refused.contains("hint: "),
+            "{refused}"
         );
-        let refused = begin(
-            &format!("{text}{sections}"),
-            &options(Rotated::Cas([authority].into())),
-            None,
-        );
-        let refused = refused.unwrap_err();
-        assert!(refused.contains("hint: "), "{refused}");
     }
 }

@@ -35,7 +35,9 @@ pub(super) fn plan(
     };
     let mut before = None;
     let mut seen = BTreeSet::new();
-    for task in &plan.tasks {
+    // Approvals on the first control plane belong to the kubelets of other hosts.
+    let tasks = plan.tasks.iter();
+    for task in tasks.filter(|task| !task.name.starts_with("approve-")) {
         if before != Some(&task.host) {
             let _ = writeln!(text, "  {}", task.host);
             before = Some(&task.host);

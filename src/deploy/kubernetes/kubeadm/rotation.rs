@@ -212,13 +212,13 @@ pub(crate) fn rotated_kubelet(
     credentials: &TaskValue<BTreeMap<HostName, String>>,
     task: Task,
 ) -> Task {
-    let server = RunScript::new(
-        "rotation kubelet server",
-        "Let the kubelet request a certificate for its server",
+    let removed = RunScript::new(
+        "rotation kubelet certificates",
+        "Remove the certificates of the kubelet",
         KUBELET_CERTIFICATES.verb("check"),
         KUBELET_CERTIFICATES.verb("apply"),
     );
-    let task = task.step(server.arguments(["server", given.id]));
+    let task = task.step(removed.arguments(["remove", given.id]));
     let task = kubelet_begins_again(given.id, host, credentials, task);
     match given.trusted_cas() {
         Some(trusted) => task.step(kubeconfigs(trusted)),

@@ -1,7 +1,7 @@
 //! The scripts that rotate authorities.
 
 use super::super::rotation::{
-    CAS, KUBECONFIGS, PROGRAMS, SIGNER, with_cluster, with_control_plane, with_kubelet,
+    CAS, KUBECONFIGS, SIGNER, with_cluster, with_control_plane, with_kubelet,
 };
 use super::{Case, call, kill_everywhere};
 use crate::Script;
@@ -19,11 +19,12 @@ pub(super) fn rotated_authorities() {
         apply: call(script.verb("apply"), arguments),
         undo: vec![],
     };
-    for part in [&SIGNER[..], &KUBECONFIGS, &PROGRAMS] {
+    // The part that restarts programs writes no file.
+    for part in [&SIGNER[..], &KUBECONFIGS] {
         kill_everywhere(&case(with_control_plane, ROTATE, part));
     }
     kill_everywhere(&case(with_cluster, TRUST, &CAS));
-    for which in ["server", "all"] {
+    for which in ["remove", "restart"] {
         kill_everywhere(&case(with_kubelet, KUBELET_CERTIFICATES, &[which, "1"]));
     }
 }
