@@ -173,7 +173,7 @@ fn kubelet_tasks(
         let task = KUBELET.task(&host.name);
         let task = kubernetes::kubeadm::rotated_kubelet(given, host, &value, task);
         tasks.push(task);
-        // Nobody else approves the requests of kubelets, and without a certificate the API server cannot connect to one.
+        // No other program approves the requests of kubelets, and without a certificate the API server cannot connect to one.
         let approve = Task::new("rotation", &format!("approve-{}", host.name), &first.name);
         tasks.push(approve.step(kubernetes::approve_serving(inputs, &[host])));
     }

@@ -239,6 +239,16 @@ fn every_command_prints_documented_json() {
         ),
         ("reset", Events, vec!["-f", &cluster]),
         ("certs renew", Events, vec!["-f", &cluster, "--state", &new]),
+        (
+            "certs rotate-ca",
+            Events,
+            vec!["-f", &cluster, "--state", &new],
+        ),
+        (
+            "certs rotate-sa-key",
+            Events,
+            vec!["-f", &cluster, "--state", &new],
+        ),
         ("registry seed", Events, vec![&gone, "-f", &cluster]),
         ("bundle inspect", Document("BundleInspection"), vec![&small]),
         ("bundle list", Document("BundleContents"), vec![&small]),

@@ -166,7 +166,7 @@ fn kind(authority: Authority) -> Kind {
     }
 }
 
-/// Returns the common name of a new CA: that of kubeadm with the time of the rotation, so that the issuer of a certificate tells
+/// Returns the common name of a new CA: that of kubeadm with the time of the rotation, so that the issuer of a certificate shows
 /// which CA signed it.
 fn subject(authority: Authority, id: &str) -> String {
     let time: String = id.chars().filter(char::is_ascii_alphanumeric).collect();

@@ -1,4 +1,4 @@
-//! What a rotation tells people.
+//! The plan and the result of a phase, for people.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
