@@ -12,7 +12,7 @@ roll_back() { with_cluster upgrade --rollback --bundle "$former" "${trust[@]}" -
 program_versions() {
   local host
   for host in "${all[@]}"; do
-    on "$host" sh -euc "'$(cat "$top/src/scripts/kubernetes/versions.sh")'" | sed "s/^/$host /"
+    on "$host" sh -s <"$top/src/scripts/kubernetes/versions.sh" | sed "s/^/$host /"
   done
 }
 programs_at() { # VERSION
