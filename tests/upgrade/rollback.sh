@@ -3,7 +3,7 @@
 
 rolls_back() { # STATUS PATTERN OPTIONS…: with the bundle `former`
   local ended=0
-  roll_back "${@:3}" >"$work/rollback.log" 2>&1 || ended=$?
+  roll_back "${@:3}" >"$work/rollback.log" 2>&1 </dev/null || ended=$?
   cat "$work/rollback.log"
   [ "$ended" = "$1" ] && grep -q -e "$2" "$work/rollback.log"
 }
