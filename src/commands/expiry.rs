@@ -11,6 +11,9 @@ use kubexm_types::{CertificateName, HostName};
 
 /// Certificates with less time get a warning, in days.
 const SOON: i64 = 60;
+/// The ends of warnings about certificates that do not outlive an upgrade.
+const EXPIRED: &str = " has expired";
+const EXPIRES_TODAY: &str = " expires today";
 
 /// Returns with how many days left a certificate gets a warning: 60, or a third of a shorter validity.
 pub(crate) fn soon(days_valid: i64) -> i64 {
@@ -31,6 +34,21 @@ pub(crate) fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> 
     findings
 }
 
+/// Returns the same warnings before an upgrade, which needs certificates that are valid until its end.
+pub(crate) fn findings_before_upgrade(
+    cluster: &Cluster,
+    facts: &BTreeMap<HostName, Facts>,
+) -> Vec<Finding> {
+    let mut findings = findings(cluster, facts);
+    let is_over = |finding: &Finding| {
+        finding.what.ends_with(EXPIRED) || finding.what.ends_with(EXPIRES_TODAY)
+    };
+    for finding in findings.iter_mut().filter(|finding| is_over(finding)) {
+        finding.fatal = true;
+    }
+    findings
+}
+
 /// Returns a warning for each file on a host with a certificate that [expires soon](soon). A file that is not a certificate is
 /// left out: other checks report it.
 fn expiring(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
@@ -48,8 +66,8 @@ fn expiring(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding
                 continue;
             }
             let what = match days {
-                ..0 => format!("the certificate in {path} has expired"),
-                0 => format!("the certificate in {path} expires today"),
+                ..0 => format!("the certificate in {path}{EXPIRED}"),
+                0 => format!("the certificate in {path}{EXPIRES_TODAY}"),
                 1 => format!("the certificate in {path} expires in 1 day"),
                 days => format!("the certificate in {path} expires in {days} days"),
             };

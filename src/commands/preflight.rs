@@ -37,7 +37,7 @@ pub(crate) async fn check_upgrade(
     findings.extend(kubexm_preflight::immutable_settings_in_upgrade(
         cluster, facts,
     ));
-    findings.extend(expiry::findings(cluster, facts));
+    findings.extend(expiry::findings_before_upgrade(cluster, facts));
     sort(&mut findings, cluster);
     findings
 }

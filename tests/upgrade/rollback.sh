@@ -3,7 +3,7 @@
 
 rolls_back() { # STATUS PATTERN OPTIONS…: with the bundle `former`
   local ended=0
-  roll_back "${@:3}" >"$work/rollback.log" 2>&1 || ended=$?
+  roll_back "${@:3}" >"$work/rollback.log" 2>&1 </dev/null || ended=$?
   cat "$work/rollback.log"
   [ "$ended" = "$1" ] && grep -q -e "$2" "$work/rollback.log"
 }
@@ -12,7 +12,7 @@ roll_back() { with_cluster upgrade --rollback --bundle "$former" "${trust[@]}" -
 program_versions() {
   local host
   for host in "${all[@]}"; do
-    on "$host" sh -euc "'$(cat "$top/src/scripts/kubernetes/versions.sh")'" | sed "s/^/$host /"
+    on "$host" sh -s <"$top/src/scripts/kubernetes/versions.sh" | sed "s/^/$host /"
   done
 }
 programs_at() { # VERSION
@@ -30,13 +30,13 @@ new_pods_run() {
   kubectl rollout status deployment/web --timeout=180s
 }
 as_before_the_upgrade() { # WHAT…: objects that must exist
-  local name
+  local each_object
   check "every program has the version $before again" programs_at "$before"
   check "the API server reports it" server_at "$before"
   check "all nodes are Ready with it" until_true 60 ready "${#all[@]}"
   check "every kubelet reports it" all_at "$before" "$count"
   check "the scheduler uses every node" none_cordoned
-  for name in "$@"; do check "the object '$name' exists" has_object "$name"; done
+  for each_object in "$@"; do check "the object '$each_object' exists" has_object "$each_object"; done
   check "new pods run" new_pods_run
   check "the record of the upgrade is removed" test ! -e "$state/upgrade.json"
 }

@@ -101,7 +101,7 @@ impl State {
             if listed.name.is_empty() || listed.is_learner {
                 add(
                     true,
-                    "the member of etcd on this host is no voter that has started".to_owned(),
+                    "the member of etcd on this host is not a voter that has started".to_owned(),
                     "kubexm install promotes a learner; etcdctl member list shows all members",
                 );
             }
@@ -334,7 +334,7 @@ spec:
         let all = found(&alarmed, false);
         assert_eq!(all.len(), 2, "{all:?}");
         assert!(
-            all[0].contains("no voter") && all[1].ends_with("reports: NOSPACE"),
+            all[0].contains("not a voter") && all[1].ends_with("reports: NOSPACE"),
             "{all:?}"
         );
         let full = status(1, "").replace("1000", "1900");

@@ -36,7 +36,7 @@ const PROGRAMS: [&str; 6] = [
 /// Where a flag is set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Origin {
-    /// A file that the upgrade writes anew, without what the cluster file does not have.
+    /// A file that the upgrade writes again, without what the cluster file does not have.
     Rendered,
     /// A file of an administrator.
     File(String),

@@ -1,5 +1,6 @@
 //! `upgrade`: brings a cluster to another version of Kubernetes, on one node after another.
 
+mod checks;
 mod etcd;
 mod former;
 mod live;
@@ -16,12 +17,13 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
+use self::checks::{all_nodes, first_control_plane, running};
 use self::live::Live;
 use self::path::{Hop, Running};
 use self::programs::Target;
 use self::record::UpgradeRecord;
 pub use self::rollback::{RollbackReport, rollback};
-use self::survey::{Permitted, Survey};
+use self::survey::Survey;
 use crate::archive::{Archive, Occasion};
 use crate::certificates::{self, CaEncryption};
 use crate::identity::KnownCluster;
@@ -40,8 +42,6 @@ use kubexm_deploy::upgrade::{self as deploy, HopInputs};
 use kubexm_deploy::{Certificates, Deployment};
 use kubexm_engine::plan::{Journal, Plan};
 use kubexm_host::Facts;
-use kubexm_host::facts::Setting;
-use kubexm_preflight::Finding;
 use kubexm_types::event::{Event, Events};
 use kubexm_types::{HostName, Version};
 
@@ -186,6 +186,7 @@ impl Context<'_> {
         if !is_done {
             findings.extend(self.findings(&survey, first, begun.is_some()));
             findings.extend(space::findings(cluster, hosts).await?);
+            findings.extend(self.unready(hosts, begun.is_some()).await?);
             if let Some(etcd) = etcd::State::read(cluster, hosts).await? {
                 findings.extend(etcd.findings(cluster, first, begun.is_some()));
                 findings.extend(etcd.versions(cluster, (self.bundle.lock(), &facts), &hops));
@@ -211,21 +212,6 @@ impl Context<'_> {
             running,
             hops,
         })
-    }
-
-    fn findings(&self, survey: &Survey, first: &HostName, continues: bool) -> Vec<Finding> {
-        let drain = &self.options.drain;
-        let drains = self.drain().is_some();
-        let permitted = Permitted {
-            deletes_unmanaged: drain.deletes_unmanaged || !drains,
-            ignores_budgets: drain.ignores_budgets || !drains,
-        };
-        survey.findings(
-            first,
-            &self.cluster.kubernetes.version,
-            permitted,
-            continues,
-        )
     }
 
     /// Returns how nodes are drained; `None` if there is only one, whose pods have no other place.
@@ -424,65 +410,7 @@ impl Context<'_> {
                 .collect();
             parts.push(text::hop(hop, self.state, &cluster, &plans?));
         }
-        parts.push(text::end(&prepared.hops));
+        parts.push(text::end(from, &prepared.hops));
         Ok(parts.join("\n").trim_end().to_owned())
     }
-}
-
-/// Returns the control plane that answers questions about the cluster.
-fn first_control_plane<'a>(
-    cluster: &'a Cluster,
-    hosts: &'a Hosts,
-) -> Result<(&'a HostName, &'a Arc<dyn kubexm_host::Host>), CommandError> {
-    let mut names = cluster.roles.control_plane.iter();
-    names
-        .find_map(|name| hosts.get(name).map(|host| (name, host)))
-        .ok_or_else(|| CommandError::configuration("the cluster file has no control plane"))
-}
-
-/// Fails if a host is not a node of the cluster yet.
-fn all_nodes(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Result<(), CommandError> {
-    let nodes = cluster.nodes().into_iter().map(|host| &host.name);
-    let missing: Vec<&str> = nodes
-        .filter(|name| facts.get(*name).is_some_and(|facts| !facts.is_node()))
-        .map(HostName::as_str)
-        .collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(CommandError::Configuration(format!(
-        "cannot upgrade: these hosts are not nodes of the cluster yet: {}\nhint: upgrade with a cluster file without \
-         them, and add them with kubexm install afterwards",
-        missing.join(", ")
-    )))
-}
-
-/// Returns the versions with which the programs of the cluster run.
-fn running(
-    cluster: &Cluster,
-    facts: &BTreeMap<HostName, Facts>,
-    survey: &Survey,
-) -> Result<Running, CommandError> {
-    let mut running = Running::default();
-    let refused = |name: &HostName, what: &str| {
-        CommandError::Configuration(format!(
-            "{name}: cannot see the version of {what}\nhint: repair the node first; kubexm logs kubelet shows the log \
-             of its kubelet"
-        ))
-    };
-    for name in &cluster.roles.control_plane {
-        let found = facts.get(name);
-        let found = found.and_then(|facts| facts.applied(Setting::Version).next());
-        let version = found.and_then(|text| text.parse().ok());
-        let version = version.ok_or_else(|| refused(name, "its API server"))?;
-        running.api_servers.insert(name.clone(), version);
-    }
-    for host in cluster.nodes() {
-        let node = survey.nodes.get(&host.name);
-        let node = node.ok_or_else(|| refused(&host.name, "its kubelet"))?;
-        running
-            .kubelets
-            .insert(host.name.clone(), node.kubelet.clone());
-    }
-    Ok(running)
 }

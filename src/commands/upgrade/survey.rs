@@ -12,6 +12,9 @@ use kubexm_types::{HostName, Untrusted, Version};
 /// The largest number of names that a finding lists.
 const LISTED: usize = 10;
 
+/// The minor version since which exec, attach and portforward need the verb `create` in each protocol.
+const STREAMS: u64 = 35;
+
 /// A node of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Node {
@@ -32,6 +35,8 @@ pub(crate) struct Survey {
     webhooks: Vec<(String, String)>,
     /// Release without the resource, and the resource.
     deprecated: Vec<(String, String)>,
+    /// Roles that do not permit exec, attach or portforward since [`STREAMS`].
+    streams: Vec<String>,
 }
 
 /// What the user permits for drains.
@@ -94,6 +99,7 @@ impl Survey {
                 ["deprecated", release, resource] => {
                     survey.deprecated.push(pair(release, resource));
                 }
+                ["exec", role] => survey.streams.push(role.to_owned()),
                 ["end"] => is_complete = true,
                 _ => return Err(refused()),
             }
@@ -161,6 +167,14 @@ impl Survey {
             self.requests.clone(),
             "kubectl certificate approve or deny",
         );
+        if to.minor() >= STREAMS {
+            add(
+                false,
+                "since Kubernetes 1.35, these roles do not permit exec, attach and portforward of pods any more",
+                self.streams.clone(),
+                "add the verb create to the rules with pods/exec, pods/attach and pods/portforward",
+            );
+        }
         let gone = self.deprecated.iter().filter(|(release, _)| {
             let minor = release
                 .strip_prefix("1.")
@@ -203,6 +217,7 @@ unmanaged node2 default/shell
 webhook validatingwebhook/policy.example.com policy/server
 deprecated 1.36 things.example.k8s.io/v1beta1
 deprecated 1.40 others/v1
+exec ClusterRole/debug
 end
 ";
 
@@ -223,6 +238,7 @@ end
             ("nothing creates these po", true),
             ("these webhooks refuse re", true),
             ("these certificate signin", false),
+            ("since Kubernetes 1.35, t", false),
             ("clients have requested r", false),
         ];
         let expected = expected.map(|(what, fatal)| (what.to_owned(), fatal));

@@ -82,11 +82,18 @@ pub(super) fn nodes(text: &mut String, plan: &Plan, seen: &mut BTreeSet<HostName
 }
 
 /// Returns what the user must know before the upgrade begins.
-pub(super) fn end(hops: &[Hop]) -> String {
-    let first = hops.first().map(|hop| hop.version.to_string());
-    format!(
-        "point of no return: the first API server of Kubernetes {}. Kubernetes has no downgrade: the way back is the \
-         snapshot of etcd, and loses every later change.",
-        first.unwrap_or_default()
-    )
+pub(super) fn end(from: &Version, hops: &[Hop]) -> String {
+    let minor = |version: &Version| (version.major(), version.minor());
+    let newer = hops.iter().find(|hop| minor(&hop.version) != minor(from));
+    match newer {
+        None => {
+            "way back: kubexm upgrade --rollback, until the upgrade is complete; nothing is lost"
+                .to_owned()
+        }
+        Some(hop) => format!(
+            "point of no return: when every API server runs Kubernetes {}. Before, kubexm upgrade --rollback loses nothing. \
+             Afterwards it restores the snapshot of etcd, and loses every later change.",
+            hop.version
+        ),
+    }
 }

@@ -1,7 +1,7 @@
 #!/bin/sh -eu
 # Prints the flags with which the programs of Kubernetes and etcd run on this host, and those that the next start of the kubelet
 # adds. One flag in a line, with tabs: `flag PROGRAM SOURCE FLAG`, and `end` at the end. SOURCE is the file by which an
-# administrator has set the flag, `rendered` for a file that an upgrade writes anew, or `unknown`. A value of its own argument
+# administrator has set the flag, `rendered` for a file that an upgrade writes again, or `unknown`. A value of its own argument
 # follows its flag after `=`.
 units=/etc/systemd/system
 programs="kubelet kube-apiserver kube-controller-manager kube-scheduler kube-proxy etcd"

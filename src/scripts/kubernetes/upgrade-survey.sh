@@ -7,6 +7,7 @@
 #   unmanaged NODE NAMESPACE/NAME   a pod that no controller creates again
 #   webhook KIND/NAME NAMESPACE/SERVICE     a webhook whose failure refuses requests, and whose service has no endpoint
 #   deprecated RELEASE RESOURCE     a resource that clients request, and the release without it
+#   exec KIND/NAME                  a role that permits `get`, and not `create`, for exec, attach or portforward of pods
 #   end                             the list is complete
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
@@ -51,10 +52,22 @@ deprecated() {
       print "deprecated", of("removed_release"), of("resource") (group == "" ? "" : "." group) "/" of("version")
     }' | sort -u
 }
+# Since Kubernetes 1.35, these requests need the verb `create` also if clients send them by WebSocket.
+streams() {
+  # shellcheck disable=SC2016 # a variable of the template
+  list=$(get clusterroles,roles -A -o 'go-template={{range $role := .items}}{{range .rules}}{{$role.kind}}/{{$role.metadata.name}}{{"\t"}}{{range .resources}}{{.}} {{end}}{{"\t"}}{{range .verbs}}{{.}} {{end}}{{"\n"}}{{end}}{{end}}')
+  # A role can have the verbs in different rules.
+  printf '%s\n' "$list" | awk -F '\t' '
+    $2 !~ /pods\/(exec|attach|portforward) / { next }
+    $3 ~ /(^| )get / { gets[$1] = 1 }
+    $3 ~ /(^| )(create|[*]) / { creates[$1] = 1 }
+    END { for (role in gets) if (!(role in creates)) print "exec", role }' | sort
+}
 nodes
 requests
 budgets
 unmanaged
 webhooks
 deprecated
+streams
 echo end

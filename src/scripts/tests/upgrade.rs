@@ -345,6 +345,7 @@ fn survey_lists_what_stops_an_upgrade() {
              *mutating*) printf 'fine.example\\tmesh\\tinjector\\n' ;;\n\
              *service-name=injector*) printf x ;;\n\
              *endpointslices*) ;;\n\
+             *clusterroles*) printf 'ClusterRole/debug\\tpods/exec \\tget \\nClusterRole/edit\\tpods/exec pods/log \\tget list \\nClusterRole/edit\\tpods/exec \\tcreate \\nRole/read\\tpods \\tget \\n' ;;\n\
              *metrics*) cat /usr/local/bin/metrics; [ ! -e /usr/local/bin/broken ] ;;\n\
              *) exit 3 ;;\n\
              esac",
@@ -366,6 +367,7 @@ fn survey_lists_what_stops_an_upgrade() {
                 "unmanaged node2 default/alone",
                 "webhook validatingwebhook/w.example policy/server",
                 "deprecated 1.37 things.g.io/v1beta1",
+                "exec ClusterRole/debug",
                 "end",
             ]
         );
