@@ -110,8 +110,9 @@ pub const DAYS: u16 = 30;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  sudo kubexm certs timer install -f cluster.yaml --state ~/.local/state/kubexm/example --dry-run
-  sudo kubexm certs timer install -f cluster.yaml --state ~/.local/state/kubexm/example --schedule 'Sun 03:00'")]
+  kubexm certs timer install -f cluster.yaml --state /srv/state --dry-run
+  kubexm certs timer install -f cluster.yaml --state /srv/state
+  kubexm certs timer install -f cluster.yaml --schedule daily --days 60")]
 pub struct InstallCerts {
     #[command(flatten)]
     of: OfCluster,
@@ -146,7 +147,7 @@ pub struct StateCerts {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  sudo kubexm certs timer remove -f cluster.yaml --state ~/.local/state/kubexm/example")]
+  kubexm certs timer remove -f cluster.yaml --state /srv/state")]
 pub struct RemoveCerts {
     #[command(flatten)]
     of: OfCluster,
@@ -173,8 +174,8 @@ pub struct BackupArgs {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  sudo kubexm backup timer install -f cluster.yaml --state ~/.local/state/kubexm/example -o /srv/backups --recipient age1…
-  sudo kubexm backup timer install -f cluster.yaml --state /srv/state --recipient age1… --schedule '*-*-* 02:30:00' --keep 30")]
+  kubexm backup timer install -f cluster.yaml -o /srv/backups --recipient age1…
+  kubexm backup timer install -f c.yaml --recipient age1… --schedule hourly")]
 pub struct InstallBackup {
     #[command(flatten)]
     of: OfCluster,
@@ -190,7 +191,7 @@ pub struct InstallBackup {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  kubexm backup timer run -f cluster.yaml -o /srv/backups --recipient age1…")]
+  kubexm backup timer run -f cluster.yaml -o backups --recipient age1…")]
 pub struct RunBackup {
     #[command(flatten)]
     of: OfCluster,
@@ -208,7 +209,7 @@ pub struct StateBackup {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  sudo kubexm backup timer remove -f cluster.yaml --state ~/.local/state/kubexm/example")]
+  kubexm backup timer remove -f cluster.yaml --state /srv/state")]
 pub struct RemoveBackup {
     #[command(flatten)]
     of: OfCluster,
@@ -415,7 +416,12 @@ mod tests {
             timer,
         };
         let shown = |timer| text(Job::Backup, &document(timer));
-        insta::assert_snapshot!(shown(Some(example::timers().remove(1))), @"");
+        insta::assert_snapshot!(shown(Some(example::timers().remove(1))), @"
+        schedule  daily, next Sun 2026-02-08 00:00:00 UTC
+        last run  2026-01-31T12:00:00Z, /srv/backups/example-20260131T120000Z.tar.zst.age
+        backup    /srv/backups/example-20260131T120000Z.tar.zst.age
+        no problem
+        ");
         insta::assert_snapshot!(shown(None), @"the backup timer is not installed");
     }
 }
