@@ -380,7 +380,7 @@ pub fn last_run(timer: &TimerState) -> String {
     let Some(run) = &timer.last_run else {
         return format!("none since {}", timer.installed);
     };
-    let first = run.message.lines().next().unwrap_or_default();
+    let first = run.summary();
     match run.result {
         timer::RunResult::Running => format!("{}, has not ended", run.began),
         timer::RunResult::Failed => format!("{}, failed: {first}", run.began),
