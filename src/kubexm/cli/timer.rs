@@ -56,6 +56,22 @@ pub enum BackupTimer {
     Remove(RemoveBackup),
 }
 
+impl BackupArgs {
+    /// Returns the public keys.
+    ///
+    /// # Errors
+    /// There is none.
+    fn recipients(&self) -> Result<Vec<String>, Failure> {
+        match self.recipients.is_empty() {
+            false => Ok(self.recipients.clone()),
+            true => Err(Failure::configuration(
+                "a backup contains all keys of the cluster, so a public key of age is required\nhint: pass --recipient KEY; \
+                 `age-keygen` prints one",
+            )),
+        }
+    }
+}
+
 impl CertsTimer {
     /// Returns whether the command reports its progress by events.
     pub fn emits_events(&self) -> bool {
@@ -165,7 +181,7 @@ pub struct BackupArgs {
     /// Encrypt for the owner of this public key of age; repeatable
     ///
     /// This machine cannot read the backups. `age-keygen` creates an identity and prints its public key.
-    #[arg(long = "recipient", value_name = "KEY", required = true)]
+    #[arg(long = "recipient", value_name = "KEY")]
     recipients: Vec<String>,
     /// Remove the oldest backups of the cluster in the directory, except for this number
     #[arg(long, value_name = "N", default_value = "14")]
@@ -174,7 +190,7 @@ pub struct BackupArgs {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  kubexm backup timer install -f cluster.yaml -o /srv/backups --recipient age1…
+  kubexm backup timer install -f cluster.yaml -o backups --recipient age1…
   kubexm backup timer install -f c.yaml --recipient age1… --schedule hourly")]
 pub struct InstallBackup {
     #[command(flatten)]
@@ -257,7 +273,7 @@ pub async fn backup(command: BackupTimer, format: Output, events: &Events) -> Re
             let backup = &arguments.backup;
             let work = Unattended::Backup {
                 directory: backup.directory.clone(),
-                recipients: backup.recipients.clone(),
+                recipients: backup.recipients()?,
                 keep: backup.keep.get(),
             };
             let schedule = (&*arguments.schedule, arguments.dry_run);
@@ -268,7 +284,7 @@ pub async fn backup(command: BackupTimer, format: Output, events: &Events) -> Re
                 cluster: arguments.of.cluster.clone(),
                 connection: arguments.of.connection.options()?,
                 output: arguments.backup.directory.clone(),
-                recipients: BackupRecipients::Keys(arguments.backup.recipients.clone()),
+                recipients: BackupRecipients::Keys(arguments.backup.recipients()?),
                 keep: Some(arguments.backup.keep),
             };
             let stop = interrupt::watch(events, interrupt::STOPPING);
