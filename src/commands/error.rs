@@ -144,7 +144,7 @@ pub enum CommandError {
         /// What the user can do.
         hint: String,
     },
-    /// A command that nobody watches does not change a cluster that is not healthy.
+    /// A run of a timer does not change a cluster that is not healthy.
     #[error("{what}: the control plane is not healthy:{}\nhint: {hint}", indented(.problems))]
     Unhealthy {
         /// What was not done, or what was done before.

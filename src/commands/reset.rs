@@ -17,7 +17,7 @@ pub use crate::identity::LostCluster;
 use crate::rollback;
 use crate::session::{self, Hosts};
 use crate::stop::{AGAIN, Stop, in_time, unless_stopped};
-use crate::{CommandError, Connection, listeners, notices};
+use crate::{CommandError, Connection, listeners, notices, timer};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_engine::cluster::ClusterRecord;
@@ -101,6 +101,11 @@ pub async fn reset(
         return Err(CommandError::NotReset(unreachable));
     }
     report_external_etcd(&cluster, events);
+    for job in timer::installed(&cluster.name) {
+        events.warn(format!(
+            "this machine has a {job} timer of the cluster\n  hint: kubexm {job} timer remove removes it"
+        ));
+    }
     events.emit(Event::Summary {
         changed: reverted,
         unchanged: 0,

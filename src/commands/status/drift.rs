@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
+
 use super::report::{About, Problem};
 use crate::plan::{HostDiff, Reason};
 use crate::session::Hosts;
 use crate::{CommandError, certificates, plan, plan_inputs};
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
+use kubexm_engine::plan::{Receipt, StepError};
 use kubexm_host::Facts;
 use kubexm_types::HostName;
 
@@ -60,10 +63,53 @@ pub(super) fn problems(hosts: &[HostDiff]) -> Vec<Problem> {
     problems.collect()
 }
 
+/// Returns a problem for each of these hosts whose receipt is lost or damaged. They are installed.
+pub(super) async fn receipts(hosts: &Hosts) -> Vec<Problem> {
+    let reading = hosts.iter().map(async |(name, host)| {
+        let (what, hint) = match Receipt::read(host.as_ref()).await {
+            Ok(records) if records.is_empty() => (
+                "has no receipt, so that a reset cannot revert the changes of kubexm".to_owned(),
+                "restore /var/lib/kubexm/receipt.jsonl from a backup of the host",
+            ),
+            // A host that does not answer is another problem.
+            Ok(_) | Err(StepError::Host(_)) => return None,
+            Err(error) => {
+                let text = error.to_string();
+                let first = text.lines().next().unwrap_or_default();
+                let what = format!("its receipt cannot be used: {first}");
+                (
+                    what,
+                    "correct the file, or restore it from a backup of the host",
+                )
+            }
+        };
+        Some(Problem::new(About::Drift, what, hint).on(name))
+    });
+    let found = join_all(reading).await;
+    found.into_iter().flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::tests::Site;
     use crate::plan::{Difference, TaskId};
+
+    #[tokio::test]
+    async fn lost_and_damaged_receipts_are_problems() {
+        let site = Site::new();
+        site.install("state").await.unwrap();
+        assert_eq!(receipts(&site.hosts).await, []);
+        let receipt = |host| site.at(host, "var/lib/kubexm/receipt.jsonl");
+        std::fs::remove_file(receipt("node1")).unwrap();
+        std::fs::write(receipt("node2"), "{\"step\": 1}\n").unwrap();
+        let found = receipts(&site.hosts).await;
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert!(found[0].starts_with("node1: has no receipt, "), "{found:?}");
+        let damaged = "node2: its receipt cannot be used: line 1 of /var/lib/kubexm/receipt.jsonl is damaged: ";
+        assert!(found[1].starts_with(damaged), "{found:?}");
+        assert_eq!(found.len(), 2);
+    }
 
     #[test]
     fn only_what_an_install_would_change_is_a_problem() {

@@ -148,12 +148,17 @@ pub(crate) async fn look(
         let certificates = certs::report(&cluster, &state, &facts, Vec::new());
         let (answers, more) = ask_all(&cluster, &observed, &facts).await;
         errors.extend(more);
-        let (nodes, findings) = tokio::join!(
+        let (nodes, mut findings) = tokio::join!(
             nodes_of(&cluster, &observed, &answers),
             findings(&cluster, &observed, &facts)
         );
         let drift = match &opened {
             Some(bundle) => {
+                let installed = observed
+                    .iter()
+                    .filter(|(name, _)| facts.get(*name).is_some_and(hosts::is_installed));
+                let installed = installed.map(|(name, host)| (name.clone(), Arc::clone(host)));
+                findings.extend(drift::receipts(&installed.collect()).await);
                 let comparing = drift::compare(&cluster, bundle, &state, &observed, &facts);
                 Some(comparing.await?)
             }

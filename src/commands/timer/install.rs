@@ -19,7 +19,7 @@ use kubexm_types::event::Events;
 /// Directories that a service does not have, or that do not survive a start of the machine.
 const SHORT_LIVED: [&str; 4] = ["/tmp", "/var/tmp", "/run", "/dev"];
 
-/// What a run of a timer works with. Nobody is there to type a password.
+/// What a run of a timer works with. It cannot ask for a password.
 #[derive(Debug, Clone)]
 pub enum Unattended {
     /// Renews certificates.
@@ -133,6 +133,14 @@ pub fn remove(options: &TimerOptions, events: &Events) -> Result<bool, CommandEr
     }
     record::remove(&state, job)?;
     Ok(is_there)
+}
+
+/// Returns the timers of a cluster that this machine has.
+pub(crate) fn installed(cluster: &str) -> impl Iterator<Item = Job> {
+    let folder = Path::new(system::UNITS);
+    Job::ALL
+        .into_iter()
+        .filter(move |job| folder.join(timer_name(*job, cluster)).exists())
 }
 
 impl InstallOptions {
@@ -335,7 +343,7 @@ fn try_login(options: &TimerOptions, service: &Service) -> Result<(), CommandErr
     }
     let (code, printed) = system::run_as_service(&service.properties(), &words)?;
     match code {
-        // A certificate that needs an action is no reason against a timer.
+        // A certificate that needs an action is not a reason against a timer.
         Some(0 | 8) => Ok(()),
         _ => {
             let lines: Vec<&str> = printed.lines().collect();

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::{CommandError, Connection};
 use kubexm_types::event::Events;
 
+pub(crate) use install::installed;
 pub use install::{InstallOptions, Unattended, install, remove};
 pub(crate) use record::states;
 pub use record::{RunResult, TimerRun, TimerState};

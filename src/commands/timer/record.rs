@@ -10,7 +10,10 @@ use time::format_description::well_known::Rfc3339;
 
 use super::Job;
 use crate::{CommandError, FileError};
-use kubexm_types::{UtcTime, write_atomic};
+use kubexm_types::{Untrusted, UtcTime, write_atomic};
+
+/// The most characters of a summary.
+const LONGEST: usize = 300;
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +39,16 @@ pub struct TimerRun {
     pub result: RunResult,
     /// What it did, or why it failed.
     pub message: String,
+}
+
+impl TimerRun {
+    /// Returns the message in one line, without its hint.
+    pub fn summary(&self) -> String {
+        let lines = self.message.lines().map(str::trim);
+        let lines = lines.take_while(|line| !line.starts_with("hint: "));
+        let text = lines.collect::<Vec<_>>().join(" ");
+        Untrusted::one_line(&text, LONGEST).to_string()
+    }
 }
 
 /// A timer, and how its runs ended.
@@ -69,11 +82,11 @@ impl TimerState {
         let failed = self.last_run.as_ref();
         let failed = failed.filter(|run| run.result == RunResult::Failed);
         if let Some(run) = failed {
-            let first = run.message.lines().next().unwrap_or_default();
-            let began = &run.began;
             return Some(format!(
-                "the last run of the {} timer, {began}, failed: {first}",
-                self.job
+                "the last run of the {} timer, {}, failed: {}",
+                self.job,
+                run.began,
+                run.summary()
             ));
         }
         let lost = self.backup.as_ref().filter(|path| !path.exists());
@@ -264,9 +277,9 @@ mod tests {
             began: "2026-01-11T00:00:00Z".to_owned(),
             ended: Some("2026-01-11T00:01:00Z".to_owned()),
             result: RunResult::Failed,
-            message: "node2: kubelet\nhint: x".to_owned(),
+            message: "not healthy:\n  node2: kubelet\nhint: x".to_owned(),
         });
-        insta::assert_snapshot!(problem(&certs, "2026-01-15"), @"the last run of the certs timer, 2026-01-11T00:00:00Z, failed: node2: kubelet");
+        insta::assert_snapshot!(problem(&certs, "2026-01-15"), @"the last run of the certs timer, 2026-01-11T00:00:00Z, failed: not healthy: node2: kubelet");
         let mut backup = timer(Job::Backup);
         backup.last_success = Some("2026-01-10T00:00:00Z".to_owned());
         insta::assert_snapshot!(problem(&backup, "2026-01-25"), @"the last good backup ended at 2026-01-10T00:00:00Z, more than twice the interval of 'weekly' ago");

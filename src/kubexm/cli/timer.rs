@@ -56,6 +56,22 @@ pub enum BackupTimer {
     Remove(RemoveBackup),
 }
 
+impl BackupArgs {
+    /// Returns the public keys.
+    ///
+    /// # Errors
+    /// There is none.
+    fn recipients(&self) -> Result<Vec<String>, Failure> {
+        match self.recipients.is_empty() {
+            false => Ok(self.recipients.clone()),
+            true => Err(Failure::configuration(
+                "a backup contains all keys of the cluster, so a public key of age is required\nhint: pass --recipient KEY; \
+                 `age-keygen` prints one",
+            )),
+        }
+    }
+}
+
 impl CertsTimer {
     /// Returns whether the command reports its progress by events.
     pub fn emits_events(&self) -> bool {
@@ -110,8 +126,9 @@ pub const DAYS: u16 = 30;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  sudo kubexm certs timer install -f cluster.yaml --state ~/.local/state/kubexm/example --dry-run
-  sudo kubexm certs timer install -f cluster.yaml --state ~/.local/state/kubexm/example --schedule 'Sun 03:00'")]
+  kubexm certs timer install -f cluster.yaml --state /srv/state --dry-run
+  kubexm certs timer install -f cluster.yaml --state /srv/state
+  kubexm certs timer install -f cluster.yaml --schedule daily --days 60")]
 pub struct InstallCerts {
     #[command(flatten)]
     of: OfCluster,
@@ -146,7 +163,7 @@ pub struct StateCerts {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  sudo kubexm certs timer remove -f cluster.yaml --state ~/.local/state/kubexm/example")]
+  kubexm certs timer remove -f cluster.yaml --state /srv/state")]
 pub struct RemoveCerts {
     #[command(flatten)]
     of: OfCluster,
@@ -164,7 +181,7 @@ pub struct BackupArgs {
     /// Encrypt for the owner of this public key of age; repeatable
     ///
     /// This machine cannot read the backups. `age-keygen` creates an identity and prints its public key.
-    #[arg(long = "recipient", value_name = "KEY", required = true)]
+    #[arg(long = "recipient", value_name = "KEY")]
     recipients: Vec<String>,
     /// Remove the oldest backups of the cluster in the directory, except for this number
     #[arg(long, value_name = "N", default_value = "14")]
@@ -173,8 +190,8 @@ pub struct BackupArgs {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  sudo kubexm backup timer install -f cluster.yaml --state ~/.local/state/kubexm/example -o /srv/backups --recipient age1…
-  sudo kubexm backup timer install -f cluster.yaml --state /srv/state --recipient age1… --schedule '*-*-* 02:30:00' --keep 30")]
+  kubexm backup timer install -f cluster.yaml -o backups --recipient age1…
+  kubexm backup timer install -f c.yaml --recipient age1… --schedule hourly")]
 pub struct InstallBackup {
     #[command(flatten)]
     of: OfCluster,
@@ -190,7 +207,7 @@ pub struct InstallBackup {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  kubexm backup timer run -f cluster.yaml -o /srv/backups --recipient age1…")]
+  kubexm backup timer run -f cluster.yaml -o backups --recipient age1…")]
 pub struct RunBackup {
     #[command(flatten)]
     of: OfCluster,
@@ -208,7 +225,7 @@ pub struct StateBackup {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  sudo kubexm backup timer remove -f cluster.yaml --state ~/.local/state/kubexm/example")]
+  kubexm backup timer remove -f cluster.yaml --state /srv/state")]
 pub struct RemoveBackup {
     #[command(flatten)]
     of: OfCluster,
@@ -256,7 +273,7 @@ pub async fn backup(command: BackupTimer, format: Output, events: &Events) -> Re
             let backup = &arguments.backup;
             let work = Unattended::Backup {
                 directory: backup.directory.clone(),
-                recipients: backup.recipients.clone(),
+                recipients: backup.recipients()?,
                 keep: backup.keep.get(),
             };
             let schedule = (&*arguments.schedule, arguments.dry_run);
@@ -267,7 +284,7 @@ pub async fn backup(command: BackupTimer, format: Output, events: &Events) -> Re
                 cluster: arguments.of.cluster.clone(),
                 connection: arguments.of.connection.options()?,
                 output: arguments.backup.directory.clone(),
-                recipients: BackupRecipients::Keys(arguments.backup.recipients.clone()),
+                recipients: BackupRecipients::Keys(arguments.backup.recipients()?),
                 keep: Some(arguments.backup.keep),
             };
             let stop = interrupt::watch(events, interrupt::STOPPING);
@@ -379,7 +396,7 @@ pub fn last_run(timer: &TimerState) -> String {
     let Some(run) = &timer.last_run else {
         return format!("none since {}", timer.installed);
     };
-    let first = run.message.lines().next().unwrap_or_default();
+    let first = run.summary();
     match run.result {
         timer::RunResult::Running => format!("{}, has not ended", run.began),
         timer::RunResult::Failed => format!("{}, failed: {first}", run.began),
@@ -415,7 +432,12 @@ mod tests {
             timer,
         };
         let shown = |timer| text(Job::Backup, &document(timer));
-        insta::assert_snapshot!(shown(Some(example::timers().remove(1))), @"");
+        insta::assert_snapshot!(shown(Some(example::timers().remove(1))), @"
+        schedule  daily, next Sun 2026-02-08 00:00:00 UTC
+        last run  2026-01-31T12:00:00Z, /srv/backups/example-20260131T120000Z.tar.zst.age
+        backup    /srv/backups/example-20260131T120000Z.tar.zst.age
+        no problem
+        ");
         insta::assert_snapshot!(shown(None), @"the backup timer is not installed");
     }
 }

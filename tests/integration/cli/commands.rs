@@ -305,6 +305,46 @@ fn every_command_prints_documented_json() {
             vec!["-f", &unreachable, "--state", &new],
         ),
         (
+            "certs timer install",
+            Events,
+            vec!["-f", &cluster, "--state", &new],
+        ),
+        (
+            "certs timer run",
+            Events,
+            vec!["-f", &cluster, "--state", &new],
+        ),
+        (
+            "certs timer status",
+            Document("Timer"),
+            vec!["-f", &cluster, "--state", &new],
+        ),
+        (
+            "certs timer remove",
+            Events,
+            vec!["-f", &cluster, "--state", &new],
+        ),
+        (
+            "backup timer install",
+            Events,
+            vec!["-f", &cluster, "--state", &new, "--recipient", "age1"],
+        ),
+        (
+            "backup timer run",
+            Events,
+            vec!["-f", &cluster, "--state", &new, "--recipient", "age1"],
+        ),
+        (
+            "backup timer status",
+            Document("Timer"),
+            vec!["-f", &cluster, "--state", &new],
+        ),
+        (
+            "backup timer remove",
+            Events,
+            vec!["-f", &cluster, "--state", &new],
+        ),
+        (
             "backup create",
             Events,
             vec!["-f", &cluster, "--recipient", "age1", "--state", &new],

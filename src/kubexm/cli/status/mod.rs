@@ -25,7 +25,7 @@ use kubexm_types::event::Events;
   kubexm status -f cluster.yaml
   kubexm status -f cluster.yaml --output json
   kubexm status -f cluster.yaml --diff --bundle bundle.tar.zst
-  kubexm status -f cluster.yaml --fix --bundle bundle.tar.zst --trust site.pub --dry-run")]
+  kubexm status -f cluster.yaml --fix --bundle bundle.tar.zst --dry-run")]
 pub struct Status {
     /// The cluster file
     #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
@@ -325,6 +325,8 @@ mod tests {
         endpoint    192.0.2.11:6443 answers 2 of 2 nodes
         etcd        healthy members: 1 of 1, leader node1, 3.6.8, database 12 MiB
         registry    registry.example:5000 answers 2 of 2 nodes
+        timer       certs: 2026-01-31T12:00:00Z, renewed the certificates of node1: 10 …
+        timer       backup: 2026-01-31T12:00:00Z, /srv/backups/example-20260131T120000Z…
 
         HOST   ROLES                   KUBELET  NODE     FREE  EXPIRES   STATE
         node1  control-plane,registry  1.36.3   Ready    62 %  364 days  ok
