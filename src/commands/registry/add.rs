@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use super::catalog::{Catalog, failed};
+use super::catalog::failed;
 use super::change::{Change, ChangeReport, Prepared, bytes, count};
 use super::site::{Site, check_own};
 use super::sync::{IMAGES, distinct};

@@ -11,6 +11,8 @@ mod report;
 mod seed;
 mod site;
 mod sync;
+#[cfg(test)]
+mod tests;
 mod uses;
 
 pub use add::{AddOptions, add};

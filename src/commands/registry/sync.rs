@@ -61,7 +61,7 @@ pub async fn sync(
     change.run(prepare, async || true, events, stop).await
 }
 
-fn prepared(
+pub(super) fn prepared(
     cluster: &Cluster,
     catalog: &Catalog,
     from: Option<&HostName>,

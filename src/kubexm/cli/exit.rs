@@ -24,7 +24,10 @@ pub const CODES: [(u8, &str); 10] = [
         8,
         "`certs check`: a certificate has expired, expires soon or does not match its CA",
     ),
-    (9, "`status` or `doctor`: the cluster needs attention"),
+    (
+        9,
+        "`status` or `doctor`: the cluster needs attention; `registry list`: registries differ",
+    ),
 ];
 
 /// Returns the text about exit codes at the end of `--help`.

@@ -224,6 +224,18 @@ pub(super) fn directories_and_markers() {
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
 pub(super) fn receipts() {
+    kill_everywhere(&Case {
+        before: |machine| {
+            machine.write(
+                "/var/lib/kubexm/receipt.jsonl",
+                "{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n",
+            );
+        },
+        enter: ":",
+        check: None,
+        apply: with(steps::RECEIPT_FORGET, &[], "{\"b\":2}\n{\"d\":4}\n"),
+        undo: vec![],
+    });
     if only_lists([steps::RECEIPT_APPEND, steps::RECEIPT_REMOVE]) {
         return;
     }

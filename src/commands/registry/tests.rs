@@ -1,0 +1,323 @@
+//! Registries on directories that represent hosts: the scripts run, no program serves the images.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::catalog::{Catalog, Image};
+use super::change::Prepared;
+use super::{remove, sync};
+use crate::identity::tests::{Site, cluster_with};
+use crate::install::outcome::carry_out;
+use kubexm_config::Cluster;
+use kubexm_engine::plan::{Plan, Stop, Task};
+use kubexm_engine::seed::{CollectGarbage, Garbage};
+use kubexm_types::Digest;
+
+const STORE: &str = "srv/registry/docker/registry/v2";
+
+fn two_registries() -> Cluster {
+    let mut cluster = cluster_with("registry: {dataDir: /srv/registry}");
+    cluster.roles.registry = ["node1", "node2"].map(|name| name.parse().unwrap()).into();
+    cluster
+}
+
+/// The storage of the registry of a host.
+struct Store<'a>(&'a Site, &'static str);
+
+impl Store<'_> {
+    fn at(&self, path: &str) -> PathBuf {
+        self.0.at(self.1, &format!("{STORE}/{path}"))
+    }
+
+    fn write(&self, path: &str, content: &[u8]) {
+        let path = self.at(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    fn blob(&self, content: &[u8]) -> Digest {
+        let digest = Digest::of(content);
+        self.write(&format!("{}/data", blob(digest)), content);
+        digest
+    }
+
+    fn link(&self, repository: &str, path: &str, digest: Digest) {
+        let path = format!("repositories/{repository}/{path}/link");
+        self.write(&path, digest.to_string().as_bytes());
+    }
+
+    fn manifest(&self, repository: &str, text: &str) -> Digest {
+        let digest = self.blob(text.as_bytes());
+        let path = format!("_manifests/revisions/sha256/{}", digest.hex());
+        self.link(repository, &path, digest);
+        digest
+    }
+
+    fn tag(&self, repository: &str, tag: &str, digest: Digest) {
+        let tag = format!("_manifests/tags/{tag}");
+        self.link(repository, &format!("{tag}/current"), digest);
+        self.link(
+            repository,
+            &format!("{tag}/index/sha256/{}", digest.hex()),
+            digest,
+        );
+    }
+
+    /// Writes an image whose index names a platform that no registry has. Returns the digests of the index and of the layer.
+    fn image(&self, repository: &str, tag: &str, layer: &str) -> (Digest, Digest) {
+        let content = layer;
+        let layer = self.blob(content.as_bytes());
+        let config = r#"{"architecture":"amd64","os":"linux"}"#;
+        let config = (self.blob(config.as_bytes()), config.len());
+        let manifest = format!(
+            r#"{{"config":{{"digest":"{}","size":{}}},"layers":[{{"digest":"{layer}","size":{}}}]}}"#,
+            config.0,
+            config.1,
+            content.len()
+        );
+        let size = manifest.len();
+        let manifest = self.manifest(repository, &manifest);
+        for digest in [config.0, layer] {
+            self.link(
+                repository,
+                &format!("_layers/sha256/{}", digest.hex()),
+                digest,
+            );
+        }
+        let other = Digest::of(b"another platform");
+        let index = self.manifest(
+            repository,
+            &format!(
+                r#"{{"manifests":[{{"digest":"{manifest}","size":{size}}},{{"digest":"{other}","size":9}}]}}"#
+            ),
+        );
+        self.tag(repository, tag, index);
+        (index, layer)
+    }
+
+    /// Writes a signature in the place where cosign searches for it.
+    fn sign(&self, repository: &str, image: Digest) -> Digest {
+        let signature = self.manifest(repository, r#"{"layers":[]}"#);
+        self.tag(
+            repository,
+            &format!("sha256-{}.sig", image.hex()),
+            signature,
+        );
+        signature
+    }
+
+    /// Returns all files with their content.
+    fn content(&self) -> BTreeSet<(PathBuf, Vec<u8>)> {
+        let mut found = BTreeSet::new();
+        let mut next = vec![self.at("")];
+        while let Some(folder) = next.pop() {
+            for entry in std::fs::read_dir(&folder).into_iter().flatten() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => next.push(path),
+                    false => {
+                        let name = path.strip_prefix(self.at("")).unwrap().to_owned();
+                        found.insert((name, std::fs::read(&path).unwrap()));
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+fn blob(digest: Digest) -> String {
+    let hex = digest.hex();
+    format!("blobs/sha256/{}/{hex}", &hex[..2])
+}
+
+async fn read(site: &Site) -> Catalog {
+    Catalog::read(&two_registries(), &site.hosts).await.unwrap()
+}
+
+fn names(catalog: &Catalog) -> Vec<String> {
+    catalog.images().iter().map(Image::name).collect()
+}
+
+async fn run(site: &Site, plan: Plan) {
+    carry_out(plan, &site.hosts, &site.events, &Stop::new())
+        .await
+        .unwrap();
+}
+
+async fn synced(site: &Site, from: Option<&str>) -> Result<String, String> {
+    let from = from.map(|name| name.parse().unwrap());
+    let catalog = read(site).await;
+    let prepared = sync::prepared(&two_registries(), &catalog, from.as_ref(), &site.events);
+    let Prepared { text, plan, .. } = prepared.map_err(|error| error.to_string())?;
+    run(site, plan).await;
+    Ok(text)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn registry_gets_what_another_one_has_and_nothing_that_no_image_needs() {
+    let site = Site::new();
+    let [one, two] = [Store(&site, "node1"), Store(&site, "node2")];
+    let (index, _) = one.image("r.io_5000/app", "v1", "layer of the application");
+    one.sign("r.io_5000/app", index);
+    two.image("ghcr.io/other", "v2", "another layer");
+    one.manifest("ghcr.io/untagged", r#"{"layers":[]}"#);
+    let catalog = read(&site).await;
+    let untagged = format!("ghcr.io/untagged@{}", Digest::of(br#"{"layers":[]}"#));
+    assert_eq!(
+        names(&catalog),
+        ["ghcr.io/other:v2", &untagged, "r.io:5000/app:v1"]
+    );
+    assert_eq!(catalog.platforms(&catalog.images()[2]), ["amd64"]);
+    let text = synced(&site, None).await.unwrap();
+    assert!(
+        text.contains("  node2\n") && text.contains("r.io:5000/app:v1"),
+        "{text}"
+    );
+    assert_eq!(one.content(), two.content());
+    assert_eq!(
+        synced(&site, None).await.unwrap(),
+        "",
+        "the second run changes nothing"
+    );
+    // What nothing needs stays where it is.
+    one.blob(b"garbage");
+    assert_eq!(synced(&site, None).await.unwrap(), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blobs_that_are_missing_or_cut_off_are_replaced() {
+    let site = Site::new();
+    let [one, two] = [Store(&site, "node1"), Store(&site, "node2")];
+    let large = "x".repeat((17 << 20) + 5);
+    for store in [&one, &two] {
+        store.image("r.io/a", "v1", "layer of a");
+        store.image("r.io/b", "v1", &large);
+    }
+    let layer = |content: &str| format!("{}/data", blob(Digest::of(content.as_bytes())));
+    std::fs::remove_file(two.at(&layer(&large))).unwrap();
+    std::fs::write(one.at(&layer("layer of a")), "lay").unwrap();
+    synced(&site, None).await.unwrap();
+    assert_eq!(one.content(), two.content());
+    assert_eq!(
+        std::fs::read(one.at(&layer("layer of a"))).unwrap(),
+        b"layer of a"
+    );
+    assert_eq!(
+        std::fs::read(two.at(&layer(&large))).unwrap(),
+        large.as_bytes()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn name_with_two_meanings_needs_a_decision() {
+    let site = Site::new();
+    let [one, two] = [Store(&site, "node1"), Store(&site, "node2")];
+    let (first, _) = one.image("r.io/a", "v1", "old");
+    let (second, _) = two.image("r.io/a", "v1", "new");
+    let error = synced(&site, None).await.unwrap_err();
+    assert!(
+        error.contains(&format!("r.io/a:v1: {first} on node1, {second} on node2"))
+            || error.contains(&format!("r.io/a:v1: {second} on node2, {first} on node1")),
+        "{error}"
+    );
+    assert!(
+        error.contains("\nhint: ") && error.contains("--from"),
+        "{error}"
+    );
+    synced(&site, Some("node2")).await.unwrap();
+    let current = "repositories/r.io/a/_manifests/tags/v1/current/link";
+    assert_eq!(
+        std::fs::read_to_string(one.at(current)).unwrap(),
+        second.to_string()
+    );
+    assert!(
+        synced(&site, Some("node9"))
+            .await
+            .unwrap_err()
+            .contains("node1, node2")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn removed_image_takes_its_signature_and_leaves_what_others_need() {
+    let site = Site::new();
+    let [one, two] = [Store(&site, "node1"), Store(&site, "node2")];
+    for store in [&one, &two] {
+        let (index, _) = store.image("r.io/a", "v1", "shared");
+        store.tag("r.io/a", "latest", index);
+        let (other, _) = store.image("r.io/a", "v2", "only of v2");
+        store.sign("r.io/a", other);
+        store.image("r.io/b", "v1", "shared");
+    }
+    let catalog = read(&site).await;
+    let named = |name: &str| {
+        let all = catalog.images().into_iter();
+        all.filter(|image| image.name() == name)
+            .collect::<Vec<Image>>()
+    };
+    let mut text = String::new();
+    let images = [named("r.io/a:v1"), named("r.io/a:v2")].concat();
+    let plan = remove::plan(&two_registries(), &catalog, &images, &mut text);
+    assert!(
+        text.contains("node1") && text.contains("      r.io/a:v2\n"),
+        "{text}"
+    );
+    run(&site, plan).await;
+    let left = read(&site).await;
+    assert_eq!(names(&left), ["r.io/a:latest", "r.io/b:v1"]);
+    let plan = remove::plan(&two_registries(), &left, &images, &mut text);
+    assert!(plan.tasks.is_empty(), "the second run changes nothing");
+    let data_dir = &two_registries().registry.data_dir;
+    let host = site.hosts.values().next().unwrap();
+    let garbage = Garbage::read(host.as_ref(), data_dir).await.unwrap();
+    let layer = Digest::of(b"only of v2");
+    assert!(
+        garbage.blobs.contains_key(&layer) && garbage.blobs.len() == 4,
+        "{garbage:?}"
+    );
+    let step = CollectGarbage {
+        title: "Remove blobs".to_owned(),
+        data_dir: data_dir.clone(),
+    };
+    let plan = Plan {
+        tasks: vec![Task::new("registry", "gc", host.name()).step(step)],
+    };
+    run(&site, plan).await;
+    assert!(!one.at(&blob(layer)).exists() && two.at(&blob(layer)).exists());
+    for image in read(&site).await.images() {
+        let content = left.content(&image);
+        let missing: Vec<Digest> = content
+            .blobs()
+            .keys()
+            .filter(|digest| !one.at(&blob(**digest)).exists())
+            .copied()
+            .collect();
+        assert!(missing.is_empty(), "{}: {missing:?}", image.name());
+    }
+    assert!(
+        Garbage::read(host.as_ref(), data_dir)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}
+
+/// What no registry can restore is named, and does not prevent the rest.
+#[tokio::test(flavor = "multi_thread")]
+async fn image_that_lost_a_blob_everywhere_does_not_stop_the_others() {
+    let site = Site::new();
+    let [one, two] = [Store(&site, "node1"), Store(&site, "node2")];
+    let (_, layer) = one.image("r.io/lost", "v1", "lost");
+    std::fs::remove_file(one.at(&format!("{}/data", blob(layer)))).unwrap();
+    one.image("r.io/good", "v1", "good");
+    let text = synced(&site, None).await.unwrap();
+    assert!(
+        text.contains("r.io/good:v1") && !text.contains("r.io/lost:v1"),
+        "{text}"
+    );
+    assert!(
+        two.at("repositories/r.io/good/_manifests/tags/v1/current/link")
+            .exists()
+    );
+}
