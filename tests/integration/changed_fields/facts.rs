@@ -1,6 +1,6 @@
 //! The facts of hosts on which a cluster is installed, as `src/scripts/host/facts.sh` prints them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{
@@ -23,7 +23,7 @@ pub fn of_plan(cluster: &Cluster) -> BTreeMap<HostName, HostFacts> {
         is_node: cluster.is_node(&host.name),
         is_initialized: cluster.roles.control_plane.first() == Some(&host.name),
         etcd_formed: matches!(cluster.etcd, Etcd::Systemd { .. }),
-        registry_sources: std::collections::BTreeSet::new(),
+        registry_sources: BTreeSet::new(),
         registry_login: cluster
             .roles
             .registry
