@@ -10,8 +10,7 @@ use kubexm_types::HostName;
 /// Lets a host use the registries of the cluster.
 const FOLLOW: TaskName = TaskName::new("registry", "follow");
 
-/// Plans registries on hosts, one after another. With `copied`, they get these images before those of the bundle and before
-/// they start.
+/// Plans registries on hosts, one after another. They get the images of `copied` before they start, and none of the bundle.
 ///
 /// # Errors
 /// The bundle does not contain the registry.
@@ -25,10 +24,12 @@ pub fn serve(
     for host in hosts {
         let mut task = registry::serve(inputs, host)?;
         task.after.clear();
+        // Of the images of the bundle, users may have removed some.
+        let own = task.steps.iter().position(|step| step.id() == IMAGES);
+        let own = own.unwrap_or(task.steps.len());
+        task.steps.retain(|step| step.id() != IMAGES);
         if let Some(images) = copied() {
-            let own = task.steps.iter().position(|step| step.id() == IMAGES);
-            task.steps
-                .insert(own.unwrap_or(task.steps.len()), images.into());
+            task.steps.insert(own, images.into());
         }
         let id = task.id();
         plan.tasks.push(task.after(before.replace(id)));

@@ -163,7 +163,7 @@ async fn prepared(
     })
 }
 
-/// Returns a line for each image of which a registry lacks something.
+/// Returns a line for each image of which a registry does not have everything.
 fn lines(lock: &Lock, storage: &Storage) -> Vec<String> {
     let mut lines = Vec::new();
     for image in &lock.images {

@@ -1,5 +1,6 @@
 //! `registry gc`: removes the blobs that no image needs, and the images of former versions of Kubernetes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ use kubexm_config::Cluster;
 use kubexm_engine::plan::{Plan, TaskId, TaskName};
 use kubexm_engine::seed::{CollectGarbage, Garbage};
 use kubexm_types::event::Events;
+use kubexm_types::{Digest, HostName};
 
 /// Removes the garbage of a registry.
 const COLLECT: TaskName = TaskName::new("registry", "gc");
@@ -57,23 +59,39 @@ pub async fn collect(
     };
     let prepare = async |site: &mut Site<'_>, _: &Events| {
         let mut text = String::new();
-        let plan = match options.unused {
+        let former = match options.unused {
             true => unused(site, &mut text).await?,
-            false => Plan::default(),
+            false => Former::default(),
         };
-        prepared(site, plan, text).await
+        prepared(site, former, text).await
     };
     let confirm = async || !options.unused || confirm().await;
     change.run(prepare, confirm, events, stop).await
 }
 
+/// The removal of images of former versions.
+#[derive(Default)]
+struct Former {
+    plan: Plan,
+    /// The blobs that no image needs afterwards, by host.
+    blobs: BTreeMap<HostName, Blobs>,
+}
+
+/// A number of blobs, and their size in bytes.
+#[derive(Clone, Copy)]
+struct Blobs(usize, u64);
+
 /// Adds the tasks that remove garbage to a plan that removes images.
 async fn prepared(
     site: &Site<'_>,
-    mut plan: Plan,
+    former: Former,
     mut text: String,
 ) -> Result<Prepared, CommandError> {
-    let removes = !plan.tasks.is_empty();
+    let mut plan = former.plan;
+    let what = match plan.tasks.is_empty() {
+        true => "blobs",
+        false => "images and blobs",
+    };
     let removals: Vec<TaskId> = plan.tasks.iter().map(|task| task.id()).collect();
     let data_dir = &site.cluster.registry.data_dir;
     let mut before: Option<TaskId> = None;
@@ -83,19 +101,17 @@ async fn prepared(
         let garbage = Garbage::read(host.as_ref(), data_dir)
             .await
             .map_err(failed)?;
-        if garbage.is_empty() && !removes {
+        let own = Blobs(garbage.blobs.len(), garbage.bytes());
+        let Blobs(number, size) = former.blobs.get(host.name()).copied().unwrap_or(own);
+        if garbage.is_empty() && removals.is_empty() {
             continue;
         }
-        let now = format!(
-            "{}, {}",
-            count(garbage.blobs.len(), "blob"),
-            bytes(garbage.bytes())
+        let title = format!(
+            "Remove {}, {}, that no image needs",
+            count(number, "blob"),
+            bytes(size)
         );
-        let title = match removes {
-            true => format!("Remove the blobs that no image needs then; now {now}"),
-            false => format!("Remove {now}, that no image needs"),
-        };
-        total += garbage.bytes();
+        total += size;
         let _ = writeln!(text, "  {}\n    - {title}", host.name());
         let task = COLLECT.task(host.name()).step(CollectGarbage {
             title,
@@ -107,7 +123,7 @@ async fn prepared(
     }
     if !text.is_empty() {
         text = format!(
-            "blobs that are removed from the registries of the cluster '{}', on one host after another:\n{text}in all: {total} \
+            "{what} that are removed from the registries of the cluster '{}', on one host after another:\n{text}in all: {total} \
              bytes",
             site.cluster.name
         );
@@ -120,7 +136,7 @@ async fn prepared(
 }
 
 /// Plans the removal of images of former versions that nothing uses.
-async fn unused(site: &mut Site<'_>, text: &mut String) -> Result<Plan, CommandError> {
+async fn unused(site: &mut Site<'_>, text: &mut String) -> Result<Former, CommandError> {
     site.needs_all(
         "an image that stays on one registry would return to the others with kubexm registry sync: start this host first",
     )?;
@@ -144,7 +160,24 @@ async fn unused(site: &mut Site<'_>, text: &mut String) -> Result<Plan, CommandE
         needed.any(|other| other.repository == image.repository)
     });
     let images: Vec<Image> = former.cloned().collect();
-    Ok(remove::plan(site.cluster, &catalog, &images, text))
+    let plan = remove::plan(site.cluster, &catalog, &images, text);
+    let staying = all.iter().filter(|image| !images.contains(image));
+    let needed: BTreeSet<Digest> = staying
+        .flat_map(|image| catalog.content(image).blobs().clone().into_keys())
+        .collect();
+    let blobs = catalog.registries.iter().map(|registry| {
+        let blobs = registry.storage.blobs.iter();
+        let gone = blobs.filter(|(digest, _)| !needed.contains(*digest));
+        let sizes: Vec<u64> = gone.map(|(_, size)| *size).collect();
+        (
+            registry.name.clone(),
+            Blobs(sizes.len(), sizes.iter().sum()),
+        )
+    });
+    Ok(Former {
+        plan,
+        blobs: blobs.collect(),
+    })
 }
 
 /// The programs of Kubernetes that run as containers, by the last part of their repositories.
@@ -185,7 +218,6 @@ fn is_current(cluster: &Cluster, image: &Image) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kubexm_types::Digest;
 
     #[test]
     fn images_of_users_are_never_unused() {

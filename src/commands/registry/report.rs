@@ -119,7 +119,7 @@ impl RegistryReport {
         }
     }
 
-    /// Returns whether a registry that was read differs from the others, or lacks a part of an image.
+    /// Returns whether a registry that was read differs from the others, or does not have a whole image.
     pub fn has_differences(&self) -> bool {
         self.images.iter().any(|image| !image.is_equal)
     }

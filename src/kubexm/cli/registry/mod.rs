@@ -43,7 +43,7 @@ pub enum Command {
     Add(add::Add),
     /// Give each registry of a cluster the images that the others have
     ///
-    /// Compares the registries, and copies what one of them lacks from the others, through this machine. Each host compares
+    /// Compares the registries, and copies what one of them does not have from the others, through this machine. Each host compares
     /// every blob with its digest. If a name means different images, the command names them and changes nothing, until --from
     /// names the host that is right.
     Sync(sync::Sync),
