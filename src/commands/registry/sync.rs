@@ -195,12 +195,15 @@ fn registry<'a>(catalog: &'a Catalog, name: &HostName) -> Result<&'a Registry, C
     })
 }
 
+/// An image with its blobs and manifests.
+type WithContent<'a> = (&'a Image, RegistryContent);
+
 /// Separates the images of which registries together have every blob from the others, with the numbers of their blobs that
 /// are lost.
 fn complete<'a>(
     catalog: &Catalog,
     images: &'a [Image],
-) -> (Vec<(&'a Image, RegistryContent)>, Vec<(String, usize)>) {
+) -> (Vec<WithContent<'a>>, Vec<(String, usize)>) {
     let (mut found, mut lost) = (Vec::new(), Vec::new());
     for image in images {
         let content = catalog.content(image);
