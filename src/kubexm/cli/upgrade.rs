@@ -40,8 +40,8 @@ use kubexm_types::event::Events;
   kubexm upgrade bundle.tar.zst -f cluster.yaml --trust site.pub
   kubexm upgrade bundle.tar.zst -f cluster.yaml --unsigned --drain-timeout 1h
   kubexm upgrade bundle.tar.zst -f cluster.yaml --unsigned --max-unavailable 3
-  kubexm upgrade former.tar.zst -f cluster.yaml --trust site.pub --rollback --dry-run
-  kubexm upgrade former.tar.zst -f cluster.yaml --trust site.pub --rollback")]
+  kubexm upgrade old.tar.zst -f c.yaml --trust site.pub --rollback --dry-run
+  kubexm upgrade old.tar.zst -f c.yaml --trust site.pub --rollback")]
 pub struct Upgrade {
     #[command(flatten)]
     cluster: ClusterArgs,
