@@ -19,7 +19,7 @@ use kubexm_types::event::Events;
     after_long_help = "Examples:
   kubexm registry add -f c.yaml --bundle apps.tar.zst --trust site.pub --dry-run
   kubexm registry add -f c.yaml --bundle apps.tar.zst --trust site.pub
-  kubexm registry add ghcr.io/team/app:v2 -f c.yaml --bundle b.tar.zst --unsigned"
+  kubexm registry add example.com/app:v2 -f c.yaml --bundle b.zst --unsigned"
 )]
 pub struct Add {
     /// The images; without one, all of the bundle

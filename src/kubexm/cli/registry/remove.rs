@@ -14,7 +14,7 @@ use kubexm_types::event::Events;
     override_usage = "kubexm registry remove <IMAGE>... -f <CLUSTER> [OPTIONS]",
     after_long_help = "Examples:
   kubexm registry remove ghcr.io/team/app:v1 -f cluster.yaml --dry-run
-  kubexm registry remove ghcr.io/team/app:v1 ghcr.io/team/job:v1 -f cluster.yaml"
+  kubexm registry remove ghcr.io/team/app:v1 ghcr.io/team/job:v1 -f c.yaml"
 )]
 pub struct Remove {
     /// The images, as `kubexm registry list` names them
