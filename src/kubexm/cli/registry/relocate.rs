@@ -19,8 +19,8 @@ use kubexm_types::event::Events;
     override_usage = "kubexm registry move --to <HOST> -f <CLUSTER> --bundle <BUNDLE> [OPTIONS]",
     after_long_help = "Examples:
   kubexm registry move --to node3 -f c.yaml --bundle b.zst --unsigned --dry-run
-  kubexm registry move --to node3,node4 -f c.yaml --bundle b.zst --trust site.pub
-  kubexm registry move --from node1 --to node3 -f c.yaml --bundle b.zst --unsigned"
+  kubexm registry move --to node3,node4 -f c.yaml --bundle b.zst --unsigned
+  kubexm registry move --from node1 --to node3 -f c.yaml --bundle b.zst"
 )]
 pub struct Move {
     /// The hosts that get a registry, separated by commas
