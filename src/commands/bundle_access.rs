@@ -97,8 +97,10 @@ impl ClusterSource {
         unsigned: bool,
         events: &Events,
     ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
-        self.check_trust(unsigned, events)?;
-        self.open(events)
+        self.check_trust(unsigned)?;
+        let opened = self.open(events)?;
+        self.note_unsigned(unsigned, events);
+        Ok(opened)
     }
 
     /// Does as `open_to_install`, for a command that does not need the version of Kubernetes of the cluster file.
@@ -107,14 +109,29 @@ impl ClusterSource {
         unsigned: bool,
         events: &Events,
     ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
-        self.check_trust(unsigned, events)?;
-        self.open_with(events, |_| kubexm_config::load_cluster(&self.cluster))
+        self.check_trust(unsigned)?;
+        let opened = self.open_with(events, |_| kubexm_config::load_cluster(&self.cluster))?;
+        self.note_unsigned(unsigned, events);
+        Ok(opened)
+    }
+
+    fn last_bundle(&self) -> String {
+        let bundle = self.bundles.last();
+        bundle.map_or_else(String::new, |path| path.display().to_string())
+    }
+
+    fn note_unsigned(&self, unsigned: bool, events: &Events) {
+        if unsigned {
+            events.note(format!(
+                "{}: the signature is not verified, because of --unsigned",
+                self.last_bundle()
+            ));
+        }
     }
 
     /// Fails if no key verifies the bundle and the user does not accept this.
-    fn check_trust(&self, unsigned: bool, events: &Events) -> Result<(), CommandError> {
-        let bundle = self.bundles.last();
-        let bundle = bundle.map_or_else(String::new, |path| path.display().to_string());
+    fn check_trust(&self, unsigned: bool) -> Result<(), CommandError> {
+        let bundle = self.last_bundle();
         let cluster = self.cluster.display();
         let is_trusting = !self.access.trusting(&self.cluster)?.trust.is_empty();
         if !is_trusting && !unsigned {
@@ -129,11 +146,6 @@ impl ClusterSource {
                 "--unsigned contradicts spec.bundle.trust in {cluster}: the key there must have signed the \
                  bundle\nhint: leave out --unsigned, or remove the keys"
             )));
-        }
-        if unsigned {
-            events.note(format!(
-                "{bundle}: the signature is not verified, because of --unsigned"
-            ));
         }
         Ok(())
     }

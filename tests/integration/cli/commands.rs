@@ -31,9 +31,13 @@ fn commands() -> BTreeSet<Vec<String>> {
         !pages.iter().any(|other| other.starts_with(&below))
     };
     let leaves = pages.iter().filter(is_leaf);
+    // A name with a hyphen is one word.
+    let hyphenated = ["support-bundle", "rotate-ca", "rotate-sa-key"];
     leaves
-        // A name with a hyphen is one word.
-        .map(|page| page.replace("support-bundle", "support_bundle"))
+        .map(|page| {
+            let joined = |page: String, name: &&str| page.replace(*name, &name.replace('-', "_"));
+            hyphenated.iter().fold((*page).to_owned(), joined)
+        })
         .map(|page| {
             let words = page.split('-').skip(1);
             words.map(|word| word.replace('_', "-")).collect()
@@ -250,6 +254,36 @@ fn every_command_prints_documented_json() {
             vec!["-f", &cluster, "--state", &new],
         ),
         ("registry seed", Events, vec![&gone, "-f", &cluster]),
+        ("registry list", Document("Error"), vec!["-f", &gone]),
+        (
+            "registry add",
+            Events,
+            vec!["-f", &cluster, "--bundle", &gone, "--unsigned"],
+        ),
+        (
+            "registry sync",
+            Events,
+            vec!["-f", &cluster, "--state", &new],
+        ),
+        (
+            "registry remove",
+            Events,
+            vec!["example.com/app:v1", "-f", &cluster, "--state", &new],
+        ),
+        ("registry gc", Events, vec!["-f", &cluster, "--state", &new]),
+        (
+            "registry move",
+            Events,
+            vec![
+                "--to",
+                "node2",
+                "-f",
+                &cluster,
+                "--bundle",
+                &gone,
+                "--unsigned",
+            ],
+        ),
         ("bundle inspect", Document("BundleInspection"), vec![&small]),
         ("bundle list", Document("BundleContents"), vec![&small]),
         (
