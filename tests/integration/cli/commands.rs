@@ -351,7 +351,7 @@ fn every_command_prints_documented_json() {
         (
             "certs timer status",
             Document("Timer"),
-            vec!["-f", &cluster, "--state", &new],
+            vec!["-f", &cluster, "--state", folder.path().to_str().unwrap()],
         ),
         (
             "certs timer remove",
@@ -371,7 +371,7 @@ fn every_command_prints_documented_json() {
         (
             "backup timer status",
             Document("Timer"),
-            vec!["-f", &cluster, "--state", &new],
+            vec!["-f", &cluster, "--state", folder.path().to_str().unwrap()],
         ),
         (
             "backup timer remove",
