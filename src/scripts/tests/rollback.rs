@@ -40,7 +40,8 @@ pub(super) fn with_archive(machine: &Machine) {
     let target = machine.at("/var/lib/kubexm/restore/r1/former.tar");
     std::fs::create_dir_all(target.parent().unwrap()).unwrap();
     let packed = std::process::Command::new("tar")
-        .arg("-cf")
+        // Without the time, archives of equal files are equal.
+        .args(["--mtime=@0", "-cf"])
         .arg(target)
         .arg("-C")
         .arg(machine.at("/root/archive"))

@@ -188,14 +188,14 @@ fn kubelet_requests_certificates_once_in_a_rotation() {
 pub(super) fn with_cluster(machine: &Machine) {
     machine.write("/root/fake/written", "old\nnew\n");
     machine.write(
-        "/root/fake/joins",
+        "/etc/joins",
         "a:\n    certificate-authority-data: b2xkCg==\n    server: b\n",
     );
     machine.fake(
         "kubectl",
         "case $* in\n\
-         *'patch configmap cluster-info'*) sed -n 's/^    //p' >/usr/local/bin/joins ;;\n\
-         *'get configmap cluster-info'*) cat /usr/local/bin/joins ;;\n\
+         *'patch configmap cluster-info'*) sed -n 's/^    //p' >/etc/joins ;;\n\
+         *'get configmap cluster-info'*) cat /etc/joins ;;\n\
          *'get configmaps -A'*) for name in default web; do echo \"= $name\"; cat /usr/local/bin/written; echo; done ;;\n\
          esac",
     );
@@ -211,7 +211,7 @@ fn cluster_has_the_cas_for_joins_and_in_every_namespace() {
         assert_eq!((found.status, found.printed.as_str()), (1, expected));
         machine.done(TRUST.verb("apply"), &CAS);
         assert_eq!(
-            machine.read("/root/fake/joins"),
+            machine.read("/etc/joins"),
             "a:\n    certificate-authority-data: b2xkCm5ldwo=\n    server: b\n"
         );
         machine.done(TRUST.verb("check"), &CAS);
