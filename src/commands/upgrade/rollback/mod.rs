@@ -46,6 +46,8 @@ pub struct RollbackReport {
 
 const NOT_CONFIRMED: &str = "the rollback was not confirmed; nothing was touched\nhint: type the cluster's name, or pass --yes";
 
+const CHANGED: &str = "the versions of API servers have changed since the plan; nothing was touched\nhint: run the same command again to see the present plan";
+
 /// Rolls an upgrade back that has begun. Emits the plan, and what is lost, as a note. Calls `confirm` before it changes
 /// anything if something is lost. A rollback that was interrupted continues where it stopped.
 ///
@@ -139,7 +141,9 @@ pub async fn rollback(
     let hosts = session::logged(unless_stopped(stop, connecting).await?, &state);
     let observed = session::watched(&hosts, events);
     let locks = session::lock(&observed, &journal, "upgrade --rollback", events, stop).await?;
-    let ended = work.carry_out(&hosts, &journal, events, stop).await;
+    let ended = work
+        .carry_out(prepared.way, &hosts, &journal, events, stop)
+        .await;
     locks.release().await;
     Ok(report(&prepared, Some(ended?)))
 }
@@ -330,9 +334,10 @@ impl Rollback<'_> {
         }
     }
 
-    /// Carries out the rollback. Returns the number of steps that changed a host.
+    /// Carries out the rollback in the way that the user has seen. Returns the number of steps that changed a host.
     async fn carry_out(
         &self,
+        seen: Way,
         hosts: &Hosts,
         journal: &Journal,
         events: &Events,
@@ -340,6 +345,10 @@ impl Rollback<'_> {
     ) -> Result<usize, CommandError> {
         let observed = session::watched(hosts, events);
         let mut prepared = unless_stopped(stop, self.prepare(&observed, events)).await?;
+        // The user has confirmed the loss of nothing else.
+        if prepared.way != seen {
+            return Err(CommandError::configuration(CHANGED));
+        }
         let first = match prepared.way {
             Way::InPlace => RollbackStage::InPlace,
             Way::Snapshot => RollbackStage::Seed,
