@@ -22,7 +22,7 @@ use crate::install::outcome::{Ended, carry_out};
 use crate::install::{kubeconfigs, prepare::verify};
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
-use crate::{CommandError, Stop, listeners, notices, preflight, rollback as older_bundle};
+use crate::{CommandError, Stop, listeners, notices, preflight};
 use kubexm_config::Cluster;
 use kubexm_deploy::rollback as deploy;
 use kubexm_engine::plan::{Journal, Plan};
@@ -89,7 +89,7 @@ pub async fn rollback(
             hop.former
         )));
     }
-    older_bundle::check(&state, bundle.bundle(), true, events)?;
+    // The bundle is older than the newest one of the cluster: that is what a rollback is for.
     let is_file_newer = cluster.kubernetes.version != hop.former;
     cluster.kubernetes.version = hop.former.clone();
     let work = Rollback {
