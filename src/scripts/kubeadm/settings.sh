@@ -171,11 +171,15 @@ is_ready() {
   case $state in *" True") ;; *) return 1 ;; esac
   [ "${state% *}" != "$2" ] || [ "$(age "$manifests/$1.yaml")" -gt 40 ]
 }
-# Whether the newest container of a program has failed again and again.
+# Whether the new manifest's container has failed again and again. The former pod may have restarted often, too, and
+# runs on until it has answered its requests: only a container that is newer than the manifest counts.
 fails() {
   command -v crictl >/dev/null || return 1
-  attempt=$(crictl ps -a --name "^$1\$" --latest -o json 2>/dev/null | sed -n 's/.*"attempt": *\([0-9]*\).*/\1/p' | sed 1q)
-  [ "${attempt:-0}" -ge 3 ] && [ "$(age "$manifests/$1.yaml")" -gt 20 ]
+  latest=$(crictl ps -a --name "^$1\$" --latest -o json 2>/dev/null) || return 1
+  attempt=$(printf '%s\n' "$latest" | sed -n 's/.*"attempt": *\([0-9]*\).*/\1/p' | sed 1q)
+  created=$(printf '%s\n' "$latest" | sed -n 's/.*"createdAt": *"\([0-9]*\)[0-9]\{9\}".*/\1/p' | sed 1q)
+  [ "${attempt:-0}" -ge 3 ] && [ "${created:-0}" -ge "$(stat -c %Y "$manifests/$1.yaml")" ] &&
+    [ "$(age "$manifests/$1.yaml")" -gt 20 ]
 }
 wait_for_pod() {
   left=150

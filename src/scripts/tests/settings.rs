@@ -135,6 +135,52 @@ fn program_that_does_not_become_ready_gets_its_former_file_back() {
     });
 }
 
+/// A machine on which the API server needs some seconds, and whose newest container was created then and has restarted
+/// often.
+fn with_restarts(machine: &Machine, created: u64) {
+    with_programs(machine);
+    let kubectl = machine.read("/root/fake/kubectl").replace(
+        "*'--raw /readyz') ",
+        "*'--raw /readyz') [ -e /root/slept ] && ",
+    );
+    machine.write("/root/fake/kubectl", &kubectl);
+    machine.fake("sleep", ": >/root/slept");
+    machine.fake(
+        "date",
+        "[ \"$1\" = +%s ] && echo $(($(/bin/date +%s) + 30)) || exec /bin/date \"$@\"",
+    );
+    machine.fake(
+        "crictl",
+        &format!(
+            "case $* in\n\
+             *json) printf '%s\\n' '{{' '\"attempt\": 5' '\"createdAt\": \"{created}000000000\",' '}}' ;;\n\
+             logs*) echo 'the cause' ;;\n\
+             esac"
+        ),
+    );
+}
+
+#[test]
+fn restarts_of_the_former_container_are_no_failure_of_the_new_one() {
+    Machine::with_each_shell(|machine| {
+        let arguments = ["control-plane", "node1", CONFIG];
+        with_restarts(machine, 1_500_000_000);
+        machine.done(SETTINGS.verb("apply"), &arguments);
+        machine.done(SETTINGS.verb("check"), &arguments);
+    });
+    Machine::with_each_shell(|machine| {
+        with_restarts(machine, 4_102_444_800);
+        let ended = machine.run(SETTINGS.verb("apply"), &["control-plane", "node1", CONFIG]);
+        assert!(
+            ended
+                .complained
+                .starts_with("kube-apiserver does not become ready"),
+            "{}",
+            ended.complained
+        );
+    });
+}
+
 #[test]
 fn changed_configuration_of_the_kubelet_is_applied() {
     Machine::with_each_shell(|machine| {
