@@ -187,6 +187,7 @@ scripts! {
         SAME_CA = "kubernetes/same-ca.sh"
         SERVING_APPROVE = "kubernetes/serving-approve.sh"
         SERVING_LOOK = "kubernetes/serving-look.sh"
+        SIGNER = "kubernetes/signer.sh"
         SURVEY = "kubernetes/survey.sh"
         TRUST = "kubernetes/trust.sh"
         UPGRADE_SURVEY = "kubernetes/upgrade-survey.sh"

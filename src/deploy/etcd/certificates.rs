@@ -10,7 +10,7 @@ use kubexm_types::{CertificateName, HostName};
 /// The certificates of an etcd that kubexm runs. A separate CA signs them.
 #[derive(Clone)]
 pub struct EtcdCertificates {
-    /// The CA certificate, PEM.
+    /// The certificates of the CAs that programs trust, PEM: one, and in a rotation also the next or the former one.
     pub ca: String,
     /// The client certificate of the API servers.
     pub client: Pair,

@@ -37,13 +37,18 @@ pub(super) fn start(
     Ok(super::START
         .task(&host.name)
         .step(begin.arguments(arguments.clone()))
-        .step(ManageUnit {
-            name: UNIT.to_owned(),
-            files: read_at_start()?,
-            start: true,
-        })
+        .step(unit()?)
         .step(promote.arguments(arguments))
         .step(answers(cluster, host, user)))
+}
+
+/// Returns the step that starts etcd, or restarts it if the files changed that it reads when it starts.
+pub(super) fn unit() -> Result<ManageUnit, DeployError> {
+    Ok(ManageUnit {
+        name: UNIT.to_owned(),
+        files: read_at_start()?,
+        start: true,
+    })
 }
 
 /// Returns the step that waits until a member answers.

@@ -107,7 +107,7 @@ fn api_server(
     host: &HostSpec,
 ) -> Result<Program, DeployError> {
     let mut files = Files::default();
-    files.readable(CA, &pki.ca.certificate)?;
+    files.readable(CA, &pki.trusted)?;
     files.pair("apiserver", &own.api_server)?;
     files.pair("apiserver-kubelet-client", &own.kubelet_client)?;
     files.readable(FRONT_PROXY_CA, &pki.front_proxy_ca)?;
