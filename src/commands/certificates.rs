@@ -123,7 +123,7 @@ fn from_store(cluster: &Cluster, store: &CertificateStore) -> Result<Certificate
         etcd: etcd(cluster, store)?,
         kubernetes: kubernetes(cluster, store)?,
         encryption: encryption(cluster, store)?,
-        ca: ca.certificate().to_owned(),
+        ca: ca.trusted().to_owned(),
         authorities: authorities::load(store)?.map(Arc::new),
     })
 }

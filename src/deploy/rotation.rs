@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::renewal::{chained, in_order, inputs_without_bundle};
 use super::{
     Certificates, DeployError, HostFacts, Inputs, etcd, health, kubernetes, load_balancer,
-    post_install,
+    post_install, registry,
 };
 use kubexm_bundle::Lock;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, ProxyRun};
@@ -97,6 +97,12 @@ impl RotationInputs<'_> {
         }
     }
 
+    /// Returns whether the CA of the registry that kubexm runs is replaced.
+    fn replaces_ca_of_registry(&self) -> bool {
+        self.cluster.registry.external.is_none()
+            && self.authorities.contains_key(&Authority::Registry)
+    }
+
     /// Returns whether the CA of an etcd that kubexm runs is replaced.
     fn replaces_ca_of_members(&self) -> bool {
         matches!(self.cluster.etcd, Etcd::Systemd { .. })
@@ -167,13 +173,20 @@ fn host_task(
     if let Some(trusted) = given.trusted_cas() {
         task = load_balancer::trusting(cluster, host, trusted, task)?;
     }
+    if given.replaces_ca_of_registry() {
+        task = registry::rotated(inputs, given.phase, host, task)?;
+    }
     if given.replaces_ca_of_members() {
         task = etcd::rotated(inputs, given.phase, host, task)?;
     }
     if cluster.is_node(&host.name) {
         task = kubernetes::rotated(inputs, given, host, task)?;
     }
-    if kubernetes::is_kubeadm(cluster) && cluster.is_control_plane(&host.name) {
+    let is_changed = given
+        .authorities
+        .keys()
+        .any(|authority| *authority != Authority::Registry);
+    if is_changed && kubernetes::is_kubeadm(cluster) && cluster.is_control_plane(&host.name) {
         let title = format!("Wait until the control plane of {} is healthy", host.name);
         let programs = health::control_plane(cluster).into_iter();
         let programs = programs.chain(health::etcd(cluster)).collect();

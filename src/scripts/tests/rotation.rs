@@ -2,7 +2,9 @@
 
 use super::machine::Machine;
 use crate::kubeadm::ROTATE;
-use crate::kubernetes::{HANDSHAKES, KUBELET_CERTIFICATES, TRUST, WORKLOADS};
+use crate::kubernetes::{
+    HANDSHAKES, KUBELET_CERTIFICATES, SIGNER as UNIT_SIGNER, TRUST, WORKLOADS,
+};
 
 const MANAGER: &str = "/etc/kubernetes/manifests/kube-controller-manager.yaml";
 pub(super) const SIGNER: [&str; 2] = ["signer", "/etc/kubernetes/pki/signing-ca.crt"];
@@ -71,6 +73,48 @@ fn controller_manager_gets_a_file_with_one_certificate() {
         assert_eq!(machine.read(MANAGER), before);
         machine.write(MANAGER, "    - --port=1\n");
         let ended = machine.run(ROTATE.verb("apply"), &SIGNER);
+        assert_eq!(ended.status, 1);
+        assert!(
+            ended.complained.contains("\nhint: "),
+            "{}",
+            ended.complained
+        );
+    });
+}
+
+const UNIT: &str = "/etc/systemd/system/kube-controller-manager.service";
+pub(super) const SIGNING_CA: [&str; 1] = ["/etc/kubernetes/pki/signing-ca.crt"];
+
+/// Adds the unit of a controller manager.
+pub(super) fn with_unit(machine: &Machine) {
+    machine.write(
+        UNIT,
+        "ExecStart=/usr/local/bin/kube-controller-manager \\\n  \
+         --cluster-signing-cert-file=/etc/kubernetes/pki/ca.crt \\\n  \
+         --cluster-signing-key-file=/etc/kubernetes/pki/ca.key\n",
+    );
+    machine.write("/var/lib/kubexm/receipt.jsonl", "");
+}
+
+#[test]
+fn unit_of_the_controller_manager_gets_a_file_with_one_certificate() {
+    Machine::with_each_shell(|machine| {
+        with_unit(machine);
+        let found = machine.run(UNIT_SIGNER.verb("check"), &SIGNING_CA);
+        let expected = "the controller manager signs with /etc/kubernetes/pki/ca.crt\n";
+        assert_eq!((found.status, found.printed.as_str()), (1, expected));
+        let before = machine.read(UNIT);
+        machine.done(UNIT_SIGNER.verb("apply"), &SIGNING_CA);
+        machine.done(UNIT_SIGNER.verb("check"), &SIGNING_CA);
+        let expected = before.replace(
+            "file=/etc/kubernetes/pki/ca.crt",
+            "file=/etc/kubernetes/pki/signing-ca.crt",
+        );
+        assert_eq!(machine.read(UNIT), expected);
+        machine.done(UNIT_SIGNER.verb("apply"), &["/etc/kubernetes/pki/ca.crt"]);
+        assert_eq!(machine.read(UNIT), before);
+        machine.write(UNIT, "ExecStart=/usr/local/bin/other\n");
+        let ended = machine.run(UNIT_SIGNER.verb("apply"), &SIGNING_CA);
         assert_eq!(ended.status, 1);
         assert!(
             ended.complained.contains("\nhint: "),

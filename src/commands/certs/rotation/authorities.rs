@@ -72,13 +72,30 @@ impl<'a> Store<'a> {
                     .is_ok_and(|others| others.iter().any(Option::is_some)),
                 false => rotation::present(&place.store, &place.name, place.kind).is_ok(),
             };
-            let text = present.get(authority).map(String::as_str);
-            let count = authority::fingerprints(text.unwrap_or_default()).len();
+            // Hosts have the same as this machine, or the command has ended already.
+            let (text, file) = match place.is_kept {
+                true => (
+                    rotation::present(&place.store, &place.name, place.kind)
+                        .map_err(CommandError::configuration)?,
+                    place
+                        .store
+                        .path(&format!("{}.crt", place.name))
+                        .display()
+                        .to_string(),
+                ),
+                false => (
+                    present.get(authority).cloned().unwrap_or_default(),
+                    format!(
+                        "{} on the first control plane",
+                        path(self.cluster, *authority).unwrap_or_default()
+                    ),
+                ),
+            };
+            let count = authority::fingerprints(&text).len();
             if !is_begun && count != 1 {
                 return Err(CommandError::Configuration(format!(
-                    "cannot replace the {authority}: {} on the first control plane has {count} of them\nhint: leave only the \
-                     one that signs in this file on every node",
-                    path(self.cluster, *authority).unwrap_or_default()
+                    "cannot replace the {authority}: {file} has {count} of them\nhint: leave only the one that signs in this \
+                     file on every node"
                 )));
             }
         }
@@ -245,5 +262,6 @@ pub(super) fn is_path_of(cluster: &Cluster, authority: Authority, file: &str) ->
     let is_on_members = authority == Authority::Etcd
         && matches!(cluster.etcd, Etcd::Systemd { .. })
         && file == "/etc/kubexm/etcd-member/ca.crt";
-    is_on_members || path(cluster, authority) == Some(file)
+    let is_on_nodes = authority == Authority::Registry && file == "/etc/kubexm/registry-ca.crt";
+    is_on_members || is_on_nodes || path(cluster, authority) == Some(file)
 }

@@ -98,18 +98,12 @@ impl Run<'_> {
                 "let the site trust both CAs, change etcd.external.caFile, and run kubexm install",
             );
         }
-        if named.contains(&Authority::Registry) {
-            return match self.cluster.registry.external {
-                Some(_) => refused(
-                    "CA of a registry of the site: kubexm does not have it",
-                    "let the site trust both CAs, change the CA file of the registry in the cluster file, and run kubexm \
-                     install",
-                ),
-                None => refused(
-                    "CA of the registry: this version of kubexm cannot do it",
-                    "leave out --ca registry",
-                ),
-            };
+        if named.contains(&Authority::Registry) && self.cluster.registry.external.is_some() {
+            return refused(
+                "CA of a registry of the site: kubexm does not have it",
+                "let the site trust both CAs, change the CA file of the registry in the cluster file, and run kubexm \
+                 install",
+            );
         }
         Ok(named.clone())
     }

@@ -55,7 +55,7 @@ pub(super) async fn nothing_uses_former(
             found.extend(of_former(cluster, *authority, &former, survey));
         }
     }
-    for authority in [Authority::Kubernetes, Authority::Etcd] {
+    for authority in [Authority::Kubernetes, Authority::Etcd, Authority::Registry] {
         if record.authorities.contains(&authority) {
             found.extend(handshakes(cluster, authority, store, survey, first).await?);
         }
@@ -123,6 +123,11 @@ async fn handshakes(
         let members = cluster.etcd_hosts().into_iter();
         arguments.extend(members.map(|host| url(host, 2379, "health")));
     }
+    if authority == Authority::Registry {
+        let registries = cluster.roles.registry.iter();
+        let registries = registries.filter_map(|name| cluster.host(name));
+        arguments.extend(registries.map(|host| url(host, cluster.registry.port, "v2")));
+    }
     for host in cluster.nodes() {
         let is_control_plane = cluster.is_control_plane(&host.name);
         let requests = survey.facts.get(&host.name).is_some_and(|facts| {
@@ -134,7 +139,7 @@ async fn handshakes(
             Authority::Etcd if is_control_plane && !is_unit => {
                 arguments.push(url(host, 2379, "health"))
             }
-            Authority::Etcd => {}
+            Authority::Etcd | Authority::Registry => {}
             _ => {
                 if is_control_plane {
                     arguments.push(url(host, cluster.kubernetes.api_server_port, "readyz"));
