@@ -204,8 +204,8 @@ fn kept_authorities_sign_after_the_switch_and_both_are_trusted_until_the_end() {
                 "{issuer}"
             );
         }
-        let key = kubernetes.service_account.private;
-        assert_eq!(key != pki(&before).service_account.private, is_new);
+        let key = &kubernetes.service_account.private;
+        assert_eq!(*key != pki(&before).service_account.private, is_new);
         for (authority, own) in store.rotated(&all).unwrap() {
             assert_eq!((count(&own.trusted), count(&own.present)), (number, 1));
             assert!(own.key.is_none(), "{authority}");
