@@ -119,6 +119,7 @@ scripts! {
     /// Members of etcd.
     etcd {
         AWAKE = "etcd/awake.sh"
+        CLIENTS_END = "etcd/clients-end.sh"
         ETCDCTL = "etcd/etcdctl.sh"
         FOLDER_OWNER = "etcd/folder-owner.sh"
         FOLDER_RESTORE = "etcd/folder-restore.sh"

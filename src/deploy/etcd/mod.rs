@@ -192,20 +192,24 @@ pub(super) fn rotated(
     let is_written = |file: &WriteFile| {
         phase == RotationPhase::Switch || file.path.as_str().ends_with("/ca.crt")
     };
-    if inputs.cluster.roles.etcd.contains(&host.name) {
-        let files = member::certificates(inputs, host)?.into_iter();
-        task = files.filter(is_written).fold(task, Task::step);
-        if phase != RotationPhase::Switch {
-            // It reads the CAs only when it starts, and other certificates for each connection.
-            task = task.step(start::unit()?);
+    let is_client = inputs.cluster.is_control_plane(&host.name);
+    let mut files = Vec::new();
+    if is_client {
+        files.extend(client_files(inputs)?);
+    }
+    files.extend(member::certificates(inputs, host)?);
+    task = files.into_iter().filter(is_written).fold(task, Task::step);
+    if !inputs.cluster.roles.etcd.contains(&host.name) {
+        return Ok(task);
+    }
+    if phase != RotationPhase::Switch {
+        if is_client {
+            task = task.step(start::clients_end(inputs.cluster)?);
         }
-        task = task.step(start::answers(inputs.cluster, host, &user));
+        // It reads the CAs only when it starts, and other certificates for each connection.
+        task = task.step(start::unit()?);
     }
-    if inputs.cluster.is_control_plane(&host.name) {
-        let files = client_files(inputs)?.into_iter();
-        task = files.filter(is_written).fold(task, Task::step);
-    }
-    Ok(task)
+    Ok(task.step(start::answers(inputs.cluster, host, &user)))
 }
 
 /// Returns the steps that wait until each member answers, with the hosts on which they run: a member ends only while all others

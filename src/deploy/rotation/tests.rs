@@ -290,6 +290,8 @@ fn members_of_etcd_restart_one_after_another_while_all_are_healthy() {
                     .iter()
                     .position(|step| step.starts_with(&format!("host@{one}: wait")));
                 let answers = answers.unwrap_or_else(|| panic!("{wait}: {steps:#?}"));
+                let ends = at(&steps, &format!("host@{one}: etcd clients"));
+                assert!(ca < ends && ends + 1 == unit(one));
                 assert!(ca < unit(one) && unit(one) < answers && answers < unit(next));
             }
             assert!(

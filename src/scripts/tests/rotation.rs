@@ -1,6 +1,7 @@
 //! The rotation of authorities on a node, and in the cluster. The programs are stand-ins.
 
 use super::machine::Machine;
+use crate::etcd::CLIENTS_END;
 use crate::kubeadm::ROTATE;
 use crate::kubernetes::{
     HANDSHAKES, KUBELET_CERTIFICATES, SIGNER as UNIT_SIGNER, TRUST, WORKLOADS,
@@ -330,5 +331,48 @@ fn server_that_the_new_ca_does_not_verify_is_named() {
                 .count(),
             0
         );
+    });
+}
+
+const MEMBER_CA: &str = "/etc/kubexm/etcd-member/ca.crt";
+
+#[test]
+fn api_server_ends_before_its_member_of_etcd_restarts() {
+    Machine::with_each_shell(|machine| {
+        let arguments = |kind| [kind, "etcd.service", "/etc/kubexm/etcd/ca.crt", MEMBER_CA];
+        with_control_plane(machine);
+        machine.write("/etc/kubexm/etcd/ca.crt", "old\nnew\n");
+        machine.write(MEMBER_CA, "old\nnew\n");
+        machine.fake("systemctl", "");
+        machine.fake("systemd-run", "");
+        let kinds = [
+            ("systemd", "systemctl stop kube-apiserver.service"),
+            ("kubeadm", "crictl stop --timeout 40 kube-apiserver"),
+        ];
+        for (kind, stop) in kinds {
+            let found = machine.run(CLIENTS_END.verb("check"), &arguments(kind));
+            let expected = "the API server runs, and its member of etcd restarts\n";
+            assert_eq!(
+                (found.status, found.printed.as_str()),
+                (1, expected),
+                "{kind}"
+            );
+            machine.calls();
+            machine.done(CLIENTS_END.verb("apply"), &arguments(kind));
+            let calls = machine.calls();
+            assert!(calls.contains(&stop.to_owned()), "{calls:?}");
+        }
+        // The kubelet has started it again, with the present file.
+        machine.done(CLIENTS_END.verb("check"), &arguments("kubeadm"));
+        machine.fake("systemctl", "exit 3");
+        machine.done(CLIENTS_END.verb("check"), &arguments("systemd"));
+        // etcd has the present files already.
+        machine.fake("systemctl", "");
+        let digest = "92ac9321e2f7d396720e17184d34da66fdd4f45f51e8949a0a3db33db379c81a";
+        machine.write(
+            "/var/lib/kubexm/started/etcd.service",
+            &format!("{digest}\n1\n"),
+        );
+        machine.done(CLIENTS_END.verb("check"), &arguments("systemd"));
     });
 }
