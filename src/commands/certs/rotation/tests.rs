@@ -141,6 +141,24 @@ fn cas_of_etcd_units_belong_to_those_of_a_cluster() {
     assert_eq!(run.begin(None).unwrap().authorities, cas.into());
 }
 
+#[test]
+fn plan_names_what_does_not_answer_meanwhile() {
+    let (cluster, options) = (units(), options(Rotated::Cas([Authority::Etcd].into())));
+    let mut record = RotationRecord::new([Authority::Etcd].into());
+    let plan = |record: &RotationRecord| {
+        text::plan(
+            &cluster,
+            record,
+            &options,
+            &kubexm_engine::plan::Plan::default(),
+        )
+    };
+    let line = "while a member of etcd restarts: it has fewer than three";
+    assert!(plan(&record).contains(line), "{}", plan(&record));
+    record.phase = Phase::Switch;
+    assert!(!plan(&record).contains(line), "{}", plan(&record));
+}
+
 /// Returns the issuer of a certificate.
 fn issuer(text: &str) -> String {
     kubexm_pki::Certificate::first("test", text).unwrap().issuer
