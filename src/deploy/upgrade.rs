@@ -67,9 +67,14 @@ pub fn hop(given: &HopInputs<'_>) -> Result<Deployment, DeployError> {
     };
     let plan = &mut deployment.plan;
     let dependents = dependents(inputs, plan);
-    // Nothing of Kubernetes changes on nodes that keep their version.
+    for host in inputs.nodes() {
+        replace_runtime(inputs, plan, host)?;
+    }
+    // Nothing of Kubernetes changes on nodes that keep their version, unless an interrupted run has left them without a kubelet.
     super::remove(plan, |task| {
-        given.held.contains(&task.host) && dependents.contains(&task.id())
+        let is_begun =
+            task.id() == runtime::installed(&task.host) && inputs.host_facts(&task.host).pods_ended;
+        given.held.contains(&task.host) && dependents.contains(&task.id()) && !is_begun
     });
     let earlier = plan
         .tasks
@@ -105,6 +110,21 @@ fn entries(host: &HostName) -> [TaskId; 3] {
         images::PULL.id(host),
         kubernetes::PROGRAMS.id(host),
     ]
+}
+
+/// Adds the steps by which the pods of a node end before a runtime of another version.
+fn replace_runtime(
+    inputs: &Inputs<'_>,
+    plan: &mut Plan,
+    host: &HostSpec,
+) -> Result<(), DeployError> {
+    let installed = runtime::installed(&host.name);
+    for task in plan.tasks.iter_mut().filter(|task| task.id() == installed) {
+        runtime::configured(inputs).replace(inputs, host, task)?;
+    }
+    // The kubelet starts again after the runtime: it must not be a newer one than the API server.
+    wait_for(plan, &kubernetes::PROGRAMS.id(&host.name), &[installed]);
+    Ok(())
 }
 
 /// Returns the tasks that change nodes, and all tasks that wait for them.
@@ -160,7 +180,9 @@ fn gate(
                 DRAIN.verb("drain"),
             );
             let seconds = drain.timeout.as_secs().to_string();
-            let arguments = [name.to_string(), version.clone(), seconds].into_iter();
+            let reported = runtime::configured(inputs).reported(inputs, host)?;
+            let reported = reported.unwrap_or_default();
+            let arguments = [name.to_string(), version.clone(), seconds, reported].into_iter();
             let limit = Limit::new(drain.timeout + AROUND_EVICTIONS, "the evictions of a node");
             let step = step
                 .arguments(arguments.chain(drain.options()))
