@@ -23,8 +23,8 @@ use self::live::Live;
 use self::path::{Hop, Running};
 use self::programs::Target;
 use self::record::UpgradeRecord;
-use self::runtime::Runtimes;
 pub use self::rollback::{RollbackReport, rollback};
+use self::runtime::Runtimes;
 use self::survey::Survey;
 use crate::archive::{Archive, Occasion};
 use crate::certificates::{self, CaEncryption};
@@ -416,7 +416,12 @@ impl Context<'_> {
                     Ok(deployment.plan)
                 })
                 .collect();
-            parts.push(text::hop(hop, self.state, &cluster, (&plans?, &mut runtimes)));
+            parts.push(text::hop(
+                hop,
+                self.state,
+                &cluster,
+                (&plans?, &mut runtimes),
+            ));
         }
         parts.push(text::end(from, &prepared.hops));
         Ok(parts.join("\n").trim_end().to_owned())

@@ -111,10 +111,7 @@ async fn survey(host: &dyn Host) -> Result<Containerd, CommandError> {
         .map_err(|error| CommandError::Configuration(format!("{}: {error}", host.name())))?;
     Containerd::parse(&output.text()).map_err(|line| {
         let line = Untrusted::one_line(&line, 100);
-        CommandError::Configuration(format!(
-            "{}: {what}: unexpected line '{line}'",
-            host.name()
-        ))
+        CommandError::Configuration(format!("{}: {what}: unexpected line '{line}'", host.name()))
     })
 }
 
@@ -146,7 +143,11 @@ impl Containerd {
 
     /// Returns what the plan says about the change to a version.
     fn lines(&self, to: &Version) -> Vec<String> {
-        let Some(from) = self.version.as_deref().filter(|from| *from != to.to_string()) else {
+        let Some(from) = self
+            .version
+            .as_deref()
+            .filter(|from| *from != to.to_string())
+        else {
             return Vec::new();
         };
         let shown = Untrusted::one_line(from, 40);

@@ -20,12 +20,7 @@ const READY: &str = "[ \"$(/usr/local/bin/kubectl --kubeconfig /etc/kubernetes/k
 
 /// Lets the task that installs containerd end all pods of the host before, and start the kubelet afterwards. Both happen only
 /// if the host has another major or minor version.
-pub(super) fn end_around(
-    inputs: &Inputs<'_>,
-    host: &HostSpec,
-    version: &Version,
-    task: &mut Task,
-) {
+pub(super) fn end_around(inputs: &Inputs<'_>, host: &HostSpec, version: &Version, task: &mut Task) {
     let cluster = inputs.cluster;
     let end = RunScript::new(
         "end pods",
