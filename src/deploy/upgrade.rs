@@ -233,6 +233,7 @@ fn wait_for(plan: &mut Plan, id: &TaskId, others: &[TaskId]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::HostFacts;
     use crate::example::with_inputs;
     use kubexm_config::parse_cluster;
     use kubexm_engine::plan::graph::Graph;
@@ -244,6 +245,16 @@ mod tests {
 
     /// Returns the tasks of a hop in an order in which they can run: three control planes and three workers exist.
     fn tasks(held: &[&str], max_unavailable: usize, has_drain: bool) -> Vec<Task> {
+        tasks_with(held, max_unavailable, has_drain, |_| ())
+    }
+
+    /// Like [`tasks`]; `change` changes the facts of the hosts.
+    fn tasks_with(
+        held: &[&str],
+        max_unavailable: usize,
+        has_drain: bool,
+        change: impl Fn(&mut BTreeMap<HostName, HostFacts>),
+    ) -> Vec<Task> {
         let text = "
 apiVersion: kubexm.io/v1alpha1
 kind: Cluster
@@ -267,6 +278,7 @@ spec:
             for facts in hosts.values_mut() {
                 facts.is_node = true;
             }
+            change(&mut hosts);
             let drain = Drain {
                 timeout: Duration::from_secs(600),
                 deletes_unmanaged: false,
@@ -334,16 +346,76 @@ spec:
         }
     }
 
+    /// Returns the names of the steps of a task.
+    fn steps(tasks: &[Task], id: &str) -> Vec<String> {
+        let task = tasks.iter().find(|task| task.id().0 == id).unwrap();
+        let steps = task.steps.iter();
+        steps.map(kubexm_engine::plan::Step::id).collect()
+    }
+
+    /// Pods that run while containerd is replaced keep the shims of the former one.
+    #[test]
+    fn pods_end_before_their_containerd_is_replaced() {
+        let tasks = tasks(&[], 1, true);
+        for host in ["c1", "c2", "w1"] {
+            let task = format!("runtime/install@{host}");
+            let steps = steps(&tasks, &task);
+            let place = |part: &str| {
+                let found = steps.iter().position(|step| step.starts_with(part));
+                found.unwrap_or_else(|| panic!("{part}: {steps:?}"))
+            };
+            let order = [
+                "end pods",
+                "install containerd ",
+                "unit containerd.service",
+                "wait Wait until containerd answers",
+                "kubelet after containerd",
+            ];
+            for pair in order.windows(2) {
+                assert!(place(pair[0]) < place(pair[1]), "{pair:?}: {steps:?}");
+            }
+            assert_eq!(place("end pods"), 0);
+            assert!(waits(&tasks, &task, &format!("upgrade/drain-{host}@c1")));
+            // The kubelet that starts again is still the former one.
+            let programs = format!("kubernetes/programs@{host}");
+            assert!(waits(&tasks, &programs, &task));
+        }
+        // kubeadm needs the control plane, whose static pods have ended.
+        let of_control_plane = steps(&tasks, "runtime/install@c2");
+        assert_eq!(
+            of_control_plane.last().unwrap(),
+            "wait Wait until the node c2 is Ready"
+        );
+        let of_worker = steps(&tasks, "runtime/install@w1");
+        assert_eq!(of_worker.last().unwrap(), "kubelet after containerd");
+    }
+
+    /// The kubelet of a held node stayed stopped after a killed upgrade.
+    #[test]
+    fn containerd_that_an_interrupted_run_has_begun_to_replace_is_complete_before_other_nodes_change()
+     {
+        let tasks = tasks_with(&["w1", "w2"], 1, true, |hosts| {
+            let facts = hosts.get_mut(&"w2".parse::<HostName>().unwrap()).unwrap();
+            facts.pods_ended = true;
+        });
+        assert!(!has(&tasks, "runtime/install@w1"));
+        assert!(
+            steps(&tasks, "runtime/install@w2").contains(&"kubelet after containerd".to_owned())
+        );
+        assert!(!waits(&tasks, "runtime/install@w2", "upgrade/drain-c1@c1"));
+        for task in [
+            "images/pull@w2",
+            "kubernetes/programs@w2",
+            "upgrade/node@w2",
+        ] {
+            assert!(!has(&tasks, task), "{task}");
+        }
+    }
+
     #[test]
     fn programs_change_when_it_is_their_turn() {
         let tasks = tasks(&[], 1, true);
-        let steps = |id: &str| -> Vec<String> {
-            let task = tasks.iter().find(|task| task.id().0 == id).unwrap();
-            task.steps
-                .iter()
-                .map(kubexm_engine::plan::Step::id)
-                .collect()
-        };
+        let steps = |id: &str| steps(&tasks, id);
         assert_eq!(
             steps("upgrade/node@c2"),
             [
