@@ -308,10 +308,14 @@ spec:
 
     /// Returns whether a task waits for another one, directly or through others.
     fn waits(tasks: &[Task], task: &str, other: &str) -> bool {
-        let found = tasks.iter().find(|found| found.id().0 == task);
-        let found = found.unwrap_or_else(|| panic!("no task {task}"));
-        let mut before = found.after.iter().chain(&found.after_end);
-        before.any(|id| id.0 == other || waits(tasks, &id.0, other))
+        let known: BTreeMap<TaskId, &Task> = tasks.iter().map(|task| (task.id(), task)).collect();
+        let (mut seen, mut left) = (BTreeSet::new(), vec![TaskId(task.to_owned())]);
+        while let Some(id) = left.pop() {
+            let found = known.get(&id).unwrap_or_else(|| panic!("no task {id}"));
+            let before = found.after.iter().chain(&found.after_end);
+            left.extend(before.filter(|id| seen.insert((*id).clone())).cloned());
+        }
+        seen.contains(&TaskId(other.to_owned()))
     }
 
     fn has(tasks: &[Task], id: &str) -> bool {

@@ -33,7 +33,7 @@ struct Deprecation {
 /// The containerd of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Containerd {
-    /// `None` if it tells none.
+    /// `None` if it reports none.
     version: Option<String>,
     deprecations: Vec<Deprecation>,
 }
