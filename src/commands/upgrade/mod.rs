@@ -4,6 +4,7 @@ mod checks;
 mod etcd;
 mod former;
 mod live;
+mod live_configs;
 mod path;
 mod programs;
 mod record;
