@@ -95,7 +95,8 @@ end() {
   sync "$mark" "$(dirname "$mark")" 2>/dev/null || sync
   # Those of earlier runs.
   systemctl stop kubexm-kubelet-start.timer "$timer.timer" 2>/dev/null || :
-  systemd-run --quiet --collect --unit="$timer" '--on-calendar=*:*:00/20' sh -euc "$watch" kubexm "$mark" "$timer"
+  systemd-run --quiet --collect --unit="$timer" '--on-calendar=*:*:00/20' --timer-property=AccuracySec=1s \
+    sh -euc "$watch" kubexm "$mark" "$timer"
   systemctl stop kubelet.service
   # A run that was killed may have stopped it before its shims ended.
   systemctl is-active --quiet containerd.service || systemctl start containerd.service || :
