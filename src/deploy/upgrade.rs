@@ -384,14 +384,6 @@ spec:
             let programs = format!("kubernetes/programs@{host}");
             assert!(waits(&tasks, &programs, &task));
         }
-        // kubeadm needs the control plane, whose static pods have ended.
-        let of_control_plane = steps(&tasks, "runtime/install@c2");
-        assert_eq!(
-            of_control_plane.last().unwrap(),
-            "wait Wait until the node c2 is Ready"
-        );
-        let of_worker = steps(&tasks, "runtime/install@w1");
-        assert_eq!(of_worker.last().unwrap(), "kubelet after containerd");
     }
 
     /// The kubelet of a held node stayed stopped after a killed upgrade.

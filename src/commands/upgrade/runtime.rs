@@ -89,7 +89,7 @@ pub(super) async fn resume(
     }
     let nodes = hosts.iter().filter(|(name, _)| cluster.is_node(name));
     let starts = nodes.map(async |(name, host)| {
-        let command = Command::from_script(CONTAINERD_PODS.verb("resume"), [""; 0])
+        let command = Command::from_script(CONTAINERD_PODS.verb("resume"), [name.to_string()])
             .describe("start the kubelet that an interrupted run has stopped")
             .limit(START);
         let output = host.run(command).await?;

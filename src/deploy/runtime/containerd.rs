@@ -49,7 +49,7 @@ impl Runtime for Containerd {
         task: &mut Task,
     ) -> Result<(), DeployError> {
         let version = &inputs.file("containerd", &host.name)?.version;
-        pods::end_around(inputs, host, version, task);
+        pods::end_around(host, version, task);
         Ok(())
     }
 

@@ -2,8 +2,8 @@
 # Ends all pods of this node before a containerd of another major or minor version replaces its own, also static pods and those
 # of DaemonSets: shims and sandboxes of the former containerd would go on to run with the new one. The kubelet is stopped
 # until `start`.
-# Arguments: `ended` or `end`, and the version of the new containerd; `started` or `start`; or `resume`, which starts what a
-# run that was killed has left stopped, and prints `started` if there was something.
+# Arguments: `ended` or `end`, and the version of the new containerd; or the name of the node after `started` or `start`, or
+# after `resume`, which starts what a run that was killed has left stopped, and prints `started` if there was something.
 verb=$1
 export PATH="/usr/local/bin:$PATH"
 # Exists while the kubelet is stopped by this script.
@@ -73,9 +73,31 @@ end_pods() {
     [ $# -gt 0 ] || return 0
   done
 }
+api() {
+  kubectl --kubeconfig "/etc/kubernetes/$1.conf" --cache-dir /run/kubexm/kubectl --request-timeout=10s "$2" "$3" "$4" "$5" "$6" \
+    2>/dev/null
+}
+# Whether static pods answer: the API server of this host with its etcd, or the load balancer by which the kubelet connects.
+# Arguments: name of the node.
+answers() {
+  manifest=/etc/kubernetes/manifests/kube-apiserver.yaml
+  if [ -e "$manifest" ]; then
+    port=$(sed -n 's/^.*--secure-port=\([0-9]*\).*$/\1/p' "$manifest" | sed 1q)
+    api admin --server "https://127.0.0.1:${port:-6443}" --tls-server-name=kubernetes get --raw=/readyz >/dev/null || return 1
+  fi
+  [ "$(api kubelet get node "$1" -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}')" = True ]
+}
+# Starts the kubelet, and gives the static pods some minutes: kubeadm needs them. Later steps report those that do not answer.
+# Arguments: name of the node; nothing not to wait.
 start_kubelet() {
-  systemctl stop "$timer.timer" 2>/dev/null || :
   systemctl start kubelet.service
+  left=90
+  until [ -z "${1-}" ] || answers "$1"; do
+    left=$((left - 1))
+    [ "$left" -gt 0 ] || break
+    sleep 2
+  done
+  systemctl stop "$timer.timer" 2>/dev/null || :
   rm -f "$mark"
   sync "$(dirname "$mark")" 2>/dev/null || sync
 }
@@ -141,22 +163,14 @@ ended)
   ;;
 end) end ;;
 started) [ ! -e "$mark" ] || { echo "the kubelet is stopped"; exit 1; } ;;
-start) start_kubelet ;;
+start) start_kubelet "$2" ;;
 resume)
   [ -e "$mark" ] || exit 0
   # Its own turn in the plan repairs a containerd that does not start.
   systemctl start containerd.service || exit 0
-  start_kubelet
+  # The next run asks the API server, which may be the only one.
+  start_kubelet "$2"
   echo started
-  [ -e /etc/kubernetes/manifests/kube-apiserver.yaml ] || exit 0
-  # Nothing else answers what the next run asks, if this is the only control plane.
-  left=60
-  until kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl --request-timeout=10s \
-    get --raw /readyz >/dev/null 2>&1; do
-    left=$((left - 1))
-    [ "$left" -gt 0 ] || exit 0
-    sleep 2
-  done
   ;;
 *) echo "usage: containerd-pods.sh ended|end|started|start|resume" >&2; exit 2 ;;
 esac

@@ -219,7 +219,11 @@ pub(super) fn with_pods(machine: &Machine) {
            for pod; do rm -f \"$at/pods/$pod\"; done ;;\n\
          esac",
     );
-    machine.fake("kubectl", "");
+    machine.write("/root/fake/ready", "True");
+    machine.fake(
+        "kubectl",
+        "case $* in *readyz*) [ -e /usr/local/bin/ready ] || exit 1 ;; *Ready*) cat /usr/local/bin/ready 2>/dev/null ;; esac",
+    );
     machine.fake("sleep", "");
 }
 
@@ -271,13 +275,24 @@ fn pods_end_before_another_minor_version_of_containerd() {
         }
         assert_eq!(runs(machine), "kubexm-pods.timer, 0 pods");
         assert_eq!(ended("2.3.7").0, 0);
-        let started = machine.run(CONTAINERD_PODS.verb("started"), &[]);
+        let started = machine.run(CONTAINERD_PODS.verb("started"), &["node1"]);
         assert_eq!(
             (started.status, started.printed.as_str()),
             (1, "the kubelet is stopped\n")
         );
-        machine.done(CONTAINERD_PODS.verb("start"), &[]);
-        machine.done(CONTAINERD_PODS.verb("started"), &[]);
+        machine.write(
+            "/etc/kubernetes/manifests/kube-apiserver.yaml",
+            "    - --secure-port=6444\n",
+        );
+        machine.calls();
+        machine.done(CONTAINERD_PODS.verb("start"), &["node1"]);
+        let calls = machine.calls();
+        let asked = |part: &str| calls.iter().any(|call| call.contains(part));
+        assert!(
+            asked("--server https://127.0.0.1:6444") && asked("get node node1"),
+            "{calls:?}"
+        );
+        machine.done(CONTAINERD_PODS.verb("started"), &["node1"]);
         assert_eq!(runs(machine), "kubelet.service, 0 pods");
     });
 }
@@ -295,7 +310,7 @@ fn pods_that_do_not_end_keep_their_containerd_and_their_kubelet() {
              hint: crictl pods lists them; correct the cause, then run the same command again\n"
         );
         assert_eq!(runs(machine), "containerd.service, kubelet.service, 3 pods");
-        machine.done(runtime::CONTAINERD_PODS.verb("started"), &[]);
+        machine.done(runtime::CONTAINERD_PODS.verb("started"), &["node1"]);
     });
 }
 
@@ -303,9 +318,9 @@ fn pods_that_do_not_end_keep_their_containerd_and_their_kubelet() {
 fn what_an_interrupted_run_has_stopped_is_resumed() {
     Machine::with_each_shell(|machine| {
         with_pods(machine);
-        let resume = || machine.done(runtime::CONTAINERD_PODS.verb("resume"), &[]);
+        let resume = || machine.done(runtime::CONTAINERD_PODS.verb("resume"), &["node1"]);
         // An administrator has stopped it.
-        machine.done(runtime::CONTAINERD_PODS.verb("started"), &[]);
+        machine.done(runtime::CONTAINERD_PODS.verb("started"), &["node1"]);
         std::fs::remove_file(machine.at("/root/fake/kubelet.service.active")).unwrap();
         assert_eq!(resume(), "");
         assert_eq!(runs(machine), "containerd.service, 3 pods");
