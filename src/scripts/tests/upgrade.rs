@@ -87,6 +87,13 @@ fn node_is_cordoned_drained_and_returned() {
         machine.done(DRAIN.verb("return"), &RETURNED);
         assert!(!machine.has(MARK) && !machine.has("/root/fake/unschedulable"));
         machine.done(DRAIN.verb("returned"), &RETURNED);
+        // A rollback finds the former kubelet and the newer containerd, whose pods end.
+        let check = machine.run(DRAIN.verb("check"), &DRAINED);
+        assert_eq!(
+            (check.status, check.printed.as_str()),
+            (1, "its pods run with containerd://2.2.9\n")
+        );
+        machine.write("/root/fake/runtime", "containerd://2.3.7");
         machine.done(DRAIN.verb("check"), &DRAINED);
     });
 }
