@@ -16,8 +16,7 @@ const RETURN: Limit = Limit::new(Duration::from_secs(420), "the static pods of a
 
 /// Lets the task that installs containerd end all pods of the host before, and start the kubelet afterwards. Both happen only
 /// if the host has another major or minor version.
-pub(super) fn end_around(inputs: &Inputs<'_>, host: &HostSpec, version: &Version, task: &mut Task) {
-    let cluster = inputs.cluster;
+pub(super) fn end_around(host: &HostSpec, version: &Version, task: &mut Task) {
     let end = RunScript::new(
         "end pods",
         "End all pods if containerd gets another minor version",
