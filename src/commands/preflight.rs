@@ -144,6 +144,7 @@ pub(crate) fn host_facts(arch: Arch, facts: &Facts) -> HostFacts {
         is_node: facts.is_node(),
         is_initialized: facts.initialized,
         etcd_formed: facts.etcd_formed,
+        pods_ended: facts.pods_ended,
         registry_login: facts.registry_login,
         registry_sources: facts
             .registry_sources

@@ -78,6 +78,8 @@ pub struct HostFacts {
     pub is_initialized: bool,
     /// Whether all members of kubexm's etcd were healthy once.
     pub etcd_formed: bool,
+    /// Whether its pods have ended for another containerd, and an interrupted run has not started its kubelet since.
+    pub pods_ended: bool,
     /// Whether the registry that kubexm runs on it requires a login; `None` if it runs none there.
     pub registry_login: Option<bool>,
     /// The registries whose images the registry that kubexm runs on it has.

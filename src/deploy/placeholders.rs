@@ -44,6 +44,7 @@ impl HostFacts {
             is_node: false,
             is_initialized: false,
             etcd_formed: false,
+            pods_ended: false,
             registry_login: None,
             registry_sources: BTreeSet::new(),
             has_network_manager: false,

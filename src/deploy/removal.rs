@@ -147,7 +147,7 @@ impl RemovalInputs<'_> {
         );
         let version = self.inputs.cluster.kubernetes.version.to_string();
         let seconds = self.drain.timeout.as_secs().to_string();
-        let arguments = [name.to_string(), version, seconds].into_iter();
+        let arguments = [name.to_string(), version, seconds, String::new()].into_iter();
         let limit = self.drain.timeout + AROUND_EVICTIONS;
         let step = step
             .arguments(arguments.chain(self.drain.options()))

@@ -67,9 +67,14 @@ pub fn hop(given: &HopInputs<'_>) -> Result<Deployment, DeployError> {
     };
     let plan = &mut deployment.plan;
     let dependents = dependents(inputs, plan);
-    // Nothing of Kubernetes changes on nodes that keep their version.
+    for host in inputs.nodes() {
+        replace_runtime(inputs, plan, host)?;
+    }
+    // Nothing of Kubernetes changes on nodes that keep their version, unless an interrupted run has left them without a kubelet.
     super::remove(plan, |task| {
-        given.held.contains(&task.host) && dependents.contains(&task.id())
+        let is_begun =
+            task.id() == runtime::installed(&task.host) && inputs.host_facts(&task.host).pods_ended;
+        given.held.contains(&task.host) && dependents.contains(&task.id()) && !is_begun
     });
     let earlier = plan
         .tasks
@@ -105,6 +110,21 @@ fn entries(host: &HostName) -> [TaskId; 3] {
         images::PULL.id(host),
         kubernetes::PROGRAMS.id(host),
     ]
+}
+
+/// Adds the steps by which the pods of a node end before a runtime of another version.
+fn replace_runtime(
+    inputs: &Inputs<'_>,
+    plan: &mut Plan,
+    host: &HostSpec,
+) -> Result<(), DeployError> {
+    let installed = runtime::installed(&host.name);
+    for task in plan.tasks.iter_mut().filter(|task| task.id() == installed) {
+        runtime::configured(inputs).replace(inputs, host, task)?;
+    }
+    // The kubelet starts again after the runtime: it must not be a newer one than the API server.
+    wait_for(plan, &kubernetes::PROGRAMS.id(&host.name), &[installed]);
+    Ok(())
 }
 
 /// Returns the tasks that change nodes, and all tasks that wait for them.
@@ -160,7 +180,9 @@ fn gate(
                 DRAIN.verb("drain"),
             );
             let seconds = drain.timeout.as_secs().to_string();
-            let arguments = [name.to_string(), version.clone(), seconds].into_iter();
+            let reported = runtime::configured(inputs).reported(inputs, host)?;
+            let reported = reported.unwrap_or_default();
+            let arguments = [name.to_string(), version.clone(), seconds, reported].into_iter();
             let limit = Limit::new(drain.timeout + AROUND_EVICTIONS, "the evictions of a node");
             let step = step
                 .arguments(arguments.chain(drain.options()))
@@ -211,6 +233,7 @@ fn wait_for(plan: &mut Plan, id: &TaskId, others: &[TaskId]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::HostFacts;
     use crate::example::with_inputs;
     use kubexm_config::parse_cluster;
     use kubexm_engine::plan::graph::Graph;
@@ -222,6 +245,16 @@ mod tests {
 
     /// Returns the tasks of a hop in an order in which they can run: three control planes and three workers exist.
     fn tasks(held: &[&str], max_unavailable: usize, has_drain: bool) -> Vec<Task> {
+        tasks_with(held, max_unavailable, has_drain, |_| ())
+    }
+
+    /// Like [`tasks`]; `change` changes the facts of the hosts.
+    fn tasks_with(
+        held: &[&str],
+        max_unavailable: usize,
+        has_drain: bool,
+        change: impl Fn(&mut BTreeMap<HostName, HostFacts>),
+    ) -> Vec<Task> {
         let text = "
 apiVersion: kubexm.io/v1alpha1
 kind: Cluster
@@ -245,6 +278,7 @@ spec:
             for facts in hosts.values_mut() {
                 facts.is_node = true;
             }
+            change(&mut hosts);
             let drain = Drain {
                 timeout: Duration::from_secs(600),
                 deletes_unmanaged: false,
@@ -274,10 +308,14 @@ spec:
 
     /// Returns whether a task waits for another one, directly or through others.
     fn waits(tasks: &[Task], task: &str, other: &str) -> bool {
-        let found = tasks.iter().find(|found| found.id().0 == task);
-        let found = found.unwrap_or_else(|| panic!("no task {task}"));
-        let mut before = found.after.iter().chain(&found.after_end);
-        before.any(|id| id.0 == other || waits(tasks, &id.0, other))
+        let known: BTreeMap<TaskId, &Task> = tasks.iter().map(|task| (task.id(), task)).collect();
+        let (mut seen, mut left) = (BTreeSet::new(), vec![TaskId(task.to_owned())]);
+        while let Some(id) = left.pop() {
+            let found = known.get(&id).unwrap_or_else(|| panic!("no task {id}"));
+            let before = found.after.iter().chain(&found.after_end);
+            left.extend(before.filter(|id| seen.insert((*id).clone())).cloned());
+        }
+        seen.contains(&TaskId(other.to_owned()))
     }
 
     fn has(tasks: &[Task], id: &str) -> bool {
@@ -312,16 +350,68 @@ spec:
         }
     }
 
+    /// Returns the names of the steps of a task.
+    fn steps(tasks: &[Task], id: &str) -> Vec<String> {
+        let task = tasks.iter().find(|task| task.id().0 == id).unwrap();
+        let steps = task.steps.iter();
+        steps.map(kubexm_engine::plan::Step::id).collect()
+    }
+
+    /// Pods that run while containerd is replaced keep the shims of the former one.
+    #[test]
+    fn pods_end_before_their_containerd_is_replaced() {
+        let tasks = tasks(&[], 1, true);
+        for host in ["c1", "c2", "w1"] {
+            let task = format!("runtime/install@{host}");
+            let steps = steps(&tasks, &task);
+            let place = |part: &str| {
+                let found = steps.iter().position(|step| step.starts_with(part));
+                found.unwrap_or_else(|| panic!("{part}: {steps:?}"))
+            };
+            let order = [
+                "end pods",
+                "install containerd ",
+                "unit containerd.service",
+                "wait Wait until containerd answers",
+                "kubelet after containerd",
+            ];
+            for pair in order.windows(2) {
+                assert!(place(pair[0]) < place(pair[1]), "{pair:?}: {steps:?}");
+            }
+            assert_eq!(place("end pods"), 0);
+            assert!(waits(&tasks, &task, &format!("upgrade/drain-{host}@c1")));
+            // The kubelet that starts again is still the former one.
+            let programs = format!("kubernetes/programs@{host}");
+            assert!(waits(&tasks, &programs, &task));
+        }
+    }
+
+    /// The kubelet of a held node stayed stopped after a killed upgrade.
+    #[test]
+    fn containerd_that_an_interrupted_run_has_begun_to_replace_is_complete_before_other_nodes_change()
+     {
+        let tasks = tasks_with(&["w1", "w2"], 1, true, |hosts| {
+            let facts = hosts.get_mut(&"w2".parse::<HostName>().unwrap()).unwrap();
+            facts.pods_ended = true;
+        });
+        assert!(!has(&tasks, "runtime/install@w1"));
+        assert!(
+            steps(&tasks, "runtime/install@w2").contains(&"kubelet after containerd".to_owned())
+        );
+        assert!(!waits(&tasks, "runtime/install@w2", "upgrade/drain-c1@c1"));
+        for task in [
+            "images/pull@w2",
+            "kubernetes/programs@w2",
+            "upgrade/node@w2",
+        ] {
+            assert!(!has(&tasks, task), "{task}");
+        }
+    }
+
     #[test]
     fn programs_change_when_it_is_their_turn() {
         let tasks = tasks(&[], 1, true);
-        let steps = |id: &str| -> Vec<String> {
-            let task = tasks.iter().find(|task| task.id().0 == id).unwrap();
-            task.steps
-                .iter()
-                .map(kubexm_engine::plan::Step::id)
-                .collect()
-        };
+        let steps = |id: &str| steps(&tasks, id);
         assert_eq!(
             steps("upgrade/node@c2"),
             [

@@ -93,6 +93,8 @@ pub struct Facts {
     pub joined: bool,
     /// Whether the etcd that kubexm runs on the host was once complete.
     pub etcd_formed: bool,
+    /// Whether all pods have ended for another containerd, and the kubelet has not been started since.
+    pub pods_ended: bool,
     /// Settings with which the programs of an installed host run; empty for a host that is not installed.
     pub applied: BTreeMap<Setting, BTreeSet<String>>,
     /// Whether the registry that kubexm runs on the host requires a login; `None` if it runs none there.

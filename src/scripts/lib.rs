@@ -272,6 +272,8 @@ scripts! {
     /// Container runtimes.
     runtime {
         CONTAINERD_IMAGES = "runtime/containerd-images.sh"
+        CONTAINERD_PODS = "runtime/containerd-pods.sh"
+        CONTAINERD_SURVEY = "runtime/containerd-survey.sh"
         CRI_IMAGES = "runtime/cri-images.sh"
         ISULAD_INSTALLED = "runtime/isulad-installed.sh"
         ISULAD_PULL = "runtime/isulad-pull.sh"

@@ -5,11 +5,12 @@ pub(super) const LAST: &str = "kubexm-last-flag";
 
 /// Messages about settings that are wrong in every environment, as far as the program prints them. Other messages are about
 /// the sandbox, such as one about a missing network.
-const WRONG: [&str; 4] = [
+const WRONG: [&str; 5] = [
     "unrecognized feature gate: ",
     "cannot set feature gate ",
     "strict decoding error: ",
     "failed to decode: ",
+    "your configuration file uses an old API spec: ",
 ];
 /// Begins the list of what the kubelet does not like about its configuration, and about this machine.
 const INVALID: &str = "failed to validate kubelet configuration, error: ";
@@ -110,6 +111,11 @@ mod tests {
         );
         let alone = "E1124 err=\"failed to validate kubelet configuration, error: kubelet is configured to not run on a host using cgroup v1\"";
         assert_eq!(to_settings(alone), None);
+        let kubeadm = "error: error unmarshaling configuration schema.GroupVersionKind{Group:\"kubeadm.k8s.io\", Version:\"v1beta4\", Kind:\"ClusterConfiguration\"}: strict decoding error: unknown field \"useHyperKubeImage\"";
+        assert_eq!(
+            to_settings(kubeadm).unwrap(),
+            "strict decoding error: unknown field \"useHyperKubeImage\""
+        );
         let client = "E1124 run.go:72] \"command failed\" err=\"invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable\"";
         assert_eq!(to_settings(client), None);
         assert_eq!(to_settings("E1124 no default routes found"), None);

@@ -1,6 +1,7 @@
 //! Whether a program accepts the settings of one that runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use super::given::Given;
 use super::{Programs, answer};
@@ -14,8 +15,8 @@ pub(crate) struct LiveSettings {
     program: &'static str,
     /// Flags, as in `--name=value`.
     pub(crate) flags: Vec<String>,
-    /// The text of its configuration.
-    pub(crate) config: Option<String>,
+    /// The texts of its configurations.
+    pub(crate) configs: BTreeSet<String>,
 }
 
 /// What a program refuses, with the reasons.
@@ -23,7 +24,8 @@ pub(crate) struct LiveSettings {
 pub(crate) struct RefusedLive {
     /// By the flag.
     pub(crate) flags: BTreeMap<String, String>,
-    pub(crate) config: Option<String>,
+    /// By the text.
+    pub(crate) configs: BTreeMap<String, String>,
 }
 
 impl LiveSettings {
@@ -47,7 +49,7 @@ impl Programs<'_> {
         live: &LiveSettings,
     ) -> Result<Option<RefusedLive>, CommandError> {
         let mut refused = RefusedLive::default();
-        if live.flags.is_empty() && live.config.is_none() {
+        if live.flags.is_empty() && live.configs.is_empty() {
             return Ok(Some(refused));
         }
         let here = Arch::of_this_machine().ok();
@@ -72,13 +74,28 @@ impl Programs<'_> {
                 refused.flags.insert(flag.clone(), reason);
             }
         }
-        if let Some(text) = &live.config {
+        for text in &live.configs {
             let file = workspace.put("live.yaml", text.as_bytes());
             let file = file.map_err(|error| super::failed(&given, error))?;
-            let arguments = vec![format!("--config={}", file.display())];
+            let arguments = decoding(live.program, &file);
             let said = self.run(&given, &workspace, &path, arguments).await?;
-            refused.config = answer::to_settings(&said);
+            if let Some(reason) = answer::to_settings(&said) {
+                refused.configs.insert(text.clone(), reason);
+            }
         }
         Ok(Some(refused))
+    }
+}
+
+/// Returns the arguments with which a program decodes a configuration strictly. All of them end in the sandbox before they do
+/// anything else: they find neither a network nor their directories.
+fn decoding(program: &str, file: &Path) -> Vec<String> {
+    match program {
+        "kubeadm" => ["config", "validate", "--config"]
+            .into_iter()
+            .map(str::to_owned)
+            .chain([file.display().to_string()])
+            .collect(),
+        _ => vec![format!("--config={}", file.display())],
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::try_join_all;
 
+use super::live_configs::{HostConfig, LiveConfigs, StoredConfig};
 use super::path::Hop;
 use crate::CommandError;
 use crate::program_settings::{Programs, live::LiveSettings};
@@ -20,9 +21,13 @@ use kubexm_types::{HostName, Untrusted};
 
 /// The largest number of flags of a host.
 const MOST: usize = 2000;
-/// Prints the configuration of kube-proxy, which `kubeadm upgrade` keeps.
-const KUBE_PROXY: &str = "/usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s -n kube-system get configmap kube-proxy --ignore-not-found -o 'jsonpath={.data.config\\.conf}' || exit 75";
+/// The largest number of configurations of a host.
+const MOST_CONFIGS: usize = 20;
+/// Prints a part of a ConfigMap in the namespace kube-system.
+const CONFIG_MAP: &str = "/usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s -n kube-system get configmap \"$1\" --ignore-not-found -o \"$2\" || exit 75";
+/// Decodes a configuration in the cluster, and does not run on hosts.
+const KUBEADM: &str = "kubeadm";
 /// Programs whose flags are compared, in the order of findings.
 const PROGRAMS: [&str; 6] = [
     "kubelet",
@@ -35,13 +40,24 @@ const PROGRAMS: [&str; 6] = [
 
 /// Where a flag is set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Origin {
+pub(super) enum Origin {
     /// A file that the upgrade writes again, without what the cluster file does not have.
     Rendered,
     /// A file of an administrator.
     File(String),
     /// Only the process has it.
     Unknown,
+}
+
+impl Origin {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "rendered" => Some(Self::Rendered),
+            "unknown" => Some(Self::Unknown),
+            path if path.starts_with('/') => Some(Self::File(path.to_owned())),
+            _ => None,
+        }
+    }
 }
 
 /// A flag of a program that runs.
@@ -62,8 +78,7 @@ impl Flag {
 /// What programs on the hosts have.
 pub(super) struct Live {
     flags: BTreeMap<HostName, Vec<Flag>>,
-    /// The configuration of kube-proxy in the cluster; empty if kubeadm does not run it.
-    kube_proxy: String,
+    configs: LiveConfigs,
     /// The control plane that was asked.
     asked: HostName,
 }
@@ -81,23 +96,29 @@ impl Live {
         let known = |name: &&HostName| cluster.is_node(name) || cluster.roles.etcd.contains(*name);
         let reads = hosts.iter().filter(|(name, _)| known(name));
         let reads = reads.map(async |(name, host)| {
-            let text = answer(host.as_ref(), LIVE_SETTINGS).await?;
-            let flags = parse(&text).map_err(|line| {
+            let text = answer(host.as_ref(), LIVE_SETTINGS, [""; 0]).await?;
+            let found = parse(&text).map_err(|line| {
                 let line = Untrusted::one_line(&line, 100);
                 CommandError::Configuration(format!(
                     "{name}: read the flags of programs: unexpected line '{line}'"
                 ))
             })?;
-            Ok::<_, CommandError>((name.clone(), flags))
+            Ok::<_, CommandError>((name.clone(), found))
         });
-        let flags = try_join_all(reads).await?.into_iter().collect();
-        let kube_proxy = match cluster.kubernetes.kind {
-            KubernetesKind::Kubeadm => answer(host, KUBE_PROXY.into()).await?,
-            KubernetesKind::Systemd => String::new(),
-        };
+        let (mut flags, mut configs) = (BTreeMap::new(), LiveConfigs::default());
+        for (name, found) in try_join_all(reads).await? {
+            flags.insert(name.clone(), found.flags);
+            configs.on_hosts.insert(name, found.configs);
+        }
+        if cluster.kubernetes.kind == KubernetesKind::Kubeadm {
+            for mut stored in StoredConfig::all() {
+                stored.text = answer(host, CONFIG_MAP.into(), stored.arguments()).await?;
+                configs.stored.push(stored);
+            }
+        }
         Ok(Self {
             flags,
-            kube_proxy,
+            configs,
             asked: first.clone(),
         })
     }
@@ -115,7 +136,7 @@ impl Live {
     ) -> Result<Vec<Finding>, CommandError> {
         let version = &cluster.kubernetes.version;
         let mut findings = Vec::new();
-        for program in PROGRAMS {
+        for program in PROGRAMS.into_iter().chain([KUBEADM]) {
             let changes = |host: &HostName| match program {
                 "kubelet" => cluster.is_control_plane(host) || hop.workers.contains(host),
                 _ => true,
@@ -131,9 +152,7 @@ impl Live {
                 .collect();
             let mut given = LiveSettings::new(program);
             given.flags = texts.into_iter().map(str::to_owned).collect();
-            if program == "kube-proxy" && !self.kube_proxy.trim().is_empty() {
-                given.config = Some(self.kube_proxy.clone());
-            }
+            given.configs = self.configs.texts(program, changes);
             let Some(refused) = programs.refused_live(cluster, &given).await? else {
                 continue;
             };
@@ -148,16 +167,12 @@ impl Live {
                     }
                 }
             }
-            if let Some(reason) = refused.config {
-                findings.push(Finding::new(
-                    &self.asked,
-                    true,
-                    format!(
-                        "{program} {version} refuses the configuration in the ConfigMap kube-system/kube-proxy: {reason}"
-                    ),
-                    "remove the field with `kubectl -n kube-system edit configmap kube-proxy`, then run kubexm upgrade again",
-                ));
-            }
+            findings.extend(self.configs.findings(
+                program,
+                &version.to_string(),
+                &refused.configs,
+                (&self.asked, changes),
+            ));
         }
         Ok(findings)
     }
@@ -192,42 +207,60 @@ fn finding(host: &HostName, flag: &Flag, version: &str, reason: &str) -> Finding
     )
 }
 
-async fn answer(host: &dyn Host, script: Script) -> Result<String, CommandError> {
+async fn answer<const N: usize, S: Into<String>>(
+    host: &dyn Host,
+    script: Script,
+    arguments: [S; N],
+) -> Result<String, CommandError> {
     let what = "read the settings of programs that run";
-    let command = Command::from_script(script, [""; 0]).describe(what);
+    let command = Command::from_script(script, arguments.map(Into::into)).describe(what);
     let output = host.run(command).await?;
     let output = StepError::unless_done(what, output)
         .map_err(|error| CommandError::Configuration(format!("{}: {error}", host.name())))?;
     Ok(output.text())
 }
 
+/// What a host reports.
+#[derive(Debug, Default)]
+struct Found {
+    flags: Vec<Flag>,
+    configs: Vec<HostConfig>,
+}
+
 /// Parses the output of the script. The error is the line that has another form.
-fn parse(text: &str) -> Result<Vec<Flag>, String> {
-    let (mut flags, mut is_complete) = (Vec::new(), false);
+fn parse(text: &str) -> Result<Found, String> {
+    let (mut found, mut is_complete) = (Found::default(), false);
     for line in text.lines() {
-        let parts: Vec<&str> = line.splitn(4, '\t').collect();
+        let refused = || line.to_owned();
+        let parts: Vec<&str> = line.splitn(5, '\t').collect();
         match parts[..] {
-            ["flag", program, origin, text] if text.starts_with('-') && flags.len() < MOST => {
-                let known = PROGRAMS.into_iter().find(|known| *known == program);
-                flags.push(Flag {
-                    program: known.ok_or_else(|| line.to_owned())?,
-                    origin: match origin {
-                        "rendered" => Origin::Rendered,
-                        "unknown" => Origin::Unknown,
-                        path if path.starts_with('/') => Origin::File(path.to_owned()),
-                        _ => return Err(line.to_owned()),
-                    },
+            ["flag", program, origin, text]
+                if text.starts_with('-') && found.flags.len() < MOST =>
+            {
+                found.flags.push(Flag {
+                    program: known(program).ok_or_else(refused)?,
+                    origin: Origin::parse(origin).ok_or_else(refused)?,
                     text: text.to_owned(),
                 });
             }
+            ["config", program, origin, path, base64] if found.configs.len() < MOST_CONFIGS => {
+                let program = known(program).ok_or_else(refused)?;
+                let origin = Origin::parse(origin).ok_or_else(refused)?;
+                let config = HostConfig::parse(program, origin, path, base64);
+                found.configs.push(config.ok_or_else(refused)?);
+            }
             ["end"] => is_complete = true,
-            _ => return Err(line.to_owned()),
+            _ => return Err(refused()),
         }
     }
     match is_complete {
-        true => Ok(flags),
+        true => Ok(found),
         false => Err(text.lines().last().unwrap_or_default().to_owned()),
     }
+}
+
+fn known(program: &str) -> Option<&'static str> {
+    PROGRAMS.into_iter().find(|known| *known == program)
 }
 
 #[cfg(test)]
@@ -236,8 +269,11 @@ mod tests {
 
     #[test]
     fn flags_are_parsed_with_their_files() {
-        let text = "flag\tkubelet\t/etc/default/kubelet\t--old-flag=a b\nflag\tetcd\trendered\t--name=x\nend\n";
-        let flags = parse(text).unwrap();
+        let text = "flag\tkubelet\t/etc/default/kubelet\t--old-flag=a b\nflag\tetcd\trendered\t--name=x\n\
+                    config\tkubelet\trendered\t/var/lib/kubelet/config.yaml\ta2luZDogeAo=\nend\n";
+        let found = parse(text).unwrap();
+        assert_eq!(found.configs[0].text, "kind: x\n");
+        let flags = found.flags;
         assert_eq!(
             flags[0].origin,
             Origin::File("/etc/default/kubelet".to_owned())
@@ -248,6 +284,9 @@ mod tests {
             "flag\tother\trendered\t--a\nend\n",
             "flag\tkubelet\tfile\t--a\nend\n",
             "flag\tkubelet\trendered\tvalue\nend\n",
+            "flag\tkubelet\trendered\t--a\tb\nend\n",
+            "config\tkubelet\trendered\t/a\t%\nend\n",
+            "config\tother\trendered\t/a\t\nend\n",
             "surprise\nend\n",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");

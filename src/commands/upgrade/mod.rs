@@ -4,10 +4,12 @@ mod checks;
 mod etcd;
 mod former;
 mod live;
+mod live_configs;
 mod path;
 mod programs;
 mod record;
 mod rollback;
+mod runtime;
 mod space;
 pub(crate) mod survey;
 mod text;
@@ -23,6 +25,7 @@ use self::path::{Hop, Running};
 use self::programs::Target;
 use self::record::UpgradeRecord;
 pub use self::rollback::{RollbackReport, rollback};
+use self::runtime::Runtimes;
 use self::survey::Survey;
 use crate::archive::{Archive, Occasion};
 use crate::certificates::{self, CaEncryption};
@@ -143,6 +146,7 @@ struct Prepared {
     running: Running,
     hops: Vec<Hop>,
     record: UpgradeRecord,
+    runtimes: Runtimes,
     /// Whether an earlier run began the upgrade.
     continues: bool,
 }
@@ -201,6 +205,7 @@ impl Context<'_> {
                 programs::findings(self.bundle, &targets, Some(&live), first, events).await?;
             findings.extend(refused);
         }
+        let runtimes = Runtimes::read(cluster, hosts, (self.bundle.lock(), &facts)).await?;
         preflight::report(&findings, events)?;
         let from = running.oldest().unwrap_or(to);
         Ok(Prepared {
@@ -208,6 +213,7 @@ impl Context<'_> {
                 .clone()
                 .unwrap_or_else(|| UpgradeRecord::new(from, to)),
             continues: begun.is_some(),
+            runtimes,
             facts,
             running,
             hops,
@@ -228,6 +234,8 @@ impl Context<'_> {
         stop: &Stop,
     ) -> Result<usize, CommandError> {
         let observed = session::watched(hosts, events);
+        let resuming = runtime::resume(self.cluster, &observed, events);
+        unless_stopped(stop, resuming).await?;
         let preparing = self.prepare(&observed, events);
         let mut prepared = unless_stopped(stop, preparing).await?;
         events.note(self.text(&prepared)?);
@@ -397,6 +405,7 @@ impl Context<'_> {
             &prepared.hops,
             prepared.continues,
         )];
+        let mut runtimes = prepared.runtimes.clone();
         for hop in &prepared.hops {
             let cluster = self.at(hop);
             let plans: Result<Vec<Plan>, CommandError> = self
@@ -408,7 +417,12 @@ impl Context<'_> {
                     Ok(deployment.plan)
                 })
                 .collect();
-            parts.push(text::hop(hop, self.state, &cluster, &plans?));
+            parts.push(text::hop(
+                hop,
+                self.state,
+                &cluster,
+                (&plans?, &mut runtimes),
+            ));
         }
         parts.push(text::end(from, &prepared.hops));
         Ok(parts.join("\n").trim_end().to_owned())

@@ -5,9 +5,10 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::path::Hop;
+use super::runtime::Runtimes;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
-use kubexm_engine::plan::Plan;
+use kubexm_engine::plan::{Plan, Task};
 use kubexm_types::{HostName, Version};
 
 /// The module of tasks that only an upgrade has.
@@ -30,7 +31,12 @@ pub(super) fn head(cluster: &Cluster, from: &Version, hops: &[Hop], continues: b
 }
 
 /// Returns a hop: what changes on each node, in order. `plans` are those of control planes and of workers.
-pub(super) fn hop(hop: &Hop, state: &Path, cluster: &Cluster, plans: &[Plan]) -> String {
+pub(super) fn hop(
+    hop: &Hop,
+    state: &Path,
+    cluster: &Cluster,
+    (plans, runtimes): (&[Plan], &mut Runtimes),
+) -> String {
     let mut text = format!("Kubernetes {}\n", hop.version);
     let archive = state.join("archive");
     let etcd = match cluster.etcd {
@@ -46,7 +52,7 @@ pub(super) fn hop(hop: &Hop, state: &Path, cluster: &Cluster, plans: &[Plan]) ->
     );
     let mut seen = BTreeSet::new();
     for plan in plans {
-        nodes(&mut text, plan, &mut seen);
+        nodes(&mut text, plan, &mut seen, runtimes);
         let _ = writeln!(
             text,
             "  all hosts of this plan\n    - apply the cluster file, as an install does"
@@ -56,7 +62,12 @@ pub(super) fn hop(hop: &Hop, state: &Path, cluster: &Cluster, plans: &[Plan]) ->
 }
 
 /// Adds the steps of each node, in the order of the nodes.
-pub(super) fn nodes(text: &mut String, plan: &Plan, seen: &mut BTreeSet<HostName>) {
+pub(super) fn nodes(
+    text: &mut String,
+    plan: &Plan,
+    seen: &mut BTreeSet<HostName>,
+    runtimes: &mut Runtimes,
+) {
     let tasks = || plan.tasks.iter().filter(|task| task.module == MODULE);
     for end in tasks() {
         // Every node has one of these tasks, and a drain only where other nodes can run its pods.
@@ -72,11 +83,17 @@ pub(super) fn nodes(text: &mut String, plan: &Plan, seen: &mut BTreeSet<HostName
         let _ = writeln!(text, "  {host}");
         let is_drain = |name: &str| name == format!("drain-{node}");
         let is_node = |name: &str, on: &HostName| name == "node" && *on == host;
-        let of_node =
-            tasks().filter(|task| is_drain(&task.name) || is_node(&task.name, &task.host));
-        let own = of_node.chain([end]).flat_map(|task| &task.steps);
-        for step in own {
-            let _ = writeln!(text, "    - {}", step.describe());
+        let described = |task: &Task| -> Vec<String> {
+            let steps = task.steps.iter();
+            steps.map(|step| step.describe().to_owned()).collect()
+        };
+        let drain = tasks().filter(|task| is_drain(&task.name));
+        let mut lines: Vec<String> = drain.flat_map(described).collect();
+        lines.extend(runtimes.take(&host));
+        let node = tasks().filter(|task| is_node(&task.name, &task.host));
+        lines.extend(node.chain([end]).flat_map(described));
+        for line in lines {
+            let _ = writeln!(text, "    - {line}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ImageScripts, Runtime, cri, setting};
+use super::{ImageScripts, Runtime, cri, pods, setting};
 use crate::{BIN, DeployError, Inputs, binary, members, os, runtime};
 use kubexm_config::cluster;
 use kubexm_config::cluster::{CgroupDriver, HostSpec};
@@ -40,6 +40,27 @@ impl Runtime for Containerd {
 
     fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         install(inputs, host)
+    }
+
+    fn replace(
+        &self,
+        inputs: &Inputs<'_>,
+        host: &HostSpec,
+        task: &mut Task,
+    ) -> Result<(), DeployError> {
+        let version = &inputs.file("containerd", &host.name)?.version;
+        pods::end_around(host, version, task);
+        Ok(())
+    }
+
+    fn reported(
+        &self,
+        inputs: &Inputs<'_>,
+        host: &HostSpec,
+    ) -> Result<Option<String>, DeployError> {
+        let version = &inputs.file("containerd", &host.name)?.version;
+        let (major, minor) = (version.major(), version.minor());
+        Ok(Some(format!("containerd://{major}.{minor}")))
     }
 
     fn clients(&self, inputs: &Inputs<'_>, task: Task) -> Result<Option<Task>, DeployError> {

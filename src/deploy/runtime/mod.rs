@@ -5,6 +5,7 @@ mod cri;
 mod cri_o;
 mod docker;
 mod isulad;
+mod pods;
 
 use std::collections::BTreeMap;
 
@@ -74,6 +75,17 @@ pub(super) trait Runtime: Sync {
 
     /// Returns the task [`INSTALL`], which installs, configures and starts the runtime on a node.
     fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError>;
+
+    /// Adds to the task [`INSTALL`] of a node what happens to the pods of another version of the runtime.
+    fn replace(&self, _: &Inputs<'_>, _: &HostSpec, _: &mut Task) -> Result<(), DeployError> {
+        Ok(())
+    }
+
+    /// Returns the beginning of the runtime and its version that a node reports when its pods need not leave it for the
+    /// runtime of the bundle, as in `containerd://2.3`; `None` if they never do.
+    fn reported(&self, _: &Inputs<'_>, _: &HostSpec) -> Result<Option<String>, DeployError> {
+        Ok(None)
+    }
 
     /// Adds the files by which a running runtime pulls images from the cluster's registries to a task; `None` if the
     /// runtime reads them only when it starts.

@@ -138,6 +138,7 @@ fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
         "initialized" => facts.initialized = flag(value)?,
         "joined" => facts.joined = flag(value)?,
         "etcd_formed" => facts.etcd_formed = flag(value)?,
+        "pods_ended" => facts.pods_ended = flag(value)?,
         "applied" => {
             let (name, value) = value.split_once(' ').ok_or("has no value")?;
             let mut known = Setting::ALL.iter();

@@ -44,6 +44,7 @@ kubernetes=no
 runtime=crio
 initialized=no
 etcd_formed=no
+pods_ended=yes
 registry_login=no
 joined=yes
 applied=network flannel

@@ -115,6 +115,7 @@ echo "kubernetes=$(yes test -e /etc/kubernetes/kubelet.conf -o -e /etc/kubernete
 [ ! -S /run/crio/crio.sock ] || echo runtime=crio
 [ ! -S /run/isulad.sock ] || echo runtime=isulad
 echo "initialized=$(yes test -e /var/lib/kubexm/done/kubeadm-init)"
+echo "pods_ended=$(yes test -e /var/lib/kubexm/pods-ended)"
 echo "etcd_formed=$(yes test -e /var/lib/kubexm/done/etcd-formed)"
 registry=/etc/kubexm/registry/config.yml
 [ ! -e $registry ] || echo "registry_login=$(yes grep -q '^auth:' $registry)"

@@ -1,8 +1,8 @@
 #!/bin/sh -eu
 # Moves the pods of a node to others before its programs change, or lets the scheduler use the node again. A node that an
 # administrator has cordoned stays cordoned.
-# Arguments: `check` or `drain`, name of the node, version of its kubelet after the change, seconds that the evictions may take, and
-# options of `kubectl drain`; `returned` or `return`, name of the node, version of its kubelet; `left` and then `leave` for a
+# Arguments: `check` or `drain`, name of the node, version of its kubelet after the change, seconds that the evictions may take,
+# beginning of the runtime that the node reports after the change or empty for any, and options of `kubectl drain`; `returned` or `return`, name of the node, version of its kubelet; `left` and then `leave` for a
 # node that leaves the cluster, with the arguments of `drain`.
 verb=$1 node=$2 version=$3
 shift 3
@@ -78,7 +78,7 @@ keep_dns() {
 }
 drain() {
   seconds=$1
-  shift
+  shift 2
   cordon
   keep_dns
   said=$(kubectl drain "$node" --ignore-daemonsets --delete-emptydir-data "--timeout=${seconds}s" "$@" 2>&1) && return
@@ -126,6 +126,9 @@ case $verb in
 check)
   found=$(field '{.status.nodeInfo.kubeletVersion}') || exit 75
   [ "$found" = "v$version" ] || { echo "its kubelet has the version $found"; exit 1; }
+  [ -n "$2" ] || exit 0
+  found=$(field '{.status.nodeInfo.containerRuntimeVersion}') || exit 75
+  case $found in "$2".*) ;; *) echo "its pods run with $found"; exit 1 ;; esac
   ;;
 drain)
   drain "$@"

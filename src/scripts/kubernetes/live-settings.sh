@@ -1,8 +1,8 @@
 #!/bin/sh -eu
 # Prints the flags with which the programs of Kubernetes and etcd run on this host, and those that the next start of the kubelet
-# adds. One flag in a line, with tabs: `flag PROGRAM SOURCE FLAG`, and `end` at the end. SOURCE is the file by which an
-# administrator has set the flag, `rendered` for a file that an upgrade writes again, or `unknown`. A value of its own argument
-# follows its flag after `=`.
+# adds. One flag in a line, with tabs: `flag PROGRAM SOURCE FLAG`; the file of each flag `--config`, as in
+# `config PROGRAM SOURCE PATH BASE64`; and `end` at the end. SOURCE is the file by which an administrator has set the flag,
+# `rendered` for a file that an upgrade writes again, or `unknown`. A value of its own argument follows its flag after `=`.
 units=/etc/systemd/system
 programs="kubelet kube-apiserver kube-controller-manager kube-scheduler kube-proxy etcd"
 # Files with settings of the kubelet that neither kubeadm nor kubexm writes.
@@ -44,6 +44,13 @@ report() {
       printf 'flag\t%s\t%s\t%s\n' "$1" "${2:-$(source_of "$1" "${flag%%=*}")}" "$flag"
     done
 }
+# Reads flags, and prints the configuration that they name. That of a pod is in its own file system.
+# Arguments: program.
+report_config() {
+  path=$(sed -n 's/^--config=\(\/.*\)$/\1/p' | tail -n 1)
+  [ -n "$path" ] && [ -f "$path" ] || return 0
+  printf 'config\t%s\t%s\t%s\t%s\n' "$1" "$(source_of "$1" --config)" "$path" "$(head -c 262144 "$path" | base64 | tr -d '\n')"
+}
 for process in /proc/[0-9]*; do
   program=$(tr '\0' '\n' <"$process/cmdline" 2>/dev/null | sed 1q) || continue
   program=${program##*/}
@@ -51,6 +58,7 @@ for process in /proc/[0-9]*; do
   # A program of the same name that a user runs has no flags of a server.
   [ "$(cat "$process/comm" 2>/dev/null || :)" = "$(printf '%.15s' "$program")" ] || continue
   tr '\0\t' '\n ' <"$process/cmdline" 2>/dev/null | sed 1d | report "$program" ''
+  tr '\0\t' '\n ' <"$process/cmdline" 2>/dev/null | sed 1d | report_config "$program"
 done
 for file in $defaults; do
   [ -f "$file" ] || continue

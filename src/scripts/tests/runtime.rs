@@ -181,3 +181,181 @@ fn isulad_has_the_login_only_while_it_pulls() {
         assert_eq!(machine.read("/root/password"), "p:w");
     });
 }
+
+/// A node that runs a pod in the network of pods and the static pods of a control plane with containerd 2.2.9. The stand-ins
+/// keep units and pods in `/root/fake`.
+pub(super) fn with_pods(machine: &Machine) {
+    machine.write("/var/lib/kubexm/cluster", "");
+    machine.write("/root/fake/version", "v2.2.9");
+    for unit in ["containerd", "kubelet"] {
+        machine.write(&format!("/root/fake/{unit}.service.active"), "");
+    }
+    for pod in ["pod-web", "host-api", "host-flannel"] {
+        machine.write(&format!("/root/fake/pods/{pod}"), "");
+    }
+    machine.fake(
+        "systemctl",
+        "at=/usr/local/bin verb=$1\nshift\n\
+         case $verb in\n\
+         is-active) [ -e \"$at/$2.active\" ] ;;\n\
+         start) for unit in \"$@\"; do : >\"$at/$unit.active\"; done ;;\n\
+         stop) for unit in \"$@\"; do rm -f \"$at/$unit.active\"; done ;;\n\
+         esac",
+    );
+    machine.fake("systemd-run", ": >/usr/local/bin/kubexm-pods.timer.active");
+    machine.fake(
+        "crictl",
+        "at=/usr/local/bin\n\
+         [ -e $at/containerd.service.active ] || { echo 'no such socket' >&2; exit 1; }\n\
+         case $* in\n\
+         version) printf 'Version:  0.1.0\\nRuntimeName:  containerd\\nRuntimeVersion:  %s\\n' \"$(cat $at/version)\" ;;\n\
+         'pods -q') ls $at/pods ;;\n\
+         'pods -q --id '*) ls $at/pods | grep -x \"$4\" ;;\n\
+         inspectp*host-*) echo NODE ;;\n\
+         inspectp*) echo POD ;;\n\
+         *'--pod '*) echo \"c-$6\" ;;\n\
+         *apiserver*) [ ! -e $at/pods/host-api ] || echo c-host-api ;;\n\
+         'rmp -f '*) shift 2; [ ! -e $at/stuck ] || { echo 'CNI plugin failed' >&2; exit 1; }\n\
+           for pod; do rm -f \"$at/pods/$pod\"; done ;;\n\
+         esac",
+    );
+    machine.write("/root/fake/ready", "True");
+    machine.fake(
+        "kubectl",
+        "case $* in *readyz*) [ -e /usr/local/bin/ready ] || exit 1 ;; *Ready*) cat /usr/local/bin/ready 2>/dev/null ;; esac",
+    );
+    machine.fake("sleep", "");
+}
+
+/// Returns what runs: units, and pods.
+fn runs(machine: &Machine) -> String {
+    let units = ["containerd.service", "kubelet.service", "kubexm-pods.timer"];
+    let mut found: Vec<String> = units
+        .iter()
+        .filter(|unit| machine.has(&format!("/root/fake/{unit}.active")))
+        .map(|unit| (*unit).to_owned())
+        .collect();
+    let pods = std::fs::read_dir(machine.at("/root/fake/pods")).unwrap();
+    found.push(format!("{} pods", pods.count()));
+    found.join(", ")
+}
+
+#[test]
+fn pods_end_before_another_minor_version_of_containerd() {
+    use runtime::CONTAINERD_PODS;
+    Machine::with_each_shell(|machine| {
+        with_pods(machine);
+        let ended = |to: &str| {
+            let ended = machine.run(CONTAINERD_PODS.verb("ended"), &[to]);
+            (ended.status, ended.printed)
+        };
+        assert_eq!(
+            ended("2.3.7"),
+            (1, "its pods run with containerd 2.2\n".to_owned())
+        );
+        // A patch version keeps pods, and so does a runtime that has been replaced.
+        assert_eq!(ended("2.2.10").0, 0);
+        machine.calls();
+        machine.done(CONTAINERD_PODS.verb("end"), &["2.3.7"]);
+        let calls = machine.calls();
+        let place = |part: &str| {
+            let found = calls.iter().position(|call| call.contains(part));
+            found.unwrap_or_else(|| panic!("{part}: {calls:?}"))
+        };
+        // No kubelet creates pods again, and network plugins work until the pods that need them have ended.
+        let order = [
+            "systemctl stop kubelet.service",
+            "crictl rmp -f pod-web",
+            "crictl stop --timeout 30 c-host-api",
+            "crictl rmp -f host-api host-flannel",
+            "systemctl stop containerd.service",
+        ];
+        for pair in order.windows(2) {
+            assert!(place(pair[0]) < place(pair[1]), "{pair:?}: {calls:?}");
+        }
+        assert_eq!(runs(machine), "kubexm-pods.timer, 0 pods");
+        assert_eq!(ended("2.3.7").0, 0);
+        let started = machine.run(CONTAINERD_PODS.verb("started"), &["node1"]);
+        assert_eq!(
+            (started.status, started.printed.as_str()),
+            (1, "the kubelet is stopped\n")
+        );
+        machine.write(
+            "/etc/kubernetes/manifests/kube-apiserver.yaml",
+            "    - --secure-port=6444\n",
+        );
+        machine.calls();
+        machine.done(CONTAINERD_PODS.verb("start"), &["node1"]);
+        let calls = machine.calls();
+        let asked = |part: &str| calls.iter().any(|call| call.contains(part));
+        assert!(
+            asked("--server https://127.0.0.1:6444") && asked("get node node1"),
+            "{calls:?}"
+        );
+        machine.done(CONTAINERD_PODS.verb("started"), &["node1"]);
+        assert_eq!(runs(machine), "kubelet.service, 0 pods");
+    });
+}
+
+#[test]
+fn pods_that_do_not_end_keep_their_containerd_and_their_kubelet() {
+    Machine::with_each_shell(|machine| {
+        with_pods(machine);
+        machine.write("/root/fake/stuck", "");
+        let ended = machine.run(runtime::CONTAINERD_PODS.verb("end"), &["2.3.7"]);
+        assert_eq!(ended.status, 1);
+        assert_eq!(
+            ended.complained,
+            "the pods of this host do not end, so its containerd cannot be replaced\nCNI plugin failed\nthe kubelet runs again\n\
+             hint: crictl pods lists them; correct the cause, then run the same command again\n"
+        );
+        assert_eq!(runs(machine), "containerd.service, kubelet.service, 3 pods");
+        machine.done(runtime::CONTAINERD_PODS.verb("started"), &["node1"]);
+    });
+}
+
+#[test]
+fn what_an_interrupted_run_has_stopped_is_resumed() {
+    Machine::with_each_shell(|machine| {
+        with_pods(machine);
+        let resume = || machine.done(runtime::CONTAINERD_PODS.verb("resume"), &["node1"]);
+        // An administrator has stopped it.
+        machine.done(runtime::CONTAINERD_PODS.verb("started"), &["node1"]);
+        std::fs::remove_file(machine.at("/root/fake/kubelet.service.active")).unwrap();
+        assert_eq!(resume(), "");
+        assert_eq!(runs(machine), "containerd.service, 3 pods");
+        machine.done(runtime::CONTAINERD_PODS.verb("end"), &["2.3.7"]);
+        assert_eq!(resume(), "started\n");
+        assert_eq!(runs(machine), "containerd.service, kubelet.service, 0 pods");
+    });
+}
+
+#[test]
+fn survey_prints_version_and_deprecations_of_containerd() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "crictl",
+            "printf 'RuntimeVersion:  v2.2.9\\nRuntimeApiVersion:  v1\\n'",
+        );
+        machine.fake(
+            "ctr",
+            "printf 'ID                LAST OCCURRENCE                   MESSAGE\\n\
+             io.containerd.deprecation/x    2026-11-25T10:00:00.1Z    The `x` property is deprecated.\\n'",
+        );
+        assert_eq!(
+            machine.done(runtime::CONTAINERD_SURVEY, &[]),
+            "version\t2.2.9\ndeprecated\tio.containerd.deprecation/x\tThe `x` property is deprecated.\nend\n"
+        );
+        // It does not run, and it is too old for the command.
+        machine.fake("crictl", "exit 1");
+        machine.fake("ctr", "echo 'No help topic for deprecations' >&2; exit 3");
+        machine.fake(
+            "containerd",
+            "echo 'containerd github.com/containerd/containerd v1.7.3 0aae0e0'",
+        );
+        assert_eq!(
+            machine.done(runtime::CONTAINERD_SURVEY, &[]),
+            "version\t1.7.3\nend\n"
+        );
+    });
+}

@@ -4,8 +4,8 @@ use super::machine::Machine;
 use crate::kubeadm::{UPGRADE, UPGRADE_SPACE};
 use crate::kubernetes::{DRAIN, KUBELET_RESTART, UPGRADE_SURVEY};
 
-/// The node, the version after the upgrade, the time for evictions and an option of kubectl.
-pub(super) const DRAINED: [&str; 4] = ["node1", "1.36.3", "5", "--force"];
+/// The node, the versions after the upgrade, the time for evictions and an option of kubectl.
+pub(super) const DRAINED: [&str; 5] = ["node1", "1.36.3", "5", "containerd://2.3", "--force"];
 /// The arguments for the return of the same node.
 pub(super) const RETURNED: [&str; 2] = ["node1", "1.36.3"];
 /// The arguments for the first control plane.
@@ -16,6 +16,7 @@ const MARK: &str = "/var/lib/kubexm/cordoned-node1";
 /// Adds a cluster with the node `node1`: kubectl keeps what it changes in files.
 pub(super) fn with_node(machine: &Machine) {
     machine.write("/root/fake/kubelet", "v1.35.4");
+    machine.write("/root/fake/runtime", "containerd://2.2.9");
     machine.write("/var/lib/kubexm/cluster", "");
     machine.fake(
         "kubectl",
@@ -31,6 +32,7 @@ pub(super) fn with_node(machine: &Machine) {
          *unschedulable*) [ ! -e $at/unschedulable ] || printf true ;;\n\
          *kubeletVersion*Ready*) printf '%s True' \"$(cat $at/kubelet)\" ;;\n\
          *kubeletVersion*) cat $at/kubelet ;;\n\
+         *containerRuntimeVersion*) cat $at/runtime ;;\n\
          *Ready*) printf True ;;\n\
          *) exit 3 ;;\n\
          esac",
@@ -85,6 +87,13 @@ fn node_is_cordoned_drained_and_returned() {
         machine.done(DRAIN.verb("return"), &RETURNED);
         assert!(!machine.has(MARK) && !machine.has("/root/fake/unschedulable"));
         machine.done(DRAIN.verb("returned"), &RETURNED);
+        // A rollback finds the former kubelet and the newer containerd, whose pods end.
+        let check = machine.run(DRAIN.verb("check"), &DRAINED);
+        assert_eq!(
+            (check.status, check.printed.as_str()),
+            (1, "its pods run with containerd://2.2.9\n")
+        );
+        machine.write("/root/fake/runtime", "containerd://2.3.7");
         machine.done(DRAIN.verb("check"), &DRAINED);
     });
 }

@@ -16,6 +16,7 @@ use super::former::Former;
 use super::path::{Hop, Running};
 use super::programs::Target;
 use super::record::{RollbackRecord, RollbackStage, UpgradeRecord};
+use super::runtime::{self, Runtimes};
 use super::{Context, UpgradeOptions, programs};
 use crate::identity::KnownCluster;
 use crate::install::outcome::{Ended, carry_out};
@@ -163,6 +164,7 @@ struct Prepared {
     /// The nodes that the upgrade has changed.
     touched: BTreeSet<HostName>,
     record: UpgradeRecord,
+    runtimes: Runtimes,
 }
 
 impl Prepared {
@@ -211,6 +213,7 @@ impl Rollback<'_> {
                 Some(RollbackStage::InPlace) => Way::InPlace,
                 Some(_) => Way::Snapshot,
             },
+            runtimes: Runtimes::read(cluster, hosts, (context.bundle.lock(), &facts)).await?,
             facts,
             touched,
             record,
@@ -306,7 +309,12 @@ impl Rollback<'_> {
                         Ok(deploy::in_place(&given)?.plan)
                     })
                     .collect();
-                Ok(text::in_place(self.cluster(), &self.hop, &plans?))
+                Ok(text::in_place(
+                    self.cluster(),
+                    &self.hop,
+                    &plans?,
+                    prepared.runtimes.clone(),
+                ))
             }
         }
     }
@@ -344,6 +352,8 @@ impl Rollback<'_> {
         stop: &Stop,
     ) -> Result<usize, CommandError> {
         let observed = session::watched(hosts, events);
+        let resuming = runtime::resume(self.cluster(), &observed, events);
+        unless_stopped(stop, resuming).await?;
         let mut prepared = unless_stopped(stop, self.prepare(&observed, events)).await?;
         // The user has confirmed the loss of nothing else.
         if prepared.way != seen {

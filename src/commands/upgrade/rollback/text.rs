@@ -7,6 +7,7 @@ use super::way::Begun;
 use crate::backup::restore::text::{loss, names, replacement};
 use crate::upgrade::former::Former;
 use crate::upgrade::record::RollbackStage;
+use crate::upgrade::runtime::Runtimes;
 use crate::upgrade::text;
 use kubexm_config::Cluster;
 use kubexm_deploy::backup::members;
@@ -14,7 +15,12 @@ use kubexm_engine::plan::Plan;
 use kubexm_types::HostName;
 
 /// Returns the plan of a rollback in place.
-pub(super) fn in_place(cluster: &Cluster, hop: &Begun, plans: &[Plan]) -> String {
+pub(super) fn in_place(
+    cluster: &Cluster,
+    hop: &Begun,
+    plans: &[Plan],
+    mut runtimes: Runtimes,
+) -> String {
     let mut text = format!(
         "rollback of the cluster '{}': {} -> {}\nnothing is lost: the API servers go on to run, and etcd keeps its data and its version\n",
         cluster.name, hop.version, hop.former
@@ -25,7 +31,7 @@ pub(super) fn in_place(cluster: &Cluster, hop: &Begun, plans: &[Plan]) -> String
     }
     let mut seen = BTreeSet::new();
     for plan in plans {
-        text::nodes(&mut text, plan, &mut seen);
+        text::nodes(&mut text, plan, &mut seen, &mut runtimes);
     }
     text.push_str("  all hosts of this plan\n    - apply the cluster file, as an install does");
     text

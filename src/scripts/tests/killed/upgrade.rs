@@ -1,8 +1,11 @@
 //! The scripts of an upgrade.
 
+use super::super::machine::Machine;
 use super::super::rollback::{KUBEADM, with_archive};
+use super::super::runtime::with_pods;
 use super::super::upgrade::{DRAINED, FIRST, RETURNED, with_kubeadm, with_node};
-use super::{Case, call, kill_everywhere as kill_case};
+use super::{Case, call, commands, kill_everywhere as kill_case, only_lists, run};
+use crate::runtime::CONTAINERD_PODS;
 use crate::{kubeadm, kubernetes};
 
 #[test]
@@ -41,4 +44,76 @@ pub(super) fn upgraded_nodes() {
         apply: call(kubernetes::FORMER.verb("apply"), &KUBEADM),
         undo: vec![],
     });
+}
+
+/// Wherever the end of pods is killed, the next run ends the others, and its kubelet runs again; so does the kubelet of a node
+/// that the next run does not change.
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn ended_pods() {
+    if only_lists([CONTAINERD_PODS]) {
+        return;
+    }
+    let of = |verb| call(CONTAINERD_PODS.verb(verb), &["2.3.7"]);
+    let killed = |verb, prepare: fn(&Machine), at| {
+        let machine = Machine::new("bash");
+        prepare(&machine);
+        let was_killed = run(&machine, ":", &of(verb), Some(at));
+        was_killed.then_some(machine)
+    };
+    let next_run = |machine: &Machine, at| {
+        for [check, apply] in [["ended", "end"], ["started", "start"]] {
+            if machine.run(CONTAINERD_PODS.verb(check), &["2.3.7"]).status != 0 {
+                run(machine, ":", &of(apply), None);
+            }
+            if apply == "end" {
+                // The step that installs the new one starts it.
+                machine.write("/root/fake/version", "v2.3.7");
+                machine.write("/root/fake/containerd.service.active", "");
+            }
+        }
+        let pods = std::fs::read_dir(machine.at("/root/fake/pods")).unwrap();
+        assert_eq!(pods.count(), 0, "killed at command {at}");
+        is_complete(machine, at);
+    };
+    let mut kills = 0;
+    for at in commands() {
+        let Some(machine) = killed("end", with_pods, at) else {
+            break;
+        };
+        kills += 1;
+        next_run(&machine, at);
+        let Some(held) = killed("end", with_pods, at) else {
+            break;
+        };
+        run(&held, ":", &of("resume"), None);
+        is_complete(&held, at);
+    }
+    assert!(kills > 20, "killed {kills} times");
+    for verb in ["start", "resume"] {
+        for at in commands() {
+            let ended: fn(&Machine) = |machine| {
+                with_pods(machine);
+                machine.done(CONTAINERD_PODS.verb("end"), &["2.3.7"]);
+            };
+            let Some(machine) = killed(verb, ended, at) else {
+                break;
+            };
+            next_run(&machine, at);
+        }
+    }
+}
+
+/// Asserts that the kubelet and containerd run, and that nothing of a run is left.
+fn is_complete(machine: &Machine, at: usize) {
+    for unit in ["kubelet.service", "containerd.service"] {
+        let is_active = machine.has(&format!("/root/fake/{unit}.active"));
+        assert!(is_active, "{unit}: killed at command {at}");
+    }
+    for left in [
+        "/var/lib/kubexm/pods-ended",
+        "/root/fake/kubexm-pods.timer.active",
+    ] {
+        assert!(!machine.has(left), "{left}: killed at command {at}");
+    }
 }
