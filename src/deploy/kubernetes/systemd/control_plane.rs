@@ -316,3 +316,27 @@ fn scheduler_flags(component: &Component) -> BTreeMap<String, String> {
         component,
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The controller manager refuses a file with two certificates, which it would have in a rotation.
+    #[test]
+    fn controller_manager_signs_with_one_certificate_while_two_are_trusted() {
+        let cluster = crate::renewal::tests::cluster("type: systemd", "etcd: {type: systemd}");
+        let pki = ClusterPki::placeholder(&cluster).unwrap();
+        let host = cluster.nodes()[0];
+        let own = &pki.control_planes[&host.name];
+        let signer = |pki: &ClusterPki| {
+            let program = controller_manager(&cluster, pki, own, host).unwrap();
+            let signer = program.flags["cluster-signing-cert-file"].clone();
+            let paths = program.files.paths();
+            (signer, paths.iter().any(|path| path.as_str() == SIGNER))
+        };
+        assert_eq!(signer(&pki), (CA.to_owned(), false));
+        let mut rotated = (*pki).clone();
+        rotated.trusted.push_str("<another certificate>\n");
+        assert_eq!(signer(&rotated), (SIGNER.to_owned(), true));
+    }
+}
