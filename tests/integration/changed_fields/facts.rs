@@ -23,6 +23,7 @@ pub fn of_plan(cluster: &Cluster) -> BTreeMap<HostName, HostFacts> {
         is_node: cluster.is_node(&host.name),
         is_initialized: cluster.roles.control_plane.first() == Some(&host.name),
         etcd_formed: matches!(cluster.etcd, Etcd::Systemd { .. }),
+        pods_ended: false,
         registry_sources: BTreeSet::new(),
         registry_login: cluster
             .roles
