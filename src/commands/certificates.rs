@@ -14,6 +14,7 @@ use kubexm_config::cluster::{Etcd, KubernetesKind};
 use kubexm_deploy::{Certificates, EtcdCertificates};
 use kubexm_pki::kubernetes::ClusterPki;
 use kubexm_pki::registry_login::RegistryLogin;
+use kubexm_pki::rotation;
 use kubexm_pki::secret_keys::EncryptionKeys;
 use kubexm_pki::{Ca, CertificateStore, KeyIdentity, Leaf, Pair, ca_fingerprint, key_fingerprint};
 use kubexm_preflight::identity::{self, Expected};
@@ -122,7 +123,7 @@ fn from_store(cluster: &Cluster, store: &CertificateStore) -> Result<Certificate
         etcd: etcd(cluster, store)?,
         kubernetes: kubernetes(cluster, store)?,
         encryption: encryption(cluster, store)?,
-        ca: ca.certificate().to_owned(),
+        ca: ca.trusted().to_owned(),
         authorities: authorities::load(store)?.map(Arc::new),
     })
 }
@@ -136,19 +137,12 @@ pub(crate) fn kept(
     cluster: &Cluster,
     state: &Path,
 ) -> Result<BTreeMap<Authority, Expected>, CommandError> {
-    let store = CertificateStore::read_only(state.join("pki"));
-    let kubernetes = store.subdirectory("kubernetes");
     let found = identity::kept(cluster).into_iter().map(|authority| {
-        let (store, name) = match authority {
-            Authority::Registry => (&store, format!("kubexm-{}", cluster.name)),
-            Authority::Etcd => (&store, format!("etcd-{}", cluster.name)),
-            Authority::Kubernetes => (&kubernetes, "kubernetes".to_owned()),
-            Authority::FrontProxy => (&kubernetes, "front-proxy-ca".to_owned()),
-            Authority::ServiceAccounts => (&kubernetes, "sa".to_owned()),
-        };
+        let store = CertificateStore::read_only(state.join("pki"));
+        let (store, name) = place(cluster, &store, authority);
         let (fingerprint, file) = match authority {
-            Authority::ServiceAccounts => (key_fingerprint(store, &name), format!("{name}.key")),
-            _ => (ca_fingerprint(store, &name), format!("{name}.crt")),
+            Authority::ServiceAccounts => (key_fingerprint(&store, &name), format!("{name}.key")),
+            _ => (ca_fingerprint(&store, &name), format!("{name}.crt")),
         };
         let expected = Expected {
             fingerprint: fingerprint.map_err(CommandError::configuration)?,
@@ -157,6 +151,41 @@ pub(crate) fn kept(
         Ok((authority, expected))
     });
     found.collect()
+}
+
+/// Returns where the state directory keeps an authority that kubexm created: the store, and the name of its files.
+pub(crate) fn place(
+    cluster: &Cluster,
+    store: &CertificateStore,
+    authority: Authority,
+) -> (CertificateStore, String) {
+    let kubernetes = || store.subdirectory("kubernetes");
+    match authority {
+        Authority::Registry => (store.clone(), format!("kubexm-{}", cluster.name)),
+        Authority::Etcd => (store.clone(), format!("etcd-{}", cluster.name)),
+        Authority::Kubernetes => (kubernetes(), "kubernetes".to_owned()),
+        Authority::FrontProxy => (kubernetes(), "front-proxy-ca".to_owned()),
+        Authority::ServiceAccounts => (kubernetes(), "sa".to_owned()),
+    }
+}
+
+/// Returns whether a rotation has begun that replaces an authority that kubexm keeps, and in which this one is the next or the
+/// former one.
+///
+/// # Errors
+/// A file cannot be read.
+pub(crate) fn is_in_rotation(
+    cluster: &Cluster,
+    state: &Path,
+    authority: Authority,
+    fingerprint: Digest,
+) -> Result<bool, CommandError> {
+    let store = CertificateStore::read_only(state.join("pki"));
+    let (store, name) = place(cluster, &store, authority);
+    let kind = rotation::Kind::of(authority);
+    let others = rotation::others(&store, &name, kind).map_err(CommandError::configuration)?;
+    let mut others = others.iter().flatten();
+    Ok(others.any(|text| authority::fingerprints(text).contains(&fingerprint)))
 }
 
 /// Returns the fingerprint of the CA in a kubeconfig; `None` if there is none that can be read.
@@ -207,7 +236,7 @@ fn etcd(
     let ca = Ca::load_or_create(store, &format!("etcd-{}", cluster.name))
         .map_err(CommandError::configuration)?;
     let issue = |name: &str, leaf: &Leaf| ca.issue(store, name, leaf);
-    EtcdCertificates::issue(cluster, ca.certificate(), issue).map_err(CommandError::configuration)
+    EtcdCertificates::issue(cluster, ca.trusted(), issue).map_err(CommandError::configuration)
 }
 
 /// The certificates of Kubernetes, where kubeadm does not issue them.

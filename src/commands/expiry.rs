@@ -183,8 +183,8 @@ fn validity_of_ca(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<F
                 "kubernetes.certificates.caValidityDays is not applied: it is {desired}, and {CA} is valid for {days} days"
             );
             let hint = format!(
-                "set caValidityDays to {days} again: an install does not replace a CA; for another value, install a \
-                 new cluster"
+                "set caValidityDays to {days} again, or replace the CA with `kubexm certs rotate-ca`: an install does not \
+                 replace it"
             );
             findings.push(Finding::new(host, false, what, &hint));
         }
@@ -199,7 +199,7 @@ fn hint(cluster: &Cluster, path: &str) -> &'static str {
         path.starts_with("/etc/kubernetes/") && cluster.kubernetes.kind == KubernetesKind::Kubeadm;
     match (is_ca, of_kubeadm) {
         (true, _) => {
-            "it is a CA, and kubexm does not replace it: plan a new cluster before this date"
+            "it is a CA: replace it before this date; `kubexm certs rotate-ca` does so for those that kubexm or kubeadm created"
         }
         (false, true) => {
             "run `kubexm certs renew`: it issues new certificates and kubeconfigs on one host after another"

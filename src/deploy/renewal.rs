@@ -252,7 +252,12 @@ pub(super) mod tests {
 
     /// Returns a cluster of three control planes and a worker with these fields of `kubernetes` and these sections.
     pub(crate) fn cluster(kubernetes: &str, sections: &str) -> Cluster {
-        let text = format!(
+        parse_cluster("example", &text(kubernetes, sections)).unwrap()
+    }
+
+    /// Returns its file.
+    pub(crate) fn text(kubernetes: &str, sections: &str) -> String {
+        format!(
             "
 apiVersion: kubexm.io/v1alpha1
 kind: Cluster
@@ -269,8 +274,7 @@ spec:
   kubernetes: {{version: 1.36.3, {kubernetes}}}
   {sections}
 "
-        );
-        parse_cluster("example", &text).unwrap()
+        )
     }
 
     /// Returns `TASK: STEP` for each step, and checks that each task begins after the one before.

@@ -6,17 +6,22 @@ use std::time::Duration;
 
 use super::renewal::{chained, in_order, inputs_without_bundle};
 use super::{
-    Certificates, DeployError, HostFacts, Inputs, health, kubernetes, load_balancer, post_install,
+    Certificates, DeployError, HostFacts, Inputs, etcd, health, kubernetes, load_balancer,
+    post_install, registry,
 };
 use kubexm_bundle::Lock;
-use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind, LoadBalancer, ProxyRun};
+use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, ProxyRun};
 use kubexm_engine::plan::{Task, TaskName, TaskValue};
-use kubexm_engine::steps::WaitFor;
+use kubexm_engine::steps::{RunScript, WaitFor};
 use kubexm_scripts::kubernetes::NODES;
 use kubexm_types::{Authority, HostName};
 
 pub use super::renewal::Renewal as Rotation;
 
+/// The CA with which the controller manager signs while `ca.crt` has two: it refuses a file with two certificates.
+pub(crate) const SIGNER: &str = "/etc/kubernetes/pki/signing-ca.crt";
+/// Waits until a member of etcd answers.
+const MEMBER: TaskName = TaskName::new("rotation", "member");
 /// Changes the files of a host, and restarts what reads them only when it starts.
 const HOST: TaskName = TaskName::new("rotation", "host");
 /// Issues certificates with which kubelets request others.
@@ -41,13 +46,13 @@ pub enum RotationPhase {
     Cancel,
 }
 
-/// An authority of kubeadm in a phase.
+/// An authority in a phase.
 pub struct RotatedAuthority {
     /// The certificates or public keys that programs trust, PEM.
     pub trusted: String,
     /// The certificate or public key of the authority that signs, PEM.
     pub present: String,
-    /// Its key, if it is a new one. Secret.
+    /// Its key, if it is a new one of kubeadm. Secret.
     pub key: Option<String>,
 }
 
@@ -72,23 +77,42 @@ impl RotationInputs<'_> {
         found.map(|authority| authority.trusted.as_str())
     }
 
-    /// Returns whether certificates of a CA are issued again in this phase.
+    /// Returns whether kubeadm issues certificates again in this phase.
     pub(crate) fn issues(&self) -> bool {
         let mut rotated = self.authorities.keys();
         self.phase == RotationPhase::Switch
-            && rotated.any(|authority| *authority != Authority::ServiceAccounts)
+            && rotated.any(|authority| {
+                *authority != Authority::ServiceAccounts && self.is_of_kubeadm(*authority)
+            })
+    }
+
+    /// Returns whether an authority of the cluster is one that kubeadm created.
+    pub(crate) fn is_of_kubeadm(&self, authority: Authority) -> bool {
+        match authority {
+            Authority::Kubernetes | Authority::FrontProxy | Authority::ServiceAccounts => {
+                kubernetes::is_kubeadm(self.cluster)
+            }
+            Authority::Etcd => matches!(self.cluster.etcd, Etcd::Kubeadm { .. }),
+            Authority::Registry => false,
+        }
+    }
+
+    /// Returns whether the CA of the registry that kubexm runs is replaced.
+    fn replaces_ca_of_registry(&self) -> bool {
+        self.cluster.registry.external.is_none()
+            && self.authorities.contains_key(&Authority::Registry)
+    }
+
+    /// Returns whether the CA of an etcd that kubexm runs is replaced.
+    fn replaces_ca_of_members(&self) -> bool {
+        matches!(self.cluster.etcd, Etcd::Systemd { .. })
+            && self.authorities.contains_key(&Authority::Etcd)
     }
 }
 
 /// Returns why kubexm does not replace authorities of a cluster; `None` if it can. The text ends with a hint.
 pub fn rotation_obstacle(cluster: &Cluster) -> Option<String> {
     let refused = |what: &str, hint: &str| Some(format!("{what}\nhint: {hint}"));
-    if cluster.kubernetes.kind != KubernetesKind::Kubeadm {
-        return refused(
-            "this version of kubexm replaces authorities of clusters with kubeadm only, and this one has systemd units",
-            "plan a new cluster before they expire; kubexm certs check shows when",
-        );
-    }
     match cluster.load_balancer {
         LoadBalancer::Pods { .. }
         | LoadBalancer::Local {
@@ -119,10 +143,15 @@ pub fn rotation(given: &RotationInputs<'_>) -> Result<Rotation, DeployError> {
     let kubeconfig = TaskValue::new("certificates.kubeconfig");
     let super_admin = TaskValue::new("certificates.super_admin");
     let mut tasks = Vec::new();
+    if given.replaces_ca_of_members() {
+        // A member that restarts while another one is down would end the quorum.
+        let members = etcd::all_answer(given.cluster).into_iter();
+        tasks.extend(members.map(|(host, wait)| MEMBER.task(&host.name).step(wait)));
+    }
     for host in in_order(given.cluster) {
         tasks.push(host_task(&inputs, given, host)?);
     }
-    if given.issues() && given.trusted_cas().is_some() {
+    if given.phase == RotationPhase::Switch && given.trusted_cas().is_some() {
         tasks.extend(kubelet_tasks(&inputs, given)?);
     }
     tasks.extend(cluster_task(&inputs, given, &kubeconfig, &super_admin)?);
@@ -144,16 +173,37 @@ fn host_task(
     if let Some(trusted) = given.trusted_cas() {
         task = load_balancer::trusting(cluster, host, trusted, task)?;
     }
-    if cluster.is_node(&host.name) {
-        task = kubernetes::kubeadm::rotated(inputs, given, host, task)?;
+    if given.replaces_ca_of_registry() {
+        task = registry::rotated(inputs, given.phase, host, task)?;
     }
-    if cluster.is_control_plane(&host.name) {
+    if given.replaces_ca_of_members() {
+        task = etcd::rotated(inputs, given.phase, host, task)?;
+    }
+    if cluster.is_node(&host.name) {
+        task = kubernetes::rotated(inputs, given, host, task)?;
+    }
+    let is_changed = given
+        .authorities
+        .keys()
+        .any(|authority| *authority != Authority::Registry);
+    if is_changed && kubernetes::is_kubeadm(cluster) && cluster.is_control_plane(&host.name) {
         let title = format!("Wait until the control plane of {} is healthy", host.name);
         let programs = health::control_plane(cluster).into_iter();
         let programs = programs.chain(health::etcd(cluster)).collect();
         task = task.step(health::wait(title, programs, PROGRAMS));
     }
     Ok(task)
+}
+
+/// Returns the step that removes [`SIGNER`].
+pub(crate) fn without_signer_file() -> RunScript {
+    RunScript::new(
+        "rotation signer file",
+        format!("Remove {SIGNER}"),
+        "[ ! -e \"$1\" ] || { echo 'exists'; exit 1; }",
+        "rm -f \"$1\"",
+    )
+    .arguments([SIGNER])
 }
 
 /// Returns the tasks after which each kubelet has certificates of the new CA. All controller managers sign with it by then.
@@ -167,12 +217,20 @@ fn kubelet_tasks(
     let nodes = inputs.nodes();
     let names: BTreeSet<HostName> = nodes.iter().map(|host| host.name.clone()).collect();
     let value = TaskValue::new("certificates.kubelets");
-    let issue = kubernetes::kubeadm::kubelet_credentials(inputs, first, &names, value.clone())?;
-    let mut tasks = vec![CREDENTIALS.task(&first.name).step(issue)];
+    let mut tasks = Vec::new();
+    if kubernetes::is_kubeadm(given.cluster) {
+        let issue = kubernetes::kubeadm::kubelet_credentials(inputs, first, &names, value.clone())?;
+        tasks.push(CREDENTIALS.task(&first.name).step(issue));
+    }
     for host in &nodes {
         let task = KUBELET.task(&host.name);
-        let task = kubernetes::kubeadm::rotated_kubelet(given, host, &value, task);
-        tasks.push(task);
+        tasks.push(match given.cluster.kubernetes.kind {
+            KubernetesKind::Kubeadm => {
+                kubernetes::kubeadm::rotated_kubelet(given, host, &value, task)
+            }
+            // kubexm has issued certificates for them.
+            KubernetesKind::Systemd => kubernetes::systemd_rotated_kubelet(given, task),
+        });
         // No other program approves the requests of kubelets, and without a certificate the API server cannot connect to one.
         let approve = Task::new("rotation", &format!("approve-{}", host.name), &first.name);
         tasks.push(approve.step(kubernetes::approve_serving(inputs, &[host])));

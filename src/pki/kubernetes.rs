@@ -83,6 +83,11 @@ enum Signer {
 }
 
 impl ClusterPki {
+    /// Returns whether programs trust two CAs, which is so in a rotation.
+    pub fn trusts_two(&self) -> bool {
+        self.trusted.trim_end() != self.ca.certificate.trim_end()
+    }
+
     /// Loads the certificates from the store, and issues those that are missing or about to expire.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ use crate::ca::Ca;
 use crate::error::{PkiError, invalid};
 use crate::pair::new_key;
 use crate::store::{CertificateStore, failed};
+use kubexm_types::Authority;
 
 /// An authority of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +27,17 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Returns the kind of an authority of a cluster.
+    pub fn of(authority: Authority) -> Self {
+        match authority {
+            Authority::ServiceAccounts => Self::Key,
+            Authority::Kubernetes
+            | Authority::FrontProxy
+            | Authority::Etcd
+            | Authority::Registry => Self::Ca,
+        }
+    }
+
     /// Returns the extension of what programs trust.
     fn public(self) -> &'static str {
         match self {
@@ -164,6 +176,26 @@ pub fn cancel(store: &CertificateStore, name: &str, kind: Kind) -> Result<(), Pk
     Ok(())
 }
 
+/// What programs get of an authority that is replaced.
+pub struct Public {
+    /// What programs trust.
+    pub trusted: String,
+    /// The certificate or public key of the present authority.
+    pub present: String,
+}
+
+/// Loads what programs get of an authority.
+///
+/// # Errors
+/// A file cannot be read, or does not exist.
+pub fn public(store: &CertificateStore, name: &str, kind: Kind) -> Result<Public, PkiError> {
+    let present = present(store, name, kind)?;
+    Ok(Public {
+        trusted: both(store, name, kind, &present)?,
+        present: with_end(&present),
+    })
+}
+
 /// What a rotation does with the files of an authority that is not in the store, as those of kubeadm.
 pub struct Elsewhere {
     /// What programs trust.
@@ -205,7 +237,11 @@ pub fn present(store: &CertificateStore, name: &str, kind: Kind) -> Result<Strin
         );
         invalid(name, reason)
     };
-    store.read(&file)?.ok_or_else(missing)
+    let found = match kind {
+        Kind::Ca => store.read(&file)?,
+        Kind::Key => public_key(store, name)?,
+    };
+    found.ok_or_else(missing)
 }
 
 /// Loads an authority that was recorded.
@@ -213,14 +249,14 @@ pub fn present(store: &CertificateStore, name: &str, kind: Kind) -> Result<Strin
 /// # Errors
 /// A file cannot be read, or the key is encrypted and the store has no identity.
 pub fn load(store: &CertificateStore, name: &str, kind: Kind) -> Result<Elsewhere, PkiError> {
-    let present = present(store, name, kind)?;
+    let Public { trusted, present } = public(store, name, kind)?;
     let key = match kind {
         Kind::Ca => store.ca_key(name)?,
         Kind::Key => store.read(&format!("{name}.key"))?,
     };
     Ok(Elsewhere {
-        trusted: both(store, name, kind, &present)?,
-        present: with_end(&present),
+        trusted,
+        present,
         key,
     })
 }

@@ -119,6 +119,7 @@ scripts! {
     /// Members of etcd.
     etcd {
         AWAKE = "etcd/awake.sh"
+        CLIENTS_END = "etcd/clients-end.sh"
         ETCDCTL = "etcd/etcdctl.sh"
         FOLDER_OWNER = "etcd/folder-owner.sh"
         FOLDER_RESTORE = "etcd/folder-restore.sh"
@@ -187,6 +188,7 @@ scripts! {
         SAME_CA = "kubernetes/same-ca.sh"
         SERVING_APPROVE = "kubernetes/serving-approve.sh"
         SERVING_LOOK = "kubernetes/serving-look.sh"
+        SIGNER = "kubernetes/signer.sh"
         SURVEY = "kubernetes/survey.sh"
         TRUST = "kubernetes/trust.sh"
         UPGRADE_SURVEY = "kubernetes/upgrade-survey.sh"

@@ -120,9 +120,12 @@ apply_stick() {
   cp "$bundle" "$work/stick/b.tar.zst"
   stick_cold "$work/stick"
   of_cluster cluster state
+  # A fast machine uploads all images before a shell notices that the upload has begun.
+  slow_link node1 80mbit
   begin install --unsigned --bundle "$work/stick/b.tar.zst" "${cluster_options[@]}" --output json
   reaches 240 step node1 "Upload .* images" started && stick_removed
   finish
+  fast_link node1
   expect 5 "$work/stick/b.tar.zst" "Input/output error" "hint: the disk does not answer"
   stick_gone "$work/stick"
   pending_install
@@ -135,9 +138,11 @@ apply_killed() { # after a random number of seconds of the upload
   pending_install
 }
 apply_link_broken() {
+  slow_link node1 80mbit
   begin_install
   reaches 240 step node1 "Upload .* images" started && filter node1 "${resets[@]}"
   finish
+  fast_link node1
   expect 4 "node1: cannot reach $one:22" "hint: "
   unfilter node1 "${resets[@]}"
   pending_install

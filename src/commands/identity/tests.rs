@@ -269,6 +269,23 @@ async fn lost_authority_of_a_cluster_is_an_error() {
     assert!(!ca.exists());
 }
 
+/// The files change before the record, and a run can end in between.
+#[tokio::test]
+async fn authority_of_an_interrupted_switch_is_no_lost_one() {
+    use kubexm_pki::rotation::{self, Kind};
+    let site = Site::new();
+    site.install("state").await.unwrap();
+    let store = kubexm_pki::CertificateStore::new(site.state("state").join("pki"));
+    let name = "kubexm-example";
+    rotation::begin(&store, name, Kind::Ca, "kubexm-example-2").unwrap();
+    rotation::switch(&store, name, Kind::Ca).unwrap();
+    KnownCluster::read(&cluster(), &site.state("state")).unwrap();
+    // Without the former one, it is another CA.
+    rotation::finish(&store, name, Kind::Ca).unwrap();
+    let refused = KnownCluster::read(&cluster(), &site.state("state"));
+    assert!(refused.is_err());
+}
+
 /// Before, the CA was created again without a message.
 #[tokio::test]
 async fn ca_without_its_key_is_kept() {

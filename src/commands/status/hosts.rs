@@ -322,7 +322,7 @@ pub(super) fn certificate_problems(certificates: &[&CheckedCertificate]) -> Vec<
         };
         let hint = match found.iter().any(|one| one.content.is_ca) {
             true => {
-                "list them with `kubexm certs check`; kubexm does not replace CAs: plan a new cluster"
+                "list them with `kubexm certs check`, and replace CAs with `kubexm certs rotate-ca`"
             }
             false => "list them with `kubexm certs check`, and run `kubexm certs renew`",
         };

@@ -1,5 +1,6 @@
 //! Timers of systemd on the machine that runs kubexm: they renew certificates that expire soon, and create backups.
 
+mod checks;
 mod install;
 mod record;
 mod run;

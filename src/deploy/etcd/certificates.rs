@@ -10,7 +10,7 @@ use kubexm_types::{CertificateName, HostName};
 /// The certificates of an etcd that kubexm runs. A separate CA signs them.
 #[derive(Clone)]
 pub struct EtcdCertificates {
-    /// The CA certificate, PEM.
+    /// The certificates of the CAs that programs trust, PEM: one, and in a rotation also the next or the former one.
     pub ca: String,
     /// The client certificate of the API servers.
     pub client: Pair,
@@ -52,13 +52,21 @@ impl EtcdCertificates {
             };
             members.insert(name.clone(), certificates);
         }
-        let ca = ca.to_owned();
         Ok(Some(Self {
-            ca,
+            ca: in_fixed_order(ca),
             client,
             members,
         }))
     }
+}
+
+/// Returns certificates in an order that does not depend on which one signs. Members read them only when they start, and then do not
+/// restart after another CA has begun to sign.
+fn in_fixed_order(certificates: &str) -> String {
+    let all = certificates.split_inclusive("-----END CERTIFICATE-----\n");
+    let mut all: Vec<&str> = all.collect();
+    all.sort_unstable();
+    all.concat()
 }
 
 fn user(common_name: &str) -> Leaf {
@@ -91,6 +99,16 @@ fn member(host: &HostSpec, sans: &[CertificateName]) -> Leaf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn members_get_the_same_file_whichever_ca_signs() {
+        let [one, two] = ["AA", "BB"]
+            .map(|own| format!("-----BEGIN CERTIFICATE-----\n{own}\n-----END CERTIFICATE-----\n"));
+        let expected = format!("{one}{two}");
+        assert_eq!(in_fixed_order(&format!("{one}{two}")), expected);
+        assert_eq!(in_fixed_order(&format!("{two}{one}")), expected);
+        assert_eq!(in_fixed_order(&one), one);
+    }
 
     #[test]
     fn members_have_their_own_names_and_those_of_the_user() {

@@ -8,12 +8,13 @@ mod settings;
 mod start;
 
 use super::module::Module;
+use super::rotation::RotationPhase;
 use super::{DeployError, Deployment, Inputs};
 pub use certificates::{EtcdCertificates, MemberCertificates};
 use kubexm_bundle::Lock;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
-use kubexm_engine::steps::WriteFile;
+use kubexm_engine::steps::{WaitFor, WriteFile};
 use kubexm_types::{Arch, HostName, HostPath, Version};
 pub(super) use member::{UNIT, USER};
 
@@ -176,6 +177,51 @@ pub(super) fn renewed(
     let files = member::certificates(inputs, host)?.into_iter();
     let task = files.fold(task, Task::step);
     Ok(task.step(start::answers(inputs.cluster, host, &user)))
+}
+
+/// Adds the steps of a member, and of a control plane as its client, in a phase of the rotation of etcd's CA.
+pub(super) fn rotated(
+    inputs: &Inputs<'_>,
+    phase: RotationPhase,
+    host: &HostSpec,
+    mut task: Task,
+) -> Result<Task, DeployError> {
+    let Some(user) = member::UserSettings::from_cluster(inputs.cluster) else {
+        return Ok(task);
+    };
+    let is_written = |file: &WriteFile| {
+        phase == RotationPhase::Switch || file.path.as_str().ends_with("/ca.crt")
+    };
+    let is_client = inputs.cluster.is_control_plane(&host.name);
+    let mut files = Vec::new();
+    if is_client {
+        files.extend(client_files(inputs)?);
+    }
+    files.extend(member::certificates(inputs, host)?);
+    task = files.into_iter().filter(is_written).fold(task, Task::step);
+    if !inputs.cluster.roles.etcd.contains(&host.name) {
+        return Ok(task);
+    }
+    if phase != RotationPhase::Switch {
+        if is_client {
+            task = task.step(start::clients_end(inputs.cluster)?);
+        }
+        // It reads the CAs only when it starts, and other certificates for each connection.
+        task = task.step(start::unit()?);
+    }
+    Ok(task.step(start::answers(inputs.cluster, host, &user)))
+}
+
+/// Returns the steps that wait until each member answers, with the hosts on which they run: a member ends only while all others
+/// are healthy.
+pub(super) fn all_answer(cluster: &Cluster) -> Vec<(&HostSpec, WaitFor)> {
+    let Some(user) = member::UserSettings::from_cluster(cluster) else {
+        return Vec::new();
+    };
+    let hosts = cluster.etcd_hosts().into_iter();
+    hosts
+        .map(|host| (host, start::answers(cluster, host, &user)))
+        .collect()
 }
 
 /// Returns the tasks after which all members of kubexm's etcd are healthy.

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::member::{INITIAL, UNIT, UserSettings, read_at_start};
-use super::{CLIENT_PORT, PEER_PORT, settings};
-use crate::{DeployError, journal};
+use super::{CLIENT_CA, CLIENT_PORT, PEER_PORT, settings};
+use crate::{DeployError, journal, kubernetes};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{ManageUnit, RunScript, WaitFor};
@@ -37,13 +37,35 @@ pub(super) fn start(
     Ok(super::START
         .task(&host.name)
         .step(begin.arguments(arguments.clone()))
-        .step(ManageUnit {
-            name: UNIT.to_owned(),
-            files: read_at_start()?,
-            start: true,
-        })
+        .step(unit()?)
         .step(promote.arguments(arguments))
         .step(answers(cluster, host, user)))
+}
+
+/// Returns the step that starts etcd, or restarts it if the files changed that it reads when it starts.
+pub(super) fn unit() -> Result<ManageUnit, DeployError> {
+    Ok(ManageUnit {
+        name: UNIT.to_owned(),
+        files: read_at_start()?,
+        start: true,
+    })
+}
+
+/// Returns the step that ends the API server of a member's host before the member restarts. A later step starts it.
+pub(super) fn clients_end(cluster: &Cluster) -> Result<RunScript, DeployError> {
+    let kind = match kubernetes::is_kubeadm(cluster) {
+        true => "kubeadm",
+        false => "systemd",
+    };
+    let fixed = [kind, UNIT, CLIENT_CA].map(str::to_owned);
+    let files = read_at_start()?.into_iter().map(|path| path.to_string());
+    let step = RunScript::new(
+        "etcd clients",
+        "End the API server before its member of etcd restarts",
+        scripts::CLIENTS_END.verb("check"),
+        scripts::CLIENTS_END.verb("apply"),
+    );
+    Ok(step.arguments(fixed.into_iter().chain(files)))
 }
 
 /// Returns the step that waits until a member answers.

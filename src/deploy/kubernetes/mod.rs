@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::module::{Component, Module};
+use super::rotation::RotationInputs;
 use super::{DeployError, Deployment, Inputs};
 use kubexm_bundle::lock::KubeadmFacts;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
@@ -135,6 +136,24 @@ pub(super) fn systemd_renewed(
     task: Task,
 ) -> Result<Task, DeployError> {
     systemd::renewed(inputs, host, task)
+}
+
+/// Adds the steps of a node in a phase of the rotation of authorities.
+pub(super) fn rotated(
+    inputs: &Inputs<'_>,
+    given: &RotationInputs<'_>,
+    host: &HostSpec,
+    task: Task,
+) -> Result<Task, DeployError> {
+    match inputs.cluster.kubernetes.kind {
+        KubernetesKind::Kubeadm => kubeadm::rotated(inputs, given, host, task),
+        KubernetesKind::Systemd => systemd::rotation::rotated(inputs, given, host, task),
+    }
+}
+
+/// Adds the step after which the kubelet of a node with systemd units has certificates of the new CA.
+pub(super) fn systemd_rotated_kubelet(given: &RotationInputs<'_>, task: Task) -> Task {
+    systemd::rotation::rotated_kubelet(given, task)
 }
 
 /// Returns whether kubeadm creates the nodes.

@@ -13,8 +13,9 @@ use encoded_login::encoded_login;
 pub(super) use serve::{UNIT, renewed, serve};
 
 use super::module::{Component, Module};
+use super::rotation::RotationPhase;
 use super::{DeployError, Deployment, ETC, Inputs, controller_file, runtime};
-use kubexm_config::cluster::{Cluster, ExternalRegistry};
+use kubexm_config::cluster::{Cluster, ExternalRegistry, HostSpec};
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
 use kubexm_engine::seed;
 use kubexm_engine::steps::WriteFile;
@@ -110,6 +111,23 @@ impl Module for Registries {
 pub(super) fn ca(inputs: &Inputs<'_>) -> Result<Option<WriteFile>, DeployError> {
     let path = HostPath::parse(&ca_file())?;
     Ok(ca_text(inputs)?.map(|text| WriteFile::new(path, text)))
+}
+
+/// Adds the steps of a host in a phase of the rotation of the registry's CA.
+pub(super) fn rotated(
+    inputs: &Inputs<'_>,
+    phase: RotationPhase,
+    host: &HostSpec,
+    mut task: Task,
+) -> Result<Task, DeployError> {
+    if inputs.cluster.is_node(&host.name) {
+        task = runtime::trusting(inputs, task)?;
+    }
+    let serves = inputs.cluster.roles.registry.contains(&host.name);
+    match phase {
+        RotationPhase::Switch if serves => renewed(inputs, &host.name, task),
+        _ => Ok(task),
+    }
 }
 
 /// Returns the text of that CA.

@@ -119,6 +119,10 @@ impl Runtime for CriO {
             .step(cri::wait_until_ready("CRI-O", UNIT)))
     }
 
+    fn registry_cas(&self) -> Option<&'static str> {
+        Some(CERTS_D)
+    }
+
     fn images(&self) -> ImageScripts {
         ImageScripts {
             check: scripts::CRI_IMAGES.verb("pinned"),

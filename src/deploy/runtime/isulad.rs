@@ -120,6 +120,10 @@ impl Runtime for Isulad {
             .step(cri::wait_until_ready("iSulad", UNIT)))
     }
 
+    fn registry_cas(&self) -> Option<&'static str> {
+        Some(CERTS_D)
+    }
+
     fn images(&self) -> ImageScripts {
         ImageScripts {
             check: scripts::CRI_IMAGES.verb("present"),

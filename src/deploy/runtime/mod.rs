@@ -93,6 +93,12 @@ pub(super) trait Runtime: Sync {
         Ok(None)
     }
 
+    /// Returns the directory in which the runtime has the CA of the registries by their addresses; `None` if its files name
+    /// the one of the node. The runtime reads the CA for each pull.
+    fn registry_cas(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Returns the scripts that check and pull images.
     fn images(&self) -> ImageScripts;
 
@@ -157,6 +163,14 @@ pub(super) fn incompatibility(cluster: &Cluster) -> Option<&'static str> {
 /// Returns the runtime of the cluster.
 pub(super) fn configured(inputs: &Inputs<'_>) -> &'static dyn Runtime {
     by_kind(inputs.cluster.runtime.kind)
+}
+
+/// Adds the steps after which the runtime of a node trusts the CAs of the registry that kubexm runs.
+pub(super) fn trusting(inputs: &Inputs<'_>, task: Task) -> Result<Task, DeployError> {
+    match configured(inputs).registry_cas() {
+        Some(certs_d) => cri::registry_ca(task, inputs, certs_d),
+        None => Ok(registry::ca(inputs)?.into_iter().fold(task, Task::step)),
+    }
 }
 
 /// Returns the directory of images and containers on the nodes of a cluster.

@@ -52,7 +52,7 @@ pub enum Command {
     /// Phase 3, remove: no program trusts the former CA any more. kubexm first proves that nothing uses it.
     ///
     /// Between them, install, upgrade, renewals and new nodes are refused. With several control planes, API servers restart one
-    /// after another, and the endpoint answers all the time. Only clusters with kubeadm are supported.
+    /// after another, and the endpoint answers all the time.
     RotateCa(rotate::RotateCa),
     /// Replace the key that signs tokens of service accounts, in three phases
     ///
@@ -62,8 +62,7 @@ pub enum Command {
     ///
     /// Phase 2, switch: the new key signs. It cannot be undone.
     ///
-    /// Phase 3, remove: tokens of the former key are invalid. kubexm refuses this for a year, unless you accept the loss. Only
-    /// clusters with kubeadm are supported.
+    /// Phase 3, remove: tokens of the former key are invalid. kubexm refuses this for a year, unless you accept the loss.
     RotateSaKey(rotate::RotateSaKey),
 }
 

@@ -1,8 +1,11 @@
 //! The rotation of authorities on a node, and in the cluster. The programs are stand-ins.
 
 use super::machine::Machine;
+use crate::etcd::CLIENTS_END;
 use crate::kubeadm::ROTATE;
-use crate::kubernetes::{HANDSHAKES, KUBELET_CERTIFICATES, TRUST, WORKLOADS};
+use crate::kubernetes::{
+    HANDSHAKES, KUBELET_CERTIFICATES, SIGNER as UNIT_SIGNER, TRUST, WORKLOADS,
+};
 
 const MANAGER: &str = "/etc/kubernetes/manifests/kube-controller-manager.yaml";
 pub(super) const SIGNER: [&str; 2] = ["signer", "/etc/kubernetes/pki/signing-ca.crt"];
@@ -71,6 +74,48 @@ fn controller_manager_gets_a_file_with_one_certificate() {
         assert_eq!(machine.read(MANAGER), before);
         machine.write(MANAGER, "    - --port=1\n");
         let ended = machine.run(ROTATE.verb("apply"), &SIGNER);
+        assert_eq!(ended.status, 1);
+        assert!(
+            ended.complained.contains("\nhint: "),
+            "{}",
+            ended.complained
+        );
+    });
+}
+
+const UNIT: &str = "/etc/systemd/system/kube-controller-manager.service";
+pub(super) const SIGNING_CA: [&str; 1] = ["/etc/kubernetes/pki/signing-ca.crt"];
+
+/// Adds the unit of a controller manager.
+pub(super) fn with_unit(machine: &Machine) {
+    machine.write(
+        UNIT,
+        "ExecStart=/usr/local/bin/kube-controller-manager \\\n  \
+         --cluster-signing-cert-file=/etc/kubernetes/pki/ca.crt \\\n  \
+         --cluster-signing-key-file=/etc/kubernetes/pki/ca.key\n",
+    );
+    machine.write("/var/lib/kubexm/receipt.jsonl", "");
+}
+
+#[test]
+fn unit_of_the_controller_manager_gets_a_file_with_one_certificate() {
+    Machine::with_each_shell(|machine| {
+        with_unit(machine);
+        let found = machine.run(UNIT_SIGNER.verb("check"), &SIGNING_CA);
+        let expected = "the controller manager signs with /etc/kubernetes/pki/ca.crt\n";
+        assert_eq!((found.status, found.printed.as_str()), (1, expected));
+        let before = machine.read(UNIT);
+        machine.done(UNIT_SIGNER.verb("apply"), &SIGNING_CA);
+        machine.done(UNIT_SIGNER.verb("check"), &SIGNING_CA);
+        let expected = before.replace(
+            "file=/etc/kubernetes/pki/ca.crt",
+            "file=/etc/kubernetes/pki/signing-ca.crt",
+        );
+        assert_eq!(machine.read(UNIT), expected);
+        machine.done(UNIT_SIGNER.verb("apply"), &["/etc/kubernetes/pki/ca.crt"]);
+        assert_eq!(machine.read(UNIT), before);
+        machine.write(UNIT, "ExecStart=/usr/local/bin/other\n");
+        let ended = machine.run(UNIT_SIGNER.verb("apply"), &SIGNING_CA);
         assert_eq!(ended.status, 1);
         assert!(
             ended.complained.contains("\nhint: "),
@@ -286,5 +331,48 @@ fn server_that_the_new_ca_does_not_verify_is_named() {
                 .count(),
             0
         );
+    });
+}
+
+const MEMBER_CA: &str = "/etc/kubexm/etcd-member/ca.crt";
+
+#[test]
+fn api_server_ends_before_its_member_of_etcd_restarts() {
+    Machine::with_each_shell(|machine| {
+        let arguments = |kind| [kind, "etcd.service", "/etc/kubexm/etcd/ca.crt", MEMBER_CA];
+        with_control_plane(machine);
+        machine.write("/etc/kubexm/etcd/ca.crt", "old\nnew\n");
+        machine.write(MEMBER_CA, "old\nnew\n");
+        machine.fake("systemctl", "");
+        machine.fake("systemd-run", "");
+        let kinds = [
+            ("systemd", "systemctl stop kube-apiserver.service"),
+            ("kubeadm", "crictl stop --timeout 40 kube-apiserver"),
+        ];
+        for (kind, stop) in kinds {
+            let found = machine.run(CLIENTS_END.verb("check"), &arguments(kind));
+            let expected = "the API server runs, and its member of etcd restarts\n";
+            assert_eq!(
+                (found.status, found.printed.as_str()),
+                (1, expected),
+                "{kind}"
+            );
+            machine.calls();
+            machine.done(CLIENTS_END.verb("apply"), &arguments(kind));
+            let calls = machine.calls();
+            assert!(calls.contains(&stop.to_owned()), "{calls:?}");
+        }
+        // The kubelet has started it again, with the present file.
+        machine.done(CLIENTS_END.verb("check"), &arguments("kubeadm"));
+        machine.fake("systemctl", "exit 3");
+        machine.done(CLIENTS_END.verb("check"), &arguments("systemd"));
+        // etcd has the present files already.
+        machine.fake("systemctl", "");
+        let digest = "92ac9321e2f7d396720e17184d34da66fdd4f45f51e8949a0a3db33db379c81a";
+        machine.write(
+            "/var/lib/kubexm/started/etcd.service",
+            &format!("{digest}\n1\n"),
+        );
+        machine.done(CLIENTS_END.verb("check"), &arguments("systemd"));
     });
 }

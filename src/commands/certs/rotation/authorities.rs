@@ -1,32 +1,61 @@
-//! The files of authorities of kubeadm on this machine, while they are replaced.
+//! The files of authorities on this machine, while they are replaced: those that kubexm keeps, and those of kubeadm, whose keys
+//! are on the hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::record::{Phase, RotationRecord};
-use crate::{CommandError, FileError};
+use crate::{CommandError, FileError, certificates};
 use kubexm_config::Cluster;
+use kubexm_config::cluster::Etcd;
 use kubexm_deploy::rotation::RotatedAuthority;
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::rotation::{self, Kind};
 use kubexm_pki::{CertificateStore, KeyIdentity};
+use kubexm_preflight::identity;
 use kubexm_types::{Authority, authority};
 
-/// The directory below that of the certificates.
+/// The directory below that of the certificates, for authorities of kubeadm.
 const FOLDER: &str = "rotation";
 
 /// The authorities of a rotation.
-pub(super) struct Store {
+pub(super) struct Store<'a> {
+    cluster: &'a Cluster,
     store: CertificateStore,
+    /// Those that kubexm keeps.
+    kept: BTreeSet<Authority>,
 }
 
-impl Store {
-    pub(super) fn open(cluster: &Cluster, state: &Path, identity: Option<KeyIdentity>) -> Self {
+/// The files of an authority.
+struct Place {
+    store: CertificateStore,
+    name: String,
+    kind: Kind,
+    /// Whether the store has its present key.
+    is_kept: bool,
+}
+
+impl<'a> Store<'a> {
+    pub(super) fn open(cluster: &'a Cluster, state: &Path, identity: Option<KeyIdentity>) -> Self {
         let store = CertificateStore::new(state.join("pki")).encrypted(identity);
         Self {
-            store: store
-                .valid_for(cluster.kubernetes.validity)
-                .subdirectory(FOLDER),
+            cluster,
+            store: store.valid_for(cluster.kubernetes.validity),
+            kept: identity::kept(cluster),
+        }
+    }
+
+    fn place(&self, authority: Authority) -> Place {
+        let is_kept = self.kept.contains(&authority);
+        let (store, name) = match is_kept {
+            true => certificates::place(self.cluster, &self.store, authority),
+            false => (self.store.subdirectory(FOLDER), name(authority).to_owned()),
+        };
+        Place {
+            store,
+            name,
+            kind: Kind::of(authority),
+            is_kept,
         }
     }
 
@@ -37,15 +66,36 @@ impl Store {
         present: &BTreeMap<Authority, String>,
     ) -> Result<(), CommandError> {
         for authority in &record.authorities {
-            let (name, kind) = (name(*authority), kind(*authority));
-            let is_begun = rotation::present(&self.store, name, kind).is_ok();
-            let text = present.get(authority).map(String::as_str);
-            let count = authority::fingerprints(text.unwrap_or_default()).len();
+            let place = self.place(*authority);
+            let is_begun = match place.is_kept {
+                true => rotation::others(&place.store, &place.name, place.kind)
+                    .is_ok_and(|others| others.iter().any(Option::is_some)),
+                false => rotation::present(&place.store, &place.name, place.kind).is_ok(),
+            };
+            // Hosts have the same as this machine, or the command has ended already.
+            let (text, file) = match place.is_kept {
+                true => (
+                    rotation::present(&place.store, &place.name, place.kind)
+                        .map_err(CommandError::configuration)?,
+                    place
+                        .store
+                        .path(&format!("{}.crt", place.name))
+                        .display()
+                        .to_string(),
+                ),
+                false => (
+                    present.get(authority).cloned().unwrap_or_default(),
+                    format!(
+                        "{} on the first control plane",
+                        path(self.cluster, *authority).unwrap_or_default()
+                    ),
+                ),
+            };
+            let count = authority::fingerprints(&text).len();
             if !is_begun && count != 1 {
                 return Err(CommandError::Configuration(format!(
-                    "cannot replace the {authority}: {} on the first control plane has {count} of them\nhint: leave only the \
-                     one that signs in this file on every node",
-                    path(*authority).unwrap_or_default()
+                    "cannot replace the {authority}: {file} has {count} of them\nhint: leave only the one that signs in this \
+                     file on every node"
                 )));
             }
         }
@@ -60,17 +110,26 @@ impl Store {
         present: &BTreeMap<Authority, String>,
     ) -> Result<(), CommandError> {
         for authority in &record.authorities {
-            let (name, kind) = (name(*authority), kind(*authority));
+            let Place {
+                store,
+                name,
+                kind,
+                is_kept,
+            } = &self.place(*authority);
             match record.phase {
                 Phase::Trust => {
                     let text = present.get(authority).map_or("", String::as_str);
-                    rotation::record(&self.store, name, kind, text).and_then(|()| {
-                        let subject = subject(*authority, &record.id);
-                        rotation::begin(&self.store, name, kind, &subject)
+                    let recorded = match is_kept {
+                        true => Ok(()),
+                        false => rotation::record(store, name, *kind, text),
+                    };
+                    recorded.and_then(|()| {
+                        let subject = subject(name, &record.id);
+                        rotation::begin(store, name, *kind, &subject)
                     })
                 }
-                Phase::Switch => rotation::switch(&self.store, name, kind),
-                Phase::Remove => rotation::finish(&self.store, name, kind),
+                Phase::Switch => rotation::switch(store, name, *kind),
+                Phase::Remove => rotation::finish(store, name, *kind),
             }
             .map_err(CommandError::configuration)?;
         }
@@ -80,7 +139,8 @@ impl Store {
     /// Forgets the next authorities.
     pub(super) fn cancel(&self, record: &RotationRecord) -> Result<(), CommandError> {
         for authority in &record.authorities {
-            rotation::cancel(&self.store, name(*authority), kind(*authority))
+            let place = self.place(*authority);
+            rotation::cancel(&place.store, &place.name, place.kind)
                 .map_err(CommandError::configuration)?;
         }
         Ok(())
@@ -92,27 +152,23 @@ impl Store {
         authorities: &BTreeSet<Authority>,
     ) -> Result<BTreeMap<Authority, RotatedAuthority>, CommandError> {
         let rotated = authorities.iter().map(|authority| {
-            let own = rotation::load(&self.store, name(*authority), kind(*authority))
-                .map_err(CommandError::configuration)?;
-            let own = RotatedAuthority {
-                trusted: own.trusted,
-                present: own.present,
-                key: own.key,
-            };
-            Ok((*authority, own))
+            let own = self.place(*authority).rotated();
+            Ok((*authority, own.map_err(CommandError::configuration)?))
         });
         rotated.collect()
     }
 
     /// Returns the certificate or public key of an authority that signs.
     pub(super) fn present(&self, authority: Authority) -> Result<String, CommandError> {
-        rotation::present(&self.store, name(authority), kind(authority))
+        let place = self.place(authority);
+        rotation::present(&place.store, &place.name, place.kind)
             .map_err(CommandError::configuration)
     }
 
     /// Returns the certificate or public key of an authority before the switch; `None` if it was removed.
     pub(super) fn former(&self, authority: Authority) -> Result<Option<String>, CommandError> {
-        let [_, former] = rotation::others(&self.store, name(authority), kind(authority))
+        let place = self.place(authority);
+        let [_, former] = rotation::others(&place.store, &place.name, place.kind)
             .map_err(CommandError::configuration)?;
         Ok(former)
     }
@@ -136,9 +192,9 @@ impl Store {
             .map_err(|error| FileError::new("write the record of the cluster", &file, error).into())
     }
 
-    /// Removes the directory: the keys of kubeadm are on the hosts only.
+    /// Removes the directory of authorities of kubeadm: their keys are on the hosts only.
     pub(super) fn forget(&self) -> Result<(), CommandError> {
-        let folder = self.store.path("");
+        let folder = self.store.path(FOLDER);
         match std::fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(FileError::io("remove", &folder, &error).into())
@@ -148,7 +204,27 @@ impl Store {
     }
 }
 
-/// Returns the name of the files of an authority.
+impl Place {
+    /// Returns what hosts get. Hosts get the key of a kept authority with the certificates that it signs.
+    fn rotated(&self) -> Result<RotatedAuthority, kubexm_pki::PkiError> {
+        if self.is_kept {
+            let own = rotation::public(&self.store, &self.name, self.kind)?;
+            return Ok(RotatedAuthority {
+                trusted: own.trusted,
+                present: own.present,
+                key: None,
+            });
+        }
+        let own = rotation::load(&self.store, &self.name, self.kind)?;
+        Ok(RotatedAuthority {
+            trusted: own.trusted,
+            present: own.present,
+            key: own.key,
+        })
+    }
+}
+
+/// Returns the name of the files of an authority of kubeadm.
 fn name(authority: Authority) -> &'static str {
     match authority {
         Authority::Kubernetes => "kubernetes",
@@ -159,27 +235,33 @@ fn name(authority: Authority) -> &'static str {
     }
 }
 
-fn kind(authority: Authority) -> Kind {
-    match authority {
-        Authority::ServiceAccounts => Kind::Key,
-        _ => Kind::Ca,
-    }
-}
-
-/// Returns the common name of a new CA: that of kubeadm with the time of the rotation, so that the issuer of a certificate shows
+/// Returns the common name of a new CA: the usual one with the time of the rotation, so that the issuer of a certificate shows
 /// which CA signed it.
-fn subject(authority: Authority, id: &str) -> String {
+fn subject(name: &str, id: &str) -> String {
     let time: String = id.chars().filter(char::is_ascii_alphanumeric).collect();
-    format!("{}-{time}", name(authority))
+    format!("{name}-{time}")
 }
 
-/// Returns the path of what programs trust of an authority, on control planes.
-pub(super) fn path(authority: Authority) -> Option<&'static str> {
+/// Returns the path of what programs trust of an authority, on control planes; `None` for one that they do not have.
+pub(super) fn path(cluster: &Cluster, authority: Authority) -> Option<&'static str> {
     match authority {
         Authority::Kubernetes => Some("/etc/kubernetes/pki/ca.crt"),
         Authority::FrontProxy => Some("/etc/kubernetes/pki/front-proxy-ca.crt"),
-        Authority::Etcd => Some("/etc/kubernetes/pki/etcd/ca.crt"),
+        Authority::Etcd => match &cluster.etcd {
+            Etcd::Kubeadm { .. } => Some("/etc/kubernetes/pki/etcd/ca.crt"),
+            Etcd::Systemd { .. } => Some("/etc/kubexm/etcd/ca.crt"),
+            Etcd::External { .. } => None,
+        },
         Authority::ServiceAccounts => Some("/etc/kubernetes/pki/sa.pub"),
         Authority::Registry => None,
     }
+}
+
+/// Returns whether an authority has its certificates or public keys in a file, on any host.
+pub(super) fn is_path_of(cluster: &Cluster, authority: Authority, file: &str) -> bool {
+    let is_on_members = authority == Authority::Etcd
+        && matches!(cluster.etcd, Etcd::Systemd { .. })
+        && file == "/etc/kubexm/etcd-member/ca.crt";
+    let is_on_nodes = authority == Authority::Registry && file == "/etc/kubexm/registry-ca.crt";
+    is_on_members || is_on_nodes || path(cluster, authority) == Some(file)
 }

@@ -1,6 +1,8 @@
 //! `certs rotate-ca` and `certs rotate-sa-key`: replace authorities of a cluster in three phases.
 
 mod authorities;
+mod begin;
+mod carry_out;
 mod proof;
 mod record;
 mod survey;
@@ -16,27 +18,24 @@ pub use self::record::Phase;
 pub(crate) use self::record::{RotationRecord, permit};
 use self::survey::Survey;
 use self::workloads::Workloads;
-use super::renew::{check_state, save_kubeconfigs};
-use crate::certificates::{self, CaEncryption};
+use super::renew::check_state;
+use crate::certificates::CaEncryption;
 use crate::identity::KnownCluster;
-use crate::install::outcome;
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
 use crate::{CommandError, Connection, Stop, listeners, notices};
 use kubexm_config::Cluster;
-use kubexm_config::cluster::Etcd;
 use kubexm_deploy::Certificates;
 use kubexm_deploy::rotation::{
     RotatedAuthority, Rotation, RotationInputs, RotationPhase, rotation, rotation_obstacle,
 };
-use kubexm_engine::plan::Journal;
 use kubexm_types::Authority;
-use kubexm_types::event::{Event, Events};
+use kubexm_types::event::Events;
 
 /// What a rotation replaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rotated {
-    /// These CAs; all CAs that kubeadm created if there is none.
+    /// These CAs; those of Kubernetes and of an etcd of the cluster if there is none.
     Cas(BTreeSet<Authority>),
     /// The key that signs tokens of service accounts.
     ServiceAccountKey,
@@ -156,117 +155,6 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Returns the record of the phase that runs now. Writes nothing.
-    fn begin(&self, begun: Option<RotationRecord>) -> Result<RotationRecord, CommandError> {
-        let refused = |text: String| Err(CommandError::Configuration(text));
-        let authorities = self.authorities()?;
-        let Some(mut record) = begun else {
-            if self.options.cancel {
-                return refused("there is no rotation to cancel".to_owned());
-            }
-            return match self.options.phase {
-                None | Some(Phase::Trust) => Ok(RotationRecord::new(authorities)),
-                Some(phase) => refused(format!(
-                    "cannot begin a rotation with the phase {phase}\nhint: the first phase is trust"
-                )),
-            };
-        };
-        let is_same = match &self.options.rotated {
-            Rotated::Cas(named) if named.is_empty() => {
-                !record.authorities.contains(&Authority::ServiceAccounts)
-            }
-            _ => record.authorities == authorities,
-        };
-        if !is_same {
-            return refused(format!(
-                "another rotation has begun: {}\nhint: complete it first with {}",
-                record.standing(),
-                record.command()
-            ));
-        }
-        if self.options.cancel {
-            if record.phase > Phase::Trust {
-                return refused(format!(
-                    "cannot cancel the {}: the new authority signs since phase 2\nhint: complete it with {}",
-                    record.standing(),
-                    record.command()
-                ));
-            }
-            record.is_cancelled = true;
-            return Ok(record);
-        }
-        if record.is_cancelled {
-            return refused(format!(
-                "the rotation of the {} is being cancelled\nhint: run {} --cancel again",
-                record.title(),
-                record.command()
-            ));
-        }
-        let next = match record.is_complete {
-            true => record.phase.next().unwrap_or(record.phase),
-            false => record.phase,
-        };
-        match self.options.phase {
-            Some(phase) if phase != next => refused(format!(
-                "the next phase is {next}, not {phase}: {}",
-                record.standing()
-            )),
-            _ => {
-                record.is_complete = false;
-                record.phase = next;
-                Ok(record)
-            }
-        }
-    }
-
-    /// Returns the authorities that the options name.
-    fn authorities(&self) -> Result<BTreeSet<Authority>, CommandError> {
-        let is_stacked = matches!(self.cluster.etcd, Etcd::Kubeadm { .. });
-        let named = match &self.options.rotated {
-            Rotated::ServiceAccountKey => return Ok([Authority::ServiceAccounts].into()),
-            Rotated::Cas(named) => named,
-        };
-        if named.is_empty() {
-            let own = [Authority::Kubernetes, Authority::FrontProxy].into_iter();
-            return Ok(own.chain(is_stacked.then_some(Authority::Etcd)).collect());
-        }
-        let refused = |what: &str, hint: &str| {
-            Err(CommandError::Configuration(format!(
-                "cannot replace the {what}\nhint: {hint}"
-            )))
-        };
-        match &self.cluster.etcd {
-            _ if !named.contains(&Authority::Etcd) => {}
-            Etcd::Kubeadm { .. } => {}
-            Etcd::External { .. } => {
-                return refused(
-                    "CA of an etcd of the site: kubexm does not have it",
-                    "let the site trust both CAs, change etcd.external.caFile, and run kubexm install",
-                );
-            }
-            Etcd::Systemd { .. } => {
-                return refused(
-                    "CA of an etcd with systemd units: this version of kubexm cannot do it",
-                    "leave out --ca etcd",
-                );
-            }
-        }
-        if named.contains(&Authority::Registry) {
-            return match self.cluster.registry.external {
-                Some(_) => refused(
-                    "CA of a registry of the site: kubexm does not have it",
-                    "let the site trust both CAs, change the CA file of the registry in the cluster file, and run kubexm \
-                     install",
-                ),
-                None => refused(
-                    "CA of the registry: this version of kubexm cannot do it",
-                    "leave out --ca registry",
-                ),
-            };
-        }
-        Ok(named.clone())
-    }
-
     async fn survey(
         &self,
         record: &RotationRecord,
@@ -309,127 +197,6 @@ impl Run<'_> {
         proof::nothing_uses_former(self.cluster, record, &store, survey, first).await?;
         let invalidates = self.options.invalidates_tokens;
         proof::tokens_have_expired(self.cluster, record, first, invalidates).await
-    }
-
-    async fn carry_out(
-        &self,
-        mut record: RotationRecord,
-        hosts: &Hosts,
-        observed: &Hosts,
-        journal: &Journal,
-        events: &Events,
-        stop: &Stop,
-    ) -> Result<RotateReport, CommandError> {
-        let survey = unless_stopped(stop, self.survey(&record, observed, events)).await?;
-        let first = survey.first_host(observed)?;
-        let checking = async {
-            self.check(&record, &survey, observed).await?;
-            if self.options.old_pods == OldPods::Refuse {
-                self.check_pods(&record, &survey, observed).await?;
-            }
-            Ok(())
-        };
-        unless_stopped(stop, checking).await?;
-        events.note(self.text(&record, &survey)?);
-        if self.options.old_pods == OldPods::Restart && record.phase > Phase::Trust {
-            let restarting = async {
-                self.restart_old_pods(&record, first, events).await?;
-                self.check_pods(&record, &survey, observed).await
-            };
-            unless_stopped(stop, restarting).await?;
-        }
-        let encryption = self.options.ca_encryption.as_ref();
-        let identity = encryption.map(CaEncryption::identity).transpose()?;
-        let store = Store::open(self.cluster, self.state, identity.clone());
-        store.accept(&record, &survey.present)?;
-        record.save(journal)?;
-        if record.is_cancelled {
-            store.cancel(&record)?;
-        } else {
-            store.enter(&record, &survey.present)?;
-        }
-        if record.phase == Phase::Switch {
-            store.learn(self.state, &record)?;
-        }
-        let certificates = certificates::load_or_issue(self.cluster, self.state, identity)?;
-        let rotated = store.rotated(&record.authorities)?;
-        let Rotation {
-            plan,
-            kubeconfig,
-            super_admin,
-        } = self.plan(&record, &survey, certificates, &rotated)?;
-        events.phase("apply");
-        let run = outcome::run(plan, hosts, events, stop).await?;
-        let saved = save_kubeconfigs(&kubeconfig, &super_admin, journal)?;
-        run.judged?;
-        if record.is_cancelled {
-            store.forget()?;
-            RotationRecord::remove(journal)?;
-        } else {
-            unless_stopped(stop, self.complete(&mut record, first, events)).await?;
-            match record.phase {
-                Phase::Remove => {
-                    store.forget()?;
-                    RotationRecord::remove(journal)?;
-                }
-                _ => drop(record.save(journal)?),
-            }
-        }
-        events.emit(Event::Summary {
-            changed: run.ended.changed,
-            unchanged: run.ended.unchanged,
-            ran: run.ended.ran,
-            kubeconfig: saved.as_ref().map(|path| path.display().to_string()),
-        });
-        Ok(RotateReport {
-            changed: Some(run.ended.changed),
-            text: text::end(&record),
-        })
-    }
-
-    /// Restarts the workloads whose pods may know only the former CA.
-    async fn restart_old_pods(
-        &self,
-        record: &RotationRecord,
-        first: &dyn kubexm_host::Host,
-        events: &Events,
-    ) -> Result<(), CommandError> {
-        let Some(since) = &record.trusted_since else {
-            return Ok(());
-        };
-        let old = Workloads::read(first).await?.before(since);
-        let old: BTreeSet<_> = old.into_iter().filter(|one| one.can_restart()).collect();
-        for workload in &old {
-            events.note(format!("restarts {workload}"));
-        }
-        workloads::restart(first, &old).await
-    }
-
-    /// Does what follows the plan of a phase.
-    async fn complete(
-        &self,
-        record: &mut RotationRecord,
-        first: &dyn kubexm_host::Host,
-        events: &Events,
-    ) -> Result<(), CommandError> {
-        if record.phase == Phase::Trust && record.authorities.contains(&Authority::Kubernetes) {
-            let pods = Workloads::read(first).await?;
-            let own: BTreeSet<_> = pods
-                .before(&pods.now)
-                .into_iter()
-                .filter(workloads::Workload::is_own)
-                .collect();
-            for workload in &own {
-                events.note(format!("restarts {workload}"));
-            }
-            workloads::restart(first, &own).await?;
-            record.trusted_since = Some(pods.now);
-        }
-        if record.phase == Phase::Switch {
-            record.switched_at = Some(Workloads::read(first).await?.now);
-        }
-        record.is_complete = true;
-        Ok(())
     }
 
     fn plan(

@@ -12,6 +12,7 @@ use super::workloads::{self, Workloads};
 use crate::CommandError;
 use crate::certs::files;
 use kubexm_config::Cluster;
+use kubexm_config::cluster::Etcd;
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host};
 use kubexm_pki::Certificate;
@@ -44,7 +45,7 @@ pub(super) fn no_old_pods(record: &RotationRecord, pods: &Workloads) -> Result<(
 pub(super) async fn nothing_uses_former(
     cluster: &Cluster,
     record: &RotationRecord,
-    store: &Store,
+    store: &Store<'_>,
     survey: &Survey,
     first: &dyn Host,
 ) -> Result<(), CommandError> {
@@ -54,7 +55,7 @@ pub(super) async fn nothing_uses_former(
             found.extend(of_former(cluster, *authority, &former, survey));
         }
     }
-    for authority in [Authority::Kubernetes, Authority::Etcd] {
+    for authority in [Authority::Kubernetes, Authority::Etcd, Authority::Registry] {
         if record.authorities.contains(&authority) {
             found.extend(handshakes(cluster, authority, store, survey, first).await?);
         }
@@ -83,7 +84,8 @@ fn of_former(
     let mut found = Vec::new();
     for (host, facts) in &survey.facts {
         for (path, text) in facts.certificates.iter().chain(&facts.rotated) {
-            if files::ca_of(cluster, path) != authorities::path(authority) {
+            let ca = files::ca_of(cluster, path);
+            if !ca.is_some_and(|ca| authorities::is_path_of(cluster, authority, ca)) {
                 continue;
             }
             let own = Certificate::first(path, text);
@@ -99,12 +101,14 @@ fn of_former(
 async fn handshakes(
     cluster: &Cluster,
     authority: Authority,
-    store: &Store,
+    store: &Store<'_>,
     survey: &Survey,
     first: &dyn Host,
 ) -> Result<Vec<String>, CommandError> {
     let mut arguments = vec![store.present(authority)?];
+    let is_unit = matches!(cluster.etcd, Etcd::Systemd { .. });
     let client = match authority {
+        Authority::Etcd if is_unit => "/etc/kubexm/etcd/client",
         Authority::Etcd => "/etc/kubernetes/pki/etcd/healthcheck-client",
         _ => "/etc/kubernetes/pki/apiserver-kubelet-client",
     };
@@ -115,6 +119,15 @@ async fn handshakes(
             SocketAddr::new(host.internal_address(), port)
         )
     };
+    if authority == Authority::Etcd && is_unit {
+        let members = cluster.etcd_hosts().into_iter();
+        arguments.extend(members.map(|host| url(host, 2379, "health")));
+    }
+    if authority == Authority::Registry {
+        let registries = cluster.roles.registry.iter();
+        let registries = registries.filter_map(|name| cluster.host(name));
+        arguments.extend(registries.map(|host| url(host, cluster.registry.port, "v2")));
+    }
     for host in cluster.nodes() {
         let is_control_plane = cluster.is_control_plane(&host.name);
         let requests = survey.facts.get(&host.name).is_some_and(|facts| {
@@ -123,8 +136,10 @@ async fn handshakes(
                 .contains_key("/var/lib/kubelet/pki/kubelet-server-current.pem")
         });
         match authority {
-            Authority::Etcd if is_control_plane => arguments.push(url(host, 2379, "health")),
-            Authority::Etcd => {}
+            Authority::Etcd if is_control_plane && !is_unit => {
+                arguments.push(url(host, 2379, "health"))
+            }
+            Authority::Etcd | Authority::Registry => {}
             _ => {
                 if is_control_plane {
                     arguments.push(url(host, cluster.kubernetes.api_server_port, "readyz"));

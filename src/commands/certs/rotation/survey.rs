@@ -10,6 +10,7 @@ use kubexm_config::Cluster;
 use kubexm_deploy::HostFacts;
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Facts, Host};
+use kubexm_preflight::identity;
 use kubexm_types::{Authority, HostName};
 
 /// What the hosts have.
@@ -54,12 +55,12 @@ impl Survey {
         let first = control_planes.first().ok_or_else(no_control_plane)?;
         for name in control_planes {
             let host = hosts.get(name).ok_or_else(no_control_plane)?;
-            has_keys(record, name, host.as_ref()).await?;
+            has_keys(cluster, record, name, host.as_ref()).await?;
         }
         let own = facts.get(first);
         let mut present = BTreeMap::new();
         for authority in &record.authorities {
-            let path = authorities::path(*authority).unwrap_or_default();
+            let path = authorities::path(cluster, *authority).unwrap_or_default();
             let text = match authority {
                 Authority::ServiceAccounts => {
                     let host = hosts.get(first).ok_or_else(no_control_plane)?;
@@ -93,14 +94,16 @@ impl Survey {
     }
 }
 
-/// Fails if a control plane does not have the key of an authority: who keeps it elsewhere replaces it there.
+/// Fails if a control plane does not have the key of an authority of kubeadm: who keeps it elsewhere replaces it there.
 async fn has_keys(
+    cluster: &Cluster,
     record: &RotationRecord,
     name: &HostName,
     host: &dyn Host,
 ) -> Result<(), CommandError> {
+    let kept = identity::kept(cluster);
     let found = read(host, KEYS).await?;
-    for authority in &record.authorities {
+    for authority in record.authorities.difference(&kept) {
         let key = match authority {
             Authority::Kubernetes => "ca.key",
             Authority::FrontProxy => "front-proxy-ca.key",

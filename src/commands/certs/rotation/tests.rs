@@ -104,21 +104,160 @@ fn authorities_that_kubexm_does_not_have_are_refused() {
         "  etcd: {{type: external, external: {{endpoints: [\"https://192.0.2.9:2379\"], caFile: {file}, certFile: \
          {file}, keyFile: {file}}}}}\n"
     );
-    for (roles, sections, authority) in [
-        ("", external.as_str(), Authority::Etcd),
-        (
-            ", etcd: [node1]",
-            "  etcd: {type: systemd}\n",
-            Authority::Etcd,
-        ),
-        ("", "", Authority::Registry),
+    let registry = "  registry: {type: external, address: \"registry.example:5000\"}\n";
+    for (sections, authority) in [
+        (external.as_str(), Authority::Etcd),
+        (registry, Authority::Registry),
     ] {
-        let text = CLUSTER.replace("worker: [node1]", &format!("worker: [node1]{roles}"));
         let options = options(Rotated::Cas([authority].into()));
-        let refused = begin(&format!("{text}{sections}"), &options, None).unwrap_err();
+        let refused = begin(&format!("{CLUSTER}{sections}"), &options, None).unwrap_err();
         assert!(
             refused.contains("cannot replace the CA of") && refused.contains("hint: "),
             "{refused}"
         );
     }
+}
+
+/// A cluster of which kubexm keeps all authorities.
+fn units() -> Cluster {
+    let text = CLUSTER.replace("worker: [node1]", "worker: [node1], etcd: [node1]");
+    let text = text.replace("1.36.3}", "1.36.3, type: systemd}\n  etcd: {type: systemd}");
+    kubexm_config::parse_cluster("cluster.yaml", &text).unwrap()
+}
+
+#[test]
+fn cas_of_etcd_units_belong_to_those_of_a_cluster() {
+    let (cluster, options) = (units(), options(Rotated::Cas(BTreeSet::new())));
+    let run = Run {
+        options: &options,
+        cluster: &cluster,
+        state: Path::new("/nothing"),
+    };
+    let cas = [
+        Authority::Kubernetes,
+        Authority::FrontProxy,
+        Authority::Etcd,
+    ];
+    assert_eq!(run.begin(None).unwrap().authorities, cas.into());
+}
+
+#[test]
+fn plan_names_what_does_not_answer_meanwhile() {
+    let (cluster, options) = (units(), options(Rotated::Cas([Authority::Etcd].into())));
+    let mut record = RotationRecord::new([Authority::Etcd].into());
+    let plan = |record: &RotationRecord| {
+        text::plan(
+            &cluster,
+            record,
+            &options,
+            &kubexm_engine::plan::Plan::default(),
+        )
+    };
+    let line = "while a member of etcd restarts: it has fewer than three";
+    assert!(plan(&record).contains(line), "{}", plan(&record));
+    record.phase = Phase::Switch;
+    assert!(!plan(&record).contains(line), "{}", plan(&record));
+}
+
+/// Returns the issuer of a certificate.
+fn issuer(text: &str) -> String {
+    kubexm_pki::Certificate::first("test", text).unwrap().issuer
+}
+
+#[test]
+fn kept_authorities_sign_after_the_switch_and_both_are_trusted_until_the_end() {
+    let (folder, cluster) = (tempfile::tempdir().unwrap(), units());
+    let state = folder.path();
+    let issue = || crate::certificates::load_or_issue(&cluster, state, None).unwrap();
+    let before = issue();
+    let store = Store::open(&cluster, state, None);
+    let all: BTreeSet<Authority> = [
+        Authority::Kubernetes,
+        Authority::FrontProxy,
+        Authority::Etcd,
+        Authority::Registry,
+        Authority::ServiceAccounts,
+    ]
+    .into();
+    let mut record = RotationRecord::new(all.clone());
+    let none = BTreeMap::new();
+    store.accept(&record, &none).unwrap();
+    store.enter(&record, &none).unwrap();
+    let trust = issue();
+    // What hosts have stays, and they learn to trust more.
+    let pki = |all: &Certificates| all.kubernetes.clone().unwrap();
+    let api_server = |all: &Certificates| {
+        let own = pki(all).control_planes.values().next().unwrap().clone();
+        own.api_server.certificate
+    };
+    assert_eq!(api_server(&trust), api_server(&before));
+    let count = |text: &str| text.matches("-----BEGIN").count();
+    for phase in [Phase::Trust, Phase::Switch, Phase::Remove] {
+        record.phase = phase;
+        store.accept(&record, &none).unwrap();
+        store.enter(&record, &none).unwrap();
+        store.enter(&record, &none).unwrap();
+        let now = issue();
+        let number = if phase == Phase::Remove { 1 } else { 2 };
+        let (kubernetes, etcd) = (pki(&now), now.etcd.clone().unwrap());
+        for trusted in [
+            &kubernetes.trusted,
+            &kubernetes.front_proxy_ca,
+            &kubernetes.service_account.public,
+            &etcd.ca,
+            &now.ca,
+        ] {
+            assert_eq!(count(trusted), number, "{phase}");
+        }
+        let is_new = phase != Phase::Trust;
+        for (signed, name) in [
+            (api_server(&now), "kubernetes"),
+            (etcd.client.certificate, "etcd-example"),
+            (now.registry.certificate, "kubexm-example"),
+        ] {
+            let issuer = issuer(&signed);
+            assert_eq!(
+                issuer.starts_with(&format!("{name}-20")),
+                is_new,
+                "{issuer}"
+            );
+        }
+        let key = &kubernetes.service_account.private;
+        assert_eq!(*key != pki(&before).service_account.private, is_new);
+        for (authority, own) in store.rotated(&all).unwrap() {
+            assert_eq!((count(&own.trusted), count(&own.present)), (number, 1));
+            assert!(own.key.is_none(), "{authority}");
+        }
+    }
+    let left = std::fs::read_dir(state.join("pki")).unwrap();
+    let below = std::fs::read_dir(state.join("pki/kubernetes")).unwrap();
+    for entry in left.chain(below) {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(
+            !name.contains(".next.") && !name.contains(".former.") && name != "rotation",
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn cancelled_rotation_leaves_the_state_directory_as_it_was() {
+    let (folder, cluster) = (tempfile::tempdir().unwrap(), units());
+    let state = folder.path();
+    crate::certificates::load_or_issue(&cluster, state, None).unwrap();
+    let names = || -> BTreeSet<std::ffi::OsString> {
+        let folders = ["pki", "pki/kubernetes"].map(|name| state.join(name));
+        let entries = folders
+            .iter()
+            .flat_map(|path| std::fs::read_dir(path).unwrap());
+        entries.map(|entry| entry.unwrap().file_name()).collect()
+    };
+    let before = names();
+    let record = RotationRecord::new([Authority::Etcd, Authority::ServiceAccounts].into());
+    let store = Store::open(&cluster, state, None);
+    store.enter(&record, &BTreeMap::new()).unwrap();
+    assert_ne!(names(), before);
+    store.cancel(&record).unwrap();
+    store.forget().unwrap();
+    assert_eq!(names(), before);
 }

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use super::record::{Phase, RotationRecord};
 use super::{OldPods, RotateOptions};
 use kubexm_config::Cluster;
+use kubexm_config::cluster::Etcd;
 use kubexm_engine::plan::Plan;
 use kubexm_types::Authority;
 
@@ -72,6 +73,15 @@ fn consequences(
     if cluster.roles.control_plane.len() == 1 {
         lines.push(
             "the API server does not answer while it restarts: there is only one control plane"
+                .to_owned(),
+        );
+    }
+    let restarts_members = record.phase != Phase::Switch
+        && record.authorities.contains(&Authority::Etcd)
+        && matches!(cluster.etcd, Etcd::Systemd { .. });
+    if restarts_members && cluster.etcd_hosts().len() < 3 {
+        lines.push(
+            "the API servers do not answer while a member of etcd restarts: it has fewer than three"
                 .to_owned(),
         );
     }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::renewal::{RESTART, issued, kubelet_begins_again};
-use crate::rotation::{RotatedAuthority, RotationInputs, RotationPhase};
-use crate::{DeployError, Inputs};
+use crate::rotation::{
+    RotatedAuthority, RotationInputs, RotationPhase, SIGNER, without_signer_file,
+};
+use crate::{DeployError, Inputs, etcd};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::{Task, TaskValue};
 use kubexm_engine::steps::{RunScript, WriteFile};
@@ -13,8 +15,6 @@ use kubexm_scripts::kubernetes::KUBELET_CERTIFICATES;
 use kubexm_types::{Authority, HostName, HostPath};
 
 const PKI: &str = "/etc/kubernetes/pki";
-/// The CA with which the controller manager signs while `ca.crt` has two: it refuses a file with two certificates.
-const SIGNER: &str = "/etc/kubernetes/pki/signing-ca.crt";
 const CA: &str = "/etc/kubernetes/pki/ca.crt";
 
 /// Returns the names of the files of an authority: what programs trust, and its key. `None` for one that kubeadm does not have.
@@ -46,7 +46,8 @@ pub(crate) fn rotated(
     for (authority, own) in given.authorities {
         task = match authority {
             Authority::Kubernetes => kubernetes_ca(given.phase, own, task)?,
-            other => authority_files(*other, own, task)?,
+            other if given.is_of_kubeadm(*other) => authority_files(*other, own, task)?,
+            _ => task,
         };
     }
     if given.issues() {
@@ -67,15 +68,7 @@ pub(crate) fn rotated(
         task = task.step(step.arguments(arguments).limit(RESTART));
     }
     if given.trusted_cas().is_some() && !has_two(given.phase) {
-        task = task.step(
-            RunScript::new(
-                "rotation signer file",
-                format!("Remove {SIGNER}"),
-                "[ ! -e \"$1\" ] || { echo 'exists'; exit 1; }",
-                "rm -f \"$1\"",
-            )
-            .arguments([SIGNER]),
-        );
+        task = task.step(without_signer_file());
     }
     Ok(task)
 }
@@ -170,8 +163,12 @@ fn programs(given: &RotationInputs<'_>) -> Vec<(&'static str, Vec<String>)> {
         reads(api_server, pki("ca.crt"));
     }
     if rotates(Authority::Etcd) && changes_trust {
-        reads(api_server, pki("etcd/ca.crt"));
-        reads("etcd", pki("etcd/ca.crt"));
+        if given.is_of_kubeadm(Authority::Etcd) {
+            reads(api_server, pki("etcd/ca.crt"));
+            reads("etcd", pki("etcd/ca.crt"));
+        } else {
+            reads(api_server, etcd::CLIENT_CA.to_owned());
+        }
     }
     if rotates(Authority::ServiceAccounts) {
         reads(api_server, pki("sa.pub"));

@@ -8,6 +8,7 @@ use super::files::{
     self, CA, CA_KEY, DIR, FRONT_PROXY_CA, Files, SERVICE_ACCOUNT, SERVICE_ACCOUNT_KEY,
 };
 use crate::kubernetes::{config, hardening, profile};
+use crate::rotation::SIGNER;
 use crate::{BIN, DeployError, Inputs, etcd, health, journal, site_files};
 use kubexm_engine::plan::Task;
 use kubexm_pki::kubernetes::{ClusterPki, ControlPlanePki, FRONT_PROXY_CLIENT};
@@ -107,7 +108,7 @@ fn api_server(
     host: &HostSpec,
 ) -> Result<Program, DeployError> {
     let mut files = Files::default();
-    files.readable(CA, &pki.ca.certificate)?;
+    files.readable(CA, &pki.trusted)?;
     files.pair("apiserver", &own.api_server)?;
     files.pair("apiserver-kubelet-client", &own.kubelet_client)?;
     files.readable(FRONT_PROXY_CA, &pki.front_proxy_ca)?;
@@ -139,13 +140,20 @@ fn controller_manager(
     let mut files = Files::default();
     // The controller manager signs nodes' certificates. No other program on a host needs the CA's key.
     files.secret(CA_KEY, &pki.ca.key)?;
+    let signer = match pki.trusts_two() {
+        true => SIGNER,
+        false => CA,
+    };
+    if signer != CA {
+        files.readable(signer, &pki.ca.certificate)?;
+    }
     let user = ("system:kube-controller-manager", &own.controller_manager);
     let server = files::own_server(cluster, host);
     files.kubeconfig(CONTROLLER_MANAGER, cluster, pki, &server, user)?;
     let shared_files = [CA, FRONT_PROXY_CA, SERVICE_ACCOUNT_KEY].map(HostPath::parse);
     Ok(Program {
         name: "kube-controller-manager",
-        flags: controller_manager_flags(cluster),
+        flags: controller_manager_flags(cluster, signer),
         notifies: false,
         logs: None,
         files,
@@ -260,7 +268,8 @@ fn api_server_flags(cluster: &Cluster, host: &HostSpec) -> BTreeMap<String, Stri
     )
 }
 
-fn controller_manager_flags(cluster: &Cluster) -> BTreeMap<String, String> {
+/// Returns the flags of the controller manager, which signs with the certificate in the file `signer`.
+fn controller_manager_flags(cluster: &Cluster, signer: &str) -> BTreeMap<String, String> {
     let kubernetes = &cluster.kubernetes;
     let defaults = [
         ("allocate-node-cidrs", "true".to_owned()),
@@ -270,7 +279,7 @@ fn controller_manager_flags(cluster: &Cluster) -> BTreeMap<String, String> {
         ("client-ca-file", CA.to_owned()),
         ("cluster-cidr", cluster.network.pod_cidr.to_string()),
         ("cluster-name", kubernetes.cluster_name.clone()),
-        ("cluster-signing-cert-file", CA.to_owned()),
+        ("cluster-signing-cert-file", signer.to_owned()),
         ("cluster-signing-key-file", CA_KEY.to_owned()),
         ("kubeconfig", CONTROLLER_MANAGER.to_owned()),
         ("leader-elect", "true".to_owned()),
@@ -306,4 +315,28 @@ fn scheduler_flags(component: &Component) -> BTreeMap<String, String> {
         defaults.into_iter().chain(hardening::scheduler()),
         component,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The controller manager refuses a file with two certificates, which it would have in a rotation.
+    #[test]
+    fn controller_manager_signs_with_one_certificate_while_two_are_trusted() {
+        let cluster = crate::renewal::tests::cluster("type: systemd", "etcd: {type: systemd}");
+        let pki = ClusterPki::placeholder(&cluster).unwrap();
+        let host = cluster.nodes()[0];
+        let own = &pki.control_planes[&host.name];
+        let signer = |pki: &ClusterPki| {
+            let program = controller_manager(&cluster, pki, own, host).unwrap();
+            let signer = program.flags["cluster-signing-cert-file"].clone();
+            let paths = program.files.paths();
+            (signer, paths.iter().any(|path| path.as_str() == SIGNER))
+        };
+        assert_eq!(signer(&pki), (CA.to_owned(), false));
+        let mut rotated = (*pki).clone();
+        rotated.trusted.push_str("<another certificate>\n");
+        assert_eq!(signer(&rotated), (SIGNER.to_owned(), true));
+    }
 }

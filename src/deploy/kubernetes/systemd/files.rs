@@ -80,7 +80,7 @@ pub(super) fn kubeconfig(
     let context = Kubeconfig {
         cluster: &cluster.kubernetes.cluster_name,
         server,
-        ca: &pki.ca.certificate,
+        ca: &pki.trusted,
         user,
         certificate: &pair.certificate,
         key: &pair.key,

@@ -7,6 +7,7 @@ mod control_plane;
 mod files;
 mod node;
 mod programs;
+pub(super) mod rotation;
 
 use super::{first_control_plane, joined};
 use crate::{DeployError, Inputs, images, kubernetes, load_balancer};

@@ -89,7 +89,7 @@ fn kubelet_files(
 ) -> Result<Files, DeployError> {
     let cluster = inputs.cluster;
     let mut files = Files::default();
-    files.readable(CA, &pki.ca.certificate)?;
+    files.readable(CA, &pki.trusted)?;
     let user = node_user(&host.name);
     let user = (user.as_str(), &own.kubelet);
     files.kubeconfig(KUBELET, cluster, pki, &files::endpoint(cluster), user)?;

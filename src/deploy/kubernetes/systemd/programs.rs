@@ -46,7 +46,7 @@ pub(super) fn programs(
         let file = inputs.kubernetes_file(name, &host.name)?;
         payloads.push(binary(file, &format!("{BIN}/{name}"))?);
     }
-    let digest = Digest::of(pki.ca.certificate.as_bytes()).hex();
+    let digest = Digest::of(pki.trusted.as_bytes()).hex();
     let same_ca = RunScript::new(
         "cluster CA",
         "Compare the cluster's CA",

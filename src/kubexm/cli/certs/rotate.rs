@@ -109,13 +109,14 @@ impl Common {
   kubexm certs rotate-ca -f cluster.yaml
   kubexm certs rotate-ca -f cluster.yaml --phase switch --restart-workloads
   kubexm certs rotate-ca -f cluster.yaml --ca etcd
+  kubexm certs rotate-ca -f cluster.yaml --ca registry
   kubexm certs rotate-ca -f cluster.yaml --cancel")]
 pub struct RotateCa {
     #[command(flatten)]
     common: Common,
     /// Replace this CA only; repeatable
     ///
-    /// By default, all CAs that kubeadm created.
+    /// By default the CA of Kubernetes, the front-proxy CA, and the CA of an etcd of the cluster.
     #[arg(long = "ca", value_name = "CA", value_enum)]
     cas: Vec<Ca>,
     /// Restart workloads with pods that may know only the former CA

@@ -361,7 +361,7 @@ fn kinds() -> Vec<Kind> {
         kind(
             "Timer",
             "`certs timer status`, `backup timer status`",
-            &timer::TimerDocument {
+            &timer::print::TimerDocument {
                 timer: Some(status::example::timers().remove(0)),
                 problem: None,
             },

@@ -1,0 +1,125 @@
+//! The certificates of a cluster in the state directory.
+
+use std::path::Path;
+
+use base64::Engine;
+
+use super::{CheckedCertificate, Row};
+use kubexm_config::Cluster;
+use kubexm_pki::{Certificate, PkiError};
+
+/// What the state directory has.
+pub(super) struct OwnFiles {
+    /// Path, purpose, and certificates.
+    files: Vec<OwnFile>,
+    registry_ca: String,
+}
+
+struct OwnFile {
+    path: String,
+    purpose: &'static str,
+    found: Result<Vec<Certificate>, PkiError>,
+    /// The certificates of the CA that a kubeconfig names, or that signs the certificate.
+    ca: Option<Vec<Certificate>>,
+}
+
+impl OwnFiles {
+    /// Reads the CAs of kubexm and the kubeconfigs of administrators. A file that does not exist is not in the list: which
+    /// ones a cluster has depends on its type.
+    pub(super) fn read(cluster: &Cluster, state: &Path) -> Self {
+        let pki = state.join("pki");
+        let registry_ca = pki.join(format!("kubexm-{}.crt", cluster.name));
+        let kubernetes_ca = pki.join("kubernetes/kubernetes.crt");
+        let mut files = Vec::new();
+        for (path, purpose) in [
+            (registry_ca.clone(), "CA of the registry"),
+            (pki.join(format!("etcd-{}.crt", cluster.name)), "CA of etcd"),
+            (kubernetes_ca.clone(), "CA of Kubernetes"),
+            (
+                pki.join("kubernetes/front-proxy-ca.crt"),
+                "CA of the front proxy",
+            ),
+        ] {
+            let shown = path.display().to_string();
+            files.extend(parsed(&path).map(|found| OwnFile {
+                path: shown,
+                purpose,
+                found,
+                ca: None,
+            }));
+        }
+        let super_admin = pki.join("kubernetes/super-admin.crt");
+        files.extend(parsed(&super_admin).map(|found| {
+            OwnFile {
+                path: super_admin.display().to_string(),
+                purpose: "client of the group system:masters",
+                found,
+                ca: Some(
+                    parsed(&kubernetes_ca)
+                        .and_then(Result::ok)
+                        .unwrap_or_default(),
+                ),
+            }
+        }));
+        for (name, purpose) in [
+            ("admin.conf", "kubeconfig of administrators"),
+            ("super-admin.conf", "kubeconfig of the group system:masters"),
+        ] {
+            let path = state.join(name);
+            files.extend(kubeconfig(&path, purpose));
+        }
+        Self {
+            files,
+            registry_ca: registry_ca.display().to_string(),
+        }
+    }
+
+    pub(super) fn registry_ca(&self) -> &[Certificate] {
+        let mut files = self.files.iter();
+        let found = files.find(|file| file.path == self.registry_ca);
+        match found.map(|file| &file.found) {
+            Some(Ok(found)) => found,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn checked(&self) -> Vec<CheckedCertificate> {
+        let mut checked = Vec::new();
+        for file in &self.files {
+            let row = Row {
+                host: None,
+                path: &file.path,
+                purpose: file.purpose,
+                is_rotated: false,
+            };
+            checked.extend(row.checked(&file.found, file.ca.as_deref()));
+        }
+        checked
+    }
+}
+
+/// Parses a file of this machine; `None` if it does not exist.
+fn parsed(path: &Path) -> Option<Result<Vec<Certificate>, PkiError>> {
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(Certificate::parse_all(&path.display().to_string(), &text))
+}
+
+/// Reads the client certificate of a kubeconfig on this machine; `None` if the file does not exist.
+fn kubeconfig(path: &Path, purpose: &'static str) -> Option<OwnFile> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let shown = path.display().to_string();
+    let field = |name: &str| {
+        let mut lines = text.lines().map(str::trim);
+        let data = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let data = data.unwrap_or_default().trim().trim_matches('"');
+        let engine = base64::engine::general_purpose::STANDARD;
+        let decoded = engine.decode(data).unwrap_or_default();
+        Certificate::parse_all(&shown, &String::from_utf8_lossy(&decoded))
+    };
+    Some(OwnFile {
+        found: field("client-certificate-data"),
+        ca: Some(field("certificate-authority-data").unwrap_or_default()),
+        path: shown.clone(),
+        purpose,
+    })
+}

@@ -1,0 +1,146 @@
+//! A run of a phase.
+
+use std::collections::BTreeSet;
+
+use super::authorities::Store;
+use super::record::{Phase, RotationRecord};
+use super::workloads::{self, Workloads};
+use super::{OldPods, RotateReport, Run, text};
+use crate::certificates::{self, CaEncryption};
+use crate::certs::renew::save_kubeconfigs;
+use crate::install::outcome;
+use crate::session::Hosts;
+use crate::stop::unless_stopped;
+use crate::{CommandError, Stop};
+use kubexm_deploy::rotation::Rotation;
+use kubexm_engine::plan::Journal;
+use kubexm_types::Authority;
+use kubexm_types::event::{Event, Events};
+
+impl Run<'_> {
+    /// Runs the phase on the hosts, and records how far the rotation is.
+    pub(super) async fn carry_out(
+        &self,
+        mut record: RotationRecord,
+        hosts: &Hosts,
+        observed: &Hosts,
+        journal: &Journal,
+        events: &Events,
+        stop: &Stop,
+    ) -> Result<RotateReport, CommandError> {
+        let survey = unless_stopped(stop, self.survey(&record, observed, events)).await?;
+        let first = survey.first_host(observed)?;
+        let checking = async {
+            self.check(&record, &survey, observed).await?;
+            if self.options.old_pods == OldPods::Refuse {
+                self.check_pods(&record, &survey, observed).await?;
+            }
+            Ok(())
+        };
+        unless_stopped(stop, checking).await?;
+        events.note(self.text(&record, &survey)?);
+        if self.options.old_pods == OldPods::Restart && record.phase > Phase::Trust {
+            let restarting = async {
+                self.restart_old_pods(&record, first, events).await?;
+                self.check_pods(&record, &survey, observed).await
+            };
+            unless_stopped(stop, restarting).await?;
+        }
+        let encryption = self.options.ca_encryption.as_ref();
+        let identity = encryption.map(CaEncryption::identity).transpose()?;
+        let store = Store::open(self.cluster, self.state, identity.clone());
+        store.accept(&record, &survey.present)?;
+        if record.phase == Phase::Trust {
+            // Fails before the rotation begins if a key of a CA is needed, and is encrypted or elsewhere.
+            certificates::load_or_issue(self.cluster, self.state, identity.clone())?;
+        }
+        record.save(journal)?;
+        if record.is_cancelled {
+            store.cancel(&record)?;
+        } else {
+            store.enter(&record, &survey.present)?;
+        }
+        if record.phase == Phase::Switch {
+            store.learn(self.state, &record)?;
+        }
+        let certificates = certificates::load_or_issue(self.cluster, self.state, identity)?;
+        let rotated = store.rotated(&record.authorities)?;
+        let Rotation {
+            plan,
+            kubeconfig,
+            super_admin,
+        } = self.plan(&record, &survey, certificates, &rotated)?;
+        events.phase("apply");
+        let run = outcome::run(plan, hosts, events, stop).await?;
+        let saved = save_kubeconfigs(&kubeconfig, &super_admin, journal)?;
+        run.judged?;
+        if record.is_cancelled {
+            store.forget()?;
+            RotationRecord::remove(journal)?;
+        } else {
+            unless_stopped(stop, self.complete(&mut record, first, events)).await?;
+            match record.phase {
+                Phase::Remove => {
+                    store.forget()?;
+                    RotationRecord::remove(journal)?;
+                }
+                _ => drop(record.save(journal)?),
+            }
+        }
+        events.emit(Event::Summary {
+            changed: run.ended.changed,
+            unchanged: run.ended.unchanged,
+            ran: run.ended.ran,
+            kubeconfig: saved.as_ref().map(|path| path.display().to_string()),
+        });
+        Ok(RotateReport {
+            changed: Some(run.ended.changed),
+            text: text::end(&record),
+        })
+    }
+
+    /// Restarts the workloads whose pods may know only the former CA.
+    async fn restart_old_pods(
+        &self,
+        record: &RotationRecord,
+        first: &dyn kubexm_host::Host,
+        events: &Events,
+    ) -> Result<(), CommandError> {
+        let Some(since) = &record.trusted_since else {
+            return Ok(());
+        };
+        let old = Workloads::read(first).await?.before(since);
+        let old: BTreeSet<_> = old.into_iter().filter(|one| one.can_restart()).collect();
+        for workload in &old {
+            events.note(format!("restarts {workload}"));
+        }
+        workloads::restart(first, &old).await
+    }
+
+    /// Does what follows the plan of a phase.
+    async fn complete(
+        &self,
+        record: &mut RotationRecord,
+        first: &dyn kubexm_host::Host,
+        events: &Events,
+    ) -> Result<(), CommandError> {
+        if record.phase == Phase::Trust && record.authorities.contains(&Authority::Kubernetes) {
+            let pods = Workloads::read(first).await?;
+            let own: BTreeSet<_> = pods
+                .before(&pods.now)
+                .into_iter()
+                .filter(workloads::Workload::is_own)
+                .collect();
+            for workload in &own {
+                events.note(format!("restarts {workload}"));
+            }
+            workloads::restart(first, &own).await?;
+            record.trusted_since = Some(pods.now);
+        }
+        if record.phase == Phase::Switch {
+            record.switched_at = Some(Workloads::read(first).await?.now);
+        }
+        record.is_complete = true;
+        Ok(())
+    }
+}
