@@ -98,6 +98,7 @@ fn every_line_is_read() {
         disks: [("/opt/a=b c".to_owned(), disk)].into(),
         runtimes: [Runtime::CriO].into(),
         joined: true,
+        pods_ended: true,
         registry_login: Some(false),
         cluster: Membership::Cluster(ClusterIdentity {
             id: "0b7c4c4e-93a5-4cc7-8d83-3f3f6f0f9b11".parse().unwrap(),
