@@ -33,6 +33,7 @@ pub mod removal;
 pub mod renewal;
 pub mod rollback;
 pub mod rotation;
+mod rotation_inputs;
 mod runtime;
 mod service_user;
 mod site_files;

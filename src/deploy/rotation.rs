@@ -1,25 +1,21 @@
 //! Replaces authorities of a cluster that exists, in phases. Each phase is a plan: it works on one host after another, and
 //! every host is healthy before the next one begins. It needs no bundle.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::renewal::{chained, in_order, inputs_without_bundle};
-use super::{
-    Certificates, DeployError, HostFacts, Inputs, etcd, health, kubernetes, load_balancer,
-    post_install, registry,
-};
+use super::{DeployError, Inputs, etcd, health, kubernetes, load_balancer, post_install, registry};
 use kubexm_bundle::Lock;
-use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, ProxyRun};
+use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind, LoadBalancer, ProxyRun};
 use kubexm_engine::plan::{Task, TaskName, TaskValue};
-use kubexm_engine::steps::{RunScript, WaitFor};
+use kubexm_engine::steps::WaitFor;
 use kubexm_scripts::kubernetes::NODES;
 use kubexm_types::{Authority, HostName};
 
 pub use super::renewal::Renewal as Rotation;
+pub use super::rotation_inputs::{RotatedAuthority, RotationInputs, RotationPhase};
 
-/// The CA with which the controller manager signs while `ca.crt` has two: it refuses a file with two certificates.
-pub(crate) const SIGNER: &str = "/etc/kubernetes/pki/signing-ca.crt";
 /// Waits until a member of etcd answers.
 const MEMBER: TaskName = TaskName::new("rotation", "member");
 /// Changes the files of a host, and restarts what reads them only when it starts.
@@ -32,83 +28,6 @@ const KUBELET: TaskName = TaskName::new("rotation", "kubelet");
 const CLUSTER: TaskName = TaskName::new("rotation", "cluster");
 /// How long the programs of a control plane may take until they answer.
 const PROGRAMS: Duration = Duration::from_secs(180);
-
-/// A phase of a rotation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RotationPhase {
-    /// Every program trusts the present and the next authority.
-    Trust,
-    /// The new authority signs, and every program gets credentials of it.
-    Switch,
-    /// No program trusts the former authority any more.
-    Remove,
-    /// No program trusts the next authority any more, which has not signed anything.
-    Cancel,
-}
-
-/// An authority in a phase.
-pub struct RotatedAuthority {
-    /// The certificates or public keys that programs trust, PEM.
-    pub trusted: String,
-    /// The certificate or public key of the authority that signs, PEM.
-    pub present: String,
-    /// Its key, if it is a new one of kubeadm. Secret.
-    pub key: Option<String>,
-}
-
-/// What a phase depends on.
-pub struct RotationInputs<'a> {
-    pub cluster: &'a Cluster,
-    pub hosts: BTreeMap<HostName, HostFacts>,
-    pub certificates: Certificates,
-    pub phase: RotationPhase,
-    /// Identifies the rotation. What a host did once in it is not repeated.
-    pub id: &'a str,
-    /// The authorities that are replaced.
-    pub authorities: &'a BTreeMap<Authority, RotatedAuthority>,
-    /// Whether the controller has a kubeconfig of the group `system:masters`.
-    pub has_super_admin: bool,
-}
-
-impl RotationInputs<'_> {
-    /// Returns the CAs of Kubernetes that programs trust; `None` if this CA stays.
-    pub(crate) fn trusted_cas(&self) -> Option<&str> {
-        let found = self.authorities.get(&Authority::Kubernetes);
-        found.map(|authority| authority.trusted.as_str())
-    }
-
-    /// Returns whether kubeadm issues certificates again in this phase.
-    pub(crate) fn issues(&self) -> bool {
-        let mut rotated = self.authorities.keys();
-        self.phase == RotationPhase::Switch
-            && rotated.any(|authority| {
-                *authority != Authority::ServiceAccounts && self.is_of_kubeadm(*authority)
-            })
-    }
-
-    /// Returns whether an authority of the cluster is one that kubeadm created.
-    pub(crate) fn is_of_kubeadm(&self, authority: Authority) -> bool {
-        match authority {
-            Authority::Kubernetes | Authority::FrontProxy | Authority::ServiceAccounts => {
-                kubernetes::is_kubeadm(self.cluster)
-            }
-            Authority::Etcd => matches!(self.cluster.etcd, Etcd::Kubeadm { .. }),
-            Authority::Registry => false,
-        }
-    }
-
-    /// Returns whether the CA of the registry that kubexm runs is replaced.
-    fn replaces_ca_of_registry(&self) -> bool {
-        self.cluster.registry.external.is_none()
-            && self.authorities.contains_key(&Authority::Registry)
-    }
-
-    /// Returns whether the CA of an etcd that kubexm runs is replaced.
-    fn replaces_ca_of_members(&self) -> bool {
-        matches!(self.cluster.etcd, Etcd::Systemd { .. })
-            && self.authorities.contains_key(&Authority::Etcd)
-    }
-}
 
 /// Returns why kubexm does not replace authorities of a cluster; `None` if it can. The text ends with a hint.
 pub fn rotation_obstacle(cluster: &Cluster) -> Option<String> {
@@ -193,17 +112,6 @@ fn host_task(
         task = task.step(health::wait(title, programs, PROGRAMS));
     }
     Ok(task)
-}
-
-/// Returns the step that removes [`SIGNER`].
-pub(crate) fn without_signer_file() -> RunScript {
-    RunScript::new(
-        "rotation signer file",
-        format!("Remove {SIGNER}"),
-        "[ ! -e \"$1\" ] || { echo 'exists'; exit 1; }",
-        "rm -f \"$1\"",
-    )
-    .arguments([SIGNER])
 }
 
 /// Returns the tasks after which each kubelet has certificates of the new CA. All controller managers sign with it by then.

@@ -8,7 +8,7 @@ mod settings;
 mod start;
 
 use super::module::Module;
-use super::rotation::RotationPhase;
+use super::rotation_inputs::RotationPhase;
 use super::{DeployError, Deployment, Inputs};
 pub use certificates::{EtcdCertificates, MemberCertificates};
 use kubexm_bundle::Lock;

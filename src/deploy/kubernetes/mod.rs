@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::module::{Component, Module};
-use super::rotation::RotationInputs;
+use super::rotation_inputs::RotationInputs;
 use super::{DeployError, Deployment, Inputs};
 use kubexm_bundle::lock::KubeadmFacts;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};

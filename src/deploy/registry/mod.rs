@@ -13,7 +13,7 @@ use encoded_login::encoded_login;
 pub(super) use serve::{UNIT, renewed, serve};
 
 use super::module::{Component, Module};
-use super::rotation::RotationPhase;
+use super::rotation_inputs::RotationPhase;
 use super::{DeployError, Deployment, ETC, Inputs, controller_file, runtime};
 use kubexm_config::cluster::{Cluster, ExternalRegistry, HostSpec};
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};

@@ -1,4 +1,7 @@
+use std::collections::BTreeMap;
+
 use super::*;
+use crate::Certificates;
 use crate::renewal::tests::cluster;
 
 const TWO: &str = "<both CAs>";

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::renewal::{RESTART, issued, kubelet_begins_again};
-use crate::rotation::{
+use crate::rotation_inputs::{
     RotatedAuthority, RotationInputs, RotationPhase, SIGNER, without_signer_file,
 };
 use crate::{DeployError, Inputs, etcd};

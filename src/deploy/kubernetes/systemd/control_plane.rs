@@ -8,7 +8,7 @@ use super::files::{
     self, CA, CA_KEY, DIR, FRONT_PROXY_CA, Files, SERVICE_ACCOUNT, SERVICE_ACCOUNT_KEY,
 };
 use crate::kubernetes::{config, hardening, profile};
-use crate::rotation::SIGNER;
+use crate::rotation_inputs::SIGNER;
 use crate::{BIN, DeployError, Inputs, etcd, health, journal, site_files};
 use kubexm_engine::plan::Task;
 use kubexm_pki::kubernetes::{ClusterPki, ControlPlanePki, FRONT_PROXY_CLIENT};

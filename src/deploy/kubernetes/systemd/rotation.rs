@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::files::{CA, CA_KEY, DIR, FRONT_PROXY_CA, SERVICE_ACCOUNT, SERVICE_ACCOUNT_KEY};
 use super::{NO_CERTIFICATES, join};
-use crate::rotation::{RotationInputs, RotationPhase, SIGNER, without_signer_file};
+use crate::rotation_inputs::{RotationInputs, RotationPhase, SIGNER, without_signer_file};
 use crate::{DeployError, Inputs};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::Limit;
