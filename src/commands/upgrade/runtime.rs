@@ -17,9 +17,9 @@ use kubexm_types::{HostName, Untrusted, Version};
 
 /// The largest number of warnings of a host.
 const MOST: usize = 50;
-/// How long containerd, the kubelet and the static pods may take to start.
+/// How long pods that an interrupted run ends may take, and then containerd, the kubelet and the static pods.
 const START: Limit = Limit::new(
-    std::time::Duration::from_secs(300),
+    std::time::Duration::from_secs(900),
     "the kubelet of an interrupted run",
 );
 

@@ -10,9 +10,9 @@ use kubexm_scripts::runtime::CONTAINERD_PODS;
 use kubexm_types::Version;
 
 /// How long pods may take to end.
-const END: Limit = Limit::new(Duration::from_secs(600), "the end of all pods of a host");
+const END: Limit = Limit::new(Duration::from_secs(900), "the end of all pods of a host");
 /// How long static pods may take until they answer again.
-const RETURN: Limit = Limit::new(Duration::from_secs(420), "the static pods of a host");
+const RETURN: Limit = Limit::new(Duration::from_secs(900), "the static pods of a host");
 
 /// Lets the task that installs containerd end all pods of the host before, and start the kubelet afterwards. Both happen only
 /// if the host has another major or minor version.

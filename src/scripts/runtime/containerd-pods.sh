@@ -9,9 +9,13 @@ export PATH="/usr/local/bin:$PATH"
 # Exists while the kubelet is stopped by this script.
 mark=/var/lib/kubexm/pods-ended
 timer=kubexm-pods
+# Held while pods end or start: a command goes on to run on the host when its kubexm is killed.
+lock=/run/kubexm/pods.lock
 # Starts containerd and the kubelet if no run follows a run that was killed, so that the lease of its lock ends.
 # shellcheck disable=SC2016 # the text is a script
-watch='[ -e "$1" ] || { systemctl stop "$2.timer"; exit; }
+watch='exec 9>"$3"
+flock -n 9 || exit 0
+[ -e "$1" ] || { systemctl stop "$2.timer"; exit; }
 end=$(sed -n 1p /run/kubexm.lock 2>/dev/null || :)
 case $end in "" | *[!0-9]*) end=0 ;; esac
 [ "$end" -le "$(cut -d. -f1 /proc/uptime)" ] || exit 0
@@ -91,10 +95,9 @@ answers() {
 # Arguments: name of the node; nothing not to wait.
 start_kubelet() {
   systemctl start kubelet.service
-  left=90
+  until=$(($(date +%s) + 240))
   until [ -z "${1-}" ] || answers "$1"; do
-    left=$((left - 1))
-    [ "$left" -gt 0 ] || break
+    [ "$(date +%s)" -lt "$until" ] || break
     sleep 2
   done
   systemctl stop "$timer.timer" 2>/dev/null || :
@@ -118,7 +121,7 @@ end() {
   # Those of earlier runs.
   systemctl stop kubexm-kubelet-start.timer "$timer.timer" 2>/dev/null || :
   systemd-run --quiet --collect --unit="$timer" '--on-calendar=*:*:00/20' --timer-property=AccuracySec=1s \
-    sh -euc "$watch" kubexm "$mark" "$timer"
+    sh -euc "$watch" kubexm "$mark" "$timer" "$lock"
   systemctl stop kubelet.service
   # A run that was killed may have stopped it before its shims ended.
   systemctl is-active --quiet containerd.service || systemctl start containerd.service || :
@@ -151,6 +154,13 @@ end() {
   done
   systemctl stop containerd.service
 }
+# Waits until no earlier run ends or starts pods.
+alone() {
+  install -d -m 700 /run/kubexm
+  exec 9>"$lock"
+  flock -w 600 9 || { echo "the pods of an earlier run do not end within 10 minutes" >&2; exit 1; }
+}
+case $verb in end | start | resume) alone ;; esac
 case $verb in
 ended)
   new=$(echo "v$2" | minor)

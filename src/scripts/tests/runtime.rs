@@ -359,3 +359,32 @@ fn survey_prints_version_and_deprecations_of_containerd() {
         );
     });
 }
+
+/// A command goes on to run when its kubexm is killed: the next run started a kubelet whose containerd then stopped.
+#[test]
+fn next_run_waits_until_the_pods_of_a_killed_run_have_ended() {
+    let machine = Machine::new("dash");
+    with_pods(&machine);
+    machine.fake(
+        "xargs",
+        "cat >/dev/null\n: >/root/ending\nwhile [ ! -e /root/go ]; do /usr/bin/sleep 0.1; done",
+    );
+    std::thread::scope(|scope| {
+        let end = scope.spawn(|| machine.run(runtime::CONTAINERD_PODS.verb("end"), &["2.3.7"]));
+        while !machine.has("/root/ending") {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let resume =
+            scope.spawn(|| machine.done(runtime::CONTAINERD_PODS.verb("resume"), &["node1"]));
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        let is_early = machine.has("/root/fake/kubelet.service.active");
+        machine.write("/root/go", "");
+        assert_eq!(end.join().unwrap().status, 0);
+        assert_eq!(resume.join().unwrap(), "started\n");
+        assert!(!is_early, "the kubelet started while pods ended");
+    });
+    assert_eq!(
+        runs(&machine),
+        "containerd.service, kubelet.service, 0 pods"
+    );
+}
