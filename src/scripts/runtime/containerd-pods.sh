@@ -82,21 +82,28 @@ api() {
     2>/dev/null
 }
 # Whether static pods answer: the API server of this host with its etcd, or the load balancer by which the kubelet connects.
-# Arguments: name of the node.
+# The node is Ready if its kubelet has said so since it started: what the former one said stays for most of a minute.
+# Arguments: name of the node; time when the kubelet started.
 answers() {
   manifest=/etc/kubernetes/manifests/kube-apiserver.yaml
   if [ -e "$manifest" ]; then
     port=$(sed -n 's/^.*--secure-port=\([0-9]*\).*$/\1/p' "$manifest" | sed 1q)
     api admin --server "https://127.0.0.1:${port:-6443}" --tls-server-name=kubernetes get --raw=/readyz >/dev/null || return 1
   fi
-  [ "$(api kubelet get node "$1" -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}')" = True ]
+  found=$(api kubelet get node "$1" -o 'jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.lastHeartbeatTime}{end}') ||
+    return 1
+  [ "${found%% *}" = True ] && [ "$(printf '%s\n' "$2" "${found#* }" | sort | sed 1q)" = "$2" ]
 }
 # Starts the kubelet, and gives the static pods some minutes: kubeadm needs them. Later steps report those that do not answer.
 # Arguments: name of the node; nothing not to wait.
 start_kubelet() {
   systemctl start kubelet.service
+  # It may run already. Microseconds since the start of the machine.
+  began=$(systemctl show -p ActiveEnterTimestampMonotonic kubelet.service | sed -n 's/^.*=//p')
+  began=$(($(date +%s) - $(cut -d. -f1 /proc/uptime) + ${began:-0} / 1000000))
+  began=$(date -u -d "@$began" +%Y-%m-%dT%H:%M:%SZ)
   until=$(($(date +%s) + 240))
-  until [ -z "${1-}" ] || answers "$1"; do
+  until [ -z "${1-}" ] || answers "$1" "$began"; do
     [ "$(date +%s)" -lt "$until" ] || break
     sleep 2
   done

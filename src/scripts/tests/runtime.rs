@@ -219,7 +219,7 @@ pub(super) fn with_pods(machine: &Machine) {
            for pod; do rm -f \"$at/pods/$pod\"; done ;;\n\
          esac",
     );
-    machine.write("/root/fake/ready", "True");
+    machine.write("/root/fake/ready", "True 2999-01-31T12:00:00Z");
     machine.fake(
         "kubectl",
         "case $* in *readyz*) [ -e /usr/local/bin/ready ] || exit 1 ;; *Ready*) cat /usr/local/bin/ready 2>/dev/null ;; esac",
