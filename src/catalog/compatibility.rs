@@ -54,7 +54,7 @@ impl Compatibility {
     pub(crate) fn unknown_kubernetes(&self, lock: &Lock) -> Option<String> {
         let newest = self.minors().max()?;
         let unknown = lock.kubernetes.iter();
-        let unknown = unknown.filter(|version| (version.major(), version.minor()) > newest);
+        let unknown = unknown.filter(|version| version.major_minor() > newest);
         let unknown: Vec<String> = unknown.map(Version::to_string).collect();
         (!unknown.is_empty()).then(|| {
             format!(
@@ -83,7 +83,7 @@ impl Compatibility {
             let mut known = self.0.iter();
             let known = known.find(|entry| entry.kubernetes == minor);
             let oldest = self.minors().min();
-            if oldest.is_some_and(|oldest| (version.major(), version.minor()) < oldest) {
+            if oldest.is_some_and(|oldest| version.major_minor() < oldest) {
                 let (major, minor) = oldest.unwrap_or_default();
                 findings.push(format!(
                     "Kubernetes {version} is not supported; kubexm supports {major}.{minor} and newer"

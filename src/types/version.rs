@@ -39,6 +39,11 @@ impl Version {
         self.0.minor
     }
 
+    /// Returns major and minor, which a release line of most programs has in common.
+    pub fn major_minor(&self) -> (u64, u64) {
+        (self.major(), self.minor())
+    }
+
     pub fn patch(&self) -> u64 {
         self.0.patch
     }

@@ -90,7 +90,7 @@ fn swap(seen: &Seen) -> Outcome {
 fn cgroup(seen: &Seen) -> Outcome {
     // Since 1.35, a kubelet refuses cgroups of version 1 by default.
     let version = &seen.cluster.kubernetes.version;
-    let refuses = (version.major(), version.minor()) >= (1, 35);
+    let refuses = version.major_minor() >= (1, 35);
     on_nodes(seen, |host, answers| {
         let Some(kind) = answers.one("cgroup") else {
             return Vec::new();

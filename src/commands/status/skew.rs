@@ -123,7 +123,7 @@ fn range<K>(versions: &BTreeMap<K, Version>) -> Option<(&Version, &Version)> {
 
 /// Returns whether a version has a greater minor than another one. Patch versions are compatible.
 fn is_newer(version: &Version, than: &Version) -> bool {
-    (version.major(), version.minor()) > (than.major(), than.minor())
+    version.major_minor() > than.major_minor()
 }
 
 #[cfg(test)]

@@ -204,7 +204,7 @@ impl State {
 
 /// Returns why a member cannot go from one version to another, and what helps.
 fn refusal(from: &Version, to: &Version, keeps_newer: bool) -> Option<(String, String)> {
-    let minor = |version: &Version| (version.major(), version.minor());
+    let minor = Version::major_minor;
     if minor(to) < minor(from) {
         return (!keeps_newer).then(|| {
             (

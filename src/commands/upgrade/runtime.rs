@@ -151,7 +151,7 @@ impl Containerd {
             return Vec::new();
         };
         let shown = Untrusted::one_line(from, 40);
-        let minor = |version: &Version| (version.major(), version.minor());
+        let minor = Version::major_minor;
         let is_same = from
             .parse()
             .is_ok_and(|from: Version| minor(&from) == minor(to));

@@ -100,7 +100,7 @@ pub(super) fn nodes(
 
 /// Returns what the user must know before the upgrade begins.
 pub(super) fn end(from: &Version, hops: &[Hop]) -> String {
-    let minor = |version: &Version| (version.major(), version.minor());
+    let minor = Version::major_minor;
     let newer = hops.iter().find(|hop| minor(&hop.version) != minor(from));
     match newer {
         None => {

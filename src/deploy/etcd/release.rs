@@ -26,8 +26,7 @@ pub(super) fn choose<'a>(
             && file.arch == arch
             && minimum.is_none_or(|minimum| file.version >= *minimum)
     };
-    let is_tested =
-        |file: &LockedFile| tested == Some((file.version.major(), file.version.minor()));
+    let is_tested = |file: &LockedFile| tested == Some(file.version.major_minor());
     let fitting = lock.files.iter().filter(fits);
     fitting.max_by_key(|file| (is_tested(file), &file.version))
 }
@@ -50,8 +49,7 @@ pub(super) fn missing(inputs: &Inputs<'_>, arch: Arch) -> Option<String> {
 
 /// Returns major and minor of the etcd in kubeadm's image list, as in `3.6.8-0`.
 fn tested(facts: &KubeadmFacts) -> Option<(u64, u64)> {
-    let version = of_kubeadm(facts)?;
-    Some((version.major(), version.minor()))
+    of_kubeadm(facts).map(|version| version.major_minor())
 }
 
 /// Returns the version of etcd in kubeadm's image list, without the number of the image.

@@ -59,7 +59,7 @@ impl Runtime for Containerd {
         host: &HostSpec,
     ) -> Result<Option<String>, DeployError> {
         let version = &inputs.file("containerd", &host.name)?.version;
-        let (major, minor) = (version.major(), version.minor());
+        let (major, minor) = version.major_minor();
         Ok(Some(format!("containerd://{major}.{minor}")))
     }
 

@@ -76,7 +76,7 @@ pub(super) fn same_cluster(
     }
     let minor = |text: &str| {
         let version: Option<Version> = text.parse().ok();
-        version.map(|version| (version.major(), version.minor()))
+        version.as_ref().map(Version::major_minor)
     };
     let (then, now) = (&manifest.kubernetes, cluster.kubernetes.version.to_string());
     if minor(then) != minor(&now) {

@@ -22,7 +22,7 @@ pub(super) enum Way {
 /// The API servers of two minor versions share an etcd during an upgrade, so each of them can read what the other one stores.
 /// As soon as all of them have the newer minor version, it may store objects in a form that the former one does not know.
 pub(super) fn way(running: &Running, to: &Version) -> Way {
-    let of_minor = |version: &Version| (version.major(), version.minor());
+    let of_minor = Version::major_minor;
     let mut all = running.api_servers.values();
     match all.any(|version| of_minor(version) == of_minor(to)) {
         true => Way::InPlace,
