@@ -22,7 +22,7 @@ use crate::stop::{Stop, unless_stopped};
 use crate::{CommandError, listeners, rollback, session};
 use kubexm_engine::cluster::HostLocks;
 use kubexm_engine::plan;
-use kubexm_types::event::{Event, Events};
+use kubexm_types::event::Events;
 
 /// What an install did.
 #[derive(Debug, Clone)]
@@ -137,12 +137,7 @@ async fn install_locked(
     }
     let observed = session::watched(&hosts, events);
     kubeconfigs::keep_super_admin(&deployment.super_admin, cluster, &observed, journal).await?;
-    events.emit(Event::Summary {
-        changed: run.ended.changed,
-        unchanged: run.ended.unchanged,
-        ran: run.ended.ran,
-        kubeconfig: Some(kubeconfig.display().to_string()),
-    });
+    events.emit(run.ended.summary(Some(&kubeconfig)));
     if !failed.is_empty() {
         events.note(format!("the kubeconfig is {}", kubeconfig.display()));
         return Err(failed.into_error());

@@ -23,7 +23,7 @@ use kubexm_engine::plan::{Journal, Plan, TaskValue};
 use kubexm_host::Facts;
 use kubexm_pki::Certificate;
 use kubexm_types::HostName;
-use kubexm_types::event::{Event, Events};
+use kubexm_types::event::Events;
 
 /// Which certificates to renew.
 #[derive(Debug, Clone)]
@@ -127,12 +127,7 @@ async fn carry_out(
     // Its certificate is new as soon as a host has it, even if another host failed.
     let saved = save_kubeconfigs(&kubeconfig, &super_admin, journal)?;
     run.judged?;
-    events.emit(Event::Summary {
-        changed: run.ended.changed,
-        unchanged: run.ended.unchanged,
-        ran: run.ended.ran,
-        kubeconfig: saved.as_ref().map(|path| path.display().to_string()),
-    });
+    events.emit(run.ended.summary(saved.as_deref()));
     Ok(RenewReport {
         changed: Some(run.ended.changed),
         kubeconfig: saved,

@@ -1,11 +1,13 @@
 //! Runs of plans, and whether they are a success.
 
+use std::path::Path;
+
 use crate::session::{self, Hosts};
 use crate::stop::{AGAIN, Stop};
 use crate::{CommandError, LeftOver, StepFailures, listeners};
 use kubexm_engine::plan::{self, Outcome, Plan, SkipReason};
 use kubexm_host::HostError;
-use kubexm_types::event::Events;
+use kubexm_types::event::{Event, Events};
 
 /// The numbers of steps of plans.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -16,6 +18,18 @@ pub(crate) struct Ended {
     pub(crate) unchanged: usize,
     /// The number of actions that ran.
     pub(crate) ran: usize,
+}
+
+impl Ended {
+    /// Returns the event with the numbers; `kubeconfig` is the file that the command saved.
+    pub(crate) fn summary(self, kubeconfig: Option<&Path>) -> Event {
+        Event::Summary {
+            changed: self.changed,
+            unchanged: self.unchanged,
+            ran: self.ran,
+            kubeconfig: kubeconfig.map(|path| path.display().to_string()),
+        }
+    }
 }
 
 impl std::ops::AddAssign for Ended {

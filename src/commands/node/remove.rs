@@ -7,12 +7,11 @@ use super::removal::{Connected, Context, Remaining};
 use super::text::{self, Purpose};
 use super::{Drain, check_names, joined};
 use crate::certificates::CaEncryption;
-use crate::install::outcome::Ended;
 use crate::install::prepare::verify;
 use crate::stop::unless_stopped;
 use crate::{ClusterSource, CommandError, Connection, Stop, listeners, rollback, session};
 use kubexm_types::HostName;
-use kubexm_types::event::{Event, Events};
+use kubexm_types::event::Events;
 
 /// Which hosts leave a cluster, and how.
 #[derive(Debug, Clone)]
@@ -128,11 +127,7 @@ pub(super) async fn run(
     };
     let removed = removing.await;
     locks.release().await;
-    let Ended {
-        changed,
-        unchanged,
-        ran,
-    } = removed?;
+    let ended = removed?;
     let left: BTreeSet<&HostName> = options.names.iter().collect();
     let silent = left
         .into_iter()
@@ -148,14 +143,9 @@ pub(super) async fn run(
             edits.join("\n  ")
         ));
     }
-    events.emit(Event::Summary {
-        changed,
-        unchanged,
-        ran,
-        kubeconfig: None,
-    });
+    events.emit(ended.summary(None));
     Ok(RemoveReport {
-        changed: Some(changed),
+        changed: Some(ended.changed),
         edits,
     })
 }

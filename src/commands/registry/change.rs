@@ -9,7 +9,7 @@ use crate::stop::unless_stopped;
 use crate::{CommandError, Connection, Stop, listeners, session};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::Plan;
-use kubexm_types::event::{Event, Events};
+use kubexm_types::event::Events;
 
 /// What a change did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,12 +102,7 @@ impl Change<'_> {
         let changed = changing.await;
         locks.release().await;
         let ended = changed?;
-        events.emit(Event::Summary {
-            changed: ended.changed,
-            unchanged: ended.unchanged,
-            ran: ended.ran,
-            kubeconfig: None,
-        });
+        events.emit(ended.summary(None));
         Ok(ChangeReport {
             changed: Some(ended.changed),
         })

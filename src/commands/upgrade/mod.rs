@@ -45,7 +45,7 @@ use kubexm_deploy::upgrade::{self as deploy, HopInputs};
 use kubexm_deploy::{Certificates, Deployment};
 use kubexm_engine::plan::{Journal, Plan};
 use kubexm_host::Facts;
-use kubexm_types::event::{Event, Events};
+use kubexm_types::event::Events;
 use kubexm_types::{HostName, Version};
 
 /// What to upgrade, and how.
@@ -272,18 +272,8 @@ impl Context<'_> {
             .map(|text| kubeconfigs::save_kubeconfig(journal, &text))
             .transpose()?;
         UpgradeRecord::remove(journal)?;
-        let Ended {
-            changed,
-            unchanged,
-            ran,
-        } = ended;
-        events.emit(Event::Summary {
-            changed,
-            unchanged,
-            ran,
-            kubeconfig: kubeconfig.map(|path| path.display().to_string()),
-        });
-        Ok(changed)
+        events.emit(ended.summary(kubeconfig.as_deref()));
+        Ok(ended.changed)
     }
 
     /// Returns the cluster file with the version of a hop.

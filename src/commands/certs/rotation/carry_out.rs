@@ -15,7 +15,7 @@ use crate::{CommandError, Stop};
 use kubexm_deploy::rotation::Rotation;
 use kubexm_engine::plan::Journal;
 use kubexm_types::Authority;
-use kubexm_types::event::{Event, Events};
+use kubexm_types::event::Events;
 
 impl Run<'_> {
     /// Runs the phase on the hosts, and records how far the rotation is.
@@ -87,12 +87,7 @@ impl Run<'_> {
                 _ => drop(record.save(journal)?),
             }
         }
-        events.emit(Event::Summary {
-            changed: run.ended.changed,
-            unchanged: run.ended.unchanged,
-            ran: run.ended.ran,
-            kubeconfig: saved.as_ref().map(|path| path.display().to_string()),
-        });
+        events.emit(run.ended.summary(saved.as_deref()));
         Ok(RotateReport {
             changed: Some(run.ended.changed),
             text: text::end(&record),

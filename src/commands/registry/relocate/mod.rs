@@ -26,7 +26,7 @@ use kubexm_deploy::{Certificates, Inputs, relocation};
 use kubexm_engine::reset::HostReset;
 use kubexm_engine::seed::{RegistryBlobs, RegistryContent, StoreImages};
 use kubexm_types::HostName;
-use kubexm_types::event::{Event, Events};
+use kubexm_types::event::Events;
 
 /// Where the registries move.
 #[derive(Debug, Clone)]
@@ -125,12 +125,7 @@ pub async fn relocate(
         "the registries have moved; change the cluster file before the next install:\n  {}",
         edit(&options.source.cluster, &moving.after.roles.registry)
     ));
-    events.emit(Event::Summary {
-        changed: ended.changed,
-        unchanged: ended.unchanged,
-        ran: ended.ran,
-        kubeconfig: None,
-    });
+    events.emit(ended.summary(None));
     Ok(ChangeReport {
         changed: Some(ended.changed),
     })

@@ -29,7 +29,7 @@ use kubexm_deploy::rollback as deploy;
 use kubexm_engine::plan::{Journal, Plan};
 use kubexm_host::Facts;
 use kubexm_host::facts::Setting;
-use kubexm_types::event::{Event, Events};
+use kubexm_types::event::Events;
 use kubexm_types::{HostName, Version};
 
 /// What a rollback did.
@@ -393,12 +393,7 @@ impl Rollback<'_> {
             }
         };
         UpgradeRecord::remove(journal)?;
-        events.emit(Event::Summary {
-            changed: ended.changed,
-            unchanged: ended.unchanged,
-            ran: ended.ran,
-            kubeconfig: None,
-        });
+        events.emit(ended.summary(None));
         Ok(ended.changed)
     }
 
