@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::try_join_all;
 
+use super::ask::ask;
 use super::live_configs::{HostConfig, LiveConfigs, StoredConfig};
 use super::path::Hop;
 use crate::CommandError;
@@ -12,8 +13,7 @@ use crate::program_settings::{Programs, live::LiveSettings};
 use crate::session::Hosts;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
-use kubexm_engine::plan::StepError;
-use kubexm_host::{Command, Host};
+use kubexm_host::Host;
 use kubexm_preflight::Finding;
 use kubexm_scripts::Script;
 use kubexm_scripts::kubernetes::LIVE_SETTINGS;
@@ -96,7 +96,7 @@ impl Live {
         let known = |name: &&HostName| cluster.is_node(name) || cluster.roles.etcd.contains(*name);
         let reads = hosts.iter().filter(|(name, _)| known(name));
         let reads = reads.map(async |(name, host)| {
-            let text = answer(host.as_ref(), LIVE_SETTINGS, [""; 0]).await?;
+            let text = answer(host.as_ref(), LIVE_SETTINGS, []).await?;
             let found = parse(&text).map_err(|line| {
                 let line = Untrusted::one_line(&line, 100);
                 CommandError::Configuration(format!(
@@ -171,7 +171,8 @@ impl Live {
                 program,
                 &version.to_string(),
                 &refused.configs,
-                (&self.asked, changes),
+                &self.asked,
+                changes,
             ));
         }
         Ok(findings)
@@ -207,17 +208,14 @@ fn finding(host: &HostName, flag: &Flag, version: &str, reason: &str) -> Finding
     )
 }
 
-async fn answer<const N: usize, S: Into<String>>(
+/// Returns what a script prints on a host.
+async fn answer(
     host: &dyn Host,
     script: Script,
-    arguments: [S; N],
+    arguments: impl IntoIterator<Item = String>,
 ) -> Result<String, CommandError> {
     let what = "read the settings of programs that run";
-    let command = Command::from_script(script, arguments.map(Into::into)).describe(what);
-    let output = host.run(command).await?;
-    let output = StepError::unless_done(what, output)
-        .map_err(|error| CommandError::Configuration(format!("{}: {error}", host.name())))?;
-    Ok(output.text())
+    ask(host, what, script, arguments, |text| Ok(text.to_owned())).await
 }
 
 /// What a host reports.

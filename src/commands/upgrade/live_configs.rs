@@ -141,7 +141,8 @@ impl LiveConfigs {
         program: &str,
         version: &str,
         refused: &BTreeMap<String, String>,
-        (asked, changes): (&HostName, impl Fn(&HostName) -> bool),
+        asked: &HostName,
+        changes: impl Fn(&HostName) -> bool,
     ) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (host, configs) in self.on_hosts.iter().filter(|(host, _)| changes(host)) {
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(configs.texts("kubelet", |_| true).len(), 2);
         let reason = "strict decoding error: unknown field \"old\"".to_owned();
         let refused = BTreeMap::from([("old: 1".to_owned(), reason)]);
-        let found = configs.findings("kubelet", "1.36.3", &refused, (&first, |_: &HostName| true));
+        let found = configs.findings("kubelet", "1.36.3", &refused, &first, |_| true);
         let found: Vec<(String, bool)> = found
             .into_iter()
             .map(|finding| (finding.what, finding.fatal))

@@ -1,5 +1,6 @@
 //! `upgrade`: brings a cluster to another version of Kubernetes, on one node after another.
 
+mod ask;
 mod checks;
 mod etcd;
 mod former;
@@ -205,7 +206,7 @@ impl Context<'_> {
                 programs::findings(self.bundle, &targets, Some(&live), first, events).await?;
             findings.extend(refused);
         }
-        let runtimes = Runtimes::read(cluster, hosts, (self.bundle.lock(), &facts)).await?;
+        let runtimes = Runtimes::read(cluster, hosts, self.bundle.lock(), &facts).await?;
         preflight::report(&findings, events)?;
         let from = running.oldest().unwrap_or(to);
         Ok(Prepared {
@@ -407,12 +408,7 @@ impl Context<'_> {
                     Ok(deployment.plan)
                 })
                 .collect();
-            parts.push(text::hop(
-                hop,
-                self.state,
-                &cluster,
-                (&plans?, &mut runtimes),
-            ));
+            parts.push(text::hop(hop, self.state, &cluster, &plans?, &mut runtimes));
         }
         parts.push(text::end(from, &prepared.hops));
         Ok(parts.join("\n").trim_end().to_owned())

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use futures_util::future::try_join_all;
 
+use super::ask::ask;
 use crate::CommandError;
 use crate::session::Hosts;
 use kubexm_bundle::lock::Lock;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::RuntimeKind;
-use kubexm_engine::plan::StepError;
-use kubexm_host::{Command, Facts, Host, Limit};
+use kubexm_host::{Command, Facts, Limit};
 use kubexm_scripts::runtime::{CONTAINERD_PODS, CONTAINERD_SURVEY};
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, Untrusted, Version};
@@ -52,14 +52,23 @@ impl Runtimes {
     pub(super) async fn read(
         cluster: &Cluster,
         hosts: &Hosts,
-        (lock, facts): (&Lock, &BTreeMap<HostName, Facts>),
+        lock: &Lock,
+        facts: &BTreeMap<HostName, Facts>,
     ) -> Result<Self, CommandError> {
         if cluster.runtime.kind != RuntimeKind::Containerd {
             return Ok(Self::default());
         }
         let reads = hosts.iter().filter(|(name, _)| cluster.is_node(name));
         let reads = reads.map(async |(name, host)| {
-            let found = survey(host.as_ref()).await?;
+            let what = "ask containerd about its version";
+            let found = ask(
+                host.as_ref(),
+                what,
+                CONTAINERD_SURVEY,
+                [],
+                Containerd::parse,
+            )
+            .await?;
             let arch = facts.get(name).and_then(Facts::arch);
             let file = arch.and_then(|arch| lock.file("containerd", arch));
             let lines = file.map(|file| found.lines(&file.version));
@@ -101,18 +110,6 @@ pub(super) async fn resume(
         Ok::<_, CommandError>(())
     });
     try_join_all(starts).await.map(drop)
-}
-
-async fn survey(host: &dyn Host) -> Result<Containerd, CommandError> {
-    let what = "ask containerd about its version";
-    let command = Command::from_script(CONTAINERD_SURVEY, [""; 0]).describe(what);
-    let output = host.run(command).await?;
-    let output = StepError::unless_done(what, output)
-        .map_err(|error| CommandError::Configuration(format!("{}: {error}", host.name())))?;
-    Containerd::parse(&output.text()).map_err(|line| {
-        let line = Untrusted::one_line(&line, 100);
-        CommandError::Configuration(format!("{}: {what}: unexpected line '{line}'", host.name()))
-    })
 }
 
 impl Containerd {

@@ -35,7 +35,8 @@ pub(super) fn hop(
     hop: &Hop,
     state: &Path,
     cluster: &Cluster,
-    (plans, runtimes): (&[Plan], &mut Runtimes),
+    plans: &[Plan],
+    runtimes: &mut Runtimes,
 ) -> String {
     let mut text = format!("Kubernetes {}\n", hop.version);
     let archive = state.join("archive");

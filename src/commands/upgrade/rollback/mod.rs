@@ -213,7 +213,7 @@ impl Rollback<'_> {
                 Some(RollbackStage::InPlace) => Way::InPlace,
                 Some(_) => Way::Snapshot,
             },
-            runtimes: Runtimes::read(cluster, hosts, (context.bundle.lock(), &facts)).await?,
+            runtimes: Runtimes::read(cluster, hosts, context.bundle.lock(), &facts).await?,
             facts,
             touched,
             record,

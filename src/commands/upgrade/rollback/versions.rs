@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::try_join_all;
 
+use super::super::ask::ask;
 use crate::CommandError;
 use crate::session::Hosts;
 use kubexm_config::Cluster;
-use kubexm_engine::plan::StepError;
-use kubexm_host::{Command, Host};
+use kubexm_host::Host;
 use kubexm_scripts::kubernetes::VERSIONS;
-use kubexm_types::{HostName, Untrusted, Version};
+use kubexm_types::{HostName, Version};
 
 /// What runs on the nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,16 +44,14 @@ impl Programs {
 type Answer = (Vec<Version>, Vec<HostName>);
 
 async fn answer(host: &dyn Host) -> Result<Answer, CommandError> {
-    let what = "read the versions of the programs";
-    let output = host
-        .run(Command::from_script(VERSIONS, [""; 0]).describe(what))
-        .await?;
-    let failed = |cause: String| CommandError::Configuration(format!("{}: {cause}", host.name()));
-    let output = StepError::unless_done(what, output).map_err(|error| failed(error.to_string()))?;
-    parse(&output.text()).map_err(|line| {
-        let line = Untrusted::one_line(&line, 100);
-        failed(format!("{what}: unexpected line '{line}'"))
-    })
+    ask(
+        host,
+        "read the versions of the programs",
+        VERSIONS,
+        [],
+        parse,
+    )
+    .await
 }
 
 /// Parses the output of the script. The error is the line that has another form.
