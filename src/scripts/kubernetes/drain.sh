@@ -2,8 +2,9 @@
 # Moves the pods of a node to others before its programs change, or lets the scheduler use the node again. A node that an
 # administrator has cordoned stays cordoned.
 # Arguments: `check` or `drain`, name of the node, version of its kubelet after the change, seconds that the evictions may take,
-# beginning of the runtime that the node reports after the change or empty for any, and options of `kubectl drain`; `returned` or `return`, name of the node, version of its kubelet; `left` and then `leave` for a
-# node that leaves the cluster, with the arguments of `drain`.
+# beginning of the runtime that the node reports after the change or empty for any, and options of `kubectl drain`; `returned` or
+# `return`, name of the node, version of its kubelet; `left` and then `leave` for a node that leaves the cluster, with the
+# arguments of `drain`.
 verb=$1 node=$2 version=$3
 shift 3
 # Exists while this node is cordoned by kubexm.

@@ -18,7 +18,7 @@ impl Run<'_> {
         let authorities = self.authorities()?;
         let Some(mut record) = begun else {
             if self.options.cancel {
-                return refused("there is no rotation to cancel".to_owned());
+                return refused("cannot cancel a rotation: none has begun".to_owned());
             }
             return match self.options.phase {
                 None | Some(Phase::Trust) => Ok(RotationRecord::new(authorities)),
