@@ -37,8 +37,11 @@ apply)
   found=$(joins)
   if [ -n "$found" ] && [ "$(cas_of "$found")" != "$encoded" ]; then
     new=$(printf '%s\n' "$found" | sed "s,^\( *certificate-authority-data:\).*,\1 $encoded,")
-    printf 'data:\n  kubeconfig: |\n%s\n' "$(printf '%s\n' "$new" | sed 's/^/    /')" |
-      kubectl -n kube-public patch configmap cluster-info --patch-file /dev/stdin >/dev/null
+    # A whole file: kubectl must not take the first part of a patch, when this script ends early, for all of it.
+    patch=/run/kubexm/cluster-info.yaml
+    printf 'data:\n  kubeconfig: |\n%s\n' "$(printf '%s\n' "$new" | sed 's/^/    /')" >"$patch"
+    kubectl -n kube-public patch configmap cluster-info --patch-file "$patch" >/dev/null
+    rm "$patch"
   fi
   left=60
   until found=$(others) && [ -z "$found" ]; do

@@ -239,7 +239,8 @@ pub(super) fn with_cluster(machine: &Machine) {
     machine.fake(
         "kubectl",
         "case $* in\n\
-         *'patch configmap cluster-info'*) sed -n 's/^    //p' >/etc/joins ;;\n\
+         *'patch configmap cluster-info --patch-file '*)\n\
+         sed -n 's/^    //p' /run/kubexm/cluster-info.yaml >/etc/joins.new && mv /etc/joins.new /etc/joins ;;\n\
          *'get configmap cluster-info'*) cat /etc/joins ;;\n\
          *'get configmaps -A'*) for name in default web; do echo \"= $name\"; cat /usr/local/bin/written; echo; done ;;\n\
          esac",
