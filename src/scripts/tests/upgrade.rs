@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use crate::kubeadm::{UPGRADE, UPGRADE_SPACE};
-use crate::kubernetes::{DRAIN, KUBELET_RESTART, UPGRADE_SURVEY};
+use crate::kubernetes::{DRAIN, KUBELET_RESTART, LIVE_SETTINGS, UPGRADE_SURVEY};
 
 /// The node, the versions after the upgrade, the time for evictions and an option of kubectl.
 pub(super) const DRAINED: [&str; 5] = ["node1", "1.36.3", "5", "containerd://2.3", "--force"];
@@ -396,5 +396,31 @@ fn room_for_the_copy_of_etcd_is_known() {
         let (data, free) = printed.trim().split_once(' ').unwrap();
         assert!(data.parse::<u64>().unwrap() >= 97, "{printed}");
         assert!(free.parse::<u64>().unwrap() > 0, "{printed}");
+    });
+}
+
+/// An interrupted upgrade has written a file again, and the kubelet still runs with the former one.
+#[test]
+fn flag_of_a_file_that_has_changed_ends_with_its_program() {
+    const FLAGS: &str = "/var/lib/kubelet/kubeadm-flags.env";
+    Machine::with_each_shell(|machine| {
+        machine.write(FLAGS, "KUBELET_KUBEADM_ARGS=\"--v=2\"\n");
+        let source = |changed: &str| {
+            let before = format!(
+                "touch -d '{changed}' {FLAGS}\ncp \"$(command -v bash)\" /root/kubelet\nmkfifo /root/$$\n\
+                 /root/kubelet -c 'read -r -t 3 <>\"$0\" || :' /root/$$ --kubexm-former=1 </dev/null >/dev/null 2>&1 &\n\
+                 until grep -qs kubexm-former /proc/$!/cmdline; do sleep 0.1; done"
+            );
+            let ended = machine.run_after(&before, LIVE_SETTINGS, &[], "");
+            let lines = ended.printed.lines().map(str::to_owned);
+            let mut own = lines.filter(|line| line.ends_with("--kubexm-former=1"));
+            own.next()
+                .unwrap_or_else(|| panic!("{} {}", ended.printed, ended.complained))
+        };
+        let line = |source: &str| format!("flag\tkubelet\t{source}\t--kubexm-former=1");
+        assert_eq!(source("1 hour ago"), line("unknown"));
+        // Processes of the run before end after some seconds.
+        std::thread::sleep(std::time::Duration::from_secs(4));
+        assert_eq!(source("1 hour"), line("rendered"));
     });
 }
