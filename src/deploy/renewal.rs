@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Certificates, DeployError, HostFacts, Inputs, etcd, health, kubernetes, post_install, registry,
+    Certificates, DeployError, HostFacts, Inputs, etcd, health, kubernetes, load_balancer,
+    post_install, registry,
 };
 use kubexm_bundle::{Blobs, BundleError, Lock};
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
@@ -174,6 +175,7 @@ fn host_task(
         KubernetesKind::Kubeadm => {}
         KubernetesKind::Systemd => task = kubernetes::systemd_renewed(inputs, host, task)?,
     }
+    task = load_balancer::renewed(inputs, host, task)?;
     match cluster.roles.registry.contains(&host.name) && cluster.registry.external.is_none() {
         true => registry::renewed(inputs, &host.name, task),
         false => Ok(task),
@@ -183,7 +185,11 @@ fn host_task(
 /// Removes the steps that restart programs, or that wait for them.
 fn files_only(mut task: Task) -> Task {
     task.steps.retain(|step| {
-        !step.files().is_empty() || step.id() == kubernetes::kubeadm::CERTIFICATE_FILES
+        let files = step.files();
+        // A manifest restarts its pod.
+        let is_manifest = |path: &str| path.starts_with("/etc/kubernetes/manifests/");
+        let writes = !files.is_empty() && !files.iter().any(|file| is_manifest(file.path.as_str()));
+        writes || step.id() == kubernetes::kubeadm::CERTIFICATE_FILES
     });
     task
 }
@@ -255,8 +261,22 @@ pub(super) mod tests {
         parse_cluster("example", &text(kubernetes, sections)).unwrap()
     }
 
+    /// Returns the same cluster with another `highAvailability`.
+    pub(crate) fn with_balancer(kubernetes: &str, sections: &str, balancer: &str) -> Cluster {
+        let text = text(kubernetes, sections).replace("{type: external}", balancer);
+        // A proxy of each node listens on loopback.
+        let text = match balancer.contains("run: ") {
+            true => text.replace(
+                "{domain: api.example, address: 192.0.2.9}",
+                "{domain: api.example}",
+            ),
+            false => text,
+        };
+        parse_cluster("example", &text).unwrap()
+    }
+
     /// Returns its file.
-    pub(crate) fn text(kubernetes: &str, sections: &str) -> String {
+    fn text(kubernetes: &str, sections: &str) -> String {
         format!(
             "
 apiVersion: kubexm.io/v1alpha1
@@ -389,5 +409,35 @@ spec:
         assert!(at("renew@node4: file /etc/kubernetes/kube-proxy.conf").is_some());
         let other = |step: &&String| step.contains(".yaml") || step.contains("/etc/systemd");
         assert_eq!(steps.iter().find(other), None, "{steps:#?}");
+    }
+    /// kube-vip reads its kubeconfig only when it starts, and the former certificate in it ends.
+    #[test]
+    fn kube_vip_restarts_with_its_new_certificate() {
+        let steps_of = |kubernetes, sections, expired| {
+            let cluster = with_balancer(kubernetes, sections, "{type: kube-vip}");
+            steps(&cluster, &ALL, expired, &[])
+        };
+        let at = |steps: &[String], step: &str| {
+            let found = steps.iter().position(|found| found == step);
+            found.unwrap_or_else(|| panic!("{step} is not in {steps:#?}"))
+        };
+        let kubeadm = steps_of("", "", false);
+        let (files, restart) = (
+            "renew@node2: kubeadm certificate files",
+            "renew@node2: load balancer pod",
+        );
+        assert!(at(&kubeadm, files) < at(&kubeadm, restart));
+        let (file, manifest) = (
+            "renew@node2: file /etc/kubernetes/kube-vip.conf",
+            "renew@node2: file /etc/kubernetes/manifests/kube-vip.yaml",
+        );
+        for expired in [false, true] {
+            let units = steps_of("type: systemd", "etcd: {type: systemd}", expired);
+            assert!(at(&units, file) < at(&units, manifest));
+            let early = units
+                .iter()
+                .find(|step| step.starts_with("files@") && step.contains("manifests"));
+            assert_eq!(early, None);
+        }
     }
 }

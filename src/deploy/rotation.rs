@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::renewal::{chained, in_order, inputs_without_bundle};
 use super::{DeployError, Inputs, etcd, health, kubernetes, load_balancer, post_install, registry};
 use kubexm_bundle::Lock;
-use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind, LoadBalancer, ProxyRun};
+use kubexm_config::cluster::{HostSpec, KubernetesKind};
 use kubexm_engine::plan::{Task, TaskName, TaskValue};
 use kubexm_engine::steps::WaitFor;
 use kubexm_scripts::kubernetes::NODES;
@@ -28,28 +28,6 @@ const KUBELET: TaskName = TaskName::new("rotation", "kubelet");
 const CLUSTER: TaskName = TaskName::new("rotation", "cluster");
 /// How long the programs of a control plane may take until they answer.
 const PROGRAMS: Duration = Duration::from_secs(180);
-
-/// Returns why kubexm does not replace authorities of a cluster; `None` if it can. The text ends with a hint.
-pub fn rotation_obstacle(cluster: &Cluster) -> Option<String> {
-    let refused = |what: &str, hint: &str| Some(format!("{what}\nhint: {hint}"));
-    match cluster.load_balancer {
-        LoadBalancer::Pods { .. }
-        | LoadBalancer::Local {
-            run: ProxyRun::StaticPod,
-            ..
-        } => refused(
-            "this version of kubexm does not give new CAs to a load balancer that runs as a static pod",
-            "use an external load balancer, or one with run: systemd",
-        ),
-        LoadBalancer::None
-        | LoadBalancer::External
-        | LoadBalancer::Holder { .. }
-        | LoadBalancer::Local {
-            run: ProxyRun::Systemd,
-            ..
-        } => None,
-    }
-}
 
 /// Plans a phase. Each task begins after the task before.
 ///
@@ -89,9 +67,6 @@ fn host_task(
 ) -> Result<Task, DeployError> {
     let cluster = inputs.cluster;
     let mut task = HOST.task(&host.name);
-    if let Some(trusted) = given.trusted_cas() {
-        task = load_balancer::trusting(cluster, host, trusted, task)?;
-    }
     if given.replaces_ca_of_registry() {
         task = registry::rotated(inputs, given.phase, host, task)?;
     }
@@ -100,6 +75,12 @@ fn host_task(
     }
     if cluster.is_node(&host.name) {
         task = kubernetes::rotated(inputs, given, host, task)?;
+    }
+    if let Some(trusted) = given.trusted_cas() {
+        task = load_balancer::trusting(cluster, host, trusted, task)?;
+    }
+    if given.trusted_cas().is_some() || given.issues() {
+        task = load_balancer::renewed(inputs, host, task)?;
     }
     let is_changed = given
         .authorities

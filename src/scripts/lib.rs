@@ -207,6 +207,7 @@ scripts! {
         KUBE_VIP_SETTLED = "load-balancer/kube-vip-settled.sh"
         MASK_SERVICES = "load-balancer/mask-services.sh"
         POD_DIAGNOSIS = "load-balancer/pod-diagnosis.sh"
+        POD_RESTART = "load-balancer/pod-restart.sh"
         PROXY_CA = "load-balancer/proxy-ca.sh"
         PROXY_RELOAD = "load-balancer/proxy-reload.sh"
         UNMASK_SERVICES = "load-balancer/unmask-services.sh"

@@ -16,15 +16,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::static_pod::{MANIFESTS, SOURCES};
-use super::{Balancer, Image, address, proxy, required_image};
+use super::{Balancer, Image, address, pods, proxy, required_image};
 use crate::{DeployError, ETC, Inputs, kubernetes, load_balancer, os};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{StepError, Task, TaskId, TaskValue};
-use kubexm_engine::steps::{Content, RunScript, Undo, WaitFor, WriteFile};
+use kubexm_engine::steps::{Content, ProvideValue, RunScript, Undo, WaitFor, WriteFile};
 use kubexm_render::load_balancer as template;
 use kubexm_scripts::load_balancer::{KUBE_VIP_SERVICES, KUBE_VIP_SETTLED};
-use kubexm_scripts::markers;
 use kubexm_scripts::undo::KUBE_VIP_SERVICES_STOP;
+use kubexm_scripts::{Script, markers};
 use kubexm_types::{Digest, HostName, HostPath, Version};
 
 const IMAGE: Image = Image {
@@ -45,6 +45,13 @@ const PORTS: [&str; 2] = ["prometheus_server", "health_check_port"];
 /// kube-vip in ARP mode.
 pub(super) struct KubeVip;
 
+/// Prints a file.
+const READ: &str = "cat \"$1\"";
+/// The name of the container in each of its pods.
+const CONTAINER: &str = "kube-vip";
+/// What the manifest of a pod with a kubeconfig of its own has before the digest of its certificate.
+const CERTIFICATE: &str = "kubexm.io/certificate:";
+
 /// The addresses that a pod assigns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Assigns {
@@ -53,11 +60,25 @@ enum Assigns {
 }
 
 impl Assigns {
+    /// Returns the pods of a cluster on each control plane.
+    fn of(cluster: &Cluster) -> impl Iterator<Item = Self> {
+        let services = cluster.balancers.kube_vip.services;
+        std::iter::once(Self::Endpoint).chain(services.then_some(Self::Services))
+    }
+
     /// Returns the name of the pod.
     fn name(self) -> &'static str {
         match self {
             Self::Endpoint => "kube-vip",
             Self::Services => "kube-vip-services",
+        }
+    }
+
+    /// Returns the name of the value with its manifest.
+    fn manifest(self) -> &'static str {
+        match self {
+            Self::Endpoint => "load_balancer.kube_vip",
+            Self::Services => "load_balancer.kube_vip_services",
         }
     }
 
@@ -113,6 +134,30 @@ impl Balancer for KubeVip {
         true
     }
 
+    /// A leader that ends removes the address and releases its lease, so that another control plane gets it at once.
+    fn renewed(
+        &self,
+        inputs: &Inputs<'_>,
+        host: &HostSpec,
+        mut task: Task,
+    ) -> Result<Task, DeployError> {
+        let Some((text, certificate)) = kubernetes::kube_vip_kubeconfig(inputs, host)? else {
+            let restart = pods::restarted(CONTAINER, Duration::from_secs(10), ADMIN);
+            return Ok(task.step(restart).step(settled()));
+        };
+        task = task.step(WriteFile::secret(HostPath::parse(OWN)?, text));
+        let mut manifests = Vec::new();
+        for assigns in Assigns::of(inputs.cluster) {
+            let path = HostPath::parse(&format!("{MANIFESTS}/{}.yaml", assigns.name()))?;
+            let (read, write) = with_certificate(assigns, &path, certificate);
+            task = task.step(read).step(write);
+            manifests.push(path.to_string());
+        }
+        let title = "Wait until kube-vip uses its new kubeconfig";
+        let (script, arguments) = pods::has_started(CONTAINER, manifests);
+        Ok(task.step(wait(title, script, arguments)).step(settled()))
+    }
+
     fn after_join(
         &self,
         inputs: &Inputs<'_>,
@@ -131,14 +176,7 @@ impl Balancer for KubeVip {
         let (find_interface, interface) = address::interface(inputs.cluster, host);
         let pod = |assigns| pod(inputs, host, assigns, MANIFESTS, &kubeconfig, &interface);
         let manifest = pod(Assigns::Endpoint)?;
-        task = task.step(find_interface).step(manifest).step(WaitFor {
-            title: "Wait until the endpoint answers through kube-vip".to_owned(),
-            script: KUBE_VIP_SETTLED,
-            arguments: Vec::new(),
-            at_most: Duration::from_secs(300),
-            diagnosis: "ip -o addr; tail -n 20 /var/log/pods/kube-system_kube-vip-*/*/*.log".into(),
-            hosts: Vec::new(),
-        });
+        task = task.step(find_interface).step(manifest).step(settled());
         match inputs.cluster.balancers.kube_vip.services {
             true => Ok(task
                 .step(register_cleanup(inputs.cluster, host)?)
@@ -166,6 +204,55 @@ fn serve(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let assigns = Assigns::Endpoint;
     let source = pod(inputs, host, assigns, SOURCES, &kubeconfig, &interface)?;
     Ok(task.step(find_interface).step(source))
+}
+
+/// Returns the steps after which the manifest on a host, which is otherwise as before, names the certificate of the
+/// kubeconfig. The kubelet replaces the pod then.
+fn with_certificate(
+    assigns: Assigns,
+    path: &HostPath,
+    certificate: Digest,
+) -> (ProvideValue<String>, WriteFile) {
+    let (name, value) = (assigns.name(), TaskValue::new(assigns.manifest()));
+    let line = format!("    {CERTIFICATE} \"{certificate}\"");
+    let read = ProvideValue {
+        title: format!("Read the manifest of {name}"),
+        script: READ.into(),
+        arguments: vec![path.to_string()],
+        input: None,
+        parse: Box::new(move |text| {
+            let is_certificate = |line: &&str| line.trim_start().starts_with(CERTIFICATE);
+            let former = text.lines().find(is_certificate);
+            let former = former.ok_or_else(|| format!("the manifest has no {CERTIFICATE}"))?;
+            Ok(text.replacen(former, &line, 1))
+        }),
+        value: value.clone(),
+        files: Vec::new(),
+    };
+    let mut file = WriteFile::new(path.clone(), String::new());
+    file.content = Content::Deferred {
+        preview: format!("<the present manifest of {name}, with another certificate>\n"),
+        render: Arc::new(move || value.require().cloned()),
+    };
+    (read, file)
+}
+
+/// Returns the step that waits until the endpoint answers.
+fn settled() -> WaitFor {
+    let title = "Wait until the endpoint answers through kube-vip";
+    wait(title, KUBE_VIP_SETTLED, Vec::new())
+}
+
+/// Returns a step that waits for kube-vip.
+fn wait(title: &str, script: Script, arguments: Vec<String>) -> WaitFor {
+    WaitFor {
+        title: title.to_owned(),
+        script,
+        arguments,
+        at_most: Duration::from_secs(300),
+        diagnosis: "ip -o addr; tail -n 20 /var/log/pods/kube-system_kube-vip-*/*/*.log".into(),
+        hosts: Vec::new(),
+    }
 }
 
 /// Returns the step that writes a pod's manifest to a directory.

@@ -8,6 +8,7 @@ mod kube_vip;
 mod local;
 mod nginx;
 mod packages;
+mod pods;
 mod proxy;
 mod static_pod;
 #[cfg(test)]
@@ -72,6 +73,11 @@ trait Balancer {
 
     /// Adds the steps after which its proxy verifies API servers with these CAs.
     fn trusting(&self, _: &str, task: Task) -> Result<Task, DeployError> {
+        Ok(task)
+    }
+
+    /// Adds the steps after which its pods use the present kubeconfig of their host.
+    fn renewed(&self, _: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
         Ok(task)
     }
 
@@ -201,6 +207,20 @@ pub(super) fn trusting(
 ) -> Result<Task, DeployError> {
     match configured(cluster) {
         Some(balancer) if balancer.runs_on(cluster, &host.name) => balancer.trusting(trusted, task),
+        _ => Ok(task),
+    }
+}
+
+/// Adds the steps after which the pods of a host use its present kubeconfig.
+pub(super) fn renewed(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+    task: Task,
+) -> Result<Task, DeployError> {
+    match configured(inputs.cluster) {
+        Some(balancer) if balancer.runs_on(inputs.cluster, &host.name) => {
+            balancer.renewed(inputs, host, task)
+        }
         _ => Ok(task),
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::local::listen_address;
 use super::proxy::{self, Proxy};
-use super::{Balancer, Image, required_image};
+use super::{Balancer, Image, pods, required_image};
 use crate::{DeployError, Inputs, kubernetes, load_balancer, os};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Task, TaskId};
@@ -55,6 +55,19 @@ impl Balancer for StaticPod {
 
     fn is_static_pod(&self) -> bool {
         true
+    }
+
+    /// The file of the CA is that of the node, which has these CAs already.
+    fn trusting(&self, _: &str, task: Task) -> Result<Task, DeployError> {
+        Ok(match self.proxy.checks_servers() {
+            // It does not listen while it waits for the end of open connections.
+            true => task.step(pods::restarted(
+                self.proxy.name(),
+                Duration::from_secs(1),
+                CA,
+            )),
+            false => task,
+        })
     }
 
     fn after_join(

@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::Certificates;
-use crate::renewal::tests::cluster;
+use crate::renewal::tests::{cluster, with_balancer};
+use kubexm_config::Cluster;
 
 const TWO: &str = "<both CAs>";
 
@@ -327,16 +328,38 @@ fn members_of_etcd_restart_one_after_another_while_all_are_healthy() {
     }
 }
 
+/// Pods read certificates and CAs only when they start.
 #[test]
-fn clusters_whose_programs_cannot_follow_are_refused() {
-    assert_eq!(rotation_obstacle(&cluster("", "")), None);
-    let units = cluster("type: systemd", "etcd: {type: systemd}");
-    assert_eq!(rotation_obstacle(&units), None);
-    let text = "highAvailability: {type: external}";
-    let pods = kubexm_config::parse_cluster(
-        "example",
-        &crate::renewal::tests::text("", "").replace(text, "highAvailability: {type: kube-vip}"),
+fn pods_of_load_balancers_restart_after_the_files_of_their_host() {
+    let (ca, restart) = (
+        "host@node4: file /etc/kubernetes/pki/ca.crt",
+        "host@node4: load balancer pod",
     );
-    let refused = rotation_obstacle(&pods.unwrap()).unwrap();
-    assert!(refused.contains("static pod") && refused.contains("hint: "));
+    let haproxy = with_balancer("", "", "{type: haproxy, run: static-pod}");
+    for phase in [RotationPhase::Trust, RotationPhase::Remove] {
+        let steps = steps_of(&haproxy, phase, &[Authority::Kubernetes]);
+        assert!(at(&steps, ca) < at(&steps, restart), "{steps:#?}");
+    }
+    let kube_vip = with_balancer("", "", "{type: kube-vip}");
+    let all = [
+        RotationPhase::Trust,
+        RotationPhase::Switch,
+        RotationPhase::Remove,
+        RotationPhase::Cancel,
+    ];
+    for phase in all {
+        let steps = steps_of(&kube_vip, phase, &[Authority::Kubernetes]);
+        let files = at(&steps, "host@node1: rotation kubeconfigs");
+        assert!(files < at(&steps, "host@node1: load balancer pod"));
+        assert!(!steps.contains(&restart.to_owned()), "{steps:#?}");
+    }
+    let units = with_balancer("type: systemd", "etcd: {type: systemd}", "{type: kube-vip}");
+    for phase in all {
+        let steps = steps_of(&units, phase, &[Authority::Kubernetes]);
+        let file = at(&steps, "host@node1: file /etc/kubernetes/kube-vip.conf");
+        let manifest = "host@node1: file /etc/kubernetes/manifests/kube-vip.yaml";
+        assert!(file < at(&steps, manifest), "{steps:#?}");
+    }
+    let steps = steps_of(&units, RotationPhase::Switch, &[Authority::Etcd]);
+    assert!(!steps.iter().any(|step| step.contains("kube-vip")));
 }

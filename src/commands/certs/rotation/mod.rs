@@ -27,7 +27,7 @@ use crate::{CommandError, Connection, Stop, listeners, notices};
 use kubexm_config::Cluster;
 use kubexm_deploy::Certificates;
 use kubexm_deploy::rotation::{
-    RotatedAuthority, Rotation, RotationInputs, RotationPhase, rotation, rotation_obstacle,
+    RotatedAuthority, Rotation, RotationInputs, RotationPhase, rotation,
 };
 use kubexm_types::Authority;
 use kubexm_types::event::Events;
@@ -98,11 +98,6 @@ pub async fn rotate(
     notices::emit(&cluster.notices, events);
     let state = options.connection.state_directory(&cluster, events)?;
     check_state(&state)?;
-    if let Some(obstacle) = rotation_obstacle(&cluster) {
-        return Err(CommandError::Configuration(format!(
-            "cannot replace authorities: {obstacle}"
-        )));
-    }
     let run = Run {
         options,
         cluster: &cluster,

@@ -30,6 +30,7 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     for host in inputs.nodes() {
         tasks.push(programs::programs(inputs, pki, host)?);
         let task = join(inputs, pki, first, host)?;
+        let task = load_balancer::after_join(inputs, host, task)?;
         if inputs.cluster.is_control_plane(&host.name) {
             let this = task.id();
             tasks.push(task.after(std::mem::replace(&mut before, vec![this])));
@@ -41,7 +42,7 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     Ok(tasks)
 }
 
-/// Returns the task that makes a host a node. Its id is that of [`joined`].
+/// Returns the task that makes a host a node, without the steps of load balancers. Its id is that of [`joined`].
 fn join(
     inputs: &Inputs<'_>,
     pki: &ClusterPki,
@@ -75,7 +76,7 @@ fn join(
     if let Some(own) = pki.nodes.get(&host.name) {
         task = node::steps(inputs, pki, own, host, task)?;
     }
-    load_balancer::after_join(inputs, host, task)
+    Ok(task)
 }
 
 /// Returns the kubeconfig with which kube-vip connects to the API server of its control plane, and the digest of its
@@ -91,7 +92,12 @@ pub(super) fn kube_vip_kubeconfig(
     };
     let server = files::own_server(inputs.cluster, host);
     let text = files::kubeconfig(inputs.cluster, pki, &server, (KUBE_VIP, pair))?;
-    Ok((text, Digest::of(pair.certificate.as_bytes())))
+    // Other CAs also restart it. The text itself has a key.
+    let mut public = pair.certificate.clone();
+    if pki.trusts_two() {
+        public.push_str(&pki.trusted);
+    }
+    Ok((text, Digest::of(public.as_bytes())))
 }
 
 /// Adds the steps of a join that write certificates and kubeconfigs, that restart the programs that read them, and that
@@ -114,8 +120,7 @@ pub(super) fn renewed(
 fn renews(step: &Step) -> bool {
     match step.kind() {
         Kind::Wait => true,
-        // The pods of kube-vip need the name of an interface.
-        Kind::Action => !step.provides().is_empty(),
+        Kind::Action => false,
         Kind::Ensure => {
             let files = step.files();
             let is_credential = |path: &str| {
@@ -125,12 +130,8 @@ fn renews(step: &Step) -> bool {
                     (name.starts_with("pki/") && ends.iter().any(|end| name.ends_with(end)))
                         || (!name.contains('/') && name.ends_with(".conf"))
                 };
-                // The kubelet's copy of the host's name servers has this form, too. The pods of kube-vip have the digest of
-                // its certificate, with which they restart.
-                name.is_some_and(|name| {
-                    is_named(name) && name != "resolv.conf"
-                        || name.starts_with("manifests/kube-vip")
-                })
+                // The kubelet's copy of the host's name servers has this form, too.
+                name.is_some_and(|name| is_named(name) && name != "resolv.conf")
             };
             let mut paths = files.iter().map(|file| file.path.as_str());
             step.id().starts_with("unit ") || (!files.is_empty() && paths.all(is_credential))
