@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use super::{DeployError, Deployment, Inputs, images, kubernetes, runtime};
+use super::{DeployError, Deployment, Inputs, images, kubernetes, load_balancer, runtime};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
@@ -206,6 +206,8 @@ fn gate(
         }
         let task = NODE.task(name).after(entries(name));
         let task = kubernetes::kubeadm::upgraded(inputs, first, host, task)?;
+        // kubeadm renews certificates in an upgrade.
+        let task = load_balancer::renewed(inputs, host, task)?;
         wait_for(plan, &joined, &[task.id()]);
         plan.tasks.push(task);
     }

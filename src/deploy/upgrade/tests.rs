@@ -4,7 +4,8 @@ use crate::example::with_inputs;
 use kubexm_config::parse_cluster;
 use kubexm_engine::plan::graph::Graph;
 
-const IMAGES: [&str; 2] = [
+const IMAGES: [&str; 3] = [
+    "ghcr.io/kube-vip/kube-vip:v0.9.1",
     "ghcr.io/flannel-io/flannel:v0.28.4",
     "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1",
 ];
@@ -34,7 +35,7 @@ spec:
     - {name: w2, address: 192.0.2.15}
     - {name: w3, address: 192.0.2.16}
   roleGroups: {control-plane: [c1, c2, c3], worker: [w1, w2, w3], registry: [w3]}
-  highAvailability: {type: external}
+  highAvailability: {type: kube-vip}
   controlPlaneEndpoint: {address: 192.0.2.99}
   kubernetes: {version: 1.36.3}
 ";
@@ -186,8 +187,12 @@ fn programs_change_when_it_is_their_turn() {
             "kubelet stop",
             "kubelet settings",
             "kubelet version",
+            // The certificate in the kubeconfig with which kube-vip started ends before the one that kubeadm has renewed.
+            "load balancer pod",
+            "wait Wait until the endpoint answers through kube-vip",
         ]
     );
+    assert!(!steps("upgrade/node@w1").contains(&"load balancer pod".to_owned()));
     let programs = steps("kubernetes/programs@w1");
     assert!(!programs.contains(&"install Kubernetes 1.36.3".to_owned()));
     assert!(programs.contains(&"unit kubelet.service".to_owned()));
