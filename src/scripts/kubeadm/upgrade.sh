@@ -20,11 +20,16 @@ replace() {
 }
 upgrade() {
   set -- "$@" ${patches:+"--patches=$patches"} ${ignored:+"--ignore-preflight-errors=$ignored"}
-  said=$(kubeadm upgrade "$@" 2>&1) || {
+  left=3
+  until said=$(kubeadm upgrade "$@" 2>&1); do
+    left=$((left - 1))
+    # A check before the first change, which waits 15 seconds for a pod. Where all pods have just started again, it takes longer
+    # (https://github.com/kubernetes/kubernetes/blob/v1.36.3/cmd/kubeadm/app/phases/upgrade/health.go).
+    case $left-$said in 0-*) ;; *"[ERROR CreateJob]"*"did not complete in"*) sleep 20; continue ;; esac
     printf '%s\n' "$said" | tail -n 20 >&2
     echo "hint: kubeadm keeps the former manifests in /etc/kubernetes/tmp; correct the cause, then run the same command again" >&2
     exit 1
-  }
+  done
   printf '%s\n' "$said"
 }
 case $verb in

@@ -210,6 +210,28 @@ fn kubeadm_gets_the_settings_of_the_cluster_file_before_it_upgrades() {
     });
 }
 
+/// kubeadm waits 15 seconds for a pod before its first change.
+#[test]
+fn kubeadm_is_asked_again_if_its_pod_takes_longer() {
+    Machine::with_each_shell(|machine| {
+        with_kubeadm(machine);
+        machine.fake("sleep", "");
+        machine.fake(
+            "kubeadm",
+            "echo >>/usr/local/bin/tries\n\
+             [ $(wc -l </usr/local/bin/tries) -gt $(cat /usr/local/bin/failures) ] || {\n\
+             echo '[ERROR CreateJob]: Job \"upgrade-health-check-1\" did not complete in 15s' >&2; exit 1; }",
+        );
+        let other = ["other", "1.36.3", "", "", ""];
+        machine.write("/root/fake/failures", "2");
+        machine.done(UPGRADE.verb("apply"), &other);
+        assert_eq!(machine.calls().len(), 5, "three runs and two pauses");
+        machine.write("/root/fake/failures", "9");
+        let ended = machine.run(UPGRADE.verb("apply"), &other);
+        assert!(ended.status == 1 && ended.complained.contains("15s\nhint: "));
+    });
+}
+
 #[test]
 fn upgrade_that_fails_is_repeated() {
     Machine::with_each_shell(|machine| {
