@@ -61,6 +61,9 @@ pub(crate) fn of_host(files: impl Read) -> io::Result<Option<Vec<u8>>> {
         }
         let mut content = Vec::new();
         entry.read_to_end(&mut content)?;
+        if !name.ends_with(".key") {
+            content.truncate(first_block(&content));
+        }
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(0o600);
@@ -74,6 +77,18 @@ pub(crate) fn of_host(files: impl Read) -> io::Result<Option<Vec<u8>>> {
         true => found.into_inner().map(Some),
         false => Ok(None),
     }
+}
+
+/// Returns the length of the first PEM block (RFC 7468). In a rotation, a file has the present certificate first, and then the next
+/// or the former one, which the restored cluster does not trust.
+fn first_block(content: &[u8]) -> usize {
+    const END: &[u8] = b"-----END ";
+    let ends = content.windows(END.len()).position(|part| part == END);
+    let rest = ends.and_then(|at| {
+        let line = content[at..].iter().position(|byte| *byte == b'\n');
+        line.map(|length| at + length + 1)
+    });
+    rest.unwrap_or(content.len())
 }
 
 /// Writes the archive to the state directory.
@@ -134,6 +149,16 @@ mod tests {
             names.contains(&"etcd/ca.key".to_owned())
                 && !names.contains(&"apiserver.key".to_owned())
         );
+    }
+
+    #[test]
+    fn present_certificate_of_a_rotation_is_taken_alone() {
+        let one = "-----BEGIN CERTIFICATE-----\nA\n-----END CERTIFICATE-----\n";
+        let other = "-----BEGIN CERTIFICATE-----\nB\n-----END CERTIFICATE-----\n";
+        assert_eq!(first_block(format!("{one}{other}").as_bytes()), one.len());
+        assert_eq!(first_block(one.as_bytes()), one.len());
+        assert_eq!(first_block(one.trim_end().as_bytes()), one.len() - 1);
+        assert_eq!(first_block(b"x"), 1);
     }
 
     #[test]

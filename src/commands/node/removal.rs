@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 
@@ -183,7 +184,7 @@ impl Context<'_> {
         });
         let leaving = self.leaving(&facts);
         let first = self.first(&hosts, &facts)?;
-        let survey = Survey::read(first.as_ref()).await?;
+        let survey = Survey::read(first.as_ref(), Duration::ZERO).await?;
         let quorum = self.quorum(&leaving, &hosts).await?;
         let mut findings = self.findings(&survey, &leaving);
         let leaves = names.iter().cloned().collect();

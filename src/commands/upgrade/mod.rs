@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use self::checks::{all_nodes, first_control_plane, running};
 use self::live::Live;
@@ -133,6 +134,10 @@ pub async fn upgrade(
     Ok(report(Some(upgraded?)))
 }
 
+/// How long the API server of the first control plane may take after an interrupted run: a stopped kubelet starts after two
+/// minutes.
+const PROGRAMS_START: Duration = Duration::from_secs(300);
+
 /// What an upgrade works with.
 struct Context<'a> {
     options: &'a UpgradeOptions,
@@ -178,7 +183,11 @@ impl Context<'_> {
             record.check(to)?;
         }
         let (first, host) = first_control_plane(cluster, hosts)?;
-        let survey = Survey::read(host.as_ref()).await?;
+        let patience = match begun {
+            Some(_) => PROGRAMS_START,
+            None => Duration::ZERO,
+        };
+        let survey = Survey::read(host.as_ref(), patience).await?;
         let running = running(cluster, &facts, &survey)?;
         let is_done = begun.is_none() && running.is_at(to);
         let hops = match is_done {

@@ -104,16 +104,6 @@ pub fn hops(running: &Running, to: &Version, bundle: &[Version]) -> Result<Vec<H
     }
     let mut versions = Vec::new();
     let mut minors = Vec::new();
-    // Control planes whose kubelets are older come from an interrupted hop to the version of the API servers.
-    let is_behind = |name: &HostName| {
-        running
-            .kubelets
-            .get(name)
-            .is_some_and(|kubelet| kubelet < from)
-    };
-    if from != to && running.api_servers.keys().any(is_behind) && bundle.contains(from) {
-        versions.push(from.clone());
-    }
     for minor in from.minor() + 1..to.minor() {
         let of_minor =
             |version: &&Version| version.major() == to.major() && version.minor() == minor;
@@ -130,6 +120,24 @@ pub fn hops(running: &Running, to: &Version, bundle: &[Version]) -> Result<Vec<H
         });
     }
     versions.push(to.clone());
+    // Control planes whose kubelets are older come from an interrupted hop to the version of the API servers.
+    let has_older_kubelet = |name: &HostName| {
+        running
+            .kubelets
+            .get(name)
+            .is_some_and(|kubelet| kubelet < from)
+    };
+    let is_interrupted = running.api_servers.keys().any(has_older_kubelet);
+    // Workers that are too old for the next version come from an interrupted hop, too.
+    let is_too_old = |kubelet: &Version| {
+        versions
+            .first()
+            .is_some_and(|next| is_behind(kubelet, next, KUBELET_BEHIND))
+    };
+    let repeats = is_interrupted || running.kubelets.values().any(is_too_old);
+    if from != to && repeats && bundle.contains(from) {
+        versions.insert(0, from.clone());
+    }
     Ok(with_workers(running, versions))
 }
 
@@ -217,6 +225,14 @@ mod tests {
         let bundle = ["1.34.4", "1.35.4", "1.36.3"];
         assert_eq!(
             texts(&running, "1.36.3", &bundle),
+            ["1.34.4: c", "1.35.4: ", "1.36.3: b c"]
+        );
+        let interrupted = super::tests::running(
+            &[("a", "1.34.4")],
+            &[("a", "1.34.4"), ("b", "1.33.0"), ("c", "1.31.0")],
+        );
+        assert_eq!(
+            texts(&interrupted, "1.36.3", &bundle),
             ["1.34.4: c", "1.35.4: ", "1.36.3: b c"]
         );
     }

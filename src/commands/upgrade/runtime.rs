@@ -1,6 +1,6 @@
 //! containerd on the nodes: its versions before an upgrade, and what a run that was killed has left stopped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::try_join_all;
 
@@ -42,6 +42,8 @@ struct Containerd {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Runtimes {
     lines: BTreeMap<HostName, Vec<String>>,
+    /// The nodes whose containerd has not the version of the bundle, or reports none.
+    others: BTreeSet<HostName>,
 }
 
 impl Runtimes {
@@ -71,11 +73,22 @@ impl Runtimes {
             .await?;
             let arch = facts.get(name).and_then(Facts::arch);
             let file = arch.and_then(|arch| lock.file("containerd", arch));
-            let lines = file.map(|file| found.lines(&file.version));
-            Ok::<_, CommandError>((name.clone(), lines.unwrap_or_default()))
+            Ok::<_, CommandError>((name.clone(), found, file.map(|file| &file.version)))
         });
-        let lines = try_join_all(reads).await?.into_iter().collect();
-        Ok(Self { lines })
+        let mut runtimes = Self::default();
+        for (name, found, to) in try_join_all(reads).await? {
+            let Some(to) = to else { continue };
+            runtimes.lines.insert(name.clone(), found.lines(to));
+            if found.version != Some(to.to_string()) {
+                runtimes.others.insert(name);
+            }
+        }
+        Ok(runtimes)
+    }
+
+    /// Returns the nodes whose containerd has not the version of the bundle, or reports none.
+    pub(super) fn others(&self) -> &BTreeSet<HostName> {
+        &self.others
     }
 
     /// Returns what the plan says about the containerd of a host. It says so once: later versions find the new one.

@@ -184,6 +184,7 @@ fn programs_change_when_it_is_their_turn() {
             "kubeadm upgrade",
             "wait Wait until the control plane of c2 is healthy",
             "install kubelet and kubectl 1.36.3",
+            "kubelet files",
             "kubelet stop",
             "kubelet settings",
             "kubelet version",

@@ -42,13 +42,14 @@ prepare() {
   umask 077
   size=$(wc -c <"$folder/snapshot.db")
   mkdir -p "$data"
+  # What an interrupted run has written.
+  rm -rf "${new:?}"
   free=$(($(df -Pk "$data" | awk 'NR == 2 { print $4 }') * 1024))
   if [ "$free" -lt $((size + 104857600)) ]; then
     printf '%s\n' "$data has $((free / 1048576)) MiB of free space, and the new data needs $((size / 1048576 + 100)) MiB" \
       "hint: make room there; nothing has changed yet" >&2
     exit 1
   fi
-  rm -rf "${new:?}"
   # The revision of every object is larger than all that clients have seen, so that none keeps a cache of what is lost.
   said=$("$folder/etcdutl" snapshot restore "$folder/snapshot.db" --name "$name" --initial-cluster "$members" \
     --initial-cluster-token "$id" --initial-advertise-peer-urls "$peer" --data-dir "$new" \

@@ -188,7 +188,12 @@ if [ -f "$api" ]; then
   setting controlPlane yes
   case $kind in
   kubeadm) version=$(sed -n '/^ *image: .*kube-apiserver:v/{s/.*:v//;s/[@"].*//;p;q;}' "$api") ;;
-  systemd) version=$(timeout 20 /usr/local/bin/kube-apiserver --version 2>/dev/null | sed -n 's/^Kubernetes v//p') ;;
+  systemd)
+    # The program that runs, and not one that an interrupted upgrade has installed and not started yet.
+    program=/proc/$(systemctl show -p MainPID --value kube-apiserver.service 2>/dev/null)/exe
+    [ -e "$program" ] || program=/usr/local/bin/kube-apiserver
+    version=$(timeout 20 "$program" --version 2>/dev/null | sed -n 's/^Kubernetes v//p')
+    ;;
   esac
   setting version "$version"
   setting serviceCIDR "$(flag service-cluster-ip-range "$api")"

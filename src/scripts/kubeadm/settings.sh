@@ -3,6 +3,7 @@
 # replaces those that differ, one after another. A program that does not become healthy gets its former file back.
 # With the scope `etcd` it only compares: flags of a member can break the cluster, and the manifests of members differ.
 # Arguments: `check` or `apply`; `kubelet`, `control-plane` or `etcd`; name of the node; configuration of `kubeadm init` for this node.
+# For the kubelet also `written` or `write`, which replace its files before another run with `apply` restarts it.
 verb=$1 scope=$2 node=$3 config=$4
 export PATH="/usr/local/bin:$PATH"
 umask 077
@@ -46,7 +47,12 @@ generate() {
   mkdir "$new"
   printf '%s' "$config" >"$new/init.yaml"
   case $scope in
-  control-plane) phase manifests control-plane all ;;
+  control-plane)
+    phase manifests control-plane all
+    # Exists during a rotation of the CA, in which the controller manager signs with it (kubeadm/rotate.sh).
+    signer=/etc/kubernetes/pki/signing-ca.crt
+    [ ! -e "$signer" ] || edit "$new/manifests/kube-controller-manager.yaml" "s,\(--cluster-signing-cert-file=\).*,\1$signer,"
+    ;;
   kubelet) generate_kubelet ;;
   etcd) phase etcd etcd local ;;
   *) echo "usage: settings.sh check|apply kubelet|control-plane" >&2; exit 2 ;;
@@ -234,13 +240,9 @@ restart_kubelet() {
   done
   return 1
 }
-kubelet() {
+# Replaces the files of the kubelet, and keeps the former ones.
+write_kubelet() {
   former=$formers/kubelet
-  if is_kubelet_same; then
-    [ -e "$former" ] || return 0
-  fi
-  was=$(life) || was=
-  was=${was#* }
   if [ ! -e "$former" ]; then
     rm -rf "$former.new"
     mkdir "$former.new"
@@ -251,6 +253,15 @@ kubelet() {
     replace "$former.new" "$former"
   fi
   for file in "$new"/kubelet/*; do is_same "${file##*/}" || put "$file" "/var/lib/kubelet/${file##*/}"; done
+}
+kubelet() {
+  former=$formers/kubelet
+  if is_kubelet_same; then
+    [ -e "$former" ] || return 0
+  fi
+  was=$(life) || was=
+  was=${was#* }
+  write_kubelet
   if restart_kubelet "$was"; then
     mkdir -p "$previous/var/lib/kubelet"
     for file in "$former"/*; do
@@ -270,6 +281,15 @@ kubelet() {
 }
 case $verb in
 check) check ;;
+written)
+  generate
+  is_kubelet_same || { echo "the files of the kubelet differ"; exit 1; }
+  ;;
+write)
+  mkdir -p "$formers"
+  generate
+  write_kubelet
+  ;;
 apply)
   mkdir -p "$formers/control-plane"
   generate
@@ -278,5 +298,5 @@ apply)
   kubelet) kubelet ;;
   esac
   ;;
-*) echo "usage: settings.sh check|apply kubelet|control-plane" >&2; exit 2 ;;
+*) echo "usage: settings.sh check|apply|written|write kubelet|control-plane" >&2; exit 2 ;;
 esac

@@ -36,6 +36,11 @@ case $verb in
 check) [ "$(content "$mark")" = "$version" ] || { echo "kubeadm has not upgraded it to $version"; exit 1; } ;;
 apply)
   install -d -m 700 /run/kubexm
+  # kubeadm keeps the lock, too: it goes on when the run that has begun it is killed.
+  exec 9>/run/kubexm/kubeadm.lock
+  flock 9
+  [ "$(content "$mark")" != "$version" ] || exit 0
+  rm -rf /etc/kubernetes/tmp/kubeadm-backup-etcd-*
   if [ "$role" = first ]; then
     # kubeadm takes the settings from the cluster, and flags that the new version does not know end a program.
     printf '%s' "$config" >"$file"

@@ -9,6 +9,7 @@
 #   deprecated RELEASE RESOURCE     a resource that clients request, and the release without it
 #   exec KIND/NAME                  a role that permits `get`, and not `create`, for exec, attach or portforward of pods
 #   end                             the list is complete
+# Arguments: how long the API server may take until it answers, in seconds.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
     --request-timeout=30s "$@"
@@ -63,6 +64,11 @@ streams() {
     $3 ~ /(^| )(create|[*]) / { creates[$1] = 1 }
     END { for (role in gets) if (!(role in creates)) print "exec", role }' | sort
 }
+left=$1
+until [ "$left" -le 0 ] || kubectl get --raw /readyz >/dev/null 2>&1; do
+  left=$((left - 5))
+  sleep 5
+done
 nodes
 requests
 budgets

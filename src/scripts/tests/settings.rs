@@ -90,6 +90,58 @@ fn broken() -> String {
     CONFIG.replace("new", "broken")
 }
 
+/// An upgrade stops the kubelet between both.
+#[test]
+fn files_of_the_kubelet_are_written_before_another_run_restarts_it() {
+    Machine::with_each_shell(|machine| {
+        with_programs(machine);
+        let arguments = ["kubelet", "node1", CONFIG];
+        assert_eq!(machine.run(SETTINGS.verb("written"), &arguments).status, 1);
+        machine.calls();
+        machine.done(SETTINGS.verb("write"), &arguments);
+        machine.done(SETTINGS.verb("written"), &arguments);
+        assert!(
+            machine
+                .read("/var/lib/kubelet/config.yaml")
+                .starts_with("config new")
+        );
+        let restarts = |calls: &[String]| calls.iter().any(|call| call.contains("restart"));
+        assert!(!restarts(&machine.calls()));
+        assert_eq!(machine.run(SETTINGS.verb("check"), &arguments).status, 1);
+        machine.done(SETTINGS.verb("apply"), &arguments);
+        assert!(restarts(&machine.calls()));
+        machine.done(SETTINGS.verb("check"), &arguments);
+    });
+}
+
+/// During a rotation of the CA, the controller manager signs with a file of its own.
+#[test]
+fn signer_of_a_rotation_is_no_difference() {
+    const SIGNER: &str = "/etc/kubernetes/pki/signing-ca.crt";
+    Machine::with_each_shell(|machine| {
+        with_programs(machine);
+        let manifests = "/etc/kubernetes/manifests";
+        for name in ["kube-apiserver", "kube-scheduler"] {
+            machine.write(&format!("{manifests}/{name}.yaml"), "a\n");
+        }
+        machine.fake(
+            "kubeadm",
+            "for name in kube-apiserver kube-scheduler; do echo a >\"$KUBEADM_INIT_DRYRUN_DIR/$name.yaml\"; done\n\
+             echo '    - --cluster-signing-cert-file=/etc/kubernetes/pki/ca.crt' \
+             >\"$KUBEADM_INIT_DRYRUN_DIR/kube-controller-manager.yaml\"",
+        );
+        let manager = format!("    - --cluster-signing-cert-file={SIGNER}\n");
+        machine.write(
+            &format!("{manifests}/kube-controller-manager.yaml"),
+            &manager,
+        );
+        let arguments = ["control-plane", "node1", CONFIG];
+        assert_eq!(machine.run(SETTINGS.verb("check"), &arguments).status, 1);
+        machine.write(SIGNER, "one\n");
+        machine.done(SETTINGS.verb("check"), &arguments);
+    });
+}
+
 #[test]
 fn changed_static_pods_are_replaced_and_their_former_files_are_kept() {
     Machine::with_each_shell(|machine| {

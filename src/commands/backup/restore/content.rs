@@ -10,7 +10,21 @@ use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::KeyIdentity;
 
 /// Files of the state directory that are about commands of the time of the backup.
-const NOT_PUT_BACK: [&str; 3] = ["journal.jsonl", "renewal.json", "upgrade.json"];
+const NOT_PUT_BACK: [&str; 4] = [
+    "journal.jsonl",
+    "renewal.json",
+    "rotation.json",
+    "upgrade.json",
+];
+
+/// Returns whether a file of the state directory belongs to a rotation of authorities, beside the present ones: a restored cluster
+/// trusts only these.
+fn is_of_rotation(name: &str) -> bool {
+    name.strip_prefix("pki/").is_some_and(|name| {
+        let is_other = |end: &str| name.contains(&format!(".{end}."));
+        name.starts_with("rotation/") || is_other("next") || is_other("former")
+    })
+}
 
 /// A file of the state directory. It may be secret.
 type StateFile = (String, Vec<u8>);
@@ -85,8 +99,9 @@ impl Content {
         let is_record = |name: &str| name == ClusterRecord::FILE;
         let (last, first): (Vec<_>, Vec<_>) =
             self.state.iter().partition(|(name, _)| is_record(name));
-        let is_left_out =
-            |name: &str| NOT_PUT_BACK.contains(&name) || is_new && name == "known_hosts";
+        let is_left_out = |name: &str| {
+            NOT_PUT_BACK.contains(&name) || is_of_rotation(name) || is_new && name == "known_hosts"
+        };
         for (name, content) in first.into_iter().chain(last) {
             if !is_left_out(name) && !state.join(name).exists() {
                 collect::put_back(state, name, content).map_err(failed)?;
@@ -95,6 +110,25 @@ impl Content {
         match &self.authorities {
             Some(archive) if is_new => authorities::save(state, archive),
             _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_rotation;
+
+    #[test]
+    fn files_of_a_rotation_beside_the_present_ones_are_left_out() {
+        for name in [
+            "pki/rotation/kubernetes.crt",
+            "pki/kubernetes-ca.next.key",
+            "pki/etcd-ca.former.crt",
+        ] {
+            assert!(is_of_rotation(name), "{name}");
+        }
+        for name in ["pki/kubernetes-ca.crt", "admin.conf", "rotation.json"] {
+            assert!(!is_of_rotation(name), "{name}");
         }
     }
 }

@@ -49,6 +49,10 @@ impl Run<'_> {
         let encryption = self.options.ca_encryption.as_ref();
         let identity = encryption.map(CaEncryption::identity).transpose()?;
         let store = Store::open(self.cluster, self.state, identity.clone());
+        if RotationRecord::load(self.state)?.is_none() {
+            // What an earlier rotation has left that ended after it removed its record.
+            store.forget()?;
+        }
         store.accept(&record, &survey.present)?;
         if record.phase == Phase::Trust {
             // Fails before the rotation begins if a key of a CA is needed, and is encrypted or elsewhere.
@@ -75,14 +79,15 @@ impl Run<'_> {
         let saved = save_kubeconfigs(&kubeconfig, &super_admin, journal)?;
         run.judged?;
         if record.is_cancelled {
-            store.forget()?;
             RotationRecord::remove(journal)?;
+            store.forget()?;
         } else {
             unless_stopped(stop, self.complete(&mut record, first, events)).await?;
             match record.phase {
                 Phase::Remove => {
-                    store.forget()?;
+                    // With the record and without the files, no run could continue.
                     RotationRecord::remove(journal)?;
+                    store.forget()?;
                 }
                 _ => drop(record.save(journal)?),
             }

@@ -1,34 +1,30 @@
 //! `upgrade --rollback`: brings a cluster back to the version before an upgrade that has not been completed.
 
+mod prepare;
 mod restore;
 mod text;
 mod versions;
 mod way;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use self::prepare::Prepared;
 use self::restore::SnapshotRollback;
-use self::versions::Programs;
 use self::way::{Begun, Way};
-use super::checks::{all_nodes, first_control_plane};
 use super::former::Former;
-use super::path::{Hop, Running};
-use super::programs::Target;
 use super::record::{RollbackRecord, RollbackStage, UpgradeRecord};
-use super::runtime::{self, Runtimes};
-use super::{Context, UpgradeOptions, programs};
-use crate::identity::KnownCluster;
+use super::runtime;
+use super::{Context, UpgradeOptions};
 use crate::install::outcome::{Ended, carry_out};
 use crate::install::{kubeconfigs, prepare::verify};
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
-use crate::{CommandError, Stop, listeners, notices, preflight};
+use crate::{CommandError, Stop, listeners};
+use kubexm_bundle::Lock;
 use kubexm_config::Cluster;
 use kubexm_deploy::rollback as deploy;
 use kubexm_engine::plan::{Journal, Plan};
-use kubexm_host::Facts;
-use kubexm_host::facts::Setting;
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, Version};
 
@@ -73,23 +69,7 @@ pub async fn rollback(
             state.display()
         ))
     })?;
-    let hop = way::chosen(&record, &cluster.kubernetes.version)?;
-    if let Some(rollback) = &record.rollback
-        && rollback.to != hop.former.to_string()
-    {
-        return Err(CommandError::Configuration(format!(
-            "a rollback to Kubernetes {} has begun, and this one is to {}\nhint: complete it with the version {} in the \
-             cluster file",
-            rollback.to, hop.former, rollback.to
-        )));
-    }
-    if !bundle.lock().kubernetes.contains(&hop.former) {
-        return Err(CommandError::Configuration(format!(
-            "the bundle has no Kubernetes {}, to which the cluster goes back\nhint: pass the bundle of that version, from \
-             which the cluster was installed or upgraded before",
-            hop.former
-        )));
-    }
+    let hop = chosen(&record, &cluster.kubernetes.version, bundle.lock())?;
     // The bundle is older than the newest one of the cluster: that is what a rollback is for.
     let is_file_newer = cluster.kubernetes.version != hop.former;
     cluster.kubernetes.version = hop.former.clone();
@@ -149,28 +129,37 @@ pub async fn rollback(
     Ok(report(&prepared, Some(ended?)))
 }
 
+/// Returns the hop that is rolled back.
+///
+/// # Errors
+/// A rollback to another version has begun, or the bundle does not have the former version.
+fn chosen(record: &UpgradeRecord, to: &Version, lock: &Lock) -> Result<Begun, CommandError> {
+    let hop = way::chosen(record, to)?;
+    if let Some(rollback) = &record.rollback
+        && rollback.to != hop.former.to_string()
+    {
+        return Err(CommandError::Configuration(format!(
+            "a rollback to Kubernetes {} has begun, and this one is to {}\nhint: complete it with the version {} in the \
+             cluster file",
+            rollback.to, hop.former, rollback.to
+        )));
+    }
+    if !lock.kubernetes.contains(&hop.former) {
+        return Err(CommandError::Configuration(format!(
+            "the bundle has no Kubernetes {}, to which the cluster goes back\nhint: pass the bundle of that version, from \
+             which the cluster was installed or upgraded before",
+            hop.former
+        )));
+    }
+    Ok(hop)
+}
+
 /// What a rollback works with. The cluster of the context has the former version.
 struct Rollback<'a> {
     context: Context<'a>,
     hop: Begun,
     /// What the archive of the hop has.
     former: Option<Former>,
-}
-
-/// What is known before the first change.
-struct Prepared {
-    facts: BTreeMap<HostName, Facts>,
-    way: Way,
-    /// The nodes that the upgrade has changed.
-    touched: BTreeSet<HostName>,
-    record: UpgradeRecord,
-    runtimes: Runtimes,
-}
-
-impl Prepared {
-    fn stage(&self) -> Option<RollbackStage> {
-        self.record.rollback.as_ref().map(|rollback| rollback.stage)
-    }
 }
 
 impl Rollback<'_> {
@@ -180,112 +169,6 @@ impl Rollback<'_> {
 
     fn cluster(&self) -> &Cluster {
         self.context.cluster
-    }
-
-    /// Looks at the hosts, without the API servers.
-    ///
-    /// # Errors
-    /// Something prevents the rollback.
-    async fn prepare(&self, hosts: &Hosts, events: &Events) -> Result<Prepared, CommandError> {
-        let (context, cluster) = (&self.context, self.cluster());
-        events.phase("preflight");
-        let record = UpgradeRecord::load(context.state)?;
-        let record = record.ok_or_else(|| {
-            CommandError::configuration(
-                "the record of the upgrade is gone: another command removed it",
-            )
-        })?;
-        let facts = session::gather(cluster, hosts).await?;
-        notices::emit_experimental_hosts(&facts, events);
-        let known = KnownCluster::read(cluster, context.state)?;
-        known.origins(cluster, &facts, events)?;
-        all_nodes(cluster, &facts)?;
-        let found = Programs::read(cluster, hosts).await?;
-        let nodes = found.versions.iter();
-        let touched = way::touched(
-            nodes.map(|(name, versions)| (name, versions.as_slice())),
-            &found.cordoned,
-            self.to(),
-        );
-        let prepared = Prepared {
-            way: match record.rollback.as_ref().map(|begun| begun.stage) {
-                None => self.way(&facts)?,
-                Some(RollbackStage::InPlace) => Way::InPlace,
-                Some(_) => Way::Snapshot,
-            },
-            runtimes: Runtimes::read(cluster, hosts, context.bundle.lock(), &facts).await?,
-            facts,
-            touched,
-            record,
-        };
-        if prepared.way == Way::Snapshot {
-            self.check_archive()?;
-        }
-        // Later, hosts are as the rollback has left them.
-        if prepared.stage().is_none() {
-            let bundle = context.bundle;
-            let mut findings =
-                preflight::check_upgrade(cluster, hosts, &prepared.facts, bundle).await;
-            let (first, _) = first_control_plane(cluster, hosts)?;
-            let targets = [Target {
-                cluster: cluster.clone(),
-                hop: &self.reconciliation(&prepared.touched),
-            }];
-            findings.extend(programs::findings(bundle, &targets, None, first, events).await?);
-            preflight::report(&findings, events)?;
-        }
-        Ok(prepared)
-    }
-
-    fn way(&self, facts: &BTreeMap<HostName, Facts>) -> Result<Way, CommandError> {
-        Ok(way::way(&self.api_servers(facts)?, self.to()))
-    }
-
-    /// Returns the versions of the API servers.
-    ///
-    /// # Errors
-    /// A control plane has none.
-    fn api_servers(&self, facts: &BTreeMap<HostName, Facts>) -> Result<Running, CommandError> {
-        let mut running = Running::default();
-        for name in &self.cluster().roles.control_plane {
-            let found = facts.get(name);
-            let found = found.and_then(|facts| facts.applied(Setting::Version).next());
-            let version = found.and_then(|text| text.parse().ok()).ok_or_else(|| {
-                CommandError::Configuration(format!(
-                    "{name}: cannot see the version of its API server\nhint: repair the host first; kubexm logs \
-                     kube-apiserver shows its log"
-                ))
-            })?;
-            running.api_servers.insert(name.clone(), version);
-        }
-        Ok(running)
-    }
-
-    /// Fails if the archive cannot bring the cluster back.
-    fn check_archive(&self) -> Result<(), CommandError> {
-        if self.former.is_some() {
-            return Ok(());
-        }
-        let refused = |cause: &str, hint: &str| {
-            Err(CommandError::Configuration(format!(
-                "all API servers run Kubernetes {}, so that the way back is a snapshot of etcd, and {cause}\nhint: {hint}",
-                self.hop.version
-            )))
-        };
-        let archive = self.hop.archive.display();
-        match self.cluster().etcd.data_directory() {
-            None => refused(
-                "kubexm saves none of an external etcd",
-                "complete the upgrade; or restore the external etcd from your own snapshot and install the former version \
-                 on new hosts",
-            ),
-            Some(_) => refused(
-                &format!(
-                    "{archive} has none that kubexm can restore: an earlier version of kubexm saved it"
-                ),
-                "complete the upgrade with the same command without --rollback",
-            ),
-        }
     }
 
     fn text(&self, prepared: &Prepared) -> Result<String, CommandError> {
@@ -431,15 +314,4 @@ struct Work<'a> {
     journal: &'a Journal,
     events: &'a Events,
     stop: &'a Stop,
-}
-
-impl Rollback<'_> {
-    /// Returns the hop that gives the former version to all control planes and to the changed workers.
-    fn reconciliation(&self, touched: &BTreeSet<HostName>) -> Hop {
-        let is_worker = |name: &&HostName| !self.cluster().is_control_plane(name);
-        Hop {
-            version: self.to().clone(),
-            workers: touched.iter().filter(is_worker).cloned().collect(),
-        }
-    }
 }

@@ -8,8 +8,9 @@ use std::path::Path;
 
 use futures_util::future::try_join_all;
 
+use super::prepare::Prepared;
 use super::versions::Programs;
-use super::{Prepared, Rollback, Work, way};
+use super::{Rollback, Work, way};
 use crate::backup::restore::{proof, upload};
 use crate::install::outcome::{self, Ended};
 use crate::stop::unless_stopped;

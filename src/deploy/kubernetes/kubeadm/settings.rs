@@ -75,6 +75,18 @@ pub(super) fn of_kubelet(host: &HostSpec, config: String) -> RunScript {
     Scope::Kubelet.step(host, config)
 }
 
+/// Returns the step that writes them into its files, before another step restarts it.
+pub(super) fn files_of_kubelet(host: &HostSpec, config: String) -> RunScript {
+    let step = RunScript::new(
+        "kubelet files",
+        "Write the kubelet's settings, which it reads when it starts",
+        kubeadm::SETTINGS.verb("written"),
+        kubeadm::SETTINGS.verb("write"),
+    );
+    let scope = Scope::Kubelet.name().to_owned();
+    step.arguments([scope, host.name.to_string(), config])
+}
+
 /// Returns whether the cluster existed before this plan. `kubeadm init` and `join` configure all nodes of a new one.
 fn exists(inputs: &Inputs<'_>) -> bool {
     let first = inputs.first();

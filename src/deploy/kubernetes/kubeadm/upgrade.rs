@@ -58,6 +58,8 @@ pub(crate) fn steps(
     }
     task = task.step(install(inputs, host, &["kubelet", "kubectl"])?);
     if cluster.is_control_plane(&host.name) {
+        // Before it stops: what starts it after an interruption uses the new program, which may refuse the former settings.
+        task = task.step(settings::files_of_kubelet(host, node_config(inputs, host)?));
         let title = "Stop the kubelet, and then the API server without failures of requests";
         task = task.step(script("kubelet stop", title.to_owned(), "stopped", "stop"));
     }
