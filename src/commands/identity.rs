@@ -138,6 +138,14 @@ impl KnownCluster {
         })
     }
 
+    /// Returns the hosts of the cluster that are not in the cluster file, and that no command has removed.
+    pub(crate) fn absent(&self, cluster: &Cluster) -> Vec<&HostName> {
+        let removed = self.removed();
+        let is_absent =
+            |name: &&HostName| cluster.host(name).is_none() && !removed.contains_key(*name);
+        self.hosts().filter(is_absent).collect()
+    }
+
     /// Compares the authorities on all hosts, and finds hosts that are no longer in the cluster file.
     pub(crate) fn findings(
         &self,
@@ -146,9 +154,7 @@ impl KnownCluster {
     ) -> Vec<Finding> {
         let mut findings = identity::check(cluster, &self.controller, facts);
         let removed = self.removed();
-        let is_missing =
-            |name: &&HostName| cluster.host(name).is_none() && !removed.contains_key(*name);
-        for name in self.hosts().filter(is_missing) {
+        for name in self.absent(cluster) {
             let what = "belongs to this cluster and is not in the cluster file: an install does not change it";
             let hint = format!(
                 "remove it from the cluster with a cluster file that still has it: kubexm node remove {name}"

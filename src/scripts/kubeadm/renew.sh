@@ -44,6 +44,9 @@ issue() {
     exit 1
     ;;
   esac
+  # kubeadm renews no authority. An interrupted renewal must not bring one back that a rotation has replaced meanwhile.
+  for name in ca front-proxy-ca etcd/ca sa; do rm -f "$copy/kubernetes/pki/$name".???; done
+  rm -f "$copy/kubernetes/kubelet.conf"
   printf '%s\n' "$id" >"$copy/id.new"
   replace "$copy/id.new" "$copy/id"
 }

@@ -3,7 +3,9 @@
 # `list` prints `now TIME`, then `set NAMESPACE NAME KIND/NAME` for each ReplicaSet with its owner, then
 # `pod NAMESPACE NAME KIND/NAME TIMES` for each pod that runs and does not end, with the starts of its containers. A pod without an owner has `-`.
 # `tokens` prints `NAMESPACE/NAME` of each Secret with a token without an expiry.
-# Arguments: `list`, `tokens`, or `restart` and `NAMESPACE/KIND/NAME` of Deployments, DaemonSets and StatefulSets.
+# `restart` restarts each workload once after a time, and waits for its pods. It prints `manual NAMESPACE/KIND/NAME` for each one
+# whose pods Kubernetes does not replace: it is paused, or its update strategy is OnDelete.
+# Arguments: `list`, `tokens`, or `restart`, a time and `NAMESPACE/KIND/NAME` of Deployments, DaemonSets and StatefulSets.
 verb=$1
 shift
 kubectl() {
@@ -29,8 +31,19 @@ tokens)
     -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}'
   ;;
 restart)
-  for one in "$@"; do at "$one" rollout restart >/dev/null; done
-  for one in "$@"; do at "$one" --request-timeout=0 rollout status --timeout=600s >/dev/null; done
+  since=$(date -d "$1" +%s) waits=
+  shift
+  for one in "$@"; do
+    state=$(at "$one" get -o 'jsonpath={.spec.paused} {.spec.updateStrategy.type} {.spec.template.metadata.annotations.kubectl\.kubernetes\.io/restartedAt}')
+    case $state in *true* | *OnDelete*) echo "manual $one"; continue ;; esac
+    waits="$waits $one"
+    restarted=${state##* }
+    # An interrupted run has restarted it.
+    [ -z "$restarted" ] || [ "$(date -d "$restarted" +%s)" -lt "$since" ] || continue
+    at "$one" rollout restart >/dev/null
+  done
+  # Names of Kubernetes have no blanks.
+  for one in $waits; do at "$one" --request-timeout=0 rollout status --timeout=1800s >/dev/null; done
   ;;
 *) echo "usage: workloads.sh list|tokens|restart" >&2; exit 2 ;;
 esac

@@ -87,7 +87,7 @@ fn new_files_replace_the_former_ones_only_when_kubeadm_has_issued_all() {
         for path in ["pki/ca.crt", "pki/ca.key", "kubelet.conf"] {
             assert_eq!(machine.read(&format!("{LIVE}/{path}")), "old\n", "{path}");
         }
-        // The copy has keys of CAs.
+        // The copy had keys of CAs.
         assert!(!machine.has("/var/lib/kubexm/renewal"));
         assert_eq!(check().status, 0);
         machine.calls();

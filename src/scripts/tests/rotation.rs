@@ -308,24 +308,46 @@ fn cluster_has_the_cas_for_joins_and_in_every_namespace() {
 }
 
 #[test]
-fn workloads_restart_in_their_namespace_and_are_waited_for() {
+fn workloads_restart_once_in_their_namespace_and_are_waited_for() {
     Machine::with_each_shell(|machine| {
-        machine.fake("kubectl", "[ \"$*\" != x ]");
+        machine.fake(
+            "kubectl",
+            "case $* in\n\
+             *' get '*Deployment/a) echo '  2027-01-31T10:00:00Z' ;;\n\
+             *' get '*Deployment/done) echo '  2027-01-31T14:00:00+02:00' ;;\n\
+             *' get '*Deployment/paused) echo 'true  ' ;;\n\
+             *' get '*DaemonSet/manual) echo ' OnDelete ' ;;\n\
+             *' get '*) echo ' RollingUpdate ' ;;\n\
+             esac",
+        );
         machine.calls();
-        machine.done(
-            WORKLOADS.verb("restart"),
-            &["web/Deployment/a", "db/StatefulSet/b"],
+        let names = [
+            "web/Deployment/a",
+            "web/Deployment/done",
+            "web/Deployment/paused",
+            "db/DaemonSet/manual",
+            "db/StatefulSet/b",
+        ];
+        let arguments: Vec<&str> = ["2027-01-31T11:30:00Z"].into_iter().chain(names).collect();
+        assert_eq!(
+            machine.done(WORKLOADS.verb("restart"), &arguments),
+            "manual web/Deployment/paused\nmanual db/DaemonSet/manual\n"
         );
         let calls = machine.calls();
-        let has = |words: &str| calls.iter().any(|call| call.ends_with(words));
-        assert!(
-            has("-n web rollout restart Deployment/a")
-                && has("-n db rollout restart StatefulSet/b"),
-            "{calls:?}"
+        let ends = |words: &str| {
+            let found = calls.iter().filter(|call| call.contains(words));
+            let last = |call: &String| call.rsplit(' ').next().unwrap_or_default().to_owned();
+            found.map(last).collect::<Vec<_>>()
+        };
+        assert_eq!(ends(" rollout restart "), ["Deployment/a", "StatefulSet/b"]);
+        assert_eq!(
+            ends(" rollout status "),
+            ["Deployment/a", "Deployment/done", "StatefulSet/b"]
         );
         assert!(
-            has("rollout status --timeout=600s Deployment/a"),
-            "{calls:?}"
+            calls
+                .iter()
+                .any(|call| call.contains("-n db rollout restart StatefulSet/b"))
         );
         let printed = machine.done(WORKLOADS.verb("list"), &[]);
         assert!(printed.starts_with("now 20"), "{printed}");

@@ -82,7 +82,7 @@ impl Run<'_> {
             RotationRecord::remove(journal)?;
             store.forget()?;
         } else {
-            unless_stopped(stop, self.complete(&mut record, first, events)).await?;
+            unless_stopped(stop, self.complete(&mut record, first, journal, events)).await?;
             match record.phase {
                 Phase::Remove => {
                     // With the record and without the files, no run could continue.
@@ -111,10 +111,7 @@ impl Run<'_> {
         };
         let old = Workloads::read(first).await?.before(since);
         let old: BTreeSet<_> = old.into_iter().filter(|one| one.can_restart()).collect();
-        for workload in &old {
-            events.note(format!("restarts {workload}"));
-        }
-        workloads::restart(first, &old).await
+        workloads::restart(first, since, &old, events).await
     }
 
     /// Does what follows the plan of a phase.
@@ -122,20 +119,17 @@ impl Run<'_> {
         &self,
         record: &mut RotationRecord,
         first: &dyn kubexm_host::Host,
+        journal: &Journal,
         events: &Events,
     ) -> Result<(), CommandError> {
         if record.phase == Phase::Trust && record.authorities.contains(&Authority::Kubernetes) {
             let pods = Workloads::read(first).await?;
-            let own: BTreeSet<_> = pods
-                .before(&pods.now)
-                .into_iter()
-                .filter(workloads::Workload::is_own)
-                .collect();
-            for workload in &own {
-                events.note(format!("restarts {workload}"));
-            }
-            workloads::restart(first, &own).await?;
-            record.trusted_since = Some(pods.now);
+            let since = record.trusted_since.get_or_insert(pods.now.clone()).clone();
+            // A run that is interrupted during the restarts does not repeat them.
+            record.save(journal)?;
+            let own = pods.before(&since).into_iter();
+            let own = own.filter(workloads::Workload::is_own).collect();
+            workloads::restart(first, &since, &own, events).await?;
         }
         if record.phase == Phase::Switch {
             record.switched_at = Some(Workloads::read(first).await?.now);

@@ -1,12 +1,13 @@
 //! What is on the hosts before a phase.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::authorities;
 use super::record::RotationRecord;
 use crate::session::Hosts;
 use crate::{CommandError, preflight};
 use kubexm_config::Cluster;
+use kubexm_config::cluster::Etcd;
 use kubexm_deploy::HostFacts;
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Facts, Host};
@@ -103,7 +104,26 @@ async fn has_keys(
 ) -> Result<(), CommandError> {
     let kept = identity::kept(cluster);
     let found = read(host, KEYS).await?;
-    for authority in record.authorities.difference(&kept) {
+    let of_kubeadm = |authority: &&Authority| !kept.contains(*authority);
+    let rotated = record.authorities.iter().filter(of_kubeadm);
+    // kubeadm issues the certificates of all its CAs, or none.
+    let cas = [
+        Authority::Kubernetes,
+        Authority::FrontProxy,
+        Authority::Etcd,
+    ];
+    let issues = record
+        .authorities
+        .iter()
+        .filter(of_kubeadm)
+        .any(|one| cas.contains(one));
+    let others = cas.iter().filter(|authority| {
+        let has_key =
+            **authority != Authority::Etcd || matches!(cluster.etcd, Etcd::Kubeadm { .. });
+        issues && has_key && of_kubeadm(authority)
+    });
+    let needed: BTreeSet<&Authority> = rotated.chain(others).collect();
+    for authority in needed {
         let key = match authority {
             Authority::Kubernetes => "ca.key",
             Authority::FrontProxy => "front-proxy-ca.key",
@@ -114,7 +134,7 @@ async fn has_keys(
         if !found.lines().any(|line| line == key) {
             return Err(CommandError::Configuration(format!(
                 "{name}: cannot replace the {authority}: its key /etc/kubernetes/pki/{key} is not on this host\nhint: put \
-                 the key back for the rotation, or leave this CA out with --ca"
+                 the key back for the rotation: kubeadm issues certificates only with the keys of all its CAs"
             )));
         }
     }

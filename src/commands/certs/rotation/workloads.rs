@@ -9,9 +9,10 @@ use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host, Limit};
 use kubexm_scripts::kubernetes::WORKLOADS;
 use kubexm_types::Untrusted;
+use kubexm_types::event::Events;
 
 /// How long workloads may take to restart.
-const RESTART: Limit = Limit::new(Duration::from_secs(1800), "restarts of workloads");
+const RESTART: Limit = Limit::new(Duration::from_secs(3600), "restarts of workloads");
 /// The namespaces of kubexm's own workloads.
 const OWN: [&str; 7] = [
     "kube-system",
@@ -138,25 +139,36 @@ impl Workloads {
     }
 }
 
-/// Restarts workloads, and waits until their pods are ready.
+/// Restarts workloads that have not restarted since a time, and waits until their pods are ready.
 ///
 /// # Errors
 /// A workload does not become ready.
 pub(super) async fn restart(
     host: &dyn Host,
+    since: &str,
     workloads: &BTreeSet<Workload>,
+    events: &Events,
 ) -> Result<(), CommandError> {
-    let names: Vec<String> = workloads
+    for workload in workloads {
+        events.note(format!("restarts {workload}"));
+    }
+    let names = workloads
         .iter()
         .filter(|workload| workload.can_restart())
-        .map(|workload| format!("{}/{}", workload.namespace, workload.name))
-        .collect();
-    if names.is_empty() {
+        .map(|workload| format!("{}/{}", workload.namespace, workload.name));
+    let arguments: Vec<String> = std::iter::once(since.to_owned()).chain(names).collect();
+    if arguments.len() == 1 {
         return Ok(());
     }
-    run(host, "restart workloads", "restart", &names)
-        .await
-        .map(drop)
+    let text = run(host, "restart workloads", "restart", &arguments).await?;
+    for workload in text.lines().filter_map(|line| line.strip_prefix("manual ")) {
+        let workload = Untrusted::one_line(workload, 300);
+        events.warn(format!(
+            "{workload}: Kubernetes does not replace its pods, because it is paused or its update strategy is OnDelete\nhint: \
+             replace them before the next phase"
+        ));
+    }
+    Ok(())
 }
 
 /// Returns the Secrets with tokens that have no expiry, as `NAMESPACE/NAME`.
