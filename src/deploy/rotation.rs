@@ -8,9 +8,10 @@ use super::renewal::{chained, in_order, inputs_without_bundle};
 use super::{DeployError, Inputs, etcd, health, kubernetes, load_balancer, post_install, registry};
 use kubexm_bundle::Lock;
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
+use kubexm_engine::Limit;
 use kubexm_engine::plan::{Task, TaskName, TaskValue};
-use kubexm_engine::steps::WaitFor;
-use kubexm_scripts::kubernetes::NODES;
+use kubexm_engine::steps::{RunScript, WaitFor};
+use kubexm_scripts::kubernetes::{AUTHENTICATION_CAS, NODES};
 use kubexm_types::{Authority, HostName};
 
 pub use super::renewal::Renewal as Rotation;
@@ -28,6 +29,9 @@ const KUBELET: TaskName = TaskName::new("rotation", "kubelet");
 const CLUSTER: TaskName = TaskName::new("rotation", "cluster");
 /// How long the programs of a control plane may take until they answer.
 const PROGRAMS: Duration = Duration::from_secs(180);
+
+/// How long API servers may take until they have read their files again.
+const AGGREGATED: Limit = Limit::new(Duration::from_secs(300), "the API servers");
 
 /// Plans a phase. Each task begins after the task before.
 ///
@@ -150,6 +154,9 @@ fn cluster_task(
                 hosts: nodes.iter().map(|host| host.name.clone()).collect(),
             });
     }
+    if let Some(step) = cas_of_aggregated(given) {
+        task = task.step(step);
+    }
     if given.issues() || given.trusted_cas().is_some() {
         task = task.step(post_install::fetch_kubeconfig(inputs, first, kubeconfig));
     }
@@ -158,6 +165,30 @@ fn cluster_task(
         task = task.step(issue);
     }
     Ok(Some(task))
+}
+
+/// Returns the step after which kube-scheduler and aggregated API servers do not trust an authority any more that the API servers do
+/// not trust.
+fn cas_of_aggregated(given: &RotationInputs<'_>) -> Option<RunScript> {
+    let is_end = matches!(given.phase, RotationPhase::Remove | RotationPhase::Cancel);
+    let trusted = |authority| {
+        let own = given.authorities.get(&authority)?;
+        Some(own.trusted.clone())
+    };
+    let cas = [
+        trusted(Authority::Kubernetes),
+        trusted(Authority::FrontProxy),
+    ];
+    (is_end && cas.iter().any(Option::is_some)).then(|| {
+        RunScript::new(
+            "authentication cas",
+            "Let the API servers write the CAs again that kube-scheduler and aggregated API servers trust",
+            AUTHENTICATION_CAS.verb("check"),
+            AUTHENTICATION_CAS.verb("apply"),
+        )
+        .limit(AGGREGATED)
+        .arguments(cas.map(Option::unwrap_or_default))
+    })
 }
 
 #[cfg(test)]

@@ -163,6 +163,7 @@ scripts! {
     kubernetes {
         ACCESS = "kubernetes/access.sh"
         API_SERVER_READY = "kubernetes/api-server-ready.sh"
+        AUTHENTICATION_CAS = "kubernetes/authentication-cas.sh"
         CONFORMANCE = "kubernetes/conformance.sh"
         CONTROL_PLANE = "kubernetes/control-plane.sh"
         CONTROL_PLANE_STOP = "kubernetes/control-plane-stop.sh"

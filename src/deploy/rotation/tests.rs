@@ -363,3 +363,18 @@ fn pods_of_load_balancers_restart_after_the_files_of_their_host() {
     let steps = steps_of(&units, RotationPhase::Switch, &[Authority::Etcd]);
     assert!(!steps.iter().any(|step| step.contains("kube-vip")));
 }
+
+/// API servers add CAs to the object from which others take them, and remove none.
+#[test]
+fn aggregated_api_servers_lose_the_former_cas() {
+    let step = "cluster@node1: authentication cas".to_owned();
+    for phase in [RotationPhase::Remove, RotationPhase::Cancel] {
+        for authority in [Authority::Kubernetes, Authority::FrontProxy] {
+            assert!(steps(phase, &[authority]).contains(&step));
+            assert!(steps_of_units(phase, &[authority]).contains(&step));
+        }
+        assert!(!steps(phase, &[Authority::Etcd]).contains(&step));
+    }
+    let all = [Authority::Kubernetes, Authority::FrontProxy];
+    assert!(!steps(RotationPhase::Switch, &all).contains(&step));
+}

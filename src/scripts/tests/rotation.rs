@@ -4,7 +4,7 @@ use super::machine::Machine;
 use crate::etcd::CLIENTS_END;
 use crate::kubeadm::ROTATE;
 use crate::kubernetes::{
-    HANDSHAKES, KUBELET_CERTIFICATES, SIGNER as UNIT_SIGNER, TRUST, WORKLOADS,
+    AUTHENTICATION_CAS, HANDSHAKES, KUBELET_CERTIFICATES, SIGNER as UNIT_SIGNER, TRUST, WORKLOADS,
 };
 
 use crate::load_balancer::POD_RESTART;
@@ -304,6 +304,43 @@ fn cluster_has_the_cas_for_joins_and_in_every_namespace() {
         );
         machine.fake("kubectl", "exit 1");
         assert_eq!(machine.run(TRUST.verb("check"), &CAS).status, 75);
+    });
+}
+
+/// An API server that has not read its files again yet adds the former CA once more.
+#[test]
+fn api_servers_write_the_cas_of_aggregated_ones_again() {
+    const ONE: &str = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n";
+    const OTHER: &str = "-----BEGIN CERTIFICATE-----\nQg==\n-----END CERTIFICATE-----\n";
+    Machine::with_each_shell(|machine| {
+        machine.write("/root/fake/one", ONE);
+        machine.write("/root/fake/stored", &format!("{OTHER}{ONE}"));
+        machine.fake("sleep", "");
+        machine.fake(
+            "kubectl",
+            "at=/usr/local/bin\n\
+             case $* in\n\
+             *'jsonpath={.data.client-ca-file}') cat $at/stored ;;\n\
+             *' delete '*) echo >>$at/deleted\n\
+             [ $(wc -l <$at/deleted) -lt 2 ] || cp $at/one $at/stored ;;\n\
+             esac",
+        );
+        let arguments = [ONE, ""];
+        let found = machine.run(AUTHENTICATION_CAS.verb("check"), &arguments);
+        assert_eq!(found.status, 1);
+        assert!(found.printed.starts_with("client-ca-file in the ConfigMap"));
+        machine.done(AUTHENTICATION_CAS.verb("apply"), &arguments);
+        assert_eq!(machine.read("/root/fake/deleted"), "\n\n");
+        machine.done(AUTHENTICATION_CAS.verb("check"), &arguments);
+        let ended = machine.run(AUTHENTICATION_CAS.verb("apply"), &[OTHER, ""]);
+        assert!(ended.status == 1 && ended.complained.contains("\nhint: "));
+        machine.fake("kubectl", "exit 1");
+        assert_eq!(
+            machine
+                .run(AUTHENTICATION_CAS.verb("check"), &arguments)
+                .status,
+            75
+        );
     });
 }
 
