@@ -190,7 +190,7 @@ if [ -f "$api" ]; then
   kubeadm) version=$(sed -n '/^ *image: .*kube-apiserver:v/{s/.*:v//;s/[@"].*//;p;q;}' "$api") ;;
   systemd)
     # The program that runs, and not one that an interrupted upgrade has installed and not started yet.
-    program=/proc/$(systemctl show -p MainPID --value kube-apiserver.service 2>/dev/null)/exe
+    program=/proc/$(systemctl show -p MainPID --value kube-apiserver.service 2>/dev/null || :)/exe
     [ -e "$program" ] || program=/usr/local/bin/kube-apiserver
     version=$(timeout 20 "$program" --version 2>/dev/null | sed -n 's/^Kubernetes v//p')
     ;;

@@ -227,7 +227,8 @@ fn kubeadm_is_asked_again_if_its_pod_takes_longer() {
         machine.done(UPGRADE.verb("apply"), &other);
         assert_eq!(machine.calls().len(), 5, "three runs and two pauses");
         machine.write("/root/fake/failures", "9");
-        let ended = machine.run(UPGRADE.verb("apply"), &other);
+        let next = ["other", "1.36.4", "", "", ""];
+        let ended = machine.run(UPGRADE.verb("apply"), &next);
         assert!(ended.status == 1 && ended.complained.contains("15s\nhint: "));
     });
 }
@@ -387,7 +388,7 @@ fn survey_lists_what_stops_an_upgrade() {
              apiserver_requested_deprecated_apis{group=\"\",removed_release=\"\",resource=\"endpoints\",subresource=\"\",version=\"v1\"} 1\n\
              other 1\n",
         );
-        let printed = machine.done(UPGRADE_SURVEY, &[]);
+        let printed = machine.done(UPGRADE_SURVEY, &["0"]);
         assert_eq!(
             printed.lines().collect::<Vec<_>>(),
             [
@@ -403,7 +404,7 @@ fn survey_lists_what_stops_an_upgrade() {
             ]
         );
         machine.write("/root/fake/broken", "");
-        let ended = machine.run(UPGRADE_SURVEY, &[]);
+        let ended = machine.run(UPGRADE_SURVEY, &["5"]);
         assert_eq!(ended.status, 75, "a list that is not complete");
         assert!(!ended.printed.contains("end\n"));
     });
