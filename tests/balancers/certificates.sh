@@ -53,13 +53,7 @@ polled() { # PATTERN VERB OPTIONS…: like certs_end, while the endpoint is aske
   kill "$watcher"
   wait "$watcher" || true
   watcher=''
-  cat "$work/polled"
   return "$status"
-}
-no_drift() { # the hosts are as an install would leave them
-  with_cluster status --diff --bundle "$bundle" >"$work/status.log" 2>&1 || true
-  cat "$work/status.log"
-  grep -q "$name" "$work/status.log" && ! grep "differs from the plan" "$work/status.log"
 }
 replaced_certificates() {
   local phase

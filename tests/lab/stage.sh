@@ -85,6 +85,11 @@ build_bundle() { # MANIFEST OPTIONS…: while the upstream is served; `mirrors` 
 with_cluster() { # COMMAND OPTIONS…
   "$kubexm" "$1" --output plain -f "$cluster" --known-hosts "$(known_hosts)" --state "$state" "${@:2}"
 }
+no_drift() { # the hosts are as an install would leave them
+  with_cluster status --diff --bundle "$bundle" >"$work/status.log" 2>&1 || true
+  cat "$work/status.log"
+  grep -q "$name" "$work/status.log" && ! grep "differs from the plan" "$work/status.log"
+}
 # shellcheck disable=SC2120,SC2119 # `check` passes options
 install_cluster() { # OPTIONS…: with the bundle options in `from`, if there are any
   local bundles=(--bundle "$bundle")

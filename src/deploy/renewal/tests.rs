@@ -42,7 +42,7 @@ spec:
     )
 }
 
-/// Returns `TASK: STEP` for each step, and checks that each task begins after the one before.
+/// Returns the steps of a renewal.
 fn steps(cluster: &Cluster, hosts: &[&str], expired: bool, kubelets: &[&str]) -> Vec<String> {
     let names = |names: &[&str]| names.iter().map(|name| name.parse().unwrap()).collect();
     let (selected, expired_kubelets) = (names(hosts), names(kubelets));
@@ -56,16 +56,26 @@ fn steps(cluster: &Cluster, hosts: &[&str], expired: bool, kubelets: &[&str]) ->
         expired_kubelets,
         has_super_admin: true,
     });
-    let tasks = plan.unwrap().plan.tasks;
-    kubexm_engine::plan::graph::Graph::new(&Plan { tasks: Vec::new() }).unwrap();
-    for pair in tasks.windows(2) {
+    in_a_chain(&plan.unwrap().plan)
+}
+
+/// Returns `TASK@HOST: STEP` for each step, and checks that each task begins after the one before.
+pub(crate) fn in_a_chain(plan: &Plan) -> Vec<String> {
+    kubexm_engine::plan::graph::Graph::new(plan).unwrap();
+    for pair in plan.tasks.windows(2) {
         assert_eq!(pair[1].after, [pair[0].id()]);
     }
-    let steps = tasks.iter().flat_map(|task| {
+    let steps = plan.tasks.iter().flat_map(|task| {
         let steps = task.steps.iter();
         steps.map(move |step| format!("{}@{}: {}", task.name, task.host, step.id()))
     });
     steps.collect()
+}
+
+/// Returns the place of a step.
+pub(crate) fn at(steps: &[String], step: &str) -> usize {
+    let found = steps.iter().position(|found| found == step);
+    found.unwrap_or_else(|| panic!("{step} is not in {steps:#?}"))
 }
 
 const ALL: [&str; 4] = ["node1", "node2", "node3", "node4"];
@@ -161,10 +171,6 @@ fn kube_vip_restarts_with_its_new_certificate() {
     let steps_of = |kubernetes, sections, expired| {
         let cluster = with_balancer(kubernetes, sections, "{type: kube-vip}");
         steps(&cluster, &ALL, expired, &[])
-    };
-    let at = |steps: &[String], step: &str| {
-        let found = steps.iter().position(|found| found == step);
-        found.unwrap_or_else(|| panic!("{step} is not in {steps:#?}"))
     };
     let kubeadm = steps_of("", "", false);
     let (files, restart) = (

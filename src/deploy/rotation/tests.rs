@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::Certificates;
-use crate::renewal::tests::{cluster, with_balancer};
+use crate::renewal::tests::{at, cluster, in_a_chain, with_balancer};
 use kubexm_config::Cluster;
 
 const TWO: &str = "<both CAs>";
@@ -36,20 +36,7 @@ fn steps_of(cluster: &Cluster, phase: RotationPhase, authorities: &[Authority]) 
         authorities: &authorities.iter().map(rotated).collect(),
         has_super_admin: true,
     });
-    let tasks = plan.unwrap().plan.tasks;
-    for pair in tasks.windows(2) {
-        assert_eq!(pair[1].after, [pair[0].id()]);
-    }
-    let steps = tasks.iter().flat_map(|task| {
-        let steps = task.steps.iter();
-        steps.map(move |step| format!("{}@{}: {}", task.name, task.host, step.id()))
-    });
-    steps.collect()
-}
-
-fn at(steps: &[String], step: &str) -> usize {
-    let found = steps.iter().position(|found| found == step);
-    found.unwrap_or_else(|| panic!("{step} is not in {steps:#?}"))
+    in_a_chain(&plan.unwrap().plan)
 }
 
 /// The controller manager does not start with a file of two certificates.
