@@ -159,6 +159,9 @@ fn host_task(
     mut task: Task,
 ) -> Result<Task, DeployError> {
     let cluster = inputs.cluster;
+    if !given.has_expired {
+        task = load_balancer::leaving(cluster, host, task)?;
+    }
     task = etcd::renewed(inputs, host, task)?;
     if cluster.is_control_plane(&host.name) {
         let files = etcd::client_files(inputs)?;

@@ -71,6 +71,13 @@ fn host_task(
 ) -> Result<Task, DeployError> {
     let cluster = inputs.cluster;
     let mut task = HOST.task(&host.name);
+    let is_changed = given
+        .authorities
+        .keys()
+        .any(|authority| *authority != Authority::Registry);
+    if is_changed {
+        task = load_balancer::leaving(cluster, host, task)?;
+    }
     if given.replaces_ca_of_registry() {
         task = registry::rotated(inputs, given.phase, host, task)?;
     }
@@ -86,10 +93,6 @@ fn host_task(
     if given.trusted_cas().is_some() || given.issues() {
         task = load_balancer::renewed(inputs, host, task)?;
     }
-    let is_changed = given
-        .authorities
-        .keys()
-        .any(|authority| *authority != Authority::Registry);
     if is_changed && kubernetes::is_kubeadm(cluster) && cluster.is_control_plane(&host.name) {
         let title = format!("Wait until the control plane of {} is healthy", host.name);
         let programs = health::control_plane(cluster).into_iter();

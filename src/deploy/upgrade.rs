@@ -194,6 +194,16 @@ fn gate(
             vec![id]
         }
     };
+    let leave = Task::new("upgrade", "endpoint", name).after(begin.clone());
+    let leave = load_balancer::leaving(inputs.cluster, host, leave)?;
+    let begin = match leave.steps.is_empty() {
+        true => begin,
+        false => {
+            let id = leave.id();
+            plan.tasks.push(leave);
+            vec![id]
+        }
+    };
     for id in entries(name) {
         wait_for(plan, &id, &begin);
     }

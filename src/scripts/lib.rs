@@ -199,6 +199,7 @@ scripts! {
     }
     /// The control plane's endpoint.
     load_balancer {
+        ADDRESS_LEAVE = "load-balancer/address-leave.sh"
         ADDRESS_REMOVE = "load-balancer/address-remove.sh"
         CHECK_PROXY = "load-balancer/check-proxy.sh"
         CLUSTER_CA = "load-balancer/cluster-ca.sh"

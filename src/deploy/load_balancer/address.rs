@@ -1,15 +1,21 @@
 //! The address of the endpoint on hosts where keepalived or kube-vip configures it.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_engine::Limit;
 use kubexm_engine::plan::TaskValue;
 use kubexm_engine::steps::{ProvideValue, RunScript, Undo};
+use kubexm_scripts::load_balancer::{self as scripts, ADDRESS_LEAVE};
+use kubexm_scripts::markers;
 use kubexm_scripts::undo::ADDRESS_REMOVE;
-use kubexm_scripts::{load_balancer as scripts, markers};
 
 /// Prints the names of the network interfaces. `/sys/class/net` may have those of another network namespace.
 const INTERFACES: &str = "ip -o link show | awk -F': ' '{ sub(/@.*/, \"\", $2); print $2 }'";
+
+/// How long kube-vip on another host may take until the endpoint answers.
+const LEAVE: Limit = Limit::new(Duration::from_secs(300), "the containers of kube-vip");
 
 /// Records that a host may have the address, so that a reset removes it.
 pub(super) fn register_cleanup(address: IpAddr) -> RunScript {
@@ -21,6 +27,14 @@ pub(super) fn register_cleanup(address: IpAddr) -> RunScript {
     );
     step.arguments([format!("address-{address}")])
         .undo(Undo::run(ADDRESS_REMOVE, [address.to_string()]))
+}
+
+/// Returns the step after which kube-vip on another host has the address.
+pub(super) fn leaving(address: IpAddr) -> RunScript {
+    let title = format!("Let another control plane have {address}");
+    let (check, apply) = (ADDRESS_LEAVE.verb("check"), ADDRESS_LEAVE.verb("apply"));
+    let step = RunScript::new("endpoint leaves", title, check, apply).limit(LEAVE);
+    step.arguments([address.to_string()])
 }
 
 /// Returns a step that finds the network interface with the host's own address, and the value that it

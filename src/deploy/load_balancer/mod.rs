@@ -76,6 +76,11 @@ trait Balancer {
         Ok(task)
     }
 
+    /// Adds the step after which the endpoint does not depend on the API server of one control plane, which restarts next.
+    fn leaving(&self, _: &Cluster, task: Task) -> Result<Task, DeployError> {
+        Ok(task)
+    }
+
     /// Adds the steps after which its pods use the present kubeconfig of their host.
     fn renewed(&self, _: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
         Ok(task)
@@ -207,6 +212,14 @@ pub(super) fn trusting(
 ) -> Result<Task, DeployError> {
     match configured(cluster) {
         Some(balancer) if balancer.runs_on(cluster, &host.name) => balancer.trusting(trusted, task),
+        _ => Ok(task),
+    }
+}
+
+/// Adds the step after which the endpoint does not depend on the API server of a host, which restarts next.
+pub(super) fn leaving(cluster: &Cluster, host: &HostSpec, task: Task) -> Result<Task, DeployError> {
+    match configured(cluster) {
+        Some(balancer) if cluster.is_control_plane(&host.name) => balancer.leaving(cluster, task),
         _ => Ok(task),
     }
 }

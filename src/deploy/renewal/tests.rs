@@ -178,6 +178,8 @@ fn kube_vip_restarts_with_its_new_certificate() {
         "renew@node2: load balancer pod",
     );
     assert!(at(&kubeadm, files) < at(&kubeadm, restart));
+    let leaves = "renew@node2: endpoint leaves";
+    assert!(at(&kubeadm, leaves) < at(&kubeadm, files));
     let (file, manifest) = (
         "renew@node2: file /etc/kubernetes/kube-vip.conf",
         "renew@node2: file /etc/kubernetes/manifests/kube-vip.yaml",
@@ -185,6 +187,11 @@ fn kube_vip_restarts_with_its_new_certificate() {
     for expired in [false, true] {
         let units = steps_of("type: systemd", "etcd: {type: systemd}", expired);
         assert!(at(&units, file) < at(&units, manifest));
+        // The API servers of a cluster with expired certificates answer none.
+        match units.iter().position(|step| step == leaves) {
+            Some(leaves) => assert!(!expired && leaves < at(&units, file)),
+            None => assert!(expired),
+        }
         let early = units
             .iter()
             .find(|step| step.starts_with("files@") && step.contains("manifests"));

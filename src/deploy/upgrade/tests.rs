@@ -102,8 +102,12 @@ fn nodes_change_one_after_another_and_pods_leave_first() {
     }
     for host in order {
         let drain = format!("upgrade/drain-{host}@c1");
+        // The API server restarts after another control plane has the address.
+        let endpoint = format!("upgrade/endpoint@{host}");
+        assert_eq!(has(&tasks, &endpoint), host.starts_with('c'));
         for entry in entries(&host.parse().unwrap()) {
             assert!(waits(&tasks, &entry.0, &drain), "{entry}");
+            assert!(!has(&tasks, &endpoint) || waits(&tasks, &entry.0, &endpoint));
         }
         let back = format!("upgrade/return-{host}@c1");
         assert!(waits(&tasks, &back, &format!("upgrade/node@{host}")));

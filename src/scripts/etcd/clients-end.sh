@@ -31,10 +31,11 @@ apply-kubeadm)
   for container in $(containers -q); do crictl stop --timeout 40 "$container" >/dev/null; done
   ;;
 apply-systemd)
-  # systemd starts it if this run ends before a later step does so, and no other run follows.
+  # systemd starts it if this run ends before a later step does so, and no other run follows. The start ends the timer.
   timer=kubexm-api-server-start
   systemctl stop "$timer.timer" 2>/dev/null || :
-  systemd-run --quiet --collect --unit="$timer" --on-active=300 systemctl start "$server.service"
+  systemd-run --quiet --collect --unit="$timer" "--timer-property=Conflicts=$server.service" --on-active=300 \
+    systemctl start "$server.service"
   systemctl stop "$server.service"
   ;;
 *) echo "usage: clients-end.sh check|apply kubeadm|systemd" >&2; exit 2 ;;

@@ -292,6 +292,46 @@ fn address_is_removed_from_each_interface() {
     });
 }
 
+/// The address is in the file `here` as long as kube-vip of this host runs.
+#[test]
+fn address_of_the_endpoint_leaves_with_kube_vip() {
+    use load_balancer::ADDRESS_LEAVE;
+    Machine::with_each_shell(|machine| {
+        machine.write("/root/fake/here", "");
+        machine.fake(
+            "ip",
+            "[ ! -e /usr/local/bin/here ] || echo '2: eth0 inet 192.0.2.9/32'",
+        );
+        machine.fake("kubectl", "[ -e /usr/local/bin/elsewhere ]");
+        machine.fake("sleep", "echo >/usr/local/bin/elsewhere");
+        machine.fake(
+            "crictl",
+            "case $1 in ps) echo c1 ;; stop) rm /usr/local/bin/here ;; esac",
+        );
+        let found = machine.run(ADDRESS_LEAVE.verb("check"), &["192.0.2.9"]);
+        let expected = "kube-vip on this host has 192.0.2.9\n";
+        assert_eq!((found.status, found.printed.as_str()), (1, expected));
+        machine.calls();
+        assert_eq!(
+            machine.done(ADDRESS_LEAVE.verb("apply"), &["192.0.2.9"]),
+            ""
+        );
+        let calls = machine.calls();
+        assert_eq!(calls[1], "crictl stop --timeout 10 c1");
+        // Another control plane has taken it.
+        assert!(
+            calls.iter().any(|call| call.starts_with("sleep")),
+            "{calls:?}"
+        );
+        machine.done(ADDRESS_LEAVE.verb("check"), &["192.0.2.9"]);
+        // No other control plane takes it.
+        machine.write("/root/fake/here", "");
+        machine.fake("crictl", "");
+        let printed = machine.done(ADDRESS_LEAVE.verb("apply"), &["192.0.2.9"]);
+        assert_eq!(printed, "no other control plane takes 192.0.2.9\n");
+    });
+}
+
 #[test]
 fn addresses_of_services_are_those_that_kube_vip_logged() {
     Machine::with_each_shell(|machine| {

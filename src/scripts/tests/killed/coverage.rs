@@ -140,8 +140,11 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
         &["kubernetes/kubelet-restart.sh"],
     ),
     (
-        "only stops containers, which the kubelet starts; a later run finds by their times which ones",
-        &["load-balancer/pod-restart.sh"],
+        "only stops containers, which the kubelet starts; a later run finds by itself which ones",
+        &[
+            "load-balancer/address-leave.sh",
+            "load-balancer/pod-restart.sh",
+        ],
     ),
     (
         "only stops the API server; systemd or the kubelet starts it if the script is killed between",

@@ -1,0 +1,29 @@
+#!/bin/sh -eu
+# Checks whether this host lacks the address of the endpoint, or lets kube-vip give it to another control plane.
+# Arguments: `check` or `apply`, IP address.
+export PATH="/usr/local/bin:$PATH"
+address=$2
+is_here() { [ -n "$(ip -o addr show to "$address" 2>/dev/null)" ]; }
+answers() {
+  kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl get --raw /readyz \
+    --request-timeout=5s >/dev/null 2>&1
+}
+case $1 in
+check)
+  ! is_here || { echo "kube-vip on this host has $address"; exit 1; }
+  ;;
+apply)
+  # With SIGTERM, kube-vip removes the address and releases its lease. The kubelet starts it again.
+  for container in $(crictl ps --state running --name '^kube-vip$' -q); do
+    crictl stop --timeout 10 "$container" >/dev/null
+  done
+  left=30
+  until ! is_here && answers; do
+    left=$((left - 1))
+    # The address returns if no other control plane is healthy. The endpoint then fails while this one restarts.
+    [ "$left" -gt 0 ] || { echo "no other control plane takes $address"; exit 0; }
+    sleep 1
+  done
+  ;;
+*) echo "usage: address-leave.sh check|apply" >&2; exit 2 ;;
+esac
