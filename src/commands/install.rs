@@ -19,7 +19,7 @@ use prepare::{Context, Prepared, planned, prepare};
 
 pub use crate::certificates::CaEncryption;
 use crate::stop::{Stop, unless_stopped};
-use crate::{CommandError, listeners, rollback, session};
+use crate::{CommandError, listeners, node, rollback, session};
 use kubexm_engine::cluster::HostLocks;
 use kubexm_engine::plan;
 use kubexm_types::event::Events;
@@ -131,6 +131,7 @@ async fn install_locked(
         events.note(format!("the kubeconfig is {}", kubeconfig.display()));
     }
     run.judged?;
+    node::end_replacement(journal.folder(), hosts.keys())?;
     if known.is_incomplete() {
         let observed = session::watched(&hosts, events);
         known.end_install(cluster, &session::gather(cluster, &observed).await?)?;

@@ -244,6 +244,8 @@ fn forget(state: &Path) {
         "super-admin.conf",
         "pki",
         "rotation.json",
+        crate::backup::RESTORE_RECORD,
+        crate::node::REPLACEMENT_RECORD,
         ClusterRecord::FILE,
         rollback::RECORD,
     ] {

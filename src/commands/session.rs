@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 
 use crate::ssh_config::SshConfig;
-use crate::{CommandError, FileError, certs, preflight, state};
+use crate::{CommandError, FileError, backup, certs, preflight, state};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{JumpHost, PasswordSource};
 use kubexm_engine::cluster::lock::LockError;
@@ -321,6 +321,7 @@ pub(crate) async fn lock(
 ) -> Result<HostLocks, CommandError> {
     let state = journal.folder();
     certs::permit(state, command)?;
+    backup::permit(state, command)?;
     let state = std::path::absolute(state).unwrap_or_else(|_| state.to_owned());
     let holder = Holder {
         user: of_environment(&["SUDO_USER", "USER", "LOGNAME"]),

@@ -52,6 +52,8 @@ pub struct CreateReport {
     /// The size of the file in bytes.
     pub size: u64,
     pub manifest: Manifest,
+    /// Whether it has the last writes, and everything that hosts without a cluster need.
+    pub is_complete: bool,
     /// Old backups that were removed.
     pub removed: Vec<PathBuf>,
 }
@@ -106,6 +108,8 @@ pub async fn create(
     };
     let path = directory::path_for_now(&folder, &cluster.name)?;
     let members = snapshot::members(&cluster, &hosts);
+    // A run that was killed can have left one on each member, with all objects in clear text.
+    join_all(members.iter().map(Member::remove)).await;
     let written = unless_stopped(stop, work.write(&members, &path, &recipients)).await;
     if written.is_err() {
         join_all(members.iter().map(Member::remove)).await;
@@ -116,14 +120,20 @@ pub async fn create(
         .metadata()
         .map_err(|error| FileError::io("read", &path, &error))?
         .len();
+    let is_complete = is_complete(&manifest, &cluster);
     let removed = match options.keep {
-        Some(keep) => directory::keep(&folder, &cluster.name, keep.get())?,
+        Some(keep) if is_complete => directory::keep(&path, &cluster.name, keep.get())?,
+        Some(_) => {
+            events.warn("the backup is not complete, so no old one is removed");
+            Vec::new()
+        }
         None => Vec::new(),
     };
     Ok(CreateReport {
         path,
         size,
         manifest,
+        is_complete,
         removed,
     })
 }
@@ -143,6 +153,18 @@ pub(crate) fn etcd_deployment(cluster: &Cluster) -> Result<&'static str, Command
                 .to_owned(),
         )),
     }
+}
+
+/// Whether a backup can take the place of an older one. Without a control plane, it lacks the authorities of kubeadm.
+fn is_complete(manifest: &Manifest, cluster: &Cluster) -> bool {
+    let has_authorities = match cluster.kubernetes.kind {
+        KubernetesKind::Kubeadm => {
+            let mut hosts = manifest.hosts.iter();
+            hosts.any(|host| cluster.is_control_plane(host))
+        }
+        KubernetesKind::Systemd => true,
+    };
+    manifest.etcd.quorum && has_authorities
 }
 
 fn record(state: &Path) -> Result<Option<ClusterRecord>, CommandError> {

@@ -95,17 +95,23 @@ pub(super) fn stored(
     Ok(found)
 }
 
-/// Removes the oldest backups of a cluster. Returns the paths of those that were removed.
+/// Removes the oldest backups of a cluster after the present one was written, so that `keep` remain. Returns the paths of those
+/// that were removed.
+///
+/// A backup with a later time than the present one does not count, and stays: the clock was wrong at one of the two times.
 ///
 /// # Errors
 /// The directory cannot be read, or a file cannot be removed.
 pub(super) fn keep(
-    folder: &Path,
+    present: &Path,
     cluster: &str,
     keep: usize,
 ) -> Result<Vec<PathBuf>, CommandError> {
     let mut removed = Vec::new();
-    for old in stored(folder, Some(cluster))?.into_iter().skip(keep) {
+    let folder = present.parent().unwrap_or(Path::new("."));
+    let all = stored(folder, Some(cluster))?.into_iter();
+    let until_present = all.skip_while(|backup| backup.path != present);
+    for old in until_present.skip(keep) {
         std::fs::remove_file(&old.path)
             .map_err(|error| FileError::io("remove the old backup", &old.path, &error))?;
         removed.push(old.path);
@@ -132,9 +138,13 @@ mod tests {
         for name in names {
             std::fs::write(folder.path().join(name), "x").unwrap();
         }
-        let removed = keep(folder.path(), "a", 2).unwrap();
+        let present = folder.path().join(names[1]);
+        let removed = keep(&present, "a", 2).unwrap();
         assert_eq!(removed, [folder.path().join(names[0])]);
-        assert!(keep(folder.path(), "a", 2).unwrap().is_empty());
+        assert!(keep(&present, "a", 2).unwrap().is_empty());
+        // The clock was wrong when the one of January 3 was written.
+        let present = folder.path().join(names[2]);
+        assert!(keep(&present, "a", 1).unwrap().is_empty());
         let left = stored(folder.path(), Some("a")).unwrap();
         let times: Vec<&str> = left.iter().map(|backup| backup.created.as_str()).collect();
         assert_eq!(times, ["2026-01-03T00:00:00Z", "2026-01-02T00:00:00Z"]);

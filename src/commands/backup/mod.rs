@@ -13,6 +13,8 @@ mod record;
 pub mod restore;
 mod verify;
 
+pub(crate) use record::{FILE as RESTORE_RECORD, permit};
+
 pub use create::{CreateOptions, CreateReport, create};
 pub use directory::StoredBackup;
 pub use identity::{BackupIdentity, BackupRecipients};

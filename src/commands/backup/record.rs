@@ -10,7 +10,7 @@ use kubexm_deploy::backup::Phase;
 use kubexm_types::{Digest, UtcTime};
 
 /// The file in the state directory.
-pub(super) const FILE: &str = "restore.json";
+pub(crate) const FILE: &str = "restore.json";
 
 /// What a restore does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -71,6 +71,15 @@ impl RestoreRecord {
         }
     }
 
+    /// Returns the restore that this run continues; `None` if it begins anew.
+    ///
+    /// `is_blank` states that no host has a cluster.
+    pub(super) fn continued(self, snapshot: Digest, is_blank: bool) -> Option<Self> {
+        // Hosts that were installed once, and have no cluster, were reset or replaced meanwhile.
+        let is_of_former_hosts = is_blank && self.stage > Stage::Install;
+        (self.snapshot == snapshot && !is_of_former_hosts).then_some(self)
+    }
+
     /// Returns the restore that has begun; `None` if there is none.
     ///
     /// # Errors
@@ -110,9 +119,65 @@ impl RestoreRecord {
     }
 }
 
+/// Refuses a command that would start API servers, or change hosts, while the data of etcd is being replaced.
+///
+/// # Errors
+/// A restore has begun to do so, and the command is another one.
+pub(crate) fn permit(state: &Path, command: &str) -> Result<(), CommandError> {
+    // These end the cluster, or remove a host that a restore cannot reach.
+    if ["backup restore", "reset", "node remove"].contains(&command) {
+        return Ok(());
+    }
+    let is_open =
+        |record: &RestoreRecord| (Stage::Replace..=Stage::ControlPlanes).contains(&record.stage);
+    match RestoreRecord::load(state)?.filter(is_open) {
+        None => Ok(()),
+        Some(record) => Err(CommandError::Configuration(format!(
+            "cannot run {command} now: a restore of a backup began {} and is not complete\nhint: run the same \
+             kubexm backup restore again, which completes it",
+            record.id
+        ))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn restore_begins_anew_for_another_backup_and_on_other_hosts() {
+        let (one, other) = (Digest::of(b"1"), Digest::of(b"2"));
+        for is_new in [false, true] {
+            let mut record = RestoreRecord::new(one, is_new);
+            let continued = |record: &RestoreRecord, snapshot, is_blank| {
+                record.clone().continued(snapshot, is_blank).is_some()
+            };
+            assert_eq!(continued(&record, one, true), is_new);
+            assert!(!continued(&record, other, false));
+            record.stage = Stage::Nodes;
+            assert!(continued(&record, one, false));
+            // The hosts were reset.
+            assert!(!continued(&record, one, true));
+        }
+    }
+
+    #[test]
+    fn other_commands_wait_until_the_data_is_replaced() {
+        let state = tempfile::tempdir().unwrap();
+        let mut record = RestoreRecord::new(Digest::of(b"x"), false);
+        for (stage, is_permitted) in [
+            (Stage::Prepare, true),
+            (Stage::Replace, false),
+            (Stage::ControlPlanes, false),
+            (Stage::Nodes, true),
+        ] {
+            record.stage = stage;
+            record.save(state.path()).unwrap();
+            let refused = permit(state.path(), "install");
+            assert_eq!(refused.is_ok(), is_permitted, "{stage:?}");
+            permit(state.path(), "backup restore").unwrap();
+        }
+    }
 
     #[test]
     fn restore_continues_at_its_stage() {

@@ -94,15 +94,24 @@ pub(crate) fn findings(
         findings.push(Finding::new(name, true, what.to_owned(), &hint));
     }
     let removed = known.removed();
-    for name in admitted.iter().filter(|name| is_node(name)) {
-        if removed
-            .get(name)
-            .is_some_and(|removal| removal.state == RemovalState::WithoutContact)
-        {
-            let what = "was removed without contact, and still has everything of the time before";
-            let hint = format!("reset it first: kubexm node remove {name}");
-            findings.push(Finding::new(name, true, what.to_owned(), &hint));
-        }
+    // A member of etcd that is not a node has a receipt.
+    let is_former =
+        |name: &HostName| is_node(name) || facts.get(name).is_some_and(|facts| facts.receipt);
+    let members = removal::members(cluster);
+    for name in admitted.iter().filter(|name| is_former(name)) {
+        let (what, hint) = match removed.get(name).map(|removal| removal.state) {
+            Some(RemovalState::WithoutContact) => (
+                "was removed without contact, and still has everything of the time before",
+                format!("reset it first: kubexm node remove {name}"),
+            ),
+            // Its member may have left etcd already, which accepts it with its data no more.
+            Some(RemovalState::Begun) if members.contains(name) => (
+                "is a member of etcd whose removal has begun and is not complete",
+                format!("complete it first: kubexm node remove {name}; then add the host again"),
+            ),
+            _ => continue,
+        };
+        findings.push(Finding::new(name, true, what.to_owned(), &hint));
     }
     findings.extend(even_members(cluster, facts, admitted));
     findings

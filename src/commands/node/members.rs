@@ -21,7 +21,7 @@ struct Member {
 
 /// The members of etcd.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Members(Vec<Member>);
+pub(crate) struct Members(Vec<Member>);
 
 /// The voters of etcd at one time.
 struct Voters<'a>(Vec<&'a Member>);
@@ -31,7 +31,7 @@ impl Members {
     ///
     /// # Errors
     /// It does not answer, or etcd has no quorum.
-    pub(super) async fn read(host: &dyn Host, kind: &str) -> Result<Self, CommandError> {
+    pub(crate) async fn read(host: &dyn Host, kind: &str) -> Result<Self, CommandError> {
         let what = "list the members of etcd";
         let command = Command::from_script(MEMBERSHIP.verb("list"), [kind]).describe(what);
         let output = host.run(command).await?;
@@ -69,6 +69,16 @@ impl Members {
             is_healthy: healthy.contains(&listed.id),
         });
         Ok(Self(members.collect()))
+    }
+
+    /// Returns healthy voters that have none of these peer addresses.
+    pub(crate) fn others(&self, peers: &BTreeSet<String>) -> Vec<&str> {
+        let voters = self
+            .0
+            .iter()
+            .filter(|member| member.is_voter && member.is_healthy);
+        let others = voters.filter(|member| !member.peers.iter().any(|peer| peers.contains(peer)));
+        others.map(|member| member.name.as_str()).collect()
     }
 
     /// Describes the change of the numbers if these hosts leave in their order; `None` if none of them has a member.

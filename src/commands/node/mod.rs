@@ -16,7 +16,9 @@ use kubexm_types::HostName;
 pub(crate) use add::findings;
 pub use add::{AddOptions, add};
 pub use kubexm_deploy::upgrade::Drain;
+pub(crate) use members::Members;
 pub use remove::{RemoveOptions, RemoveReport, remove};
+pub(crate) use replace::{FILE as REPLACEMENT_RECORD, end_replacement};
 pub use replace::{ReplaceReport, replace};
 
 /// Fails if the cluster file does not have one of these hosts.

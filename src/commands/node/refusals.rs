@@ -29,7 +29,7 @@ pub(super) fn check(cluster: &Cluster, leaving: &BTreeSet<HostName>) -> Result<(
         let hosts = joined(&roles.registry);
         return refused(
             format!("without {hosts}, no registry has the images of the cluster"),
-            "add another host to roleGroups.registry, run kubexm install, then remove this one",
+            "add another host to roleGroups.registry, run kubexm install and kubexm registry sync, then remove this one",
         );
     }
     if only(&roles.etcd) && matches!(cluster.etcd, Etcd::Systemd { .. }) {
@@ -145,7 +145,7 @@ spec:
         );
         insta::assert_snapshot!(refused(&several, &["node2"]), @"
         cannot remove node2: without node2, no registry has the images of the cluster
-        hint: add another host to roleGroups.registry, run kubexm install, then remove this one
+        hint: add another host to roleGroups.registry, run kubexm install and kubexm registry sync, then remove this one
         ");
         insta::assert_snapshot!(refused(&several, &["node3"]), @"
         cannot remove node3: the endpoint 192.0.2.13:6443 of the cluster is the address of node3, and all nodes use it

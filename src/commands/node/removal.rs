@@ -20,7 +20,7 @@ use crate::install::outcome::{Ended, carry_out};
 use crate::session::{self, HostErrors, Hosts};
 use crate::stop::unless_stopped;
 use crate::upgrade::survey::Survey;
-use crate::{CommandError, Stop, listeners, notices, plan_inputs, preflight, reset};
+use crate::{CommandError, Stop, listeners, notices, plan_inputs, preflight, registry, reset};
 use kubexm_bundle::BundleSet;
 use kubexm_config::{Cluster, HostMention};
 use kubexm_deploy::Certificates;
@@ -196,6 +196,7 @@ impl Context<'_> {
             );
             findings.push(Finding::new(name, true, what.to_owned(), &hint));
         }
+        findings.extend(self.lost_images(&hosts, &facts, &leaves).await?);
         known.readmit(names);
         findings.extend(known.findings(self.cluster, &facts));
         findings.extend(self.preflight(&hosts, &facts).await);
@@ -215,6 +216,39 @@ impl Context<'_> {
             continues,
             facts,
         })
+    }
+
+    /// Returns the images of which a host that leaves has the only copy. Images of `kubexm registry add` are in no bundle of
+    /// the cluster.
+    async fn lost_images(
+        &self,
+        hosts: &Hosts,
+        facts: &BTreeMap<HostName, Facts>,
+        leaving: &BTreeSet<HostName>,
+    ) -> Result<Option<Finding>, CommandError> {
+        let has_registry = |name: &HostName| {
+            let facts = facts.get(name);
+            facts.is_some_and(|facts| facts.registry_login.is_some())
+        };
+        let registries: Hosts = hosts
+            .iter()
+            .filter(|(name, _)| has_registry(name))
+            .map(|(name, host)| (name.clone(), Arc::clone(host)))
+            .collect();
+        let mut names = registries.keys();
+        let Some(name) = names.find(|name| leaving.contains(*name)) else {
+            return Ok(None);
+        };
+        let images = registry::only_on(self.cluster, &registries, leaving).await?;
+        let Some(first) = images.first() else {
+            return Ok(None);
+        };
+        let what = format!(
+            "has the only copy of {} images, such as {first}",
+            images.len()
+        );
+        let hint = "copy them to the other registries first: kubexm registry sync";
+        Ok(Some(Finding::new(name, true, what, hint)))
     }
 
     /// Returns what the plans depend on.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::removal::{Connected, Context, Remaining};
 use super::text::{self, Purpose};
-use super::{Drain, check_names, joined};
+use super::{Drain, check_names, end_replacement, joined};
 use crate::certificates::CaEncryption;
 use crate::install::prepare::verify;
 use crate::stop::unless_stopped;
@@ -128,6 +128,9 @@ pub(super) async fn run(
     let removed = removing.await;
     locks.release().await;
     let ended = removed?;
+    if purpose == Purpose::Remove {
+        end_replacement(&state, &options.names)?;
+    }
     let left: BTreeSet<&HostName> = options.names.iter().collect();
     let silent = left
         .into_iter()

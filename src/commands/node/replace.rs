@@ -1,5 +1,6 @@
 //! `node replace`.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -30,7 +31,7 @@ struct ReplacementRecord {
 }
 
 /// The file in the state directory.
-const FILE: &str = "replacement.json";
+pub(crate) const FILE: &str = "replacement.json";
 
 /// Replaces hosts by new ones with the same names and addresses: removes the former ones from the cluster, and adds the new
 /// ones. A host that still works is reset, and joins again.
@@ -49,7 +50,7 @@ pub async fn replace(
     let state = options.connection.state_directory(&cluster, events)?;
     let begun = ReplacementRecord::load(&state)?;
     if let Some(begun) = &begun
-        && begun.names != options.names
+        && !begun.is_of(&options.names)
     {
         let names = joined(&begun.names);
         return Err(CommandError::Configuration(format!(
@@ -95,7 +96,30 @@ pub async fn replace(
     })
 }
 
+/// Forgets a replacement of one of these hosts, which another command has added to the cluster or removed from it.
+///
+/// # Errors
+/// The record cannot be read or removed.
+pub(crate) fn end_replacement<'a>(
+    state: &Path,
+    names: impl IntoIterator<Item = &'a HostName>,
+) -> Result<(), CommandError> {
+    let Some(record) = ReplacementRecord::load(state)? else {
+        return Ok(());
+    };
+    let mut names = names.into_iter();
+    match names.any(|name| record.names.contains(name)) {
+        true => ReplacementRecord::remove(state),
+        false => Ok(()),
+    }
+}
+
 impl ReplacementRecord {
+    fn is_of(&self, names: &[HostName]) -> bool {
+        let set = |names: &[HostName]| -> BTreeSet<HostName> { names.iter().cloned().collect() };
+        set(&self.names) == set(names)
+    }
+
     fn load(state: &Path) -> Result<Option<Self>, CommandError> {
         let path = state.join(FILE);
         let text = match std::fs::read_to_string(&path) {
@@ -130,6 +154,27 @@ impl ReplacementRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn replacement_ends_with_another_command_that_adds_or_removes_a_host() {
+        let folder = tempfile::tempdir().unwrap();
+        let names: [HostName; 3] = ["node1", "node2", "node3"].map(|name| name.parse().unwrap());
+        let record = ReplacementRecord {
+            names: names[..2].to_vec(),
+            removed: true,
+        };
+        assert!(record.is_of(&[names[1].clone(), names[0].clone()]));
+        assert!(!record.is_of(&names[..1]));
+        record.save(folder.path()).unwrap();
+        end_replacement(folder.path(), &names[2..]).unwrap();
+        assert_eq!(
+            ReplacementRecord::load(folder.path()).unwrap(),
+            Some(record)
+        );
+        end_replacement(folder.path(), &names[1..]).unwrap();
+        assert_eq!(ReplacementRecord::load(folder.path()).unwrap(), None);
+        end_replacement(folder.path(), &names).unwrap();
+    }
 
     #[test]
     fn replacement_that_has_begun_is_remembered() {

@@ -144,8 +144,8 @@ async fn unused(site: &mut Site<'_>, text: &mut String) -> Result<Former, Comman
     let catalog = catalog?;
     if let Some(cause) = &uses.unknown {
         return Err(CommandError::Configuration(format!(
-            "cannot find unused images: it is not known which images pods use: {cause}\nhint: leave out --unused, or repair the \
-             API server first: kubexm doctor"
+            "cannot find unused images: it is not known which images the cluster uses: {cause}\nhint: leave out --unused, or \
+             repair it first: kubexm doctor"
         )));
     }
     let all = catalog.images();

@@ -127,7 +127,9 @@ fn in_use(catalog: &Catalog, uses: &Uses, images: &[Image]) -> Vec<String> {
         }
     }
     if let Some(cause) = &uses.unknown {
-        lines.push(format!("it is not known which images pods use: {cause}"));
+        lines.push(format!(
+            "it is not known which images the cluster uses: {cause}"
+        ));
     }
     lines
 }

@@ -17,7 +17,7 @@ pub struct RegistryReport {
     pub hosts: Vec<HostName>,
     /// The hosts whose registries could not be read.
     pub unread: Vec<Unread>,
-    /// Why it is not known which images pods use; `None` if it is.
+    /// Why it is not known which images the cluster uses; `None` if it is.
     pub uses_unknown: Option<String>,
     /// The images, in the order of their names.
     pub images: Vec<ListedImage>,

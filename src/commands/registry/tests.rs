@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::catalog::{Catalog, Image};
 use super::change::Prepared;
-use super::{remove, sync};
+use super::{only_on, remove, sync};
 use crate::identity::tests::{Site, cluster_with};
 use crate::install::outcome::carry_out;
 use kubexm_config::Cluster;
@@ -183,6 +183,29 @@ async fn registry_gets_what_another_one_has_and_nothing_that_no_image_needs() {
     // What nothing needs stays where it is.
     one.blob(b"garbage");
     assert_eq!(synced(&site, None).await.unwrap(), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_of_which_a_host_that_leaves_has_the_only_copy_are_named() {
+    let site = Site::new();
+    let [one, two] = [Store(&site, "node1"), Store(&site, "node2")];
+    for store in [&one, &two] {
+        store.image("r.io/both", "v1", "layer of both");
+    }
+    one.image("r.io/app", "v1", "layer of the application");
+    let lost = async |name: &str| {
+        let leaving = [name.parse().unwrap()].into();
+        let lost = only_on(&two_registries(), &site.hosts, &leaving).await;
+        lost.unwrap()
+    };
+    assert_eq!(lost("node1").await, ["r.io/app:v1"]);
+    assert!(lost("node2").await.is_empty());
+    // The other copy is not complete.
+    let layer = blob(Digest::of(b"layer of both"));
+    std::fs::remove_file(two.at(&format!("{layer}/data"))).unwrap();
+    assert_eq!(lost("node1").await, ["r.io/app:v1", "r.io/both:v1"]);
+    synced(&site, None).await.unwrap();
+    assert!(lost("node1").await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,7 +19,7 @@ pub(super) struct Uses {
     names: BTreeMap<ImageRef, BTreeSet<String>>,
     /// What uses an image, by the digest that a runtime reports.
     digests: BTreeMap<Digest, BTreeSet<String>>,
-    /// Why the uses by pods are unknown.
+    /// Why the uses are unknown.
     pub(super) unknown: Option<String>,
 }
 
@@ -34,12 +34,24 @@ impl Uses {
             (host.name().to_string(), printed)
         });
         for (node, printed) in join_all(asked).await {
-            // A host that was lost in the meantime has its pods in the API.
-            for image in printed.unwrap_or_default().lines() {
-                uses.add(image, &format!("node {node}"));
+            match printed {
+                Ok(printed) => {
+                    for image in printed.lines() {
+                        uses.add(image, &format!("node {node}"));
+                    }
+                }
+                Err(cause) => uses.unknown = Some(cause),
             }
         }
-        uses.unknown = uses.ask_api(site).await.err();
+        // The API has the pods of a node, and not the image of their sandboxes.
+        let nodes = site.cluster.nodes().into_iter();
+        let mut lost = nodes.filter(|node| !site.hosts.contains_key(&node.name));
+        if let Some(node) = lost.next() {
+            uses.unknown = Some(format!("the node {} cannot be reached", node.name));
+        }
+        if let Err(cause) = uses.ask_api(site).await {
+            uses.unknown = Some(cause);
+        }
         uses
     }
 
@@ -72,12 +84,11 @@ impl Uses {
                 return Ok(());
             }
             let fields: Vec<&str> = line.split('\t').collect();
-            let [kind, namespace, name, phase, images, ids] = fields.as_slice() else {
+            let [kind, namespace, name, state, images, ids] = fields.as_slice() else {
                 let line = Untrusted::one_line(line, 200);
                 return Err(format!("the list of images in use has the line '{line}'"));
             };
-            // Its containers do not start again.
-            if matches!(*phase, "Succeeded" | "Failed") {
+            if starts_no_container(kind, state) {
                 continue;
             }
             let by = format!("{kind} {namespace}/{name}");
@@ -122,6 +133,18 @@ impl Uses {
     }
 }
 
+/// Whether no container of an object will start any more.
+fn starts_no_container(kind: &str, state: &str) -> bool {
+    let has = |ends: [&str; 2]| state.split_whitespace().any(|word| ends.contains(&word));
+    match kind {
+        "pod" => has(["Succeeded", "Failed"]),
+        "job" => has(["Complete", "Failed"]),
+        // A deployment keeps replica sets of former images. Its own template counts.
+        "replicaset" => !state.is_empty(),
+        _ => false,
+    }
+}
+
 async fn run(host: &dyn Host, command: Command) -> Result<String, String> {
     let command = command
         .describe("look for images in use")
@@ -146,6 +169,9 @@ mod tests {
         let text = format!(
             "pod\tdefault\ta\tRunning\t r.io/app:1  \t r.io/app@{digest}\n\
              pod\tdefault\tb\tSucceeded\t r.io/job:1  \t \n\
+             job\tdefault\told\tSuccessCriteriaMet Complete\t r.io/job:2  \t\n\
+             job\tdefault\twaits\tSuspended\t r.io/job:3  \t\n\
+             replicaset\tweb\told\tDeployment\t r.io/former:1  \t\n\
              deployment\tweb\td\t\t nginx  \t\nend\n"
         );
         let mut uses = Uses::default();
@@ -157,6 +183,7 @@ mod tests {
                 "docker.io/library/nginx:latest".to_owned(),
                 format!("r.io/app@{digest}"),
                 "r.io/app:1".to_owned(),
+                "r.io/job:3".to_owned(),
             ]
         );
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Checks of settings in different sections that contradict each other.
 
-use super::contradiction::refuse;
+use super::contradiction::{advise, refuse};
 use super::{balancer_settings, ip_families, kubeadm, own_flags, runtime};
 use crate::cluster::{
     AddressHolder, Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, Patch, PatchTarget,
@@ -58,7 +58,8 @@ fn check_etcd(spec: &Fields<'_>, cluster: &Cluster) {
             "names hosts, and etcd.type is external",
             "remove the role, or set etcd.type: systemd",
         ),
-        Etcd::Systemd { .. } if !etcd.is_empty() && etcd.len() % 2 == 0 => refuse(
+        // A cluster has an even number after it has lost a member, and until another one joins.
+        Etcd::Systemd { .. } if !etcd.is_empty() && etcd.len() % 2 == 0 => advise(
             spec,
             path,
             "names an even number of members, which tolerates no more failures than one member less",

@@ -93,19 +93,25 @@ impl Journal {
             .collect()
     }
 
-    /// Returns the digest of the lock of the bundle that the last command with a bundle used; `None` if none did.
+    /// Returns the digest of the lock of the bundle that the last command used to work on hosts; `None` if none did. Bundles for
+    /// the registries do not count: they can have applications only.
     pub fn last_bundle(folder: &Path) -> Option<String> {
         #[derive(serde::Deserialize)]
         struct Line {
             event: String,
+            #[serde(default)]
+            command: String,
             #[serde(default)]
             bundle: String,
         }
         let file = File::open(folder.join("journal.jsonl")).ok()?;
         let lines = BufReader::new(file).lines().map_while(Result::ok);
         let lines = lines.filter_map(|line| serde_json::from_str::<Line>(&line).ok());
-        let runs = lines.filter(|line| line.event == "run" && !line.bundle.is_empty());
-        runs.last().map(|line| line.bundle)
+        let is_of_hosts = |line: &Line| {
+            let is_of_registries = line.command == "registry add";
+            line.event == "run" && !line.bundle.is_empty() && !is_of_registries
+        };
+        lines.filter(is_of_hosts).last().map(|line| line.bundle)
     }
 
     /// Writes a secret file to the state directory, with mode 0600, and returns its path.
@@ -179,6 +185,9 @@ mod tests {
         drop(journal);
         // A second command appends to the same file.
         Journal::open(&folder).unwrap().begin("reset", "");
+        Journal::open(&folder)
+            .unwrap()
+            .begin("registry add", "apps");
         let text = std::fs::read_to_string(folder.join("journal.jsonl")).unwrap();
         let lines: Vec<serde_json::Value> = text
             .lines()
@@ -188,7 +197,7 @@ mod tests {
             .iter()
             .map(|line| line["event"].as_str().unwrap())
             .collect();
-        assert_eq!(tags, ["run", "note", "run"]);
+        assert_eq!(tags, ["run", "note", "run", "run"]);
         assert_eq!(Journal::last_bundle(&folder).unwrap(), "b.tar.zst");
         assert_eq!(Journal::last_bundle(Path::new("/nothing/here")), None);
         assert_eq!(lines[1]["message"], "not done: m/join@b: \"x\"\n");

@@ -19,6 +19,8 @@ kubeadm) file=$data/kubexm-snapshot.db ;;
 systemd) file=/var/lib/kubexm/etcd-snapshot.db ;;
 *) echo "usage: snapshot.sh has-data|status|save|describe|read|remove|program|read-program kubeadm|systemd" >&2; exit 2 ;;
 esac
+# MiB for the writes of etcd while the snapshot exists.
+reserve=256
 # Runs a program in the container of the member.
 # Arguments: program and its arguments.
 in_container() {
@@ -68,6 +70,14 @@ status) etcdctl_of_member --command-timeout=10s endpoint status -w json ;;
 save)
   umask 077
   rm -f "$file" "$file.part"
+  # etcd ends if its disk is full. A snapshot is not larger than the database.
+  size=$(stat -c %s "$data/member/snap/db" 2>/dev/null || echo 0)
+  needed=$((size / 1048576 + 1 + reserve))
+  free=$(df -P -m "${file%/*}" | awk 'END { print $4 }')
+  [ "$free" -ge "$needed" ] || {
+    echo "${file%/*} has $free MiB of free space, and the snapshot needs $needed MiB with $reserve MiB for etcd" >&2
+    exit 1
+  }
   etcdctl_of_member --command-timeout=300s snapshot save "$file" >/dev/null
   echo "$(wc -c <"$file") $(sha256sum <"$file" | cut -d' ' -f1)"
   ;;

@@ -1,6 +1,7 @@
 #!/bin/sh -eu
-# Prints the images that objects of the cluster name, one object in a line: its kind, namespace, name, phase of a pod, names
-# of images, and IDs of images that run, with tabs between them. Prints `end` at the end. Changes nothing.
+# Prints the images that objects of the cluster name, one object in a line: its kind, namespace, name, state, names of images,
+# and IDs of images that run, with tabs between them. Prints `end` at the end. Changes nothing.
+# The state is the phase of a pod, the true conditions of a job, or the kind that owns a replica set.
 # Arguments: the URL of the API server on this host.
 server=$1
 kubectl() {
@@ -17,5 +18,8 @@ list() { # KIND TEXT
 ids='{.status.initContainerStatuses[*].imageID} {.status.containerStatuses[*].imageID}'
 list pod "{.status.phase}{\"\t\"}$(images .spec){\"\t\"}$ids"
 for kind in deployment statefulset daemonset; do list "$kind" "{\"\t\"}$(images .spec.template.spec){\"\t\"}"; done
+list replicationcontroller "{\"\t\"}$(images .spec.template.spec){\"\t\"}"
+list replicaset "{.metadata.ownerReferences[*].kind}{\"\t\"}$(images .spec.template.spec){\"\t\"}"
+list job "{.status.conditions[?(@.status==\"True\")].type}{\"\t\"}$(images .spec.template.spec){\"\t\"}"
 list cronjob "{\"\t\"}$(images .spec.jobTemplate.spec.template.spec){\"\t\"}"
 echo end

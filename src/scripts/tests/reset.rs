@@ -284,6 +284,14 @@ fn snapshot_of_etcd_is_written_and_read_in_parts() {
             assert_eq!(ended.printed.trim().len(), 2 + 64, "{}", ended.complained);
             assert!(ended.printed.starts_with("9 "), "{}", ended.printed);
             assert_eq!(call("read").printed, "snapshot\n");
+            // The database must not fill the disk of etcd.
+            machine.write("/var/lib/etcd/member/snap/db", &"x".repeat(3 << 20));
+            machine.fake("df", "printf 'head\\nx 1 1 259 1%% /\\n'");
+            let ended = call("save");
+            assert!(ended.status == 1 && ended.complained.contains("needs 260 MiB"));
+            assert!(call("read").status != 0, "the former one is gone");
+            machine.fake("df", "printf 'head\\nx 1 1 260 1%% /\\n'");
+            assert_eq!(call("save").status, 0);
             assert_eq!(call("remove").status, 0);
             assert!(!machine.has("/var/lib/etcd/kubexm-snapshot.db"));
             assert!(!machine.has("/var/lib/kubexm/etcd-snapshot.db"));

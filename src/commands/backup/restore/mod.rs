@@ -158,14 +158,15 @@ impl Context<'_> {
             .map_err(|error| FileError::new("read the record of the cluster", &file, error))?;
         situation::same_cluster(content, cluster, record.as_ref())?;
         let snapshot = self.snapshot()?;
-        let begun = RestoreRecord::load(self.state)?;
-        if begun
+        let former = RestoreRecord::load(self.state)?;
+        let is_of_another = |former: &RestoreRecord| former.snapshot != snapshot;
+        // Hosts that the other restore has installed have nodes that the backup does not describe.
+        let continues_new = former
             .as_ref()
-            .is_some_and(|begun| begun.snapshot != snapshot)
-        {
+            .is_some_and(|former| is_of_another(former) && former.is_new);
+        if former.as_ref().is_some_and(is_of_another) {
             events.warn("a restore of another backup has begun; this one takes its place");
         }
-        let begun = begun.filter(|begun| begun.snapshot == snapshot);
         events.phase("connect");
         let connecting = self
             .options
@@ -177,7 +178,10 @@ impl Context<'_> {
         let (facts, failed) = unless_stopped(self.stop, gathering).await?;
         let unreachable: HostErrors = unreachable.into_iter().chain(failed).collect();
         let found = situation::of(&content.manifest, cluster, &facts, &unreachable);
+        let is_blank = matches!(found, Ok(Situation::New));
+        let begun = former.and_then(|former| former.continued(snapshot, is_blank));
         let situation = match &begun {
+            None if continues_new => Situation::New,
             // The install has begun on some hosts.
             Some(begun) if begun.stage == Stage::Install => Situation::New,
             Some(begun) if begun.is_new => found.map(|_| Situation::New)?,
@@ -186,8 +190,17 @@ impl Context<'_> {
         situation::programs(&content.manifest, cluster, &facts)?;
         if situation == Situation::New {
             self.check_new(&unreachable)?;
+            if is_blank {
+                situation::without_workers(cluster, &facts)?;
+            }
         } else {
             self.check_keys(record.is_some())?;
+            if begun
+                .as_ref()
+                .is_none_or(|begun| begun.stage <= Stage::Prepare)
+            {
+                situation::no_other_members(cluster, &observed).await?;
+            }
         }
         for (_, error) in &unreachable {
             events.warn(error.to_string());
@@ -264,11 +277,15 @@ impl Context<'_> {
         // No other command may use the state directory meanwhile.
         let journal = session::journal(self.state)?;
         journal.begin("backup restore", "");
-        if let Some(begun) = prepared.begun {
-            return Ok(begun);
-        }
         let is_new = prepared.situation == Situation::New;
         let with_authorities = is_new && self.cluster.kubernetes.kind == KubernetesKind::Kubeadm;
+        if let Some(begun) = prepared.begun {
+            if begun.stage == Stage::Install {
+                // Without the authorities of the backup, an install would create another cluster.
+                self.content.put_back(self.state, with_authorities)?;
+            }
+            return Ok(begun);
+        }
         let record = RestoreRecord::new(self.snapshot()?, is_new);
         self.content.put_back(self.state, with_authorities)?;
         record.save(self.state)?;

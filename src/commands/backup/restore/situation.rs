@@ -2,13 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::future::join_all;
+
 use super::content::Content;
 use crate::backup::manifest::{Manifest, program};
-use crate::session::HostErrors;
+use crate::node::Members;
+use crate::session::{HostErrors, Hosts};
 use crate::{CommandError, FileError};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
 use kubexm_deploy::backup::members;
+use kubexm_deploy::removal;
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_host::Facts;
 use kubexm_host::facts::Membership;
@@ -144,6 +148,57 @@ pub(super) fn of(
             )))
         }
     }
+}
+
+/// Checks that every member of etcd that works is one of the cluster file.
+///
+/// # Errors
+/// Another one works. Its API server would go on with the former data, beside the restored ones.
+pub(super) async fn no_other_members(cluster: &Cluster, hosts: &Hosts) -> Result<(), CommandError> {
+    let Some(kind) = removal::etcd_kind(cluster) else {
+        return Ok(());
+    };
+    let own: BTreeSet<String> = members(cluster)
+        .into_iter()
+        .map(removal::peer_url)
+        .collect();
+    let reachable = members(cluster)
+        .into_iter()
+        .filter_map(|host| hosts.get(&host.name));
+    let answers = join_all(reachable.map(|host| Members::read(host.as_ref(), kind))).await;
+    // Without a quorum, no member answers, and none can go on.
+    for found in answers.into_iter().flatten() {
+        let others = found.others(&own);
+        if !others.is_empty() {
+            return Err(CommandError::Configuration(format!(
+                "cannot restore: members of etcd work that the cluster file does not have: {}. They would go on with the \
+                 former data beside the restored one\nhint: restore with a cluster file that has them; if they are lost, \
+                 switch them off first",
+                others.join(", ")
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Checks, before control planes are installed anew, that no worker belongs to the cluster still.
+///
+/// # Errors
+/// A worker with kubeadm is a node: an install refuses to create a second cluster beside it.
+pub(super) fn without_workers(
+    cluster: &Cluster,
+    facts: &BTreeMap<HostName, Facts>,
+) -> Result<(), CommandError> {
+    let nodes = facts.iter().filter(|(_, facts)| facts.is_node());
+    let nodes: Vec<&str> = nodes.map(|(name, _)| name.as_str()).collect();
+    if nodes.is_empty() || cluster.kubernetes.kind != KubernetesKind::Kubeadm {
+        return Ok(());
+    }
+    Err(CommandError::Configuration(format!(
+        "cannot restore: no control plane has a cluster, and these workers are nodes of it: {}\nhint: restore with a \
+         cluster file without these workers; then add them to the file again, and run kubexm install",
+        nodes.join(", ")
+    )))
 }
 
 /// Returns control planes and members of etcd.

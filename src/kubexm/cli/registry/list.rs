@@ -63,7 +63,7 @@ fn text(report: &RegistryReport) -> String {
     ));
     if let Some(cause) = &report.uses_unknown {
         lines.push(format!(
-            "it is not known which images pods use (?): {cause}"
+            "it is not known which images the cluster uses (?): {cause}"
         ));
     }
     for unread in &report.unread {
