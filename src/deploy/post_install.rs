@@ -152,6 +152,7 @@ pub(super) fn fetch_kubeconfig(
         input: None,
         parse: Box::new(kubeconfig_for_controller(inputs, first)),
         value: value.clone(),
+        only_reads: false,
         files: Vec::new(),
     }
 }
@@ -181,6 +182,7 @@ fn fetch_super_admin(
         input: None,
         parse: Box::new(kubeconfig_for_controller(inputs, first)),
         value: value.clone(),
+        only_reads: false,
         files: Vec::new(),
     }
 }

@@ -196,6 +196,7 @@ async fn plan_diff_runs_only_checks() {
         input: None,
         parse: Box::new(|text| Ok(text.to_owned())),
         value: value.clone(),
+        only_reads: false,
         files: Vec::new(),
     });
     let mut write = Task::new("app", "write", &name)
@@ -239,4 +240,31 @@ async fn plan_diff_runs_only_checks() {
     ");
     assert_eq!(host.listing(), original, "a diff changed something");
     assert!(!host.at("/var/lib/kubexm").exists());
+}
+
+/// A file that a person has changed is a difference, also if its content depends on the host.
+#[tokio::test]
+async fn plan_diff_reads_values_that_change_no_host() {
+    let host = Sandbox::new();
+    host.write("/etc/app/value", "changed by hand");
+    host.write("/root/interface", "eth0");
+    let name = host.host.name().clone();
+    let value = TaskValue::new("app.interface");
+    let task = Task::new("app", "write", &name)
+        .step(ProvideValue {
+            title: "Find the interface".to_owned(),
+            script: "cat /root/interface".into(),
+            arguments: Vec::new(),
+            input: None,
+            parse: Box::new(|text| Ok(text.to_owned())),
+            value: value.clone(),
+            only_reads: true,
+            files: Vec::new(),
+        })
+        .step(file_of(&value, "/etc/app/value"));
+    let plan = Plan { tasks: vec![task] };
+    let hosts = BTreeMap::from([(name, Arc::clone(&host.host))]);
+    let found = diff(&plan, &hosts).await.unwrap().to_string();
+    assert!(found.contains("-changed by hand"), "{found}");
+    assert!(found.contains("+eth0"), "{found}");
 }

@@ -61,6 +61,7 @@ async fn secrets_are_not_in_arguments_events_journal_or_receipt() {
         input: input(),
         parse: Box::new(|_| Err("this is not a token".to_owned())),
         value: TaskValue::new("token"),
+        only_reads: false,
         files: Vec::new(),
     };
     let hook = |end: &str| RunHook {

@@ -7,9 +7,11 @@ use time::{Duration, OffsetDateTime};
 use super::files;
 use super::record::RenewalRecord;
 use super::renew::{RenewOptions, RenewReport, renew};
+use crate::session::HostErrors;
 use crate::stop::unless_stopped;
 use crate::{CommandError, HostSelection, Stop, notices, session};
 use kubexm_config::Cluster;
+use kubexm_config::cluster::{Etcd, KubernetesKind};
 use kubexm_host::Facts;
 use kubexm_pki::Certificate;
 use kubexm_types::HostName;
@@ -40,15 +42,30 @@ pub async fn expiring(
     notices::emit(&cluster.notices, events);
     let state = options.connection.state_directory(&cluster, events)?;
     let looking = async {
-        let hosts = options.connection.connect(&cluster, &state, events).await?;
-        let facts = session::gather(&cluster, &session::watched(&hosts, events)).await?;
+        let connection = &options.connection;
+        let (hosts, mut errors) = connection.connect_each(&cluster, &state, events).await?;
+        let hosts = session::watched(&hosts, events);
+        let (facts, failed) = session::gather_each(&cluster, &hosts).await;
+        errors.extend(failed);
+        let needed = with_certificates(&cluster);
+        let (lost, others): (HostErrors, HostErrors) = errors
+            .into_iter()
+            .partition(|(name, _)| needed.contains(name));
+        if !lost.is_empty() {
+            return Err(CommandError::Hosts(
+                lost.into_iter().map(|(_, error)| error).collect(),
+            ));
+        }
+        for (_, error) in others {
+            events.warn(error.to_string());
+        }
         let within = Duration::days(days.into());
         Ok(found(&cluster, &facts, within, OffsetDateTime::now_utc()))
     };
     unless_stopped(stop, looking).await
 }
 
-/// Renews the certificates of the hosts with one of these, or of all hosts if a renewal was interrupted.
+/// Renews the certificates of the hosts with one of these, or of all hosts that have any if a renewal was interrupted.
 ///
 /// # Errors
 /// As [`renew`].
@@ -59,8 +76,9 @@ pub async fn renew_expiring(
     stop: &Stop,
 ) -> Result<RenewReport, CommandError> {
     // Hosts with new files may have programs that have not read them yet.
-    let names = match is_interrupted(options, events)? {
-        true => BTreeSet::new(),
+    let cluster = kubexm_config::load_cluster(&options.cluster)?;
+    let names: BTreeSet<HostName> = match is_interrupted(options, events)? {
+        true => with_certificates(&cluster),
         false => expiring.iter().map(|one| one.host.clone()).collect(),
     };
     let selection = HostSelection {
@@ -74,14 +92,31 @@ pub async fn renew_expiring(
     renew(&options, events, stop).await
 }
 
-/// Returns whether a renewal was interrupted and can continue.
+/// Returns whether a renewal was interrupted.
 ///
 /// # Errors
 /// The cluster file is wrong, or the record cannot be read.
 pub fn is_interrupted(options: &RenewOptions, events: &Events) -> Result<bool, CommandError> {
     let cluster = kubexm_config::load_cluster(&options.cluster)?;
     let state = options.connection.state_directory(&cluster, events)?;
-    Ok(RenewalRecord::load_or_new(&state)?.continues)
+    RenewalRecord::has_begun(&state)
+}
+
+/// Returns the hosts that can have certificates that a renewal replaces. With kubeadm, workers have none.
+fn with_certificates(cluster: &Cluster) -> BTreeSet<HostName> {
+    let roles = &cluster.roles;
+    let mut hosts: BTreeSet<HostName> = roles.control_plane.iter().cloned().collect();
+    if matches!(cluster.etcd, Etcd::Systemd { .. }) {
+        hosts.extend(roles.etcd.iter().cloned());
+    }
+    if cluster.registry.external.is_none() {
+        hosts.extend(roles.registry.iter().cloned());
+    }
+    if cluster.kubernetes.kind == KubernetesKind::Systemd {
+        let nodes = cluster.nodes().into_iter();
+        hosts.extend(nodes.map(|node| node.name.clone()));
+    }
+    hosts
 }
 
 /// Returns the certificates that expire within a time, and that a renewal replaces.
@@ -111,4 +146,25 @@ fn found(
         }
     }
     expiring
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::tests::cluster;
+
+    #[test]
+    fn renewal_does_not_need_hosts_without_certificates() {
+        let names = |cluster: &Cluster| -> Vec<String> {
+            let hosts = with_certificates(cluster);
+            hosts.iter().map(ToString::to_string).collect()
+        };
+        let mut cluster = cluster();
+        assert_eq!(names(&cluster), ["node1"]);
+        cluster.roles.registry = vec!["node2".parse().unwrap()];
+        assert_eq!(names(&cluster), ["node1", "node2"]);
+        cluster.roles.registry.clear();
+        cluster.kubernetes.kind = KubernetesKind::Systemd;
+        assert_eq!(names(&cluster), ["node1", "node2"]);
+    }
 }

@@ -12,7 +12,7 @@ use kubexm_types::UtcTime;
 
 /// The file in the state directory.
 const FILE: &str = "renewal.json";
-/// How long an interrupted renewal can continue. Later, its certificates are issued again.
+/// How long an interrupted renewal can continue. Later, its certificates are issued again, as a new renewal.
 const LONGEST: Duration = Duration::hours(24);
 
 /// A renewal that has begun.
@@ -53,6 +53,16 @@ impl RenewalRecord {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Self::new(),
             Err(error) => Err(FileError::io("read", &path, &error).into()),
         }
+    }
+
+    /// Returns whether a renewal has begun and has not ended, however long ago.
+    ///
+    /// # Errors
+    /// The state directory cannot be read.
+    pub(super) fn has_begun(state: &Path) -> Result<bool, CommandError> {
+        let path = state.join(FILE);
+        let found = path.try_exists();
+        found.map_err(|error| FileError::io("read", &path, &error).into())
     }
 
     fn new() -> Result<Self, CommandError> {
@@ -113,8 +123,11 @@ mod tests {
         ] {
             journal.save(FILE, text.as_bytes()).unwrap();
             assert!(!load().continues, "{text}");
+            // A timer that runs each week finds it nevertheless.
+            assert!(RenewalRecord::has_begun(folder.path()).unwrap());
         }
         RenewalRecord::remove(&journal);
+        assert!(!RenewalRecord::has_begun(folder.path()).unwrap());
         assert!(!folder.path().join(FILE).exists());
     }
 }

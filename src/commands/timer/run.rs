@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Job;
 use super::record::{Recorder, RunResult};
 use crate::backup::{self, CreateOptions};
-use crate::certs::{self, RenewOptions};
+use crate::certs::{self, Expiring, RenewOptions};
 use crate::status::{self, About, NodeStanding, StatusOptions, StatusReport};
 use crate::{CommandError, Connection, Stop};
 use kubexm_types::event::Events;
@@ -124,7 +124,8 @@ async fn renew_if_healthy(
     stop: &Stop,
 ) -> Result<RunReport, CommandError> {
     let expiring = certs::expiring(options, days, events, stop).await?;
-    if expiring.is_empty() && !certs::is_interrupted(options, events)? {
+    let continues = certs::is_interrupted(options, events)?;
+    if expiring.is_empty() && !continues {
         let message = format!("nothing to renew: no certificate expires within {days} days");
         return Ok(RunReport::new(RunResult::Nothing, message));
     }
@@ -155,15 +156,21 @@ async fn renew_if_healthy(
             hint: "repair what `kubexm status` names",
         });
     }
+    let changes = renewed.changed.unwrap_or_default();
+    let message = renewed_text(&expiring, continues, changes);
+    Ok(RunReport::new(RunResult::Done, message))
+}
+
+/// Returns what a renewal did, in a line.
+fn renewed_text(expiring: &[Expiring], continues: bool, changes: usize) -> String {
     let mut hosts: Vec<&str> = expiring.iter().map(|one| one.host.as_str()).collect();
     hosts.dedup();
-    let message = format!(
-        "renewed the certificates of {}: {} were about to expire, {} changes",
-        hosts.join(", "),
-        expiring.len(),
-        renewed.changed.unwrap_or_default()
-    );
-    Ok(RunReport::new(RunResult::Done, message))
+    let what = match continues {
+        true => "completed the renewal that was interrupted".to_owned(),
+        false => format!("renewed the certificates of {}", hosts.join(", ")),
+    };
+    let count = expiring.len();
+    format!("{what}: {count} were about to expire, {changes} changes")
 }
 
 async fn look(
@@ -220,4 +227,26 @@ fn unhealthy(report: &StatusReport) -> Vec<String> {
         lines.extend(without.map(|host| format!("{}: the node is not Ready", host.host)));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renewal_that_was_interrupted_is_named_without_hosts() {
+        let expiring = ["a.crt", "b.crt"].map(|path| Expiring {
+            host: "node1".parse().unwrap(),
+            path: path.to_owned(),
+            expires: "2027-01-31".to_owned(),
+        });
+        assert_eq!(
+            renewed_text(&expiring, false, 4),
+            "renewed the certificates of node1: 2 were about to expire, 4 changes"
+        );
+        assert_eq!(
+            renewed_text(&[], true, 4),
+            "completed the renewal that was interrupted: 0 were about to expire, 4 changes"
+        );
+    }
 }

@@ -62,6 +62,7 @@ pub(super) fn interface(
                 }
             }),
             value: interface.clone(),
+            only_reads: true,
             files: Vec::new(),
         };
         return (step, interface);
@@ -80,6 +81,7 @@ pub(super) fn interface(
             }
         }),
         value: interface.clone(),
+        only_reads: true,
         files: Vec::new(),
     };
     (step, interface)

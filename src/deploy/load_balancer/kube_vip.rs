@@ -234,6 +234,7 @@ fn with_certificate(
             Ok(text.replacen(former, &line, 1))
         }),
         value: value.clone(),
+        only_reads: false,
         files: Vec::new(),
     };
     let mut file = WriteFile::new(path.clone(), String::new());

@@ -225,6 +225,7 @@ pub(super) fn verify(
             },
         ),
         value: cluster_ca.clone(),
+        only_reads: true,
         files: Vec::new(),
     };
     let authority = load_balancer::AUTHORITY

@@ -124,8 +124,8 @@ impl fmt::Display for HostDiff {
     }
 }
 
-/// Runs the check of every [`Ensure`](Step::Ensure) step, and nothing else: no `apply`, no
-/// [`Action`](Step::Action), no [`Wait`](Step::Wait).
+/// Runs the check of every [`Ensure`](Step::Ensure) step, after the [`Action`](Step::Action)s that only read. Runs nothing else: no
+/// `apply`, no other action, no [`Wait`](Step::Wait).
 ///
 /// A step that reads what an earlier step writes is compared with the present state. A unit that an
 /// install would restart because of a new file is not listed, for example.
@@ -145,11 +145,29 @@ pub async fn diff(
             None => tasks.push((&task.host, vec![task])),
         }
     }
+    let reads = tasks
+        .iter()
+        .map(|(name, tasks)| read_values(tasks, hosts.get(*name)));
+    stream::iter(reads).buffered(AT_ONCE).collect::<()>().await;
     let diffs = tasks
         .into_iter()
         .map(|(name, tasks)| diff_host(plan, name, tasks, hosts.get(name)));
     let hosts = stream::iter(diffs).buffered(AT_ONCE).collect().await;
     Ok(PlanDiff { hosts })
+}
+
+/// Runs the actions that only read. What needs a value that could not be read is not compared.
+async fn read_values(tasks: &[&Task], host: Option<&Arc<dyn Host>>) {
+    let Some(host) = host else {
+        return;
+    };
+    for step in tasks.iter().flat_map(|task| &task.steps) {
+        if let Step::Action(action) = step
+            && action.only_reads()
+        {
+            let _ = action.run(host.as_ref()).await;
+        }
+    }
 }
 
 async fn diff_host(

@@ -13,8 +13,8 @@ pub type Steps = BTreeSet<(TaskId, String)>;
 /// Returns the part of a plan that applies steps, in the order of the plan.
 ///
 /// On the hosts of these steps, all other states and conditions stay in the plan: a unit restarts after its file was
-/// written, and a host is healthy before the next one changes. Their checks find nothing else to do. Actions stay if a
-/// task of the steps requires their value. `excluded` steps leave the plan.
+/// written, and a host is healthy before the next one changes. Their checks find nothing else to do. Actions that provide a
+/// value stay if they are in a task of the steps, or if such a task requires the value. `excluded` steps leave the plan.
 ///
 /// # Errors
 /// The plan is not consistent.
@@ -26,12 +26,17 @@ pub fn restrict(plan: Plan, steps: &Steps, excluded: &Steps) -> Result<Plan, Inv
     };
     let chosen = plan.tasks.iter().filter(|task| has_steps(task));
     let hosts: BTreeSet<HostName> = chosen.clone().map(|task| task.host.clone()).collect();
-    let values = edges.values(&plan, chosen.map(Task::id).collect());
+    let chosen: BTreeSet<TaskId> = chosen.map(Task::id).collect();
+    let values = edges.values(&plan, chosen.clone());
     let mut tasks = plan.tasks;
     for task in &mut tasks {
         let (id, is_on) = (task.id(), hosts.contains(&task.host));
         task.steps.retain(|step| match step {
-            Step::Action(action) => action.provides().iter().any(|name| values.contains(name)),
+            Step::Action(action) => {
+                // A step of the same task can read a value that no other task requires.
+                let is_read = |name: &&str| chosen.contains(&id) || values.contains(name);
+                action.provides().iter().any(is_read)
+            }
             Step::Ensure(_) => is_on && !excluded.contains(&(id.clone(), step.id())),
             Step::Wait(_) => is_on,
         });
@@ -215,6 +220,27 @@ mod tests {
             after end of m/settings@node1
           - Add 0 names to /etc/b
         3 tasks with 5 steps on 2 hosts
+        ");
+    }
+
+    #[test]
+    fn value_that_a_step_of_the_same_task_reads_stays() {
+        let plan = Plan {
+            tasks: vec![
+                task("serve", "node1")
+                    .step(mint("interface"))
+                    .step(file("/etc/a")),
+                task("other", "node1").step(mint("unread")),
+            ],
+        };
+        let id = TaskId("m/serve@node1".to_owned());
+        let steps = Steps::from([(id, "block /etc/a".to_owned())]);
+        let restricted = restrict(plan, &steps, &Steps::new()).unwrap();
+        insta::assert_snapshot!(shown(&restricted), @"
+        node1: m / serve
+          - mint interface
+          - Add 0 names to /etc/a
+        1 tasks with 2 steps on 1 hosts
         ");
     }
 

@@ -179,6 +179,11 @@ pub trait Action: Describe {
     fn provides(&self) -> Vec<&'static str> {
         Vec::new()
     }
+
+    /// Whether it changes no host and its values are not secret, so that a comparison may run it.
+    fn only_reads(&self) -> bool {
+        false
+    }
 }
 
 /// A condition that the executor polls until it holds or the limit is reached.

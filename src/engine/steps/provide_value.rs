@@ -22,6 +22,8 @@ pub struct ProvideValue<T> {
     /// Parses the script's standard output. An error must not contain the output, which may be secret.
     pub parse: Parse<T>,
     pub value: TaskValue<T>,
+    /// Whether the script changes nothing, and the value is not secret. A comparison of the host with the plan then runs it.
+    pub only_reads: bool,
     /// Files that exist on the host while the script runs, without secrets, for `kubexm render`.
     pub files: Vec<PlannedFile>,
 }
@@ -50,6 +52,10 @@ impl<T: Send + Sync + 'static> From<ProvideValue<T>> for Step {
 impl<T: Send + Sync + 'static> Action for ProvideValue<T> {
     fn provides(&self) -> Vec<&'static str> {
         vec![self.value.name()]
+    }
+
+    fn only_reads(&self) -> bool {
+        self.only_reads
     }
 
     async fn run(&self, host: &dyn Host) -> Result<(), StepError> {

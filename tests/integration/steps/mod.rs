@@ -323,6 +323,7 @@ async fn value_is_provided_again_in_every_run() {
         input: Some(Arc::new(|| Ok(b"4".to_vec()))),
         parse: Box::new(|text| text.trim().parse().map_err(|_| "no number".to_owned())),
         value: value.clone(),
+        only_reads: false,
         files: Vec::new(),
     };
     let receipt = Receipt::new(Arc::clone(&host.host));

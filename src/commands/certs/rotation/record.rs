@@ -204,7 +204,10 @@ pub(crate) fn permit(state: &Path, command: &str) -> Result<(), CommandError> {
     let Some(record) = RotationRecord::load(state)? else {
         return Ok(());
     };
-    if PERMITTED.contains(&command) {
+    // Tokens delay the end of such a rotation for a year, in which certificates end. Their renewal keeps both keys.
+    let waits = record.authorities == [Authority::ServiceAccounts].into() && record.is_complete;
+    let is_renewal = command == "certs renew" && waits && !record.is_cancelled;
+    if PERMITTED.contains(&command) || is_renewal {
         return Ok(());
     }
     let cancel = match record.phase {
@@ -248,9 +251,53 @@ mod tests {
         let refused = permit(folder.path(), "upgrade").unwrap_err().to_string();
         assert!(!refused.contains("--cancel"), "{refused}");
         permit(folder.path(), "reset").unwrap();
+        assert!(permit(folder.path(), "certs renew").is_err());
+        // Tokens delay phase 3 for longer than certificates are valid.
+        let mut keys = RotationRecord::new([Authority::ServiceAccounts].into());
+        keys.save(&journal).unwrap();
+        assert!(permit(folder.path(), "certs renew").is_err());
+        keys.is_complete = true;
+        keys.save(&journal).unwrap();
+        permit(folder.path(), "certs renew").unwrap();
+        assert!(permit(folder.path(), "install").is_err());
         RotationRecord::remove(&journal).unwrap();
         permit(folder.path(), "install").unwrap();
         std::fs::write(folder.path().join(FILE), "x").unwrap();
         assert!(permit(folder.path(), "reset").is_err());
+    }
+
+    #[test]
+    fn certificates_are_renewed_while_tokens_of_the_former_key_expire() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path()).unwrap();
+        let is_permitted = |record: &RotationRecord, command: &str| {
+            record.save(&journal).unwrap();
+            permit(folder.path(), command).is_ok()
+        };
+        let mut keys = RotationRecord::new([Authority::ServiceAccounts].into());
+        assert!(!is_permitted(&keys, "certs renew"));
+        for phase in [Phase::Trust, Phase::Switch] {
+            let complete = RotationRecord {
+                phase,
+                is_complete: true,
+                ..keys.clone()
+            };
+            assert!(is_permitted(&complete, "certs renew"), "{phase}");
+            for command in ["install", "upgrade", "node add", "registry move"] {
+                assert!(!is_permitted(&complete, command), "{command}");
+            }
+        }
+        keys.is_complete = true;
+        keys.is_cancelled = true;
+        assert!(!is_permitted(&keys, "certs renew"));
+        // Certificates of both CAs would be in use in any order.
+        for authorities in [
+            vec![Authority::Kubernetes],
+            vec![Authority::Etcd, Authority::ServiceAccounts],
+        ] {
+            let mut others = RotationRecord::new(authorities.into_iter().collect());
+            others.is_complete = true;
+            assert!(!is_permitted(&others, "certs renew"));
+        }
     }
 }

@@ -261,3 +261,36 @@ fn cancelled_rotation_leaves_the_state_directory_as_it_was() {
     store.forget().unwrap();
     assert_eq!(names(), before);
 }
+
+/// A renewal writes the key files of service accounts to control planes with systemd units.
+#[test]
+fn renewal_between_phases_keeps_both_keys_of_service_accounts() {
+    let (folder, cluster) = (tempfile::tempdir().unwrap(), units());
+    let state = folder.path();
+    let issue = || crate::certificates::load_or_issue(&cluster, state, None).unwrap();
+    let before = issue();
+    let mut record = RotationRecord::new([Authority::ServiceAccounts].into());
+    let store = Store::open(&cluster, state, None);
+    let selected = cluster.hosts.iter().map(|host| host.name.clone()).collect();
+    let since = time::OffsetDateTime::now_utc() + time::Duration::hours(1);
+    let pki = |all: &Certificates| all.kubernetes.clone().unwrap();
+    for phase in [Phase::Trust, Phase::Switch] {
+        record.phase = phase;
+        store.enter(&record, &BTreeMap::new()).unwrap();
+        let (own, rotated) = (pki(&issue()), store.rotated(&record.authorities).unwrap());
+        let renewed = crate::certificates::renew(&cluster, state, None, &selected, since).unwrap();
+        let renewed = pki(&renewed);
+        let name = &cluster.hosts[0].name;
+        let certificate = |pki: &kubexm_pki::kubernetes::ClusterPki| {
+            let own = &pki.control_planes[name].api_server;
+            own.certificate.clone()
+        };
+        assert_ne!(certificate(&renewed), certificate(&own), "{phase}");
+        let keys = &renewed.service_account;
+        assert_eq!(keys.private, own.service_account.private);
+        assert_eq!(keys.public, rotated[&Authority::ServiceAccounts].trusted);
+        assert_eq!(keys.public.matches("-----BEGIN").count(), 2, "{phase}");
+        let is_former = keys.private == pki(&before).service_account.private;
+        assert_eq!(is_former, phase == Phase::Trust, "{phase}");
+    }
+}

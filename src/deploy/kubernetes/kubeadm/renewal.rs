@@ -82,6 +82,7 @@ pub(crate) fn kubelet_credentials(
             found.collect()
         }),
         value,
+        only_reads: false,
         files: Vec::new(),
     })
 }
@@ -123,6 +124,7 @@ pub(crate) fn super_admin(
         input: None,
         parse: Box::new(move |text| adapt(&of_user(text, USER)?)),
         value: value.clone(),
+        only_reads: false,
         files: Vec::new(),
     })
 }

@@ -66,6 +66,7 @@ pub(super) fn mint(
         input: Some(input(inputs.cluster, first, minted)),
         parse,
         value: secrets.clone(),
+        only_reads: false,
         files: vec![preview],
     };
     let task = kubernetes::SECRETS

@@ -32,6 +32,7 @@ pub(super) fn read(nodes: &[&HostSpec], subnets: &TaskValue<Subnets>) -> Provide
         input: None,
         parse: Box::new(Subnets::parse),
         value: subnets.clone(),
+        only_reads: true,
         files: Vec::new(),
     }
 }
