@@ -14,7 +14,7 @@ pub type Steps = BTreeSet<(TaskId, String)>;
 ///
 /// On the hosts of these steps, all other states and conditions stay in the plan: a unit restarts after its file was
 /// written, and a host is healthy before the next one changes. Their checks find nothing else to do. Actions that provide a
-/// value stay if they are in a task of the steps, or if such a task requires the value. `excluded` steps leave the plan.
+/// value stay if a task of the steps requires the value, or has a state after the action. `excluded` steps leave the plan.
 ///
 /// # Errors
 /// The plan is not consistent.
@@ -31,14 +31,24 @@ pub fn restrict(plan: Plan, steps: &Steps, excluded: &Steps) -> Result<Plan, Inv
     let mut tasks = plan.tasks;
     for task in &mut tasks {
         let (id, is_on) = (task.id(), hosts.contains(&task.host));
-        task.steps.retain(|step| match step {
-            Step::Action(action) => {
-                // A step of the same task can read a value that no other task requires.
-                let is_read = |name: &&str| chosen.contains(&id) || values.contains(name);
-                action.provides().iter().any(is_read)
+        let is_applied = |step: &Step| {
+            matches!(step, Step::Ensure(_)) && !excluded.contains(&(id.clone(), step.id()))
+        };
+        let last = task.steps.iter().rposition(is_applied);
+        let last = last.filter(|_| chosen.contains(&id));
+        let mut place = 0..;
+        task.steps.retain(|step| {
+            let place = place.next();
+            match step {
+                Step::Action(action) => {
+                    // A later step of the same task can read a value that no other task requires.
+                    let is_before = place < last;
+                    let is_read = |name: &&str| is_before || values.contains(name);
+                    action.provides().iter().any(is_read)
+                }
+                Step::Ensure(_) => is_on && is_applied(step),
+                Step::Wait(_) => is_on,
             }
-            Step::Ensure(_) => is_on && !excluded.contains(&(id.clone(), step.id())),
-            Step::Wait(_) => is_on,
         });
         task.provides = task.steps.iter().flat_map(Step::provides).collect();
     }
@@ -224,12 +234,13 @@ mod tests {
     }
 
     #[test]
-    fn value_that_a_step_of_the_same_task_reads_stays() {
+    fn value_that_a_later_step_of_the_same_task_can_read_stays() {
         let plan = Plan {
             tasks: vec![
                 task("serve", "node1")
                     .step(mint("interface"))
-                    .step(file("/etc/a")),
+                    .step(file("/etc/a"))
+                    .step(mint("token")),
                 task("other", "node1").step(mint("unread")),
             ],
         };

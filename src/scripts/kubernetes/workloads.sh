@@ -2,7 +2,7 @@
 # Prints the pods that verify the API server with a CA of their namespace, or restarts workloads.
 # `list` prints `now TIME`, then `set NAMESPACE NAME KIND/NAME` for each ReplicaSet with its owner, then
 # `pod NAMESPACE NAME KIND/NAME TIMES` for each pod that runs and does not end, with the starts of its containers. A pod without an owner has `-`.
-# `tokens` prints `NAMESPACE/NAME` of each Secret with a token without an expiry.
+# `tokens` prints `TIME NAMESPACE/NAME` of each Secret with a token without an expiry, with the time at which it was created.
 # `restart` restarts each workload once after a time, and waits for its pods. It prints `manual NAMESPACE/KIND/NAME` for each one
 # whose pods Kubernetes does not replace: it is paused, or its update strategy is OnDelete.
 # Arguments: `list`, `tokens`, or `restart`, a time and `NAMESPACE/KIND/NAME` of Deployments, DaemonSets and StatefulSets.
@@ -28,7 +28,7 @@ list)
   ;;
 tokens)
   kubectl get secrets -A --field-selector type=kubernetes.io/service-account-token \
-    -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}'
+    -o 'jsonpath={range .items[*]}{.metadata.creationTimestamp} {.metadata.namespace}/{.metadata.name}{"\n"}{end}'
   ;;
 restart)
   since=$(date -d "$1" +%s) waits=

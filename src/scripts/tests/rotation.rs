@@ -391,6 +391,24 @@ fn workloads_restart_once_in_their_namespace_and_are_waited_for() {
     });
 }
 
+/// kubexm ignores Secrets from after the switch by this time.
+#[test]
+fn workloads_script_prints_secrets_with_the_time_of_their_creation() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "kubectl",
+            "case $* in\n\
+             *'type=kubernetes.io/service-account-token '*'{.metadata.creationTimestamp} {.metadata.namespace}/{.metadata.name}'*)\n\
+             echo '2027-01-31T12:00:00Z web/token' ;;\n\
+             esac",
+        );
+        assert_eq!(
+            machine.done(WORKLOADS.verb("tokens"), &[]),
+            "2027-01-31T12:00:00Z web/token\n"
+        );
+    });
+}
+
 #[test]
 fn server_that_the_new_ca_does_not_verify_is_named() {
     Machine::with_each_shell(|machine| {

@@ -8,6 +8,9 @@ use crate::CommandError;
 use kubexm_config::cluster::Etcd;
 use kubexm_types::Authority;
 
+/// The flag of the API server with which tokens are valid for a year for programs that do not read them again.
+const EXTENDS_TOKENS: &str = "service-account-extend-token-expiration";
+
 impl Run<'_> {
     /// Returns the record of the phase that runs now. Writes nothing.
     pub(super) fn begin(
@@ -21,7 +24,7 @@ impl Run<'_> {
                 return refused("cannot cancel a rotation: none has begun".to_owned());
             }
             return match self.options.phase {
-                None | Some(Phase::Trust) => Ok(RotationRecord::new(authorities)),
+                None | Some(Phase::Trust) => Ok(self.new_record(authorities)),
                 Some(phase) => refused(format!(
                     "cannot begin a rotation with the phase {phase}\nhint: the first phase is trust"
                 )),
@@ -72,6 +75,18 @@ impl Run<'_> {
                 record.phase = next;
                 Ok(record)
             }
+        }
+    }
+
+    /// Returns the record of a rotation that begins. A later change of the cluster file does not shorten the validity of tokens
+    /// that API servers have issued.
+    fn new_record(&self, authorities: BTreeSet<Authority>) -> RotationRecord {
+        let flags = &self.cluster.kubernetes.api_server.extra_args;
+        let extends = flags.get(EXTENDS_TOKENS).is_none_or(|own| own != "false");
+        let has_keys = authorities.contains(&Authority::ServiceAccounts);
+        RotationRecord {
+            extends_tokens: has_keys.then_some(extends),
+            ..RotationRecord::new(authorities)
         }
     }
 

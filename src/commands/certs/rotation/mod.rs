@@ -198,7 +198,7 @@ impl Run<'_> {
         let store = Store::open(self.cluster, self.state, None);
         proof::nothing_uses_former(self.cluster, record, &store, survey, first).await?;
         let invalidates = self.options.invalidates_tokens;
-        proof::tokens_have_expired(self.cluster, record, first, invalidates).await
+        proof::tokens_have_expired(record, first, invalidates).await
     }
 
     fn plan(

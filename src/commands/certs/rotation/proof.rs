@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
 use super::authorities::{self, Store};
@@ -162,7 +161,6 @@ async fn handshakes(
 
 /// Fails if tokens of the former key of service accounts may be in use.
 pub(super) async fn tokens_have_expired(
-    cluster: &Cluster,
     record: &RotationRecord,
     first: &dyn Host,
     invalidates: bool,
@@ -170,26 +168,16 @@ pub(super) async fn tokens_have_expired(
     if !record.authorities.contains(&Authority::ServiceAccounts) || invalidates {
         return Ok(());
     }
-    let lasting = workloads::lasting_tokens(first).await?;
-    let extends = cluster
-        .kubernetes
-        .api_server
-        .extra_args
-        .get("service-account-extend-token-expiration");
-    let wait = match extends.map(String::as_str) {
-        Some("false") => NOT_EXTENDED,
-        _ => EXTENDED,
-    };
-    let switched = record.switched_at.as_deref().unwrap_or_default();
-    let until = OffsetDateTime::parse(switched, &Rfc3339).map(|time| time + wait);
+    // The new key signs the tokens of later Secrets.
+    let lasting = workloads::lasting_tokens(first, record.switched()).await?;
     let mut reasons = Vec::new();
-    match until {
-        Ok(until) if until <= OffsetDateTime::now_utc() => {}
-        Ok(until) => reasons.push(format!(
+    match valid_until(record) {
+        Some(until) if until <= OffsetDateTime::now_utc() => {}
+        Some(until) => reasons.push(format!(
             "tokens that the former key signed can be valid until {}",
             until.date()
         )),
-        Err(_) => reasons.push("it is unknown when the former key signed last".to_owned()),
+        None => reasons.push("it is unknown when the former key signed last".to_owned()),
     }
     reasons.extend(
         lasting
@@ -204,4 +192,38 @@ pub(super) async fn tokens_have_expired(
          that such tokens become invalid with --invalidate-tokens",
         reasons.join("\n  ")
     )))
+}
+
+/// Returns until when tokens with an expiry can be valid that the former key signed; `None` if it is unknown when it signed last.
+fn valid_until(record: &RotationRecord) -> Option<OffsetDateTime> {
+    let wait = match record.extends_tokens {
+        Some(false) => NOT_EXTENDED,
+        // Without a record of the flag, the cluster file may have changed since.
+        Some(true) | None => EXTENDED,
+    };
+    Some(record.switched()? + wait)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_of_the_former_key_expire_as_at_the_beginning_of_the_rotation() {
+        let until = |extends_tokens, switched_at: Option<&str>| {
+            let record = RotationRecord {
+                extends_tokens,
+                switched_at: switched_at.map(str::to_owned),
+                ..RotationRecord::new([Authority::ServiceAccounts].into())
+            };
+            valid_until(&record).map(|time| time.date().to_string())
+        };
+        let switched = Some("2027-01-31T12:00:00Z");
+        assert_eq!(until(Some(false), switched).unwrap(), "2027-02-01");
+        assert_eq!(until(Some(true), switched).unwrap(), "2028-01-31");
+        // An earlier version did not record the flag.
+        assert_eq!(until(None, switched).unwrap(), "2028-01-31");
+        assert_eq!(until(Some(false), None), None);
+        assert_eq!(until(Some(false), Some("x")), None);
+    }
 }

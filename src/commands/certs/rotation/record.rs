@@ -6,6 +6,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use crate::{CommandError, FileError};
 use kubexm_deploy::rotation::RotationPhase;
@@ -92,6 +94,10 @@ pub(crate) struct RotationRecord {
     /// Since when no API server signs tokens with the former key.
     #[serde(default)]
     pub(super) switched_at: Option<String>,
+    /// Whether API servers extend the validity of tokens, by the cluster file at the beginning of the rotation. `None` if
+    /// the key of service accounts stays, or if an earlier version began the rotation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) extends_tokens: Option<bool>,
 }
 
 impl RotationRecord {
@@ -123,7 +129,14 @@ impl RotationRecord {
             is_cancelled: false,
             trusted_since: None,
             switched_at: None,
+            extends_tokens: None,
         }
+    }
+
+    /// Returns since when no API server signs tokens with the former key; `None` if it is unknown.
+    pub(super) fn switched(&self) -> Option<OffsetDateTime> {
+        let text = self.switched_at.as_deref()?;
+        OffsetDateTime::parse(text, &Rfc3339).ok()
     }
 
     /// Writes the record, durably.
@@ -290,7 +303,7 @@ mod tests {
         keys.is_complete = true;
         keys.is_cancelled = true;
         assert!(!is_permitted(&keys, "certs renew"));
-        // Certificates of both CAs would be in use in any order.
+        // A renewal would issue certificates of a CA that is being replaced.
         for authorities in [
             vec![Authority::Kubernetes],
             vec![Authority::Etcd, Authority::ServiceAccounts],

@@ -294,3 +294,29 @@ fn renewal_between_phases_keeps_both_keys_of_service_accounts() {
         assert_eq!(is_former, phase == Phase::Trust, "{phase}");
     }
 }
+
+#[test]
+fn rotation_records_how_long_tokens_are_valid_when_it_begins() {
+    let extends = |text: &str, rotated, begun: Option<&RotationRecord>| {
+        let record = begin(text, &options(rotated), begun).unwrap();
+        record.extends_tokens
+    };
+    let flag = "apiServer: {extraArgs: {service-account-extend-token-expiration: \"false\"}}}";
+    let not_extended = CLUSTER.replace("1.36.3}", &format!("1.36.3, {flag}"));
+    let key = || Rotated::ServiceAccountKey;
+    assert_eq!(extends(CLUSTER, key(), None), Some(true));
+    assert_eq!(extends(&not_extended, key(), None), Some(false));
+    assert_eq!(extends(CLUSTER, Rotated::Cas(BTreeSet::new()), None), None);
+    // The cluster file changes during the rotation.
+    let mut begun = begin(CLUSTER, &options(key()), None).unwrap();
+    begun.is_complete = true;
+    assert_eq!(extends(&not_extended, key(), Some(&begun)), Some(true));
+    let earlier = RotationRecord {
+        extends_tokens: None,
+        ..begun
+    };
+    let text = serde_json::to_string(&earlier).unwrap();
+    assert!(!text.contains("extendsTokens"), "{text}");
+    let earlier = serde_json::from_str(&text).unwrap();
+    assert_eq!(extends(&not_extended, key(), Some(&earlier)), None);
+}

@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
 use crate::CommandError;
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host, Limit};
@@ -171,16 +174,33 @@ pub(super) async fn restart(
     Ok(())
 }
 
-/// Returns the Secrets with tokens that have no expiry, as `NAMESPACE/NAME`.
+/// Returns the Secrets with tokens that have no expiry, as `NAMESPACE/NAME`, without those that were created after a time.
 ///
 /// # Errors
 /// The API server does not answer.
-pub(super) async fn lasting_tokens(host: &dyn Host) -> Result<Vec<String>, CommandError> {
+pub(super) async fn lasting_tokens(
+    host: &dyn Host,
+    until: Option<OffsetDateTime>,
+) -> Result<Vec<String>, CommandError> {
     let text = run(host, "list the tokens in Secrets", "tokens", &[]).await?;
-    let lines = text.lines().filter(|line| !line.is_empty());
-    Ok(lines
-        .map(|line| Untrusted::one_line(line, 300).to_string())
-        .collect())
+    Ok(secrets_until(&text, until))
+}
+
+/// Returns the Secrets in the output of the script, without those that were created after a time. One without a time stays.
+fn secrets_until(text: &str, until: Option<OffsetDateTime>) -> Vec<String> {
+    let is_later = |created: &str| {
+        let created = OffsetDateTime::parse(created, &Rfc3339).ok();
+        created.zip(until).is_some_and(|(own, until)| own > until)
+    };
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let secrets = lines.filter_map(|line| match line.split_once(' ') {
+        Some((created, _)) if is_later(created) => None,
+        Some((_, secret)) => Some(secret),
+        None => Some(line),
+    });
+    secrets
+        .map(|secret| Untrusted::one_line(secret, 300).to_string())
+        .collect()
 }
 
 async fn run(
@@ -227,5 +247,21 @@ pod web waits ReplicaSet/other
         );
         assert_eq!(pods.before("2027-01-31T11:55:00Z").len(), 3);
         assert_eq!(Workloads::parse("pod a b c d"), None);
+    }
+
+    #[test]
+    fn secrets_from_after_the_switch_are_not_of_the_former_key() {
+        let text = "2027-01-31T11:59:59Z web/before
+2027-01-31T12:00:00Z web/same
+2027-01-31T12:00:01Z web/after
+ web/unknown
+
+";
+        let switched = OffsetDateTime::parse("2027-01-31T12:00:00Z", &Rfc3339).unwrap();
+        assert_eq!(
+            secrets_until(text, Some(switched)),
+            ["web/before", "web/same", "web/unknown"]
+        );
+        assert_eq!(secrets_until(text, None).len(), 4);
     }
 }

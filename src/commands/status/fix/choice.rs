@@ -106,6 +106,10 @@ impl<'a> Choice<'a> {
         }
     }
 
+    fn is_excluded(&self, one: &Difference) -> bool {
+        self.excluded.contains(&(one.task.clone(), one.id.clone()))
+    }
+
     /// Returns what the operator decides about a host.
     fn left(&self, host: &HostDiff) -> Vec<String> {
         let name = &host.host;
@@ -118,6 +122,10 @@ impl<'a> Choice<'a> {
             let reason = match &one.reason {
                 Reason::Reported(text) => text.trim().to_owned(),
                 Reason::Failed(_) => one.reason.to_string(),
+                Reason::DependsOn(_) if self.is_excluded(one) => {
+                    format!("not compared: {}", one.reason)
+                }
+                // A step that only waits for a value of a chosen task runs.
                 Reason::Needed(_) | Reason::DependsOn(_) => return None,
             };
             Some(format!("{name}: {}: {reason}", one.step))
@@ -215,6 +223,7 @@ mod tests {
           node1
             Do file /etc/a: differs
         not applied:
+          node1: Do other token: not compared: depends on task m/mint@node1
           node1: Do etcd settings: flags
             hint: x
           node1: Do api: cannot be checked: no answer
@@ -223,6 +232,22 @@ mod tests {
         units that read a changed file restart; every change is recorded, so that a reset reverts it
         ");
         assert!(choice.text("example", true).contains("\n      +y\n"));
+    }
+
+    #[test]
+    fn steps_that_were_not_compared_are_named() {
+        let depends = Reason::DependsOn(vec![TaskId("m/read@node1".to_owned())]);
+        let differences = vec![difference("m/a@node1", "file /etc/a", depends)];
+        let found = PlanDiff {
+            hosts: vec![host("node1", differences)],
+        };
+        let choice = Choice::of(&found);
+        assert!(choice.is_empty());
+        insta::assert_snapshot!(choice.text("example", false), @"
+        no host of the cluster 'example' differs in a step that can be applied
+        not applied:
+          node1: Do file /etc/a: not compared: depends on task m/read@node1
+        ");
     }
 
     #[test]
