@@ -37,40 +37,30 @@ pub(super) async fn compare(
     Ok(plan::compare(&inputs, &hosts.collect()).await?.hosts)
 }
 
-/// Returns a problem for each host that differs, and for each host with steps that were not compared. A host that cannot be
-/// reached is another problem.
+/// Returns a problem for each host that differs. A host that cannot be reached is another problem.
 pub(super) fn problems(hosts: &[HostDiff]) -> Vec<Problem> {
-    let problems = hosts.iter().flat_map(|host| {
-        let changes = steps(host, |reason| {
-            matches!(reason, Reason::Needed(_) | Reason::Failed(_))
+    let problems = hosts.iter().filter_map(|host| {
+        let differences = host.differences.iter();
+        let changes = differences.filter(|difference| {
+            matches!(difference.reason, Reason::Needed(_) | Reason::Failed(_))
         });
-        let differs = changes.map(|steps| {
-            let what = format!("differs from the plan of an install: {steps}");
-            let hint =
-                "`kubexm plan --diff` shows the differences, and `kubexm status --fix` removes them";
-            Problem::new(About::Drift, what, hint).on(&host.host)
-        });
-        let unknown = steps(host, |reason| matches!(reason, Reason::DependsOn(_)));
-        let unknown = unknown.map(|steps| {
-            let what = format!("not compared with the plan of an install: {steps}");
-            let hint = "`kubexm plan --diff` names the tasks whose values could not be read";
-            Problem::new(About::Drift, what, hint).on(&host.host)
-        });
-        differs.into_iter().chain(unknown)
+        let steps: Vec<&str> = changes.map(|difference| difference.step.as_str()).collect();
+        if steps.is_empty() {
+            return None;
+        }
+        let some = steps
+            .iter()
+            .take(SHOWN)
+            .copied()
+            .collect::<Vec<_>>()
+            .join("; ");
+        let more = if steps.len() > SHOWN { "; …" } else { "" };
+        let what = format!("differs from the plan of an install: {some}{more}");
+        let hint =
+            "`kubexm plan --diff` shows the differences, and `kubexm status --fix` removes them";
+        Some(Problem::new(About::Drift, what, hint).on(&host.host))
     });
     problems.collect()
-}
-
-/// Returns the first steps of a host with such a reason; `None` if there is none.
-fn steps(host: &HostDiff, is_meant: impl Fn(&Reason) -> bool) -> Option<String> {
-    let differences = host.differences.iter();
-    let meant = differences.filter(|difference| is_meant(&difference.reason));
-    let mut steps: Vec<&str> = meant.map(|difference| difference.step.as_str()).collect();
-    if steps.len() > SHOWN {
-        steps.truncate(SHOWN);
-        steps.push("…");
-    }
-    (!steps.is_empty()).then(|| steps.join("; "))
 }
 
 /// Returns a problem for each of these hosts whose receipt is lost or damaged. They are installed.
@@ -122,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_install_would_change_or_cannot_compare_is_a_problem() {
+    fn only_what_an_install_would_change_is_a_problem() {
         let host = |name: &str, reasons: Vec<Reason>| HostDiff {
             host: name.parse().unwrap(),
             unchanged: 5,
@@ -153,8 +143,6 @@ mod tests {
         ]);
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(found.join("\n"), @"
-        node1: not compared with the plan of an install: Write /etc/0
-          hint: `kubexm plan --diff` names the tasks whose values could not be read
         node2: differs from the plan of an install: Write /etc/0; Write /etc/1; Write /etc/2; …
           hint: `kubexm plan --diff` shows the differences, and `kubexm status --fix` removes them
         ");

@@ -34,21 +34,22 @@ pub fn restrict(plan: Plan, steps: &Steps, excluded: &Steps) -> Result<Plan, Inv
         let is_applied = |step: &Step| {
             matches!(step, Step::Ensure(_)) && !excluded.contains(&(id.clone(), step.id()))
         };
-        let last = task.steps.iter().rposition(is_applied);
-        let last = last.filter(|_| chosen.contains(&id));
-        let mut place = 0..;
-        task.steps.retain(|step| {
-            let place = place.next();
-            match step {
-                Step::Action(action) => {
-                    // A later step of the same task can read a value that no other task requires.
-                    let is_before = place < last;
-                    let is_read = |name: &&str| is_before || values.contains(name);
-                    action.provides().iter().any(is_read)
-                }
-                Step::Ensure(_) => is_on && is_applied(step),
-                Step::Wait(_) => is_on,
+        // A later step of the same task can read a value that no task requires.
+        let mut later = match chosen.contains(&id) {
+            true => task.steps.iter().filter(|step| is_applied(step)).count(),
+            false => 0,
+        };
+        task.steps.retain(|step| match step {
+            Step::Action(action) => {
+                let is_read = |name: &&str| later > 0 || values.contains(name);
+                action.provides().iter().any(is_read)
             }
+            Step::Ensure(_) => {
+                let is_kept = is_on && is_applied(step);
+                later = later.saturating_sub(usize::from(is_kept));
+                is_kept
+            }
+            Step::Wait(_) => is_on,
         });
         task.provides = task.steps.iter().flat_map(Step::provides).collect();
     }
