@@ -155,7 +155,7 @@ pub(crate) fn etcd_deployment(cluster: &Cluster) -> Result<&'static str, Command
     }
 }
 
-/// Whether a backup can take the place of an older one. Without a control plane, it lacks the authorities of kubeadm.
+/// Whether a backup can take the place of an older one. Without a control plane, it does not have the authorities of kubeadm.
 fn is_complete(manifest: &Manifest, cluster: &Cluster) -> bool {
     let has_authorities = match cluster.kubernetes.kind {
         KubernetesKind::Kubeadm => {

@@ -71,7 +71,7 @@ impl RestoreRecord {
         }
     }
 
-    /// Returns the restore that this run continues; `None` if it begins anew.
+    /// Returns the restore that this run continues; `None` if it begins again.
     ///
     /// `is_blank` states that no host has a cluster.
     pub(super) fn continued(self, snapshot: Digest, is_blank: bool) -> Option<Self> {

@@ -7,6 +7,7 @@ mod refusals;
 mod removal;
 mod remove;
 mod replace;
+mod replacement_record;
 mod text;
 
 use crate::CommandError;
@@ -18,8 +19,8 @@ pub use add::{AddOptions, add};
 pub use kubexm_deploy::upgrade::Drain;
 pub(crate) use members::Members;
 pub use remove::{RemoveOptions, RemoveReport, remove};
-pub(crate) use replace::{FILE as REPLACEMENT_RECORD, end_replacement};
 pub use replace::{ReplaceReport, replace};
+pub(crate) use replacement_record::{FILE as REPLACEMENT_RECORD, end_replacement};
 
 /// Fails if the cluster file does not have one of these hosts.
 fn check_names(cluster: &Cluster, names: &[HostName], hint: &str) -> Result<(), CommandError> {

@@ -169,9 +169,9 @@ mod tests {
         let text = format!(
             "pod\tdefault\ta\tRunning\t r.io/app:1  \t r.io/app@{digest}\n\
              pod\tdefault\tb\tSucceeded\t r.io/job:1  \t \n\
-             job\tdefault\told\tSuccessCriteriaMet Complete\t r.io/job:2  \t\n\
+             job\tdefault\tended\tSuccessCriteriaMet Complete\t r.io/job:2  \t\n\
              job\tdefault\twaits\tSuspended\t r.io/job:3  \t\n\
-             replicaset\tweb\told\tDeployment\t r.io/former:1  \t\n\
+             replicaset\tweb\tformer\tDeployment\t r.io/former:1  \t\n\
              deployment\tweb\td\t\t nginx  \t\nend\n"
         );
         let mut uses = Uses::default();

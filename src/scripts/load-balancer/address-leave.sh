@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Checks whether this host lacks the address of the endpoint, or lets kube-vip give it to another control plane.
+# Checks whether this host does not have the address of the endpoint, or lets kube-vip give it to another control plane.
 # Arguments: `check` or `apply`, IP address.
 export PATH="/usr/local/bin:$PATH"
 address=$2

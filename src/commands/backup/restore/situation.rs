@@ -181,7 +181,7 @@ pub(super) async fn no_other_members(cluster: &Cluster, hosts: &Hosts) -> Result
     Ok(())
 }
 
-/// Checks, before control planes are installed anew, that no worker belongs to the cluster still.
+/// Checks, before control planes are installed again, that no worker belongs to the cluster still.
 ///
 /// # Errors
 /// A worker with kubeadm is a node: an install refuses to create a second cluster beside it.
