@@ -1,6 +1,6 @@
 //! The address of the endpoint on hosts where keepalived or kube-vip configures it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use kubexm_config::cluster::{Cluster, HostSpec};
@@ -30,11 +30,12 @@ pub(super) fn register_cleanup(address: IpAddr) -> RunScript {
 }
 
 /// Returns the step after which kube-vip on another host has the address.
-pub(super) fn leaving(address: IpAddr) -> RunScript {
+pub(super) fn leaving(address: IpAddr, port: u16) -> RunScript {
     let title = format!("Let another control plane have {address}");
     let (check, apply) = (ADDRESS_LEAVE.verb("check"), ADDRESS_LEAVE.verb("apply"));
     let step = RunScript::new("endpoint leaves", title, check, apply).limit(LEAVE);
-    step.arguments([address.to_string()])
+    let server = format!("https://{}", SocketAddr::new(address, port));
+    step.arguments([address.to_string(), server])
 }
 
 /// Returns a step that finds the network interface with the host's own address, and the value that it

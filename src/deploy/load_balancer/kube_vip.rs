@@ -137,7 +137,10 @@ impl Balancer for KubeVip {
     fn leaving(&self, cluster: &Cluster, task: Task) -> Result<Task, DeployError> {
         match cluster.roles.control_plane.len() {
             0 | 1 => Ok(task),
-            _ => Ok(task.step(address::leaving(endpoint_address(cluster)?))),
+            _ => {
+                let port = cluster.kubernetes.api_server_port;
+                Ok(task.step(address::leaving(endpoint_address(cluster)?, port)))
+            }
         }
     }
 

@@ -296,6 +296,7 @@ fn address_is_removed_from_each_interface() {
 #[test]
 fn address_of_the_endpoint_leaves_with_kube_vip() {
     use load_balancer::ADDRESS_LEAVE;
+    const HERE: [&str; 2] = ["192.0.2.9", "https://192.0.2.9:6443"];
     Machine::with_each_shell(|machine| {
         machine.write("/root/fake/here", "");
         machine.fake(
@@ -308,14 +309,11 @@ fn address_of_the_endpoint_leaves_with_kube_vip() {
             "crictl",
             "case $1 in ps) echo c1 ;; stop) rm /usr/local/bin/here ;; esac",
         );
-        let found = machine.run(ADDRESS_LEAVE.verb("check"), &["192.0.2.9"]);
+        let found = machine.run(ADDRESS_LEAVE.verb("check"), &HERE);
         let expected = "kube-vip on this host has 192.0.2.9\n";
         assert_eq!((found.status, found.printed.as_str()), (1, expected));
         machine.calls();
-        assert_eq!(
-            machine.done(ADDRESS_LEAVE.verb("apply"), &["192.0.2.9"]),
-            ""
-        );
+        assert_eq!(machine.done(ADDRESS_LEAVE.verb("apply"), &HERE), "");
         let calls = machine.calls();
         assert_eq!(calls[1], "crictl stop --timeout 10 c1");
         // Another control plane has taken it.
@@ -323,11 +321,27 @@ fn address_of_the_endpoint_leaves_with_kube_vip() {
             calls.iter().any(|call| call.starts_with("sleep")),
             "{calls:?}"
         );
-        machine.done(ADDRESS_LEAVE.verb("check"), &["192.0.2.9"]);
+        let asked = |call: &String| call.contains("--server https://192.0.2.9:6443");
+        assert!(calls.iter().any(asked), "{calls:?}");
+        machine.done(ADDRESS_LEAVE.verb("check"), &HERE);
+        // kube-vip of this host takes it again.
+        machine.write("/root/fake/here", "");
+        machine.write("/root/fake/again", "");
+        machine.fake(
+            "crictl",
+            "case $1 in ps) echo c1 ;;\n\
+             stop) rm /usr/local/bin/again 2>/dev/null || rm /usr/local/bin/here ;; esac",
+        );
+        machine.done(ADDRESS_LEAVE.verb("apply"), &HERE);
+        let stops = machine.calls().into_iter();
+        assert_eq!(
+            stops.filter(|call| call.starts_with("crictl stop")).count(),
+            2
+        );
         // No other control plane takes it.
         machine.write("/root/fake/here", "");
         machine.fake("crictl", "");
-        let printed = machine.done(ADDRESS_LEAVE.verb("apply"), &["192.0.2.9"]);
+        let printed = machine.done(ADDRESS_LEAVE.verb("apply"), &HERE);
         assert_eq!(printed, "no other control plane takes 192.0.2.9\n");
     });
 }
