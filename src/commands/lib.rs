@@ -60,6 +60,7 @@ mod sources;
 pub mod split_join;
 mod ssh_config;
 mod state;
+mod state_record;
 pub mod status;
 pub mod stop;
 pub mod support_bundle;

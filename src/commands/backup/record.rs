@@ -1,11 +1,10 @@
 //! The record of a restore that has begun. A restore that was interrupted continues with it.
 
-use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CommandError, FileError};
+use crate::{CommandError, FileError, state_record};
 use kubexm_deploy::backup::Phase;
 use kubexm_types::{Digest, UtcTime};
 
@@ -85,17 +84,11 @@ impl RestoreRecord {
     /// # Errors
     /// The file cannot be read, or it is not such a record.
     pub(super) fn load(state: &Path) -> Result<Option<Self>, CommandError> {
-        let path = state.join(FILE);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(FileError::io("read", &path, &error).into()),
-        };
-        let record = serde_json::from_str(&text).map_err(|error| {
-            FileError::new("read", &path, &error)
-                .hint("remove the file; the restore then begins again")
-        })?;
-        Ok(Some(record))
+        state_record::load(
+            &state.join(FILE),
+            "read",
+            "remove the file; the restore then begins again",
+        )
     }
 
     /// Writes the record.
@@ -109,13 +102,7 @@ impl RestoreRecord {
 
     /// Removes the record of a complete restore.
     pub(super) fn remove(state: &Path) -> Result<(), CommandError> {
-        let path = state.join(FILE);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(FileError::io("remove", &path, &error).into())
-            }
-            _ => Ok(()),
-        }
+        state_record::remove(&state.join(FILE))
     }
 }
 

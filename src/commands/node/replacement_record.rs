@@ -1,12 +1,11 @@
 //! The record of a replacement that has begun.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CommandError, FileError};
+use crate::{CommandError, FileError, state_record};
 use kubexm_types::{HostName, write_atomic};
 
 /// A replacement that has begun. One that was interrupted continues with it.
@@ -46,16 +45,11 @@ impl ReplacementRecord {
     }
 
     pub(super) fn load(state: &Path) -> Result<Option<Self>, CommandError> {
-        let path = state.join(FILE);
-        let text = match std::fs::read_to_string(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(|error| FileError::io("read", &path, &error))?,
-        };
-        let parsed = serde_json::from_str(&text);
-        Ok(Some(parsed.map_err(|error| {
-            FileError::new("read", &path, error)
-                .hint("remove the file; kubexm node replace then begins again")
-        })?))
+        state_record::load(
+            &state.join(FILE),
+            "read",
+            "remove the file; kubexm node replace then begins again",
+        )
     }
 
     pub(super) fn save(&self, state: &Path) -> Result<(), CommandError> {
@@ -66,13 +60,7 @@ impl ReplacementRecord {
     }
 
     pub(super) fn remove(state: &Path) -> Result<(), CommandError> {
-        let path = state.join(FILE);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(FileError::io("remove", &path, &error).into())
-            }
-            _ => Ok(()),
-        }
+        state_record::remove(&state.join(FILE))
     }
 }
 

@@ -1,12 +1,11 @@
 //! The record of an upgrade that has begun. An upgrade that was interrupted continues with it.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CommandError, FileError};
+use crate::{CommandError, FileError, state_record};
 use kubexm_engine::plan::Journal;
 use kubexm_types::{UtcTime, Version};
 
@@ -99,17 +98,11 @@ impl UpgradeRecord {
     /// # Errors
     /// The file cannot be read, or it is not such a record.
     pub(super) fn load(state: &Path) -> Result<Option<Self>, CommandError> {
-        let path = state.join(FILE);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(FileError::io("read", &path, &error).into()),
-        };
-        let record = serde_json::from_str(&text).map_err(|error| {
-            FileError::new("read", &path, &error)
-                .hint("remove the file; the upgrade then begins with another snapshot of etcd")
-        })?;
-        Ok(Some(record))
+        state_record::load(
+            &state.join(FILE),
+            "read",
+            "remove the file; the upgrade then begins with another snapshot of etcd",
+        )
     }
 
     /// Returns the record of an upgrade that begins.
@@ -152,13 +145,7 @@ impl UpgradeRecord {
 
     /// Removes the record of a complete upgrade.
     pub(super) fn remove(journal: &Journal) -> Result<(), CommandError> {
-        let path = journal.folder().join(FILE);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(FileError::io("remove", &path, &error).into())
-            }
-            _ => Ok(()),
-        }
+        state_record::remove(&journal.folder().join(FILE))
     }
 }
 

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::{CommandError, FileError};
+use crate::{CommandError, FileError, state_record};
 use kubexm_deploy::rotation::RotationPhase;
 use kubexm_engine::plan::Journal;
 use kubexm_types::{Authority, UtcTime};
@@ -106,17 +105,11 @@ impl RotationRecord {
     /// # Errors
     /// The file cannot be read, or it is not such a record.
     pub(crate) fn load(state: &Path) -> Result<Option<Self>, CommandError> {
-        let path = state.join(FILE);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(FileError::io("read", &path, &error).into()),
-        };
-        let record = serde_json::from_str(&text).map_err(|error| {
-            FileError::new("read the record of the rotation", &path, &error)
-                .hint("restore the file from a backup of the state directory")
-        })?;
-        Ok(Some(record))
+        state_record::load(
+            &state.join(FILE),
+            "read the record of the rotation",
+            "restore the file from a backup of the state directory",
+        )
     }
 
     /// Returns the record of a rotation that begins.
@@ -156,13 +149,7 @@ impl RotationRecord {
     /// # Errors
     /// The file cannot be removed.
     pub(super) fn remove(journal: &Journal) -> Result<(), CommandError> {
-        let path = journal.folder().join(FILE);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(FileError::io("remove", &path, &error).into())
-            }
-            _ => Ok(()),
-        }
+        state_record::remove(&journal.folder().join(FILE))
     }
 
     /// Returns the command that goes on with the rotation.
