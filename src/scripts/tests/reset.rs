@@ -1,6 +1,7 @@
 //! Scripts that remove directories of the cluster's programs.
 
 use super::machine::Machine;
+use crate::undo::directories;
 use crate::{etcd, kubeadm, kubernetes, os, steps};
 
 const MARKER: &str = ".kubexm-owner";
@@ -49,6 +50,20 @@ fn directory_without_marker_is_kept() {
         machine.write("/data/file", "theirs");
         machine.done(steps::DIRECTORY_CREATE, &["/data", "755"]);
         assert!(!machine.has(&format!("/data/{MARKER}")));
+    });
+}
+
+#[test]
+fn temporary_files_of_a_killed_kubelet_are_removed() {
+    let path = "/var/lib/kubelet";
+    let patterns = directories::content(path).patterns;
+    Machine::with_each_shell(|machine| {
+        machine.write("/var/lib/kubelet/.3311430239", "");
+        machine.write("/var/lib/kubelet/.secret", "theirs");
+        let arguments = [&[path, "any"], patterns].concat();
+        let printed = machine.done(steps::DIRECTORY_REMOVE, &arguments);
+        assert_eq!(printed, "kept unknown /var/lib/kubelet/.secret\n");
+        assert!(!machine.has("/var/lib/kubelet/.3311430239"));
     });
 }
 

@@ -93,6 +93,8 @@ const KUBELET: &[&str] = &[
     "pod-resources",
     "pods",
     "userns",
+    // A kubelet that was killed leaves the temporary file of such a state.
+    ".[0-9]*",
     "seccomp/",
 ];
 
