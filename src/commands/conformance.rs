@@ -98,7 +98,7 @@ pub async fn conformance(
     check_host(&name, &facts)?;
     let archive = archive(&bundle, &version, &facts)?;
     let only = Hosts::from([(name, Arc::clone(&host))]);
-    let locks = session::lock(&only, &journal, "conformance", events, stop).await?;
+    let locks = session::lock(&cluster, &only, &journal, "conformance", events, stop).await?;
     let began = Instant::now();
     let tests = run_all(options, &bundle, archive, &host, &folder, events, stop).await;
     locks.release().await;

@@ -83,7 +83,7 @@ pub async fn reset(
     let connecting = connection.connect_reachable(&cluster, &state, events);
     let (hosts, unreachable) = unless_stopped(stop, connecting).await?;
     let hosts = session::watched(&session::logged(hosts, &state), events);
-    let locks = session::lock(&hosts, &journal, "reset", events, stop).await?;
+    let locks = session::lock(&cluster, &hosts, &journal, "reset", events, stop).await?;
     let mut archive = PathBuf::new();
     let save = async |resets: &[HostReset]| {
         let text = survey::survey(&cluster, &hosts, resets, &unreachable).await;
@@ -243,9 +243,12 @@ fn forget(state: &Path) {
         "admin.conf",
         "super-admin.conf",
         "pki",
+        "renewal.json",
         "rotation.json",
+        "upgrade.json",
         crate::backup::RESTORE_RECORD,
         crate::node::REPLACEMENT_RECORD,
+        crate::registry::MOVE_RECORD,
         ClusterRecord::FILE,
         rollback::RECORD,
     ] {

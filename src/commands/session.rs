@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 
 use crate::ssh_config::SshConfig;
-use crate::{CommandError, FileError, backup, certs, preflight, state};
+use crate::{CommandError, FileError, backup, certs, preflight, registry, state};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{JumpHost, PasswordSource};
 use kubexm_engine::cluster::lock::LockError;
@@ -313,6 +313,7 @@ pub(crate) fn journal(folder: &Path) -> Result<Journal, CommandError> {
 /// # Errors
 /// Another kubexm has a lock, or a host was lost.
 pub(crate) async fn lock(
+    cluster: &Cluster,
     hosts: &Hosts,
     journal: &Journal,
     command: &str,
@@ -322,6 +323,7 @@ pub(crate) async fn lock(
     let state = journal.folder();
     certs::permit(state, command)?;
     backup::permit(state, command)?;
+    registry::permit(cluster, state, command)?;
     let state = std::path::absolute(state).unwrap_or_else(|_| state.to_owned());
     let holder = Holder {
         user: of_environment(&["SUDO_USER", "USER", "LOGNAME"]),

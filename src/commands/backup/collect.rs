@@ -33,7 +33,14 @@ const PATHS: [&str; 15] = [
     "/var/lib/kubexm/receipt.jsonl",
 ];
 /// Entries of the state directory that a backup does not contain: other backups, logs, and what belongs to a running command.
-const NOT_KEPT: [&str; 5] = ["archive", "backups", "logs", "lock", super::record::FILE];
+const NOT_KEPT: [&str; 6] = [
+    "archive",
+    "backups",
+    "logs",
+    "lock",
+    super::record::FILE,
+    crate::registry::MOVE_RECORD,
+];
 /// The largest file of the state directory that a backup contains, in bytes.
 const LARGEST: u64 = 64 << 20;
 

@@ -96,7 +96,7 @@ pub async fn create(
         events.warn(error.to_string());
     }
     let hosts = session::watched(&session::logged(hosts, &state), events);
-    let locks = session::lock(&hosts, &journal, "backup create", events, stop).await?;
+    let locks = session::lock(&cluster, &hosts, &journal, "backup create", events, stop).await?;
     let work = Work {
         cluster: &cluster,
         file: &options.cluster,

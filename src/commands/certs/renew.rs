@@ -89,7 +89,7 @@ pub async fn renew(
     let (hosts, _) = unless_stopped(stop, connecting).await?;
     let hosts = session::logged(hosts, &state);
     let observed = session::watched(&hosts, events);
-    let locks = session::lock(&observed, &journal, "certs renew", events, stop).await?;
+    let locks = session::lock(&cluster, &observed, &journal, "certs renew", events, stop).await?;
     let renewing = async {
         let planning = prepare(&cluster, &state, &selected, &observed, events);
         let prepared = unless_stopped(stop, planning).await?;

@@ -78,7 +78,8 @@ impl Site {
     pub(crate) async fn install_on(&self, state: &str, hosts: &Hosts) -> Result<(), CommandError> {
         let journal = self.journal(state);
         let stop = Stop::new();
-        let locks = session::lock(hosts, &journal, "install", &self.events, &stop).await?;
+        let locks =
+            session::lock(&cluster(), hosts, &journal, "install", &self.events, &stop).await?;
         let installed = self.install_locked(&journal, hosts).await;
         locks.release().await;
         installed
@@ -311,13 +312,29 @@ async fn ca_without_its_key_is_kept() {
 #[tokio::test]
 async fn second_administrator_is_refused_and_sees_who_works() {
     let site = Site::new();
+    let cluster = cluster();
     let first = site.state("first");
     let stop = Stop::new();
     let journal = site.journal("first");
-    let locks = session::lock(&site.hosts, &journal, "install", &site.events, &stop);
+    let locks = session::lock(
+        &cluster,
+        &site.hosts,
+        &journal,
+        "install",
+        &site.events,
+        &stop,
+    );
     let locks: HostLocks = locks.await.unwrap();
     let other = site.journal("second");
-    let refused = session::lock(&site.only("node1"), &other, "reset", &site.events, &stop).await;
+    let refused = session::lock(
+        &cluster,
+        &site.only("node1"),
+        &other,
+        "reset",
+        &site.events,
+        &stop,
+    )
+    .await;
     let refused = refused.err().unwrap().to_string();
     for part in [
         "node1: is locked by `kubexm install` of ",
@@ -329,7 +346,7 @@ async fn second_administrator_is_refused_and_sees_who_works() {
         assert!(refused.contains(part), "{part}: {refused}");
     }
     locks.release().await;
-    let locks = session::lock(&site.hosts, &other, "reset", &site.events, &stop).await;
+    let locks = session::lock(&cluster, &site.hosts, &other, "reset", &site.events, &stop).await;
     locks.unwrap().release().await;
     assert!(!site.at("node1", "run/kubexm.lock").exists());
 }

@@ -65,7 +65,7 @@ pub(crate) async fn prepare(
     let mut hosts = session::logged(hosts, state);
     let mut observed = session::watched(&hosts, events);
     let (journal, command) = (context.journal, context.command);
-    let taken = session::lock(&observed, journal, command, events, context.stop).await?;
+    let taken = session::lock(cluster, &observed, journal, command, events, context.stop).await?;
     *locks = Some(taken);
     let (mut facts, errors) = session::gather_each(cluster, &observed).await;
     failed.leave_out_hosts(errors, events)?;

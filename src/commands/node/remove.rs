@@ -114,7 +114,7 @@ pub(super) async fn run(
     let mut connected = unless_stopped(stop, context.connect(events)).await?;
     connected.hosts = session::logged(connected.hosts, &state);
     let observed = session::watched(&connected.hosts, events);
-    let locks = session::lock(&observed, &journal, command, events, stop).await?;
+    let locks = session::lock(&cluster, &observed, &journal, command, events, stop).await?;
     let removing = async {
         let prepared = unless_stopped(stop, context.prepare(&connected, events)).await?;
         events.note(context.text(&prepared));

@@ -15,6 +15,7 @@ use kubexm_bundle::{BundleSet, Lock};
 use kubexm_deploy::registry_clients;
 use kubexm_engine::plan::{Check, Plan, Step, Task, TaskId};
 use kubexm_engine::seed::{RegistryContent, Storage, StoreImages};
+use kubexm_host::HostError;
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, ImageRef};
 
@@ -97,7 +98,7 @@ fn selected(lock: &Lock, images: &[ImageRef]) -> Result<Lock, CommandError> {
 }
 
 async fn prepared(
-    site: &Site<'_>,
+    site: &mut Site<'_>,
     bundle: &Arc<BundleSet>,
     lock: &Lock,
     events: &Events,
@@ -143,6 +144,11 @@ async fn prepared(
         plan.tasks.push(task);
     }
     let clients = clients(site, bundle, &lock, events)?;
+    // Such a node cannot pull images of another public registry until it knows where they are.
+    let is_client =
+        |error: &mut HostError| !clients.tasks.is_empty() && cluster.is_node(error.host());
+    let waiting = site.others.extract_if(.., is_client);
+    site.lost.extend(waiting);
     for task in needed(site, clients).await? {
         let _ = writeln!(text, "  {}", task.host);
         for step in &task.steps {
@@ -159,7 +165,7 @@ async fn prepared(
     Ok(Prepared {
         text,
         plan,
-        afterwards: "the other registries have the images; when these answer, run kubexm registry sync",
+        afterwards: "the other hosts are ready; run the same command again when these answer",
     })
 }
 

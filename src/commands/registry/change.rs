@@ -56,9 +56,10 @@ impl Change<'_> {
         if self.dry_run {
             let looking = async {
                 let connecting = connect(self.cluster, self.connection, self.state, events);
-                let (hosts, lost) = connecting.await?;
+                let (hosts, unreachable) = connecting.await?;
                 let hosts = session::watched(&hosts, events);
-                let mut site = Site::of(self.cluster, self.state, hosts, lost, events).await?;
+                let mut site =
+                    Site::of(self.cluster, self.state, hosts, unreachable, events).await?;
                 let prepared = prepare(&mut site, events).await?;
                 show(&prepared, events);
                 Ok(())
@@ -73,14 +74,23 @@ impl Change<'_> {
         let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
         events.phase("connect");
         let connecting = connect(self.cluster, self.connection, self.state, events);
-        let (hosts, lost) = unless_stopped(stop, connecting).await?;
+        let (hosts, unreachable) = unless_stopped(stop, connecting).await?;
         let hosts = session::logged(hosts, self.state);
         let observed = session::watched(&hosts, events);
-        let locks = session::lock(&observed, &journal, self.command, events, stop).await?;
+        let locks = session::lock(
+            self.cluster,
+            &observed,
+            &journal,
+            self.command,
+            events,
+            stop,
+        )
+        .await?;
         let changing = async {
             let looking = async {
                 let observed = observed.clone();
-                let mut site = Site::of(self.cluster, self.state, observed, lost, events).await?;
+                let mut site =
+                    Site::of(self.cluster, self.state, observed, unreachable, events).await?;
                 let prepared = prepare(&mut site, events).await?;
                 show(&prepared, events);
                 Ok((prepared, site.lost))

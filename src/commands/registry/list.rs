@@ -35,9 +35,9 @@ pub async fn list(
     check_own(&cluster, &options.cluster)?;
     let state = options.connection.state_directory(&cluster, events)?;
     let looking = async {
-        let (hosts, lost) = connect(&cluster, &options.connection, &state, events).await?;
+        let (hosts, unreachable) = connect(&cluster, &options.connection, &state, events).await?;
         let hosts = session::watched(&hosts, events);
-        let site = Site::of(&cluster, &state, hosts, lost, events).await?;
+        let site = Site::of(&cluster, &state, hosts, unreachable, events).await?;
         let (catalog, uses) = tokio::join!(Catalog::read(&cluster, &site.hosts), Uses::read(&site));
         Ok(RegistryReport::of(&site, &catalog?, &uses))
     };

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::relocate;
 use crate::identity::KnownCluster;
-use crate::session::{self, HostErrors, Hosts};
+use crate::session::{self, Hosts};
 use crate::{CommandError, Connection, FileError};
 use kubexm_config::Cluster;
 use kubexm_host::{Facts, HostError};
@@ -17,8 +18,17 @@ pub(super) struct Site<'a> {
     pub(super) state: &'a Path,
     pub(super) hosts: Hosts,
     pub(super) facts: BTreeMap<HostName, Facts>,
-    /// Hosts with registries that cannot be reached.
+    /// Hosts that the command needs, and that cannot be reached: those with registries.
     pub(super) lost: Vec<HostError>,
+    /// Other hosts that cannot be reached.
+    pub(super) others: Vec<HostError>,
+}
+
+/// The hosts that cannot be reached.
+#[derive(Default)]
+pub(super) struct Unreachable {
+    registries: Vec<HostError>,
+    others: Vec<HostError>,
 }
 
 /// Fails if kubexm does not run the registry of a cluster.
@@ -36,6 +46,17 @@ pub(super) fn check_own(cluster: &Cluster, file: &Path) -> Result<(), CommandErr
     Err(error.hint(hint).into())
 }
 
+impl Unreachable {
+    /// Adds a host, and reports it.
+    fn push(&mut self, cluster: &Cluster, name: &HostName, error: HostError, events: &Events) {
+        events.warn(error.to_string());
+        match cluster.roles.registry.contains(name) {
+            true => self.registries.push(error),
+            false => self.others.push(error),
+        }
+    }
+}
+
 /// Connects to the hosts. Reports those that do not answer.
 ///
 /// # Errors
@@ -45,22 +66,17 @@ pub(super) async fn connect(
     connection: &Connection,
     state: &Path,
     events: &Events,
-) -> Result<(Hosts, Vec<HostError>), CommandError> {
+) -> Result<(Hosts, Unreachable), CommandError> {
     let (hosts, errors) = connection.connect_each(cluster, state, events).await?;
+    let mut unreachable = Unreachable::default();
+    for (name, error) in errors {
+        unreachable.push(cluster, &name, error, events);
+    }
     let is_registry = |name: &HostName| cluster.roles.registry.contains(name);
-    let (registries, others): (HostErrors, HostErrors) =
-        errors.into_iter().partition(|(name, _)| is_registry(name));
-    let lost: Vec<HostError> = registries.into_iter().map(|(_, error)| error).collect();
-    if !hosts.keys().any(is_registry) {
-        return Err(CommandError::Hosts(lost));
+    match hosts.keys().any(is_registry) {
+        true => Ok((hosts, unreachable)),
+        false => Err(CommandError::Hosts(unreachable.registries)),
     }
-    for (_, error) in &others {
-        events.warn(error.to_string());
-    }
-    for error in &lost {
-        events.warn(error.to_string());
-    }
-    Ok((hosts, lost))
 }
 
 impl<'a> Site<'a> {
@@ -72,16 +88,14 @@ impl<'a> Site<'a> {
         cluster: &'a Cluster,
         state: &'a Path,
         hosts: Hosts,
-        mut lost: Vec<HostError>,
+        mut unreachable: Unreachable,
         events: &Events,
     ) -> Result<Self, CommandError> {
         let mut hosts = hosts;
         let (facts, errors) = session::gather_each(cluster, &hosts).await;
         for (name, error) in errors {
             hosts.remove(&name);
-            if cluster.roles.registry.contains(&name) {
-                lost.push(error);
-            }
+            unreachable.push(cluster, &name, error, events);
         }
         let known = KnownCluster::read(cluster, state)?;
         known.origins(cluster, &facts, events)?;
@@ -91,9 +105,11 @@ impl<'a> Site<'a> {
         });
         let missing: Vec<&str> = missing.map(HostName::as_str).collect();
         if !missing.is_empty() {
+            let hint = relocate::hint(cluster, state)?;
             return Err(CommandError::Configuration(format!(
-                "no registry of kubexm is on {}\nhint: run kubexm install, which installs it there",
-                missing.join(", ")
+                "no registry of kubexm is on {}\nhint: {}",
+                missing.join(", "),
+                hint.unwrap_or_else(|| "run kubexm install, which installs it there".to_owned())
             )));
         }
         Ok(Self {
@@ -101,7 +117,8 @@ impl<'a> Site<'a> {
             state,
             hosts,
             facts,
-            lost,
+            lost: unreachable.registries,
+            others: unreachable.others,
         })
     }
 

@@ -128,7 +128,7 @@ pub async fn upgrade(
     let connecting = options.connection.connect(&cluster, &state, events);
     let hosts = session::logged(unless_stopped(stop, connecting).await?, &state);
     let observed = session::watched(&hosts, events);
-    let locks = session::lock(&observed, &journal, "upgrade", events, stop).await?;
+    let locks = session::lock(&cluster, &observed, &journal, "upgrade", events, stop).await?;
     let upgraded = context.upgrade(&hosts, &journal, events, stop).await;
     locks.release().await;
     Ok(report(Some(upgraded?)))

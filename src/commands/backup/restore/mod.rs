@@ -22,7 +22,7 @@ use crate::session::{self, HostErrors, Hosts};
 use crate::stop::unless_stopped;
 use crate::{
     BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, authorities, listeners,
-    notices,
+    notices, registry,
 };
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
@@ -288,6 +288,10 @@ impl Context<'_> {
         }
         let record = RestoreRecord::new(self.snapshot()?, is_new);
         self.content.put_back(self.state, with_authorities)?;
+        if is_new {
+            // New hosts get their registries from the cluster file.
+            registry::forget_move(self.state)?;
+        }
         record.save(self.state)?;
         Ok(record)
     }
@@ -340,7 +344,15 @@ impl Context<'_> {
         let prepared = self.prepare(events).await?;
         let hosts = session::logged(prepared.hosts, self.state);
         let observed = session::watched(&hosts, events);
-        let lock = session::lock(&observed, &journal, "backup restore", events, self.stop).await?;
+        let lock = session::lock(
+            self.cluster,
+            &observed,
+            &journal,
+            "backup restore",
+            events,
+            self.stop,
+        )
+        .await?;
         let absent: BTreeSet<HostName> = prepared
             .unreachable
             .into_iter()

@@ -134,7 +134,7 @@ pub async fn rotate(
     let connecting = options.connection.connect(&cluster, &state, events);
     let hosts = session::logged(unless_stopped(stop, connecting).await?, &state);
     let observed = session::watched(&hosts, events);
-    let locks = session::lock(&observed, &journal, command, events, stop).await?;
+    let locks = session::lock(&cluster, &observed, &journal, command, events, stop).await?;
     let rotated = run
         .carry_out(record, &hosts, &observed, &journal, events, stop)
         .await;

@@ -20,10 +20,10 @@ impl Move<'_> {
         let mut text = format!(
             "move of the registries of the cluster '{}' from {} to {}\n",
             self.cluster.name,
-            joined(&self.from),
-            joined(&self.options.to)
+            joined(&self.record.from),
+            joined(&self.record.to)
         );
-        for name in &self.options.to {
+        for name in &self.record.to {
             let storage = catalog
                 .registries
                 .iter()
@@ -39,38 +39,75 @@ impl Move<'_> {
                 bytes(missing.bytes())
             );
         }
-        let all: Vec<HostName> = self
-            .cluster
-            .hosts
-            .iter()
-            .map(|host| host.name.clone())
-            .collect();
         let _ = writeln!(
             text,
             "  {}\n    - Use the registries of {}, one host after another\n    - Use the registries of {} alone, one host after another",
-            joined(&all),
+            self.all(),
             joined(&self.during.roles.registry),
             joined(&self.after.roles.registry)
         );
-        for name in &self.kept {
+        for name in &self.record.kept() {
             let _ = writeln!(
                 text,
                 "  {name}\n    - Get the certificate of the new registries, and restart the registry"
             );
         }
-        for (name, changes) in reverts {
-            let _ = writeln!(
-                text,
-                "  {name}\n    - Revert the {changes} changes of kubexm for the registry, with its images"
-            );
-        }
+        write_reverts(&mut text, reverts);
         let _ = write!(
             text,
-            "point of no return: the end of the registry of {}; until then, kubexm install with the cluster file as it is undoes \
-             the move",
-            joined(&self.from)
+            "point of no return: the end of the registry of {}; until then, kubexm registry move --cancel undoes the move",
+            joined(&self.record.from)
         );
         text
+    }
+
+    /// Returns the plan of a cancellation for people.
+    pub(super) fn cancel_text(&self, reverts: &[(HostName, usize)]) -> String {
+        let mut text = format!("cancellation of the {}\n", self.record.title());
+        for name in &self.record.kept() {
+            let _ = writeln!(
+                text,
+                "  {name}\n    - Get the certificate of the former registries, and restart the registry"
+            );
+        }
+        let _ = writeln!(
+            text,
+            "  {}\n    - Use the registries of {} alone, one host after another",
+            self.all(),
+            joined(&self.record.before)
+        );
+        write_reverts(&mut text, reverts);
+        let _ = write!(
+            text,
+            "a cancellation that has begun must be completed before the registries can move"
+        );
+        text
+    }
+
+    /// Returns the plan of the end of a move for people.
+    pub(super) fn end_text(&self, reverts: &[(HostName, usize)]) -> String {
+        let mut text = format!("end of the {}\n", self.record.title());
+        write_reverts(&mut text, reverts);
+        let _ = write!(
+            text,
+            "every host uses the registries of {} alone; the point of no return has passed",
+            joined(&self.after.roles.registry)
+        );
+        text
+    }
+
+    fn all(&self) -> String {
+        let hosts = self.cluster.hosts.iter().map(|host| host.name.as_str());
+        hosts.collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn write_reverts(text: &mut String, reverts: &[(HostName, usize)]) {
+    for (name, changes) in reverts {
+        let _ = writeln!(
+            text,
+            "  {name}\n    - Revert the {changes} changes of kubexm for the registry, with its images"
+        );
     }
 }
 

@@ -121,7 +121,15 @@ pub async fn rollback(
     let connecting = options.connection.connect(&cluster, &state, events);
     let hosts = session::logged(unless_stopped(stop, connecting).await?, &state);
     let observed = session::watched(&hosts, events);
-    let locks = session::lock(&observed, &journal, "upgrade --rollback", events, stop).await?;
+    let locks = session::lock(
+        &cluster,
+        &observed,
+        &journal,
+        "upgrade --rollback",
+        events,
+        stop,
+    )
+    .await?;
     let ended = work
         .carry_out(prepared.way, &hosts, &journal, events, stop)
         .await;

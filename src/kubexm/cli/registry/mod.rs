@@ -38,8 +38,8 @@ pub enum Command {
     /// Sends each registry the blobs that it does not have, and then the names. The bundle is verified as by an install, and may
     /// contain only applications. Nodes then pull images of further public registries from the cluster's registries, too.
     ///
-    /// If a registry cannot be reached, the others get the images, and the exit code is 4: `kubexm registry sync` repairs it
-    /// later. A command that was interrupted continues when it runs again.
+    /// If a registry or a node cannot be reached, the others get the images and the settings, and the exit code is 4: the same
+    /// command completes it later. A command that was interrupted continues when it runs again, too.
     Add(add::Add),
     /// Give each registry of a cluster the images that the others have
     ///
@@ -67,7 +67,8 @@ pub enum Command {
     /// kubexm reverts its changes for the former registries, and prints what to change in the cluster file.
     ///
     /// Container runtimes other than containerd and Docker restart when their registries change. A move that was interrupted
-    /// continues when the same command runs again.
+    /// continues when the same command runs again. Until a former registry ends, --cancel undoes the move instead. Other commands
+    /// that change the cluster wait until the move is complete and the cluster file names the new registries.
     Move(relocate::Move),
     /// Push the images of a bundle to the external registry of a cluster file
     ///

@@ -20,15 +20,22 @@ use kubexm_types::event::Events;
     after_long_help = "Examples:
   kubexm registry move --to node3 -f c.yaml --bundle b.zst --unsigned --dry-run
   kubexm registry move --to node3,node4 -f c.yaml --bundle b.zst --unsigned
-  kubexm registry move --from node1 --to node3 -f c.yaml --bundle b.zst"
+  kubexm registry move --from node1 --to node3 -f c.yaml --bundle b.zst
+  kubexm registry move --cancel -f c.yaml --bundle b.zst"
 )]
 pub struct Move {
     /// The hosts that get a registry, separated by commas
-    #[arg(long, value_name = "HOST", required = true, value_delimiter = ',', value_parser = HostName::parse)]
+    #[arg(long, value_name = "HOST", required_unless_present = "cancel", value_delimiter = ',', value_parser = HostName::parse)]
     to: Vec<HostName>,
     /// The hosts that lose their registry; without it, all that have one
     #[arg(long, value_name = "HOST", value_delimiter = ',', value_parser = HostName::parse)]
     from: Vec<HostName>,
+    /// Undo a move that has begun
+    ///
+    /// Every host uses the former registries alone again, and kubexm reverts its changes for the new ones. It is not possible
+    /// after the former registries have begun to end.
+    #[arg(long, conflicts_with_all = ["to", "from"])]
+    cancel: bool,
     /// The bundle of the cluster; the base bundles of an incremental bundle come before it
     #[arg(long, value_name = "BUNDLE", required = true)]
     bundle: Vec<PathBuf>,
@@ -72,10 +79,15 @@ pub async fn run(arguments: &Move, output: Output, events: &Events) -> Result<()
             .encryption(identity, arguments.dry_run)?,
         to: arguments.to.clone(),
         from: arguments.from.clone(),
+        cancel: arguments.cancel,
         dry_run: arguments.dry_run,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     let report = registry::relocate(&options, events, &stop).await?;
-    print(&report, output, "the registries have moved");
+    let done = match arguments.cancel {
+        true => "the move was cancelled",
+        false => "the registries have moved",
+    };
+    print(&report, output, done);
     Ok(())
 }

@@ -1,0 +1,266 @@
+//! What a move needs to know before its first change, and the changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Move;
+use super::course::Course;
+use super::record::{self, MoveRecord, Stage};
+use crate::certificates::{self, CaEncryption};
+use crate::install::outcome::{Ended, carry_out};
+use crate::registry::catalog::Catalog;
+use crate::registry::sync::{distinct, equal_content, source};
+use crate::session::{self, Hosts};
+use crate::{CommandError, Stop, identity, plan_inputs, preflight};
+use kubexm_config::Cluster;
+use kubexm_deploy::{Certificates, Inputs, relocation};
+use kubexm_engine::reset::HostReset;
+use kubexm_engine::seed::{RegistryBlobs, RegistryContent, StoreImages};
+use kubexm_host::Facts;
+use kubexm_types::HostName;
+use kubexm_types::event::Events;
+
+/// What is known before the first change.
+pub(super) struct Prepared {
+    facts: BTreeMap<HostName, Facts>,
+    /// What new registries get; `None` if this run brings no images.
+    images: Option<(RegistryContent, Arc<RegistryBlobs>)>,
+    /// The number of changes of kubexm for the registry, by host whose registry ends.
+    reverts: Vec<(HostName, usize)>,
+    /// The plan for people.
+    pub(super) text: String,
+}
+
+impl Move<'_> {
+    /// Looks at the hosts and their registries.
+    pub(super) async fn prepare(
+        &self,
+        hosts: Hosts,
+        events: &Events,
+    ) -> Result<Prepared, CommandError> {
+        events.phase("preflight");
+        // A run that was interrupted may have ended a former registry, and begun a new one.
+        let (mut facts, errors) = session::gather_each(&self.cluster, &hosts).await;
+        if !errors.is_empty() {
+            let errors = errors.into_iter().map(|(_, error)| error).collect();
+            return Err(CommandError::Hosts(errors));
+        }
+        let known = identity::KnownCluster::read(&self.cluster, self.state)?;
+        known.origins(&self.cluster, &facts, events)?;
+        let ending = match self.course {
+            Course::Move | Course::End => &self.record.from,
+            Course::Cancel => &self.record.to,
+        };
+        let mut reverts = Vec::new();
+        for name in ending.iter().filter(|name| hosts.contains_key(*name)) {
+            reverts.push((name.clone(), self.reset(&hosts, name).await?.changes()));
+        }
+        let (images, text) = match self.course {
+            Course::Move => {
+                let catalog = self.catalog(&hosts, &mut facts, events).await?;
+                let content = equal_content(&catalog)?;
+                let text = self.text(&catalog, &content, &reverts);
+                let blobs = Arc::new(source(&self.cluster, &catalog, &content));
+                (Some((content, blobs)), text)
+            }
+            Course::Cancel => (None, self.cancel_text(&reverts)),
+            Course::End => (None, self.end_text(&reverts)),
+        };
+        Ok(Prepared {
+            facts,
+            images,
+            reverts,
+            text,
+        })
+    }
+
+    /// Checks that hosts can have a registry, and reads those that serve. New ones will have the sources of the former ones.
+    async fn catalog(
+        &self,
+        hosts: &Hosts,
+        facts: &mut BTreeMap<HostName, Facts>,
+        events: &Events,
+    ) -> Result<Catalog, CommandError> {
+        for name in &self.record.to {
+            if facts.get(name).is_some_and(|facts| !facts.receipt) {
+                return Err(CommandError::Configuration(format!(
+                    "cannot move registries to {name}: it is not in the cluster yet\nhint: add it first: kubexm node add {name}"
+                )));
+            }
+        }
+        let findings = preflight::check(&self.after, hosts, facts, self.bundle).await;
+        preflight::report(&findings, events)?;
+        let mut running = self.during.clone();
+        running.roles.registry.retain(|name| {
+            let facts = facts.get(name);
+            facts.is_some_and(|facts| facts.registry_login.is_some())
+        });
+        let sources = facts.values();
+        let sources = distinct(sources.flat_map(|facts| facts.registry_sources.iter().cloned()));
+        for name in &self.record.to {
+            if let Some(facts) = facts.get_mut(name) {
+                facts.registry_sources.extend(sources.iter().cloned());
+            }
+        }
+        Catalog::read(&running, hosts).await
+    }
+
+    /// Carries the plan out, and records how far it is.
+    pub(super) async fn carry_out(
+        &self,
+        prepared: &Prepared,
+        hosts: &Hosts,
+        events: &Events,
+        stop: &Stop,
+    ) -> Result<Ended, CommandError> {
+        match self.course {
+            Course::Move => {
+                self.save(Stage::Begun)?;
+                let mut ended = self.switch(prepared, hosts, events, stop).await?;
+                self.save(Stage::Ending)?;
+                ended.changed += self.end(prepared, hosts, events, stop).await?;
+                self.save(Stage::Moved)?;
+                Ok(ended)
+            }
+            Course::End => {
+                let changed = self.end(prepared, hosts, events, stop).await?;
+                self.save(Stage::Moved)?;
+                Ok(Ended {
+                    changed,
+                    ..Ended::default()
+                })
+            }
+            Course::Cancel => {
+                self.save(Stage::Cancelled)?;
+                let mut ended = self.switch_back(prepared, hosts, events, stop).await?;
+                ended.changed += self.end(prepared, hosts, events, stop).await?;
+                record::forget(self.state)?;
+                Ok(ended)
+            }
+        }
+    }
+
+    fn save(&self, stage: Stage) -> Result<(), CommandError> {
+        let record = MoveRecord {
+            stage,
+            ..self.record.clone()
+        };
+        record.save(self.state)
+    }
+
+    /// Runs the new registries, and lets every host use them alone.
+    async fn switch(
+        &self,
+        prepared: &Prepared,
+        hosts: &Hosts,
+        events: &Events,
+        stop: &Stop,
+    ) -> Result<Ended, CommandError> {
+        let certificates = self.certificates(&self.after)?;
+        let before = self.inputs(&self.during, prepared, certificates.clone());
+        let after = self.inputs(&self.after, prepared, certificates);
+        events.phase("apply");
+        let copied = || {
+            let (content, blobs) = prepared.images.as_ref()?;
+            Some(StoreImages {
+                id: "registry copies".to_owned(),
+                title: "Copy the images of the other registries".to_owned(),
+                content: content.clone(),
+                data_dir: self.cluster.registry.data_dir.clone(),
+                blobs: Arc::clone(blobs) as _,
+            })
+        };
+        let plan = relocation::serve(&after, &self.record.to, copied)?;
+        let mut ended = carry_out(plan, hosts, events, stop).await?;
+        ended += carry_out(relocation::follow(&before)?, hosts, events, stop).await?;
+        // A registry that stays restarts with another certificate while the new ones serve.
+        let plan = relocation::serve(&after, &self.record.kept(), || None)?;
+        ended += carry_out(plan, hosts, events, stop).await?;
+        ended += carry_out(relocation::follow(&after)?, hosts, events, stop).await?;
+        Ok(ended)
+    }
+
+    /// Lets every host use the former registries alone, which still have all images.
+    async fn switch_back(
+        &self,
+        prepared: &Prepared,
+        hosts: &Hosts,
+        events: &Events,
+        stop: &Stop,
+    ) -> Result<Ended, CommandError> {
+        let certificates = self.certificates(&self.cluster)?;
+        let before = self.inputs(&self.cluster, prepared, certificates);
+        events.phase("apply");
+        // A registry that stays restarts with its former certificate while another one serves: every host that does not use
+        // the registries that end uses the ones that begin.
+        let plan = relocation::serve(&before, &self.record.kept(), || None)?;
+        let mut ended = carry_out(plan, hosts, events, stop).await?;
+        ended += carry_out(relocation::follow(&before)?, hosts, events, stop).await?;
+        Ok(ended)
+    }
+
+    /// Reverts the changes of kubexm for registries that no host uses any more. Returns their number.
+    async fn end(
+        &self,
+        prepared: &Prepared,
+        hosts: &Hosts,
+        events: &Events,
+        stop: &Stop,
+    ) -> Result<usize, CommandError> {
+        events.phase("reset");
+        let observed = session::watched(hosts, events);
+        let mut changed = 0;
+        for (name, _) in &prepared.reverts {
+            let reset = self.reset(&observed, name).await?;
+            let reverted = reset.run(events, stop).await;
+            let reverted = reverted.map_err(|error| CommandError::Reset(vec![error]))?;
+            changed += reverted.changes;
+            if !reverted.complete {
+                let hint = crate::stop::AGAIN;
+                return Err(CommandError::Interrupted(format!("stopped\nhint: {hint}")));
+            }
+        }
+        Ok(changed)
+    }
+
+    fn certificates(&self, cluster: &Cluster) -> Result<Certificates, CommandError> {
+        let encryption = self.options.ca_encryption.as_ref();
+        let identity = encryption.map(CaEncryption::identity).transpose()?;
+        certificates::load_or_issue(cluster, self.state, identity)
+    }
+
+    fn inputs<'b>(
+        &'b self,
+        cluster: &'b Cluster,
+        prepared: &Prepared,
+        certificates: Certificates,
+    ) -> Inputs<'b> {
+        plan_inputs::with_certificates(cluster, self.bundle, &prepared.facts, certificates)
+    }
+
+    /// Reads the records of the registry of a host.
+    async fn reset(&self, hosts: &Hosts, name: &HostName) -> Result<HostReset, CommandError> {
+        let placeholder = Certificates::placeholder(&self.cluster);
+        let none = BTreeMap::new();
+        let mut inputs =
+            plan_inputs::with_certificates(&self.cluster, self.bundle, &none, placeholder);
+        let assumed = Inputs::assumed(
+            &self.cluster,
+            self.bundle.lock(),
+            Arc::clone(self.bundle) as _,
+        );
+        inputs.hosts = assumed.hosts;
+        let ids: BTreeSet<String> = relocation::steps(&inputs, name)?;
+        let is_own = |step: &str| {
+            // Other versions of the registry have other names.
+            ids.contains(step) || step.starts_with("install registry ")
+        };
+        let Some(host) = hosts.get(name) else {
+            return Err(CommandError::Configuration(format!(
+                "no connection to {name}"
+            )));
+        };
+        let reset = HostReset::read_steps(host, &is_own).await;
+        reset.map_err(|error| CommandError::Reset(vec![error]))
+    }
+}
