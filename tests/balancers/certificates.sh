@@ -33,14 +33,30 @@ have_present_files() {
   [[ $type == kube-vip* ]] || hosts+=(node4)
   for host in "${hosts[@]}"; do has_present_file "$host" || { echo "$host"; return 1; }; done
 }
+failed_while() { # prints what kubexm and kube-vip did around the first and the last failure, if the endpoint failed
+  local first last host
+  read -r first last < <(sed -n 's/^failed from \([0-9]*\) to \([0-9]*\)$/\1 \2/p' "$work/polled") || return 0
+  first=$(date -u -d "@$((first - 20))" +%FT%T) last=$(date -u -d "@$((last + 10))" +%FT%T)
+  jq -r --arg first "$first" --arg last "$last" 'select(.time >= $first and .time <= $last) | "    \(.time) \(.host // "") \(.event) \(
+    .step // .title // .phase // "")"' "$state/journal.jsonl"
+  for host in node1 node2 node3; do
+    # shellcheck disable=SC2016 # expands on the host
+    on "$host" sh -c 'cat /var/log/pods/kube-system_kube-vip*/kube-vip/*.log 2>/dev/null | sort |
+      awk -v first="$1" -v last="$2" "\$1 >= first && \$1 <= last"; ip -o addr show | grep inet' sh "$first" "$last" |
+      cut -c1-220 | sed "s/^/    $host /"
+  done
+}
 poll() { # asks the endpoint until it is killed, and counts
-  local answered=0 failed=0 last=''
-  trap 'echo "    $type: $answered answers, $failed failures: ${last:-none}"; exit 0' TERM
+  local answered=0 failed=0 last='' first_time='' last_time=''
+  trap 'echo "    $type: $answered answers, $failed failures: ${last:-none}"
+    [ "$failed" = 0 ] || echo "failed from $first_time to $last_time"
+    exit 0' TERM
   while :; do
     if kubectl --request-timeout=5s get --raw /readyz >/dev/null 2>&1; then
       answered=$((answered + 1))
     else
-      failed=$((failed + 1)) last="$last $(date +%T)"
+      failed=$((failed + 1)) last="$last $(date +%T)" last_time=$(date +%s)
+      first_time=${first_time:-$last_time}
     fi
     sleep 0.2
   done
@@ -62,6 +78,7 @@ replaced_certificates() {
   check "the load balancer has the files of its host" have_present_files
   check "a renewal" polled "the certificates are renewed" renew
   cat "$work/polled"
+  failed_while
   check "the load balancer has the new files" have_present_files
   check "the endpoint answers" until_true 20 reach_endpoint
   check "the status names no difference to the plan" no_drift
@@ -71,6 +88,7 @@ replaced_certificates() {
     check "rotation of the CA: $phase" polled "is complete" rotate-ca --ca kubernetes --phase "$phase" ${options[@]+"${options[@]}"}
     options=()
     cat "$work/polled"
+    failed_while
     check "the load balancer has the new files" have_present_files
     check "the endpoint answers" until_true 20 reach_endpoint
     check "the status names no difference to the plan" no_drift
