@@ -1,14 +1,15 @@
 //! The record of a renewal that has begun. A renewal that was interrupted continues with it.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
-use crate::{CommandError, FileError};
+use crate::{CommandError, FileError, state_record};
 use kubexm_engine::plan::Journal;
-use kubexm_types::UtcTime;
+use kubexm_types::{HostName, UtcTime};
 
 /// The file in the state directory.
 const FILE: &str = "renewal.json";
@@ -24,11 +25,16 @@ pub(super) struct RenewalRecord {
     pub(super) since: OffsetDateTime,
     /// Whether an earlier run began it.
     pub(super) continues: bool,
+    /// The hosts that earlier runs have begun with, and that may have certificates of before.
+    pending: BTreeSet<HostName>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Stored {
     since: String,
+    /// A record of an earlier version does not have them.
+    #[serde(default)]
+    hosts: BTreeSet<HostName>,
 }
 
 impl RenewalRecord {
@@ -43,14 +49,26 @@ impl RenewalRecord {
             Ok(text) => {
                 // A damaged record means that everything is issued again.
                 let stored = serde_json::from_str::<Stored>(&text).ok();
-                let found = stored.and_then(|stored| Self::parse(stored.since, true));
+                let (since, pending) = match stored {
+                    Some(stored) => (Some(stored.since), stored.hosts),
+                    None => (None, BTreeSet::new()),
+                };
+                let found = since.and_then(|since| Self::parse(since, &pending));
                 let recent = found.filter(|found| {
                     let age = now - found.since;
                     !age.is_negative() && age < LONGEST
                 });
-                recent.map_or_else(Self::new, Ok)
+                match recent {
+                    Some(record) => Ok(Self {
+                        continues: true,
+                        ..record
+                    }),
+                    None => Self::new(&pending),
+                }
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Self::new(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Self::new(&BTreeSet::new())
+            }
             Err(error) => Err(FileError::io("read", &path, &error).into()),
         }
     }
@@ -65,39 +83,59 @@ impl RenewalRecord {
         found.map_err(|error| FileError::io("read", &path, &error).into())
     }
 
-    fn new() -> Result<Self, CommandError> {
+    fn new(pending: &BTreeSet<HostName>) -> Result<Self, CommandError> {
         let now = UtcTime::now().whole_seconds().to_string();
-        Self::parse(now, false)
+        Self::parse(now, pending)
             .ok_or_else(|| CommandError::configuration("the clock of this machine is wrong"))
     }
 
-    fn parse(id: String, continues: bool) -> Option<Self> {
+    fn parse(id: String, pending: &BTreeSet<HostName>) -> Option<Self> {
         let since = OffsetDateTime::parse(&id, &Rfc3339).ok()?;
         Some(Self {
             id,
             since,
-            continues,
+            continues: false,
+            pending: pending.clone(),
         })
     }
 
-    /// Writes the record before the first certificate is issued.
+    /// Writes the record before the first certificate of these hosts is issued.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn save(&self, journal: &Journal) -> Result<PathBuf, CommandError> {
+    pub(super) fn begin(
+        &self,
+        journal: &Journal,
+        hosts: &BTreeSet<HostName>,
+    ) -> Result<(), CommandError> {
+        self.save(journal, self.pending.union(hosts).cloned().collect())
+    }
+
+    /// Ends the renewal of these hosts. The record stays for others, with which an earlier run has begun.
+    ///
+    /// # Errors
+    /// The file cannot be written or removed.
+    pub(super) fn end(
+        &self,
+        journal: &Journal,
+        hosts: &BTreeSet<HostName>,
+    ) -> Result<(), CommandError> {
+        let pending: BTreeSet<HostName> = self.pending.difference(hosts).cloned().collect();
+        match pending.is_empty() {
+            true => state_record::remove(&journal.folder().join(FILE)),
+            false => self.save(journal, pending),
+        }
+    }
+
+    fn save(&self, journal: &Journal, hosts: BTreeSet<HostName>) -> Result<(), CommandError> {
         let stored = Stored {
             since: self.id.clone(),
+            hosts,
         };
         let text = serde_json::to_vec(&stored).map_err(CommandError::configuration)?;
         let saved = journal.save(FILE, &text);
-        saved.map_err(|error| {
-            FileError::io("write renewal.json in", journal.folder(), &error).into()
-        })
-    }
-
-    /// Removes the record of a complete renewal. If this fails, the next renewal within a day changes nothing.
-    pub(super) fn remove(journal: &Journal) {
-        let _ = std::fs::remove_file(journal.folder().join(FILE));
+        saved.map_err(|error| FileError::io("write renewal.json in", journal.folder(), &error))?;
+        Ok(())
     }
 }
 
@@ -110,9 +148,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::open(folder.path()).unwrap();
         let load = || RenewalRecord::load_or_new(folder.path()).unwrap();
+        let names = |names: &[&str]| -> BTreeSet<HostName> {
+            names.iter().map(|name| name.parse().unwrap()).collect()
+        };
+        let (one, two) = (names(&["node1"]), names(&["node2"]));
         let first = load();
         assert!(!first.continues);
-        first.save(&journal).unwrap();
+        first.begin(&journal, &one).unwrap();
         let again = load();
         assert!(again.continues);
         assert_eq!((again.id, again.since), (first.id, first.since));
@@ -126,8 +168,15 @@ mod tests {
             // A timer that runs each week finds it nevertheless.
             assert!(RenewalRecord::has_begun(folder.path()).unwrap());
         }
-        RenewalRecord::remove(&journal);
+        load().end(&journal, &one).unwrap();
         assert!(!RenewalRecord::has_begun(folder.path()).unwrap());
-        assert!(!folder.path().join(FILE).exists());
+        load().begin(&journal, &names(&["node1", "node2"])).unwrap();
+        // The renewal of one host alone does not make the other one complete.
+        let alone = load();
+        alone.begin(&journal, &one).unwrap();
+        alone.end(&journal, &one).unwrap();
+        assert!(load().continues);
+        load().end(&journal, &two).unwrap();
+        assert!(!RenewalRecord::has_begun(folder.path()).unwrap());
     }
 }

@@ -94,19 +94,19 @@ pub async fn renew(
         let planning = prepare(&cluster, &state, &selected, &observed, events);
         let prepared = unless_stopped(stop, planning).await?;
         events.note(prepared.text(&cluster, &selected, &state)?);
-        prepared.record.save(&journal)?;
+        prepared.record.begin(&journal, &selected)?;
         let encryption = options.ca_encryption.as_ref();
         let identity = encryption.map(CaEncryption::identity).transpose()?;
         let since = prepared.record.since;
         let issued = certificates::renew(&cluster, &state, identity, &selected, since)?;
         let renewal = prepared.plan(&cluster, &selected, issued)?;
-        carry_out(renewal, &hosts, &journal, events, stop).await
+        let report = carry_out(renewal, &hosts, &journal, events, stop).await?;
+        prepared.record.end(&journal, &selected)?;
+        Ok(report)
     };
     let renewed = renewing.await;
     locks.release().await;
-    let report = renewed?;
-    RenewalRecord::remove(&journal);
-    Ok(report)
+    renewed
 }
 
 /// Runs the plan, and stores the kubeconfigs.

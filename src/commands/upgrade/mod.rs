@@ -26,6 +26,7 @@ use self::live::Live;
 use self::path::{Hop, Running};
 use self::programs::Target;
 use self::record::UpgradeRecord;
+pub(crate) use self::record::none_has_begun;
 pub use self::rollback::{RollbackReport, rollback};
 use self::runtime::Runtimes;
 use self::survey::Survey;

@@ -149,9 +149,41 @@ impl UpgradeRecord {
     }
 }
 
+/// Fails if an upgrade or its rollback has begun: hosts have programs of different versions meanwhile.
+///
+/// # Errors
+/// An upgrade has begun, or its record cannot be read.
+pub(crate) fn none_has_begun(state: &Path, command: &str) -> Result<(), CommandError> {
+    let Some(record) = UpgradeRecord::load(state)? else {
+        return Ok(());
+    };
+    Err(CommandError::Configuration(format!(
+        "cannot run {command} now: an upgrade from Kubernetes {} to {} has begun\nhint: complete it with kubexm upgrade, or go \
+         back with kubexm upgrade --rollback",
+        record.from, record.to
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rotation_waits_for_the_end_of_an_upgrade() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path()).unwrap();
+        let begins = || none_has_begun(folder.path(), "kubexm certs rotate-ca");
+        begins().unwrap();
+        let version = |text: &str| text.parse().unwrap();
+        let record = UpgradeRecord::new(&version("1.35.4"), &version("1.36.3"));
+        record.save(&journal).unwrap();
+        let refused = begins().unwrap_err();
+        assert!(
+            refused
+                .to_string()
+                .contains("from Kubernetes 1.35.4 to 1.36.3")
+        );
+    }
 
     #[test]
     fn upgrade_that_has_begun_must_end_before_another_one() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::record::{Phase, RotationRecord};
 use super::{Rotated, Run};
-use crate::CommandError;
+use crate::{CommandError, upgrade};
 use kubexm_config::cluster::Etcd;
 use kubexm_types::Authority;
 
@@ -24,7 +24,11 @@ impl Run<'_> {
                 return refused("cannot cancel a rotation: none has begun".to_owned());
             }
             return match self.options.phase {
-                None | Some(Phase::Trust) => Ok(self.new_record(authorities)),
+                None | Some(Phase::Trust) => {
+                    let record = self.new_record(authorities);
+                    upgrade::none_has_begun(self.state, record.command())?;
+                    Ok(record)
+                }
                 Some(phase) => refused(format!(
                     "cannot begin a rotation with the phase {phase}\nhint: the first phase is trust"
                 )),
