@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use time::macros::format_description;
+use time::{Duration, OffsetDateTime, PrimitiveDateTime};
 
 use crate::{CommandError, FileError, state_record};
 use kubexm_deploy::backup::Phase;
@@ -10,6 +12,9 @@ use kubexm_types::{Digest, UtcTime};
 
 /// The file in the state directory.
 pub(crate) const FILE: &str = "restore.json";
+
+/// How long a restore can continue after the cluster works again. Later, the same command replaces the data once more.
+const LONGEST: Duration = Duration::hours(24);
 
 /// What a restore does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -76,7 +81,17 @@ impl RestoreRecord {
     pub(super) fn continued(self, snapshot: Digest, is_blank: bool) -> Option<Self> {
         // Hosts that were installed once, and have no cluster, were reset or replaced meanwhile.
         let is_of_former_hosts = is_blank && self.stage > Stage::Install;
-        (self.snapshot == snapshot && !is_of_former_hosts).then_some(self)
+        // The cluster works since then, so that the user expects the data of the backup once more.
+        let is_past =
+            self.stage > Stage::ControlPlanes && self.age().is_none_or(|age| age > LONGEST);
+        (self.snapshot == snapshot && !is_of_former_hosts && !is_past).then_some(self)
+    }
+
+    /// Returns how long ago the restore began; `None` if the record does not state it.
+    fn age(&self) -> Option<Duration> {
+        let format = format_description!("[year][month][day]T[hour][minute][second]Z");
+        let began = PrimitiveDateTime::parse(&self.id, format).ok()?;
+        Some(OffsetDateTime::now_utc() - began.assume_utc())
     }
 
     /// Returns the restore that has begun; `None` if there is none.
@@ -145,6 +160,10 @@ mod tests {
             assert!(continued(&record, one, false));
             // The hosts were reset.
             assert!(!continued(&record, one, true));
+            record.id = "20260131T120000Z".to_owned();
+            assert!(!continued(&record, one, false));
+            record.stage = Stage::ControlPlanes;
+            assert!(continued(&record, one, false));
         }
     }
 

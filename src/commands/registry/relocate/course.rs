@@ -17,7 +17,7 @@ pub(super) enum Course {
     End,
 }
 
-/// What the user wants.
+/// What the options name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'a> {
     /// The hosts that get a registry.
@@ -28,7 +28,7 @@ pub(super) struct Wanted<'a> {
     pub(super) cancel: bool,
 }
 
-/// Chooses what to do about the move that the user wants, and the one that has begun.
+/// Chooses what to do about the move that the options name, and the one that has begun.
 ///
 /// # Errors
 /// The hosts cannot have, or lose, a registry. Another move has begun, or none that can be cancelled.
