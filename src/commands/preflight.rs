@@ -143,6 +143,7 @@ pub(crate) fn host_facts(arch: Arch, facts: &Facts) -> HostFacts {
         has_name_server: facts.nameserver.is_some(),
         is_node: facts.is_node(),
         is_initialized: facts.initialized,
+        has_cluster_files: facts.cluster_files,
         etcd_formed: facts.etcd_formed,
         pods_ended: facts.pods_ended,
         registry_login: facts.registry_login,

@@ -77,6 +77,8 @@ pub struct HostFacts {
     pub is_node: bool,
     /// Whether `kubeadm init` made it a node. Every other node of kubeadm has joined.
     pub is_initialized: bool,
+    /// Whether it has the files with which the first control plane changes objects of the cluster.
+    pub has_cluster_files: bool,
     /// Whether all members of kubexm's etcd were healthy once.
     pub etcd_formed: bool,
     /// Whether its pods have ended for another containerd, and an interrupted run has not started its kubelet since.
@@ -300,12 +302,16 @@ impl Inputs<'_> {
         names.find(|name| name.repository() == repository).cloned()
     }
 
-    /// Returns the control plane that runs kubectl: the first one of the cluster file that is a node already. If none is,
-    /// the first one of all, which runs `kubeadm init`.
+    /// Returns the control plane that runs kubectl: the one that did so before, also if another one that joined later is before it
+    /// in the cluster file. Otherwise it is the first one that is a node already, or the first one of all, which runs
+    /// `kubeadm init`.
     fn first(&self) -> Option<&HostSpec> {
         let names = &self.cluster.roles.control_plane;
         let is_node = |name: &&HostName| self.host_facts(name).is_node;
-        let first = names.iter().find(is_node).or(names.first());
+        let did_so = |name: &&HostName| is_node(name) && self.host_facts(name).has_cluster_files;
+        let mut found = names.iter().find(did_so);
+        found = found.or_else(|| names.iter().find(is_node));
+        let first = found.or(names.first());
         first.and_then(|name| self.cluster.host(name))
     }
 }

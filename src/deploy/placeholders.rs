@@ -43,6 +43,7 @@ impl HostFacts {
             has_name_server: true,
             is_node: false,
             is_initialized: false,
+            has_cluster_files: false,
             etcd_formed: false,
             pods_ended: false,
             registry_login: None,

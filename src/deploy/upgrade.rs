@@ -84,9 +84,11 @@ pub fn hop(given: &HopInputs<'_>) -> Result<Deployment, DeployError> {
     let mut before: Vec<TaskId> = earlier.collect();
     let mut nodes = inputs.nodes();
     nodes.retain(|host| !given.held.contains(&host.name));
-    let (control_planes, workers): (Vec<&HostSpec>, Vec<&HostSpec>) = nodes
+    let (mut control_planes, workers): (Vec<&HostSpec>, Vec<&HostSpec>) = nodes
         .into_iter()
         .partition(|host| inputs.cluster.is_control_plane(&host.name));
+    // The others follow the settings that it stores in the cluster. The sort keeps their order.
+    control_planes.sort_by_key(|host| host.name != first.name);
     for host in control_planes {
         before = vec![gate(given, plan, first, host, before)?];
     }

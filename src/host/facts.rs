@@ -91,6 +91,8 @@ pub struct Facts {
     pub initialized: bool,
     /// Whether the host joined a cluster or runs the node's programs.
     pub joined: bool,
+    /// Whether the host has the files with which the first control plane changes objects of the cluster.
+    pub cluster_files: bool,
     /// Whether the etcd that kubexm runs on the host was once complete.
     pub etcd_formed: bool,
     /// Whether all pods have ended for another containerd, and the kubelet has not been started since.

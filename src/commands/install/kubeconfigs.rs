@@ -6,7 +6,8 @@ use crate::session::Hosts;
 use crate::{CommandError, FileError, LeftOver, StepFailures};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Journal, StepError, TaskId, TaskValue};
-use kubexm_host::Command;
+use kubexm_host::{Command, Host};
+use kubexm_types::HostName;
 
 /// Writes the administrator's kubeconfig to the state directory, and returns its path.
 pub(crate) fn save_kubeconfig(journal: &Journal, text: &str) -> Result<PathBuf, CommandError> {
@@ -14,7 +15,7 @@ pub(crate) fn save_kubeconfig(journal: &Journal, text: &str) -> Result<PathBuf, 
     saved.map_err(|error| FileError::io("write admin.conf in", journal.folder(), &error).into())
 }
 
-/// Stores super-admin.conf in the state directory and then removes it from the first control plane. An install that
+/// Stores super-admin.conf in the state directory and then removes it from control planes. An install that
 /// is interrupted in between fetches the file again.
 pub(super) async fn keep_super_admin(
     super_admin: &TaskValue<String>,
@@ -22,16 +23,22 @@ pub(super) async fn keep_super_admin(
     hosts: &Hosts,
     journal: &Journal,
 ) -> Result<(), CommandError> {
-    let (Some(text), Some(name)) = (super_admin.get(), cluster.roles.control_plane.first()) else {
-        return Ok(());
-    };
-    let Some(host) = hosts.get(name).filter(|_| !text.is_empty()) else {
+    let Some(text) = super_admin.get().filter(|text| !text.is_empty()) else {
         return Ok(());
     };
     let folder = journal.folder();
     journal
         .save("super-admin.conf", text.as_bytes())
         .map_err(|error| FileError::io("write super-admin.conf in", folder, &error))?;
+    for name in &cluster.roles.control_plane {
+        if let Some(host) = hosts.get(name) {
+            remove_super_admin(name, host.as_ref()).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn remove_super_admin(name: &HostName, host: &dyn Host) -> Result<(), CommandError> {
     let action = "remove super-admin.conf from the host";
     let remove = Command::script(REMOVE_SUPER_ADMIN, [""; 0]).describe(action);
     let output = host.run(remove).await?;

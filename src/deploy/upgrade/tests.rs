@@ -85,6 +85,17 @@ fn waits(tasks: &[Task], task: &str, other: &str) -> bool {
     seen.contains(&TaskId(other.to_owned()))
 }
 
+/// A control plane that was replaced is the first one of the cluster file, but another one has the settings of the cluster.
+#[test]
+fn control_plane_with_the_settings_of_the_cluster_is_upgraded_first() {
+    let tasks = tasks_with(&[], 1, true, |hosts| {
+        let host = hosts.get_mut(&"c2".parse::<HostName>().unwrap()).unwrap();
+        host.has_cluster_files = true;
+    });
+    assert!(waits(&tasks, "upgrade/drain-c1@c2", "upgrade/return-c2@c2"));
+    assert!(waits(&tasks, "upgrade/drain-c3@c2", "upgrade/return-c1@c2"));
+}
+
 fn has(tasks: &[Task], id: &str) -> bool {
     tasks.iter().any(|task| task.id().0 == id)
 }

@@ -137,6 +137,7 @@ fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
         "kubernetes" => facts.kubernetes = flag(value)?,
         "initialized" => facts.initialized = flag(value)?,
         "joined" => facts.joined = flag(value)?,
+        "cluster_files" => facts.cluster_files = flag(value)?,
         "etcd_formed" => facts.etcd_formed = flag(value)?,
         "pods_ended" => facts.pods_ended = flag(value)?,
         "applied" => {

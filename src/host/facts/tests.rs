@@ -43,6 +43,7 @@ hosts_entry=nonsense other
 kubernetes=no
 runtime=crio
 initialized=no
+cluster_files=no
 etcd_formed=no
 pods_ended=yes
 registry_login=no

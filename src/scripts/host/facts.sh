@@ -116,6 +116,8 @@ echo "kubernetes=$(yes test -e /etc/kubernetes/kubelet.conf -o -e /etc/kubernete
 [ ! -S /run/isulad.sock ] || echo runtime=isulad
 echo "initialized=$(yes test -e /var/lib/kubexm/done/kubeadm-init)"
 echo "pods_ended=$(yes test -e /var/lib/kubexm/pods-ended)"
+# Files with which the first control plane changes objects of the cluster.
+echo "cluster_files=$(yes test -e /etc/kubexm/kubeadm-init.yaml -o -e /etc/kubexm/access.yaml)"
 echo "etcd_formed=$(yes test -e /var/lib/kubexm/done/etcd-formed)"
 registry=/etc/kubexm/registry/config.yml
 [ ! -e $registry ] || echo "registry_login=$(yes grep -q '^auth:' $registry)"

@@ -22,6 +22,7 @@ pub fn of_plan(cluster: &Cluster) -> BTreeMap<HostName, HostFacts> {
         has_name_server: true,
         is_node: cluster.is_node(&host.name),
         is_initialized: cluster.roles.control_plane.first() == Some(&host.name),
+        has_cluster_files: false,
         etcd_formed: matches!(cluster.etcd, Etcd::Systemd { .. }),
         pods_ended: false,
         registry_sources: BTreeSet::new(),

@@ -214,10 +214,13 @@ impl Rollback<'_> {
     fn parts(&self, prepared: &Prepared) -> Vec<BTreeSet<HostName>> {
         let cluster = self.cluster();
         let nodes = cluster.nodes().into_iter().map(|host| &host.name);
-        // The first control plane has the settings of the whole cluster.
-        let is_changed = |name: &HostName| {
-            prepared.touched.contains(name) || cluster.roles.control_plane.first() == Some(name)
+        // The control plane that runs kubectl has the settings of the whole cluster.
+        let has_settings = |name: &HostName| {
+            let facts = prepared.facts.get(name);
+            facts.is_some_and(|facts| facts.cluster_files)
+                || cluster.roles.control_plane.first() == Some(name)
         };
+        let is_changed = |name: &HostName| prepared.touched.contains(name) || has_settings(name);
         let (changed, others): (Vec<&HostName>, Vec<&HostName>) =
             nodes.partition(|name| is_changed(name));
         let others: BTreeSet<HostName> = others.into_iter().cloned().collect();
