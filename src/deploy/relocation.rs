@@ -40,14 +40,15 @@ pub fn serve(
 /// The step with the images of the bundle.
 const IMAGES: &str = "registry images";
 
-/// Plans the change of all hosts to the registries of `inputs`, one after another: names, and mirrors of runtimes.
+/// Plans the change of all hosts that are not absent to the registries of `inputs`, one after another: names, and mirrors of runtimes.
 ///
 /// # Errors
 /// The bundle does not contain the container runtime, or a file of the controller cannot be read.
 pub fn follow(inputs: &Inputs<'_>) -> Result<Plan, DeployError> {
     let mut plan = Plan::default();
     let mut before: Option<TaskId> = None;
-    for host in &inputs.cluster.hosts {
+    let hosts = inputs.cluster.hosts.iter();
+    for host in hosts.filter(|host| !inputs.absent.contains(&host.name)) {
         let mut task = FOLLOW.task(&host.name);
         if inputs.cluster.system.manage_hosts_file {
             task = task.step(os::hosts_block(inputs)?);

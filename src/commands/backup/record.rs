@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use time::macros::format_description;
-use time::{Duration, OffsetDateTime, PrimitiveDateTime};
+use time::format_description::well_known::Rfc3339;
+use time::{Duration, OffsetDateTime};
 
 use crate::{CommandError, FileError, state_record};
 use kubexm_deploy::backup::Phase;
@@ -58,6 +58,9 @@ pub(super) struct RestoreRecord {
     pub(super) stage: Stage,
     /// Whether the hosts had no cluster.
     pub(super) is_new: bool,
+    /// Since when the control planes run with the data of the backup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) works_since: Option<String>,
 }
 
 impl RestoreRecord {
@@ -72,6 +75,7 @@ impl RestoreRecord {
                 false => Stage::Prepare,
             },
             is_new,
+            works_since: None,
         }
     }
 
@@ -81,17 +85,28 @@ impl RestoreRecord {
     pub(super) fn continued(self, snapshot: Digest, is_blank: bool) -> Option<Self> {
         // Hosts that were installed once, and have no cluster, were reset or replaced meanwhile.
         let is_of_former_hosts = is_blank && self.stage > Stage::Install;
-        // The cluster works since then, so that the user expects the data of the backup once more.
-        let is_past =
-            self.stage > Stage::ControlPlanes && self.age().is_none_or(|age| age > LONGEST);
+        // The cluster works since then, so that the user expects the data of the backup once more. New hosts need the install at
+        // the end.
+        let is_past = !self.is_new
+            && self.stage == Stage::Nodes
+            && self.works_for().is_none_or(|time| time > LONGEST);
         (self.snapshot == snapshot && !is_of_former_hosts && !is_past).then_some(self)
     }
 
-    /// Returns how long ago the restore began; `None` if the record does not state it.
-    fn age(&self) -> Option<Duration> {
-        let format = format_description!("[year][month][day]T[hour][minute][second]Z");
-        let began = PrimitiveDateTime::parse(&self.id, format).ok()?;
-        Some(OffsetDateTime::now_utc() - began.assume_utc())
+    /// Returns how long the cluster works again; `None` if the record does not state it.
+    fn works_for(&self) -> Option<Duration> {
+        let since = OffsetDateTime::parse(self.works_since.as_deref()?, &Rfc3339).ok()?;
+        Some(OffsetDateTime::now_utc() - since)
+    }
+
+    /// Returns the record of the next stage.
+    pub(super) fn reaches(&self, stage: Stage) -> Self {
+        let now = (stage == Stage::Nodes).then(|| UtcTime::now().whole_seconds().to_string());
+        Self {
+            stage,
+            works_since: now.or_else(|| self.works_since.clone()),
+            ..self.clone()
+        }
     }
 
     /// Returns the restore that has begun; `None` if there is none.
@@ -156,13 +171,14 @@ mod tests {
             };
             assert_eq!(continued(&record, one, true), is_new);
             assert!(!continued(&record, other, false));
-            record.stage = Stage::Nodes;
+            record = record.reaches(Stage::Nodes);
             assert!(continued(&record, one, false));
             // The hosts were reset.
             assert!(!continued(&record, one, true));
-            record.id = "20260131T120000Z".to_owned();
-            assert!(!continued(&record, one, false));
-            record.stage = Stage::ControlPlanes;
+            record.works_since = Some("2026-01-31T12:00:00Z".to_owned());
+            // New hosts need the install at the end.
+            assert_eq!(continued(&record, one, false), is_new);
+            record.stage = Stage::Reconcile;
             assert!(continued(&record, one, false));
         }
     }

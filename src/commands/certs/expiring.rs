@@ -99,11 +99,11 @@ pub async fn renew_expiring(
 pub fn is_interrupted(options: &RenewOptions, events: &Events) -> Result<bool, CommandError> {
     let cluster = kubexm_config::load_cluster(&options.cluster)?;
     let state = options.connection.state_directory(&cluster, events)?;
-    RenewalRecord::has_begun(&state)
+    RenewalRecord::has_begun(&state, &with_certificates(&cluster))
 }
 
 /// Returns the hosts that can have certificates that a renewal replaces. With kubeadm, workers have none.
-fn with_certificates(cluster: &Cluster) -> BTreeSet<HostName> {
+pub(super) fn with_certificates(cluster: &Cluster) -> BTreeSet<HostName> {
     let roles = &cluster.roles;
     let mut hosts: BTreeSet<HostName> = roles.control_plane.iter().cloned().collect();
     if matches!(cluster.etcd, Etcd::Systemd { .. }) {

@@ -73,14 +73,25 @@ impl RenewalRecord {
         }
     }
 
-    /// Returns whether a renewal has begun and has not ended, however long ago.
+    /// Returns whether a renewal has begun and has not ended, however long ago. `renewed` are the hosts with certificates that a
+    /// renewal replaces.
     ///
     /// # Errors
     /// The state directory cannot be read.
-    pub(super) fn has_begun(state: &Path) -> Result<bool, CommandError> {
+    pub(super) fn has_begun(
+        state: &Path,
+        renewed: &BTreeSet<HostName>,
+    ) -> Result<bool, CommandError> {
         let path = state.join(FILE);
-        let found = path.try_exists();
-        found.map_err(|error| FileError::io("read", &path, &error).into())
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(FileError::io("read", &path, &error).into()),
+        };
+        let stored = serde_json::from_str::<Stored>(&text).ok();
+        // Without hosts, it is not known which of them have begun.
+        Ok(stored
+            .is_none_or(|stored| stored.hosts.is_empty() || !stored.hosts.is_disjoint(renewed)))
     }
 
     fn new(pending: &BTreeSet<HostName>) -> Result<Self, CommandError> {
@@ -111,7 +122,8 @@ impl RenewalRecord {
         self.save(journal, self.pending.union(hosts).cloned().collect())
     }
 
-    /// Ends the renewal of these hosts. The record stays for others, with which an earlier run has begun.
+    /// Ends the renewal of these hosts. The record stays for others of `renewed`, with which an earlier run has begun. `renewed`
+    /// are the hosts with certificates that a renewal replaces: a host may have left the cluster since.
     ///
     /// # Errors
     /// The file cannot be written or removed.
@@ -119,8 +131,13 @@ impl RenewalRecord {
         &self,
         journal: &Journal,
         hosts: &BTreeSet<HostName>,
+        renewed: &BTreeSet<HostName>,
     ) -> Result<(), CommandError> {
-        let pending: BTreeSet<HostName> = self.pending.difference(hosts).cloned().collect();
+        let pending = self.pending.difference(hosts);
+        let pending: BTreeSet<HostName> = pending
+            .filter(|name| renewed.contains(*name))
+            .cloned()
+            .collect();
         match pending.is_empty() {
             true => state_record::remove(&journal.folder().join(FILE)),
             false => self.save(journal, pending),
@@ -152,6 +169,8 @@ mod tests {
             names.iter().map(|name| name.parse().unwrap()).collect()
         };
         let (one, two) = (names(&["node1"]), names(&["node2"]));
+        let all = names(&["node1", "node2"]);
+        let has_begun = || RenewalRecord::has_begun(folder.path(), &all).unwrap();
         let first = load();
         assert!(!first.continues);
         first.begin(&journal, &one).unwrap();
@@ -166,17 +185,22 @@ mod tests {
             journal.save(FILE, text.as_bytes()).unwrap();
             assert!(!load().continues, "{text}");
             // A timer that runs each week finds it nevertheless.
-            assert!(RenewalRecord::has_begun(folder.path()).unwrap());
+            assert!(has_begun());
         }
-        load().end(&journal, &one).unwrap();
-        assert!(!RenewalRecord::has_begun(folder.path()).unwrap());
-        load().begin(&journal, &names(&["node1", "node2"])).unwrap();
+        load().end(&journal, &one, &all).unwrap();
+        assert!(!has_begun());
+        load().begin(&journal, &all).unwrap();
         // The renewal of one host alone does not make the other one complete.
         let alone = load();
         alone.begin(&journal, &one).unwrap();
-        alone.end(&journal, &one).unwrap();
+        alone.end(&journal, &one, &all).unwrap();
         assert!(load().continues);
-        load().end(&journal, &two).unwrap();
-        assert!(!RenewalRecord::has_begun(folder.path()).unwrap());
+        load().end(&journal, &two, &all).unwrap();
+        assert!(!has_begun());
+        // The other one has left the cluster.
+        load().begin(&journal, &all).unwrap();
+        assert!(!RenewalRecord::has_begun(folder.path(), &names(&["node3"])).unwrap());
+        load().end(&journal, &one, &one).unwrap();
+        assert!(!has_begun());
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::expiring::with_certificates;
 use super::files;
 use super::record::RenewalRecord;
 use crate::certificates::{self, CaEncryption, is_renewed};
@@ -101,7 +102,9 @@ pub async fn renew(
         let issued = certificates::renew(&cluster, &state, identity, &selected, since)?;
         let renewal = prepared.plan(&cluster, &selected, issued)?;
         let report = carry_out(renewal, &hosts, &journal, events, stop).await?;
-        prepared.record.end(&journal, &selected)?;
+        prepared
+            .record
+            .end(&journal, &selected, &with_certificates(&cluster))?;
         Ok(report)
     };
     let renewed = renewing.await;

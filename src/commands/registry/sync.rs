@@ -156,7 +156,7 @@ fn chosen(catalog: &Catalog, from: Option<&HostName>) -> Result<Vec<Image>, Comm
         return Ok(images);
     }
     Err(CommandError::Configuration(format!(
-        "these names mean different images in the registries:\n{}\nhint: name the host whose images are right, with --from HOST",
+        "these names mean different images in the registries:\n{}\nhint: kubexm registry sync --from HOST makes them equal to the registry of this host",
         different.join("\n")
     )))
 }

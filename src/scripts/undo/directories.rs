@@ -145,6 +145,7 @@ const DATA: &[&str] = &[
     "docker/registry/v2",
     "docker/registry/",
     "docker/",
+    ".kubexm-links-*",
     ".kubexm-staging-*",
     // etcd.
     "member",

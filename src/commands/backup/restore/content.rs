@@ -5,17 +5,21 @@ use std::path::{Path, PathBuf};
 use crate::backup::collect;
 use crate::backup::file;
 use crate::backup::manifest::{Manifest, STATE};
-use crate::{CommandError, FileError, authorities, background};
+use crate::{CommandError, FileError, authorities, background, state_record};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::KeyIdentity;
 
-/// Files of the state directory that are about commands of the time of the backup.
-const NOT_PUT_BACK: [&str; 4] = [
-    "journal.jsonl",
-    "renewal.json",
-    "rotation.json",
-    "upgrade.json",
-];
+/// Files of the state directory that are about commands that have begun.
+const COMMANDS: [&str; 3] = ["renewal.json", "rotation.json", "upgrade.json"];
+
+/// Removes the records of commands that have begun on hosts that do not exist any more.
+///
+/// # Errors
+/// The file system refuses it.
+pub(super) fn forget_commands(state: &Path) -> Result<(), CommandError> {
+    let mut names = COMMANDS.iter();
+    names.try_for_each(|name| state_record::remove(&state.join(name)))
+}
 
 /// Returns whether a file of the state directory belongs to a rotation of authorities, beside the present ones: a restored cluster
 /// trusts only these.
@@ -100,7 +104,10 @@ impl Content {
         let (last, first): (Vec<_>, Vec<_>) =
             self.state.iter().partition(|(name, _)| is_record(name));
         let is_left_out = |name: &str| {
-            NOT_PUT_BACK.contains(&name) || is_of_rotation(name) || is_new && name == "known_hosts"
+            name == "journal.jsonl"
+                || COMMANDS.contains(&name)
+                || is_of_rotation(name)
+                || is_new && name == "known_hosts"
         };
         for (name, content) in first.into_iter().chain(last) {
             if !is_left_out(name) && !state.join(name).exists() {

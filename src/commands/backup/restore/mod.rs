@@ -190,6 +190,7 @@ impl Context<'_> {
         situation::programs(&content.manifest, cluster, &facts)?;
         if situation == Situation::New {
             self.check_new(&unreachable)?;
+            registry::permit_new_hosts(cluster, self.state)?;
             if is_blank {
                 situation::without_workers(cluster, &facts)?;
             }
@@ -289,7 +290,8 @@ impl Context<'_> {
         let record = RestoreRecord::new(self.snapshot()?, is_new);
         self.content.put_back(self.state, with_authorities)?;
         if is_new {
-            // New hosts get their registries from the cluster file.
+            // Commands that had begun on the former hosts.
+            content::forget_commands(self.state)?;
             registry::forget_move(self.state)?;
         }
         record.save(self.state)?;
@@ -330,11 +332,7 @@ impl Context<'_> {
     }
 
     fn reached(&self, record: &RestoreRecord, stage: Stage) -> Result<(), CommandError> {
-        let next = RestoreRecord {
-            stage,
-            ..record.clone()
-        };
-        next.save(self.state)
+        record.reaches(stage).save(self.state)
     }
 
     /// Replaces the data of etcd. Returns the ID of the restore.

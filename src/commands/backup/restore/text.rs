@@ -171,6 +171,7 @@ spec:
             snapshot: kubexm_types::Digest::of(b"x"),
             stage: Stage::Etcd,
             is_new: true,
+            works_since: None,
         };
         let plan = Plan {
             backup: Path::new("backup"),

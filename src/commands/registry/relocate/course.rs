@@ -1,7 +1,7 @@
 //! What a run of `registry move` does: it begins a move, goes on with one, or undoes it.
 
 use super::joined;
-use super::record::{MoveRecord, Stage};
+use super::record::{MoveRecord, Stage, refused};
 use crate::CommandError;
 use kubexm_config::Cluster;
 use kubexm_types::HostName;
@@ -46,19 +46,14 @@ pub(super) fn choose(
             false => Ok((Course::Move, new(wanted, cluster)?)),
         };
     };
-    let refused = |what: &str| {
-        CommandError::Configuration(format!(
-            "{what}: {}\nhint: {}",
-            record.standing(),
-            record.hint()
-        ))
-    };
     let course = match (record.stage, wanted.cancel) {
-        (Stage::Begun | Stage::Cancelled, true) => Course::Cancel,
+        (Stage::Begun | Stage::Cancelled | Stage::Undone, true) => Course::Cancel,
         (Stage::Ending | Stage::Moved, true) => {
-            return Err(refused("cannot cancel the move of registries"));
+            return Err(refused("cannot cancel the move of registries", &record));
         }
-        (Stage::Cancelled, false) => return Err(refused("cannot move registries now")),
+        (Stage::Cancelled | Stage::Undone, false) => {
+            return Err(refused("cannot move registries now", &record));
+        }
         (Stage::Begun, false) => Course::Move,
         (Stage::Ending | Stage::Moved, false) => Course::End,
     };
@@ -68,7 +63,7 @@ pub(super) fn choose(
     };
     match wanted.cancel || record.is_of(from, wanted.to) {
         true => Ok((course, record)),
-        false => Err(refused("cannot begin a move of registries")),
+        false => Err(refused("cannot begin a move of registries", &record)),
     }
 }
 
@@ -104,5 +99,6 @@ fn new(wanted: Wanted<'_>, cluster: &Cluster) -> Result<MoveRecord, CommandError
         from,
         to: wanted.to.to_vec(),
         stage: Stage::Begun,
+        is_copied: false,
     })
 }

@@ -5,6 +5,7 @@ mod prepare;
 mod record;
 mod text;
 
+use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,15 +16,18 @@ use super::change::ChangeReport;
 use super::site::check_own;
 use crate::certificates::CaEncryption;
 use crate::install::prepare::verify;
-use crate::session::{self, Hosts};
+use crate::session::{self, HostErrors, Hosts};
 use crate::stop::unless_stopped;
-use crate::{ClusterSource, CommandError, Connection, Stop, listeners, rollback};
+use crate::{ClusterSource, CommandError, Connection, Stop, listeners, rollback, upgrade};
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
+use kubexm_host::HostError;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
-pub(crate) use self::record::{FILE as MOVE_RECORD, forget as forget_move, permit};
+pub(crate) use self::record::{
+    FILE as MOVE_RECORD, forget as forget_move, permit, permit_new_hosts,
+};
 
 /// Where the registries move.
 #[derive(Debug, Clone)]
@@ -60,6 +64,10 @@ struct Move<'a> {
     after: Cluster,
     course: Course,
     record: MoveRecord,
+    /// Whether an earlier run began the move.
+    is_begun: bool,
+    /// The registries of the cluster file.
+    named: Vec<HostName>,
     state: &'a Path,
 }
 
@@ -81,16 +89,19 @@ pub async fn relocate(
     let state = options.connection.state_directory(&cluster, events)?;
     rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
     let record = MoveRecord::load(&cluster, &state)?;
+    if record.is_none() {
+        upgrade::none_has_begun(&state, "registry move")?;
+    }
     let moving = Move::new(options, &bundle, &cluster, record, &state)?;
-    if moving.record.stage == Stage::Moved {
+    if matches!(moving.record.stage, Stage::Moved | Stage::Undone) {
         moving.report_edit(events);
         return Ok(ChangeReport { changed: Some(0) });
     }
     if options.dry_run {
         let looking = async {
-            let hosts = moving.connect(events).await?;
+            let (hosts, lost) = moving.connect(events).await?;
             let hosts = session::watched(&hosts, events);
-            events.note(moving.prepare(hosts, events).await?.text);
+            events.note(moving.prepare(hosts, lost, events).await?.text);
             Ok(())
         };
         unless_stopped(stop, looking).await?;
@@ -104,26 +115,21 @@ pub async fn relocate(
     events.phase("verify");
     unless_stopped(stop, verify(&bundle, events)).await?;
     events.phase("connect");
-    let hosts = unless_stopped(stop, moving.connect(events)).await?;
+    let (hosts, lost) = unless_stopped(stop, moving.connect(events)).await?;
     let hosts = session::logged(hosts, &state);
     let observed = session::watched(&hosts, events);
     let locking = session::lock(&cluster, &observed, &journal, "registry move", events, stop);
     let locks = locking.await?;
     let changing = async {
-        let prepared = unless_stopped(stop, moving.prepare(observed.clone(), events)).await?;
+        let preparing = moving.prepare(observed.clone(), lost, events);
+        let prepared = unless_stopped(stop, preparing).await?;
         events.note(prepared.text.clone());
-        moving.carry_out(&prepared, &hosts, events, stop).await
+        moving.carry_out(prepared, &hosts, events, stop).await
     };
     let changed = changing.await;
     locks.release().await;
     let ended = changed?;
-    match moving.course {
-        Course::Cancel => events.note(format!(
-            "the move was cancelled; the registries are on {}",
-            joined(&moving.record.before)
-        )),
-        Course::Move | Course::End => moving.report_edit(events),
-    }
+    moving.report_edit(events);
     events.emit(ended.summary(None));
     Ok(ChangeReport {
         changed: Some(ended.changed),
@@ -157,6 +163,7 @@ impl<'a> Move<'a> {
             from: &options.from,
             cancel: options.cancel,
         };
+        let is_begun = record.is_some();
         let (course, record) = course::choose(wanted, cluster, record)?;
         let with = |hosts: Vec<HostName>| {
             let mut cluster = cluster.clone();
@@ -171,43 +178,69 @@ impl<'a> Move<'a> {
             after: with(record.after()),
             course,
             record,
+            is_begun,
+            named: cluster.roles.registry.clone(),
             state,
         })
     }
 
     /// Connects to the hosts that must take part: all, because each of them uses the registries, and at the end of the former
-    /// registries these alone.
-    async fn connect(&self, events: &Events) -> Result<Hosts, CommandError> {
+    /// registries these alone. Returns also the errors of hosts without which the move can go on.
+    async fn connect(&self, events: &Events) -> Result<(Hosts, Vec<HostError>), CommandError> {
         let connection = &self.options.connection;
         let connecting = connection.connect_each(&self.cluster, self.state, events);
-        let (mut hosts, errors) = connecting.await?;
+        let (mut hosts, mut errors) = connecting.await?;
         if self.course == Course::End {
             hosts.retain(|name, _| self.record.from.contains(name));
-            for (name, error) in errors {
-                if self.record.from.contains(&name) {
-                    events.warn(format!(
-                        "{error}\n  hint: its registry stays; remove the host if it does not come back: kubexm node remove {name}"
-                    ));
-                }
-            }
-            return Ok(hosts);
+            errors.retain(|(name, _)| self.record.from.contains(name));
         }
-        match errors.is_empty() {
-            true => Ok(hosts),
+        let (lost, needed): (HostErrors, HostErrors) = errors
+            .into_iter()
+            .partition(|(name, _)| self.can_miss(name));
+        for (_, error) in &lost {
+            events.warn(error.to_string());
+        }
+        let errors = |of: HostErrors| of.into_iter().map(|(_, error)| error).collect();
+        match needed.is_empty() {
+            true => Ok((hosts, errors(lost))),
             false => Err(CommandError::HostsNeeded {
-                hosts: errors.into_iter().map(|(_, error)| error).collect(),
-                hint: "every host must use the same registries: start this one, or remove it first: kubexm node remove"
-                    .to_owned(),
+                hosts: errors(needed),
+                hint: format!(
+                    "every host must use the same registries: start this one, or remove it first: kubexm node remove{}",
+                    match self.is_begun && self.course == Course::Move {
+                        true =>
+                            "; kubexm registry move --cancel undoes the move without a former registry",
+                        false => "",
+                    }
+                ),
             }),
         }
     }
 
-    /// States which registries the cluster file must name.
+    /// Whether the run can go on without a host: one with a former registry that others replace, or that is to be as before.
+    fn can_miss(&self, name: &HostName) -> bool {
+        match self.course {
+            Course::Move => self.record.is_copied && self.record.from.contains(name),
+            Course::End => true,
+            Course::Cancel => self.record.before.contains(name),
+        }
+    }
+
+    /// States on which hosts the registries are, and what the cluster file must name.
     fn report_edit(&self, events: &Events) {
-        let file = &self.options.source.cluster;
-        events.note(format!(
-            "the registries have moved; change the cluster file before the next command:\n  {}",
-            edit(file, &self.after.roles.registry)
-        ));
+        let (text, names) = match self.course {
+            Course::Cancel => ("the move was cancelled", &self.record.before),
+            Course::Move | Course::End => ("the registries have moved", &self.after.roles.registry),
+        };
+        let mut text = format!("{text}; the registries are on {}", joined(names));
+        if !record::is_same(names, &self.named) {
+            let file = &self.options.source.cluster;
+            let _ = write!(
+                text,
+                "; change the cluster file before the next command:\n  {}",
+                edit(file, names)
+            );
+        }
+        events.note(text);
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::Move;
 use super::course::Course;
-use super::record::{self, MoveRecord, Stage};
+use super::record::{self, MoveRecord, Stage, is_same};
+use super::{Move, joined};
 use crate::certificates::{self, CaEncryption};
 use crate::install::outcome::{Ended, carry_out};
 use crate::registry::catalog::Catalog;
@@ -16,13 +16,15 @@ use kubexm_config::Cluster;
 use kubexm_deploy::{Certificates, Inputs, relocation};
 use kubexm_engine::reset::HostReset;
 use kubexm_engine::seed::{RegistryBlobs, RegistryContent, StoreImages};
-use kubexm_host::Facts;
+use kubexm_host::{Facts, HostError};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
 /// What is known before the first change.
 pub(super) struct Prepared {
     facts: BTreeMap<HostName, Facts>,
+    /// Hosts that cannot be reached, and without which the move goes on.
+    lost: Vec<HostError>,
     /// What new registries get; `None` if this run brings no images.
     images: Option<(RegistryContent, Arc<RegistryBlobs>)>,
     /// The number of changes of kubexm for the registry, by host whose registry ends.
@@ -36,6 +38,7 @@ impl Move<'_> {
     pub(super) async fn prepare(
         &self,
         hosts: Hosts,
+        lost: Vec<HostError>,
         events: &Events,
     ) -> Result<Prepared, CommandError> {
         events.phase("preflight");
@@ -47,6 +50,7 @@ impl Move<'_> {
         }
         let known = identity::KnownCluster::read(&self.cluster, self.state)?;
         known.origins(&self.cluster, &facts, events)?;
+        self.check_former(&facts)?;
         let ending = match self.course {
             Course::Move | Course::End => &self.record.from,
             Course::Cancel => &self.record.to,
@@ -68,10 +72,50 @@ impl Move<'_> {
         };
         Ok(Prepared {
             facts,
+            lost,
             images,
             reverts,
             text,
         })
+    }
+
+    /// Checks that the former registries are where they should be: the move copies from them, and its cancellation returns to them.
+    fn check_former(&self, facts: &BTreeMap<HostName, Facts>) -> Result<(), CommandError> {
+        let before = &self.record.before;
+        let is_there = |name: &&HostName| {
+            let facts = facts.get(*name);
+            facts.is_some_and(|facts| facts.registry_login.is_some())
+        };
+        let refused = |what: String, hint: String| {
+            Err(CommandError::Configuration(format!("{what}\nhint: {hint}")))
+        };
+        match self.course {
+            Course::Move => {
+                let mut reached = before.iter().filter(|name| facts.contains_key(*name));
+                let Some(name) = reached.find(|name| !is_there(name)) else {
+                    return Ok(());
+                };
+                let hint = match self.is_begun {
+                    true => format!(
+                        "undo the move, or remove the host first: kubexm node remove {name}"
+                    ),
+                    false => "run kubexm install, which installs it there".to_owned(),
+                };
+                refused(format!("no registry of kubexm is on {name}"), hint)
+            }
+            // Incomplete copies have nothing that a bundle does not have.
+            Course::Cancel
+                if self.record.is_copied && !before.iter().any(|name| is_there(&name)) =>
+            {
+                let what =
+                    "cannot cancel the move of registries: the new ones alone have the images";
+                refused(
+                    what.to_owned(),
+                    format!("complete it with {}", self.record.command()),
+                )
+            }
+            Course::Cancel | Course::End => Ok(()),
+        }
     }
 
     /// Checks that hosts can have a registry, and reads those that serve. New ones will have the sources of the former ones.
@@ -108,41 +152,49 @@ impl Move<'_> {
     /// Carries the plan out, and records how far it is.
     pub(super) async fn carry_out(
         &self,
-        prepared: &Prepared,
+        prepared: Prepared,
         hosts: &Hosts,
         events: &Events,
         stop: &Stop,
     ) -> Result<Ended, CommandError> {
+        let mut ended = Ended::default();
         match self.course {
             Course::Move => {
-                self.save(Stage::Begun)?;
-                let mut ended = self.switch(prepared, hosts, events, stop).await?;
-                self.save(Stage::Ending)?;
-                ended.changed += self.end(prepared, hosts, events, stop).await?;
-                self.save(Stage::Moved)?;
-                Ok(ended)
+                self.save(Stage::Begun, self.record.is_copied)?;
+                ended += self.switch(&prepared, hosts, events, stop).await?;
+                self.save(Stage::Ending, true)?;
+                ended.changed += self.end(&prepared, hosts, events, stop).await?;
             }
-            Course::End => {
-                let changed = self.end(prepared, hosts, events, stop).await?;
-                self.save(Stage::Moved)?;
-                Ok(Ended {
-                    changed,
-                    ..Ended::default()
-                })
-            }
+            Course::End => ended.changed += self.end(&prepared, hosts, events, stop).await?,
             Course::Cancel => {
-                self.save(Stage::Cancelled)?;
-                let mut ended = self.switch_back(prepared, hosts, events, stop).await?;
-                ended.changed += self.end(prepared, hosts, events, stop).await?;
-                record::forget(self.state)?;
-                Ok(ended)
+                self.save(Stage::Cancelled, self.record.is_copied)?;
+                ended += self.switch_back(&prepared, hosts, events, stop).await?;
+                ended.changed += self.end(&prepared, hosts, events, stop).await?;
+                match is_same(&self.named, &self.record.before) {
+                    true => record::forget(self.state)?,
+                    false => self.save(Stage::Undone, false)?,
+                }
+                return Ok(ended);
             }
         }
+        if !prepared.lost.is_empty() {
+            return Err(CommandError::HostsNeeded {
+                hosts: prepared.lost,
+                hint: format!(
+                    "no host uses this registry any more: run the same command again when the host answers, or write registry: \
+                     [{}] into spec.roleGroups of the cluster file, and remove the host: kubexm node remove",
+                    joined(&self.record.after())
+                ),
+            });
+        }
+        self.save(Stage::Moved, true)?;
+        Ok(ended)
     }
 
-    fn save(&self, stage: Stage) -> Result<(), CommandError> {
+    fn save(&self, stage: Stage, is_copied: bool) -> Result<(), CommandError> {
         let record = MoveRecord {
             stage,
+            is_copied,
             ..self.record.clone()
         };
         record.save(self.state)
@@ -172,6 +224,7 @@ impl Move<'_> {
         };
         let plan = relocation::serve(&after, &self.record.to, copied)?;
         let mut ended = carry_out(plan, hosts, events, stop).await?;
+        self.save(Stage::Begun, true)?;
         ended += carry_out(relocation::follow(&before)?, hosts, events, stop).await?;
         // A registry that stays restarts with another certificate while the new ones serve.
         let plan = relocation::serve(&after, &self.record.kept(), || None)?;
@@ -193,7 +246,9 @@ impl Move<'_> {
         events.phase("apply");
         // A registry that stays restarts with its former certificate while another one serves: every host that does not use
         // the registries that end uses the ones that begin.
-        let plan = relocation::serve(&before, &self.record.kept(), || None)?;
+        let mut kept = self.record.kept();
+        kept.retain(|name| !before.absent.contains(name));
+        let plan = relocation::serve(&before, &kept, || None)?;
         let mut ended = carry_out(plan, hosts, events, stop).await?;
         ended += carry_out(relocation::follow(&before)?, hosts, events, stop).await?;
         Ok(ended)
@@ -235,7 +290,11 @@ impl Move<'_> {
         prepared: &Prepared,
         certificates: Certificates,
     ) -> Inputs<'b> {
-        plan_inputs::with_certificates(cluster, self.bundle, &prepared.facts, certificates)
+        let lost = prepared.lost.iter().map(|error| error.host().clone());
+        Inputs {
+            absent: lost.collect(),
+            ..plan_inputs::with_certificates(cluster, self.bundle, &prepared.facts, certificates)
+        }
     }
 
     /// Reads the records of the registry of a host.

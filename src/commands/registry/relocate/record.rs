@@ -17,13 +17,15 @@ pub(crate) const FILE: &str = "registry-move.json";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Stage {
-    /// Former and new registries serve. The former ones have all images.
+    /// The former registries serve, and have all images.
     Begun,
     /// The move is being undone.
     Cancelled,
+    /// The move was undone. The cluster file names other registries than before the move.
+    Undone,
     /// Nodes use the new registries alone; the former ones end.
     Ending,
-    /// The former registries have ended. The cluster file may still name them.
+    /// The former registries have ended. The cluster file names other registries than after the move.
     Moved,
 }
 
@@ -38,6 +40,8 @@ pub(super) struct MoveRecord {
     /// The hosts that get one.
     pub(super) to: Vec<HostName>,
     pub(super) stage: Stage,
+    /// Whether the new registries have all images.
+    pub(super) is_copied: bool,
 }
 
 impl MoveRecord {
@@ -49,7 +53,7 @@ impl MoveRecord {
         let record: Option<Self> = state_record::load(
             &state.join(FILE),
             "read the record of the move of registries",
-            "restore the file from a backup of the state directory",
+            "remove the file if no move of registries has begun",
         )?;
         let Some(mut record) = record else {
             return Ok(None);
@@ -57,14 +61,14 @@ impl MoveRecord {
         for names in [&mut record.before, &mut record.from, &mut record.to] {
             names.retain(|name| cluster.host(name).is_some());
         }
-        let is_complete = record.stage == Stage::Moved && !record.is_in(cluster);
+        let is_complete = match record.stage {
+            Stage::Begun | Stage::Cancelled => false,
+            Stage::Undone => names(cluster, &record.before),
+            // A host that is lost was removed from the cluster.
+            Stage::Ending => record.from.is_empty() && names(cluster, &record.after()),
+            Stage::Moved => names(cluster, &record.after()),
+        };
         Ok((!is_complete).then_some(record))
-    }
-
-    /// Whether the cluster file still names a former registry.
-    fn is_in(&self, cluster: &Cluster) -> bool {
-        let mut named = cluster.roles.registry.iter();
-        named.any(|name| self.from.contains(name))
     }
 
     pub(super) fn save(&self, state: &Path) -> Result<(), CommandError> {
@@ -76,8 +80,7 @@ impl MoveRecord {
 
     /// Whether this is a move from and to these hosts.
     pub(super) fn is_of(&self, from: &[HostName], to: &[HostName]) -> bool {
-        let set = |names: &[HostName]| -> BTreeSet<HostName> { names.iter().cloned().collect() };
-        set(&self.from) == set(from) && set(&self.to) == set(to)
+        is_same(&self.from, from) && is_same(&self.to, to)
     }
 
     /// Returns the hosts that keep their registry.
@@ -105,26 +108,38 @@ impl MoveRecord {
         )
     }
 
+    /// Returns the command that goes on with the move.
+    pub(super) fn command(&self) -> String {
+        let list = |names: &[HostName]| joined(names).replace(", ", ",");
+        let from = match self.from.is_empty() {
+            true => String::new(),
+            false => format!(" --from {}", list(&self.from)),
+        };
+        format!("kubexm registry move{from} --to {}", list(&self.to))
+    }
+
     /// Returns how the user goes on.
     pub(super) fn hint(&self) -> String {
-        let list = |names: &[HostName]| joined(names).replace(", ", ",");
-        let again = format!(
-            "kubexm registry move --from {} --to {}",
-            list(&self.from),
-            list(&self.to)
-        );
-        let is_possible = !self.from.is_empty() && !self.to.is_empty();
+        let again = self.command();
+        let edit = |names: &[HostName]| {
+            format!(
+                "write registry: [{}] into spec.roleGroups of the cluster file",
+                joined(names)
+            )
+        };
         match self.stage {
-            Stage::Begun if !is_possible => "undo it with kubexm registry move --cancel".to_owned(),
+            Stage::Begun if self.to.is_empty() => {
+                "undo it with kubexm registry move --cancel".to_owned()
+            }
+            Stage::Begun if self.before.is_empty() => format!("complete the move with {again}"),
             Stage::Begun => format!(
                 "complete the move with {again}, or undo it with kubexm registry move --cancel"
             ),
             Stage::Cancelled => "complete this with kubexm registry move --cancel".to_owned(),
+            Stage::Undone => edit(&self.before),
+            Stage::Ending if self.from.is_empty() => edit(&self.after()),
             Stage::Ending => format!("complete the move with {again}"),
-            Stage::Moved => format!(
-                "write registry: [{}] into spec.roleGroups of the cluster file",
-                joined(&self.after())
-            ),
+            Stage::Moved => edit(&self.after()),
         }
     }
 
@@ -133,11 +148,22 @@ impl MoveRecord {
         let how = match self.stage {
             Stage::Begun => "was interrupted",
             Stage::Cancelled => "is being cancelled",
+            Stage::Undone => "was cancelled, and the cluster file does not have the former hosts",
             Stage::Ending => "was interrupted while the former registries ended",
-            Stage::Moved => "is complete, but the cluster file still has the former hosts",
+            Stage::Moved => "is complete, and the cluster file does not have the new hosts",
         };
         format!("the {} {how}", self.title())
     }
+}
+
+pub(super) fn is_same(one: &[HostName], other: &[HostName]) -> bool {
+    let set = |names: &[HostName]| -> BTreeSet<HostName> { names.iter().cloned().collect() };
+    set(one) == set(other)
+}
+
+/// Whether the cluster file names these registries.
+fn names(cluster: &Cluster, registries: &[HostName]) -> bool {
+    is_same(&cluster.roles.registry, registries)
 }
 
 /// Removes the record of a move that has ended, or whose hosts have another cluster.
@@ -163,19 +189,50 @@ const PERMITTED: [&str; 5] = [
 /// # Errors
 /// A move is not complete, and the command is not permitted meanwhile.
 pub(crate) fn permit(cluster: &Cluster, state: &Path, command: &str) -> Result<(), CommandError> {
+    if PERMITTED.contains(&command) {
+        return Ok(());
+    }
     let Some(record) = MoveRecord::load(cluster, state)? else {
         return forget(state);
     };
-    // All former registries still serve, and a host that is lost would prevent both the move and its end.
-    let is_removal = command == "node remove" && record.stage == Stage::Begun;
-    if PERMITTED.contains(&command) || is_removal {
-        return Ok(());
+    // A host that is lost would prevent both the move and its end. The registries of the file have all images.
+    let has_images = match record.stage {
+        Stage::Begun | Stage::Cancelled => names(cluster, &record.before),
+        Stage::Ending => names(cluster, &record.after()),
+        Stage::Undone | Stage::Moved => false,
+    };
+    match command == "node remove" && has_images {
+        true => Ok(()),
+        false => Err(refused(&format!("cannot run {command} now"), &record)),
     }
-    Err(CommandError::Configuration(format!(
-        "cannot run {command} now: {}\nhint: {}",
+}
+
+/// Refuses to install new hosts with registries that a move has ended.
+///
+/// # Errors
+/// A move is past its point of no return, and the cluster file does not name the new registries.
+pub(crate) fn permit_new_hosts(cluster: &Cluster, state: &Path) -> Result<(), CommandError> {
+    let record = MoveRecord::load(cluster, state)?;
+    let record = record.filter(|record| matches!(record.stage, Stage::Ending | Stage::Moved));
+    match record {
+        Some(record) if !names(cluster, &record.after()) => {
+            let moved = MoveRecord {
+                stage: Stage::Moved,
+                ..record
+            };
+            Err(refused("cannot restore the cluster", &moved))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns an error about a move that is not complete.
+pub(super) fn refused(what: &str, record: &MoveRecord) -> CommandError {
+    CommandError::Configuration(format!(
+        "{what}: {}\nhint: {}",
         record.standing(),
         record.hint()
-    )))
+    ))
 }
 
 #[cfg(test)]

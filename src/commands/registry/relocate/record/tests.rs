@@ -19,6 +19,7 @@ fn record(stage: Stage) -> MoveRecord {
         from: names(&["node1"]),
         to: names(&["node2"]),
         stage,
+        is_copied: false,
     }
 }
 
@@ -33,14 +34,22 @@ const CANCEL: Wanted<'static> = Wanted {
     cancel: true,
 };
 
+const STAGES: [Stage; 5] = [
+    Stage::Begun,
+    Stage::Cancelled,
+    Stage::Undone,
+    Stage::Ending,
+    Stage::Moved,
+];
+
 #[test]
 fn move_that_has_begun_blocks_commands_that_decide_where_nodes_find_registries() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path();
-    let cluster = with_registries(&["node1"]);
-    let permits = |command: &str| permit(&cluster, state, command).is_ok();
+    let file = with_registries(&["node1", "node2"]);
+    let permits = |command: &str| permit(&file, state, command).is_ok();
     assert!(permits("install"));
-    for stage in [Stage::Begun, Stage::Cancelled, Stage::Ending, Stage::Moved] {
+    for stage in STAGES {
         record(stage).save(state).unwrap();
         for command in [
             "install",
@@ -48,32 +57,67 @@ fn move_that_has_begun_blocks_commands_that_decide_where_nodes_find_registries()
             "registry add",
             "certs renew",
             "node add",
+            "node remove",
         ] {
             assert!(!permits(command), "{command} at {stage:?}");
         }
         for command in ["registry move", "reset", "backup create"] {
             assert!(permits(command), "{command} at {stage:?}");
         }
-        assert_eq!(permits("node remove"), stage == Stage::Begun);
     }
-    let refused = permit(&cluster, state, "install").unwrap_err().to_string();
+    let refused = permit(&file, state, "install").unwrap_err().to_string();
     assert_eq!(
         refused,
-        "cannot run install now: the move of the registries from node1 to node2 is complete, but the cluster file still has \
-         the former hosts\nhint: write registry: [node2] into spec.roleGroups of the cluster file"
+        "cannot run install now: the move of the registries from node1 to node2 is complete, and the cluster file does not have \
+         the new hosts\nhint: write registry: [node2] into spec.roleGroups of the cluster file"
     );
+    // A damaged record does not prevent the end of the cluster.
+    std::fs::write(state.join(FILE), "x").unwrap();
+    assert!(permits("reset") && !permits("install"));
 }
 
 #[test]
-fn record_ends_when_the_cluster_file_names_the_new_registries() {
+fn lost_host_leaves_while_the_registries_of_the_file_have_all_images() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path();
-    let edited = with_registries(&["node2"]);
-    record(Stage::Ending).save(state).unwrap();
-    assert!(permit(&edited, state, "install").is_err());
-    record(Stage::Moved).save(state).unwrap();
-    permit(&edited, state, "install").unwrap();
+    for (stage, before, after) in [
+        (Stage::Begun, true, false),
+        (Stage::Cancelled, true, false),
+        (Stage::Ending, false, true),
+    ] {
+        record(stage).save(state).unwrap();
+        let permits = |file: &[&str]| permit(&with_registries(file), state, "node remove").is_ok();
+        assert_eq!(
+            (permits(&["node1"]), permits(&["node2"])),
+            (before, after),
+            "{stage:?}"
+        );
+    }
+    // It was removed, and the file does not have it.
+    let mut file = with_registries(&["node2"]);
+    file.hosts.retain(|host| host.name.as_str() != "node1");
+    permit(&file, state, "install").unwrap();
     assert!(!state.join(FILE).exists());
+}
+
+#[test]
+fn record_ends_when_the_cluster_file_names_the_registries() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path();
+    let (former, new) = (with_registries(&["node1"]), with_registries(&["node2"]));
+    for (stage, own, other) in [
+        (Stage::Moved, &new, &former),
+        (Stage::Undone, &former, &new),
+    ] {
+        record(stage).save(state).unwrap();
+        assert!(permit(other, state, "install").is_err(), "{stage:?}");
+        permit(own, state, "install").unwrap();
+        assert!(!state.join(FILE).exists());
+    }
+    record(Stage::Ending).save(state).unwrap();
+    assert!(permit(&new, state, "install").is_err());
+    assert!(permit_new_hosts(&former, state).is_err());
+    permit_new_hosts(&new, state).unwrap();
 }
 
 #[test]
