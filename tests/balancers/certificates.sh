@@ -33,10 +33,14 @@ have_present_files() {
   [[ $type == kube-vip* ]] || hosts+=(node4)
   for host in "${hosts[@]}"; do has_present_file "$host" || { echo "$host"; return 1; }; done
 }
-failed_while() { # prints what kubexm and kube-vip did around the first and the last failure, if the endpoint failed
-  local first last host
-  read -r first last < <(sed -n 's/^failed from \([0-9]*\) to \([0-9]*\)$/\1 \2/p' "$work/polled") || return 0
-  first=$(date -u -d "@$((first - 20))" +%FT%T) last=$(date -u -d "@$((last + 10))" +%FT%T)
+outages() { # prints how many requests to the endpoint failed, and what kubexm and kube-vip did around them
+  local times first last host
+  times=$(sed -n 's/^failed //p' "$work/polled")
+  printf '    %s: %s answers, %s failures:%s\n' "$type" "$(grep -c '^answered' "$work/polled")" \
+    "$(grep -c '^failed' "$work/polled")" "$(for first in $times; do date -d "@$first" +' %T'; done | uniq | tr -d '\n')"
+  [ -n "$times" ] || return 0
+  first=$(date -u -d "@$(($(head -n 1 <<<"$times") - 20))" +%FT%T)
+  last=$(date -u -d "@$(($(tail -n 1 <<<"$times") + 10))" +%FT%T)
   jq -r --arg first "$first" --arg last "$last" 'select(.time >= $first and .time <= $last) | "    \(.time) \(.host // "") \(.event) \(
     .step // .title // .phase // "")"' "$state/journal.jsonl"
   for host in node1 node2 node3; do
@@ -46,17 +50,12 @@ failed_while() { # prints what kubexm and kube-vip did around the first and the 
       cut -c1-220 | sed "s/^/    $host /"
   done
 }
-poll() { # asks the endpoint until it is killed, and counts
-  local answered=0 failed=0 last='' first_time='' last_time=''
-  trap 'echo "    $type: $answered answers, $failed failures: ${last:-none}"
-    [ "$failed" = 0 ] || echo "failed from $first_time to $last_time"
-    exit 0' TERM
+poll() { # asks the endpoint until it is killed, and prints a line for each request
   while :; do
     if kubectl --request-timeout=5s get --raw /readyz >/dev/null 2>&1; then
-      answered=$((answered + 1))
+      echo answered
     else
-      failed=$((failed + 1)) last="$last $(date +%T)" last_time=$(date +%s)
-      first_time=${first_time:-$last_time}
+      echo "failed $(date +%s)"
     fi
     sleep 0.2
   done
@@ -77,8 +76,7 @@ replaced_certificates() {
   part "$type: certificates are renewed, and the CA of Kubernetes is replaced"
   check "the load balancer has the files of its host" have_present_files
   check "a renewal" polled "the certificates are renewed" renew
-  cat "$work/polled"
-  failed_while
+  outages
   check "the load balancer has the new files" have_present_files
   check "the endpoint answers" until_true 20 reach_endpoint
   check "the status names no difference to the plan" no_drift
@@ -87,8 +85,7 @@ replaced_certificates() {
     [ "$phase" != switch ] || options=(--restart-workloads)
     check "rotation of the CA: $phase" polled "is complete" rotate-ca --ca kubernetes --phase "$phase" ${options[@]+"${options[@]}"}
     options=()
-    cat "$work/polled"
-    failed_while
+    outages
     check "the load balancer has the new files" have_present_files
     check "the endpoint answers" until_true 20 reach_endpoint
     check "the status names no difference to the plan" no_drift

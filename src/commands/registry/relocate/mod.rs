@@ -88,11 +88,7 @@ pub async fn relocate(
     check_own(&cluster, &options.source.cluster)?;
     let state = options.connection.state_directory(&cluster, events)?;
     rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
-    let record = MoveRecord::load(&cluster, &state)?;
-    if record.is_none() {
-        upgrade::none_has_begun(&state, "registry move")?;
-    }
-    let moving = Move::new(options, &bundle, &cluster, record, &state)?;
+    let moving = Move::of(options, &bundle, &cluster, &state)?;
     if matches!(moving.record.stage, Stage::Moved | Stage::Undone) {
         moving.report_edit(events);
         return Ok(ChangeReport { changed: Some(0) });
@@ -112,6 +108,8 @@ pub async fn relocate(
     let journal = Arc::new(session::journal(&state)?);
     journal.begin("registry move", &bundle.bundle().lock_digest().to_string());
     let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
+    // Another run may have ended meanwhile.
+    let moving = Move::of(options, &bundle, &cluster, &state)?;
     events.phase("verify");
     unless_stopped(stop, verify(&bundle, events)).await?;
     events.phase("connect");
@@ -151,13 +149,17 @@ fn joined(names: &[HostName]) -> String {
 }
 
 impl<'a> Move<'a> {
-    fn new(
+    /// Returns the move that the options name. It begins now, or an earlier run began it.
+    fn of(
         options: &'a MoveOptions,
         bundle: &'a Arc<BundleSet>,
         cluster: &Cluster,
-        record: Option<MoveRecord>,
         state: &'a Path,
     ) -> Result<Self, CommandError> {
+        let record = MoveRecord::load(cluster, state)?;
+        if record.is_none() {
+            upgrade::none_has_begun(state, "registry move")?;
+        }
         let wanted = Wanted {
             to: &options.to,
             from: &options.from,
