@@ -242,14 +242,19 @@ impl Move<'_> {
         stop: &Stop,
     ) -> Result<Ended, CommandError> {
         let certificates = self.certificates(&self.cluster)?;
+        let during = self.inputs(&self.during, prepared, certificates.clone());
         let before = self.inputs(&self.cluster, prepared, certificates);
         events.phase("apply");
-        // A registry that stays restarts with its former certificate while another one serves: every host that does not use
-        // the registries that end uses the ones that begin.
-        let mut kept = self.record.kept();
-        kept.retain(|name| !before.absent.contains(name));
-        let plan = relocation::serve(&before, &kept, || None)?;
-        let mut ended = carry_out(plan, hosts, events, stop).await?;
+        let mut ended = Ended::default();
+        if self.record.is_copied {
+            // The former registries restart one after another, and each host has another one meanwhile.
+            ended += carry_out(relocation::follow(&during)?, hosts, events, stop).await?;
+        }
+        // They get a certificate of their own again: the one of the move names other hosts.
+        let mut former = self.record.before.clone();
+        former.retain(|name| !before.absent.contains(name));
+        let plan = relocation::serve(&before, &former, || None)?;
+        ended += carry_out(plan, hosts, events, stop).await?;
         ended += carry_out(relocation::follow(&before)?, hosts, events, stop).await?;
         Ok(ended)
     }

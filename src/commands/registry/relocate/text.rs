@@ -64,7 +64,15 @@ impl Move<'_> {
     /// Returns the plan of a cancellation for people.
     pub(super) fn cancel_text(&self, reverts: &[(HostName, usize)]) -> String {
         let mut text = format!("cancellation of the {}\n", self.record.title());
-        for name in &self.record.kept() {
+        if self.record.is_copied {
+            let _ = writeln!(
+                text,
+                "  {}\n    - Use the registries of {}, one host after another",
+                self.all(),
+                joined(&self.during.roles.registry)
+            );
+        }
+        for name in &self.record.before {
             let _ = writeln!(
                 text,
                 "  {name}\n    - Get the certificate of the former registries, and restart the registry"
