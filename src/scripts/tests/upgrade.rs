@@ -428,10 +428,14 @@ fn flag_of_a_file_that_has_changed_ends_with_its_program() {
     const FLAGS: &str = "/var/lib/kubelet/kubeadm-flags.env";
     Machine::with_each_shell(|machine| {
         machine.write(FLAGS, "KUBELET_KUBEADM_ARGS=\"--v=2\"\n");
+        // The program of the run before.
+        let end = "for process in /proc/[0-9]*; do\nname=''; read -r name <\"$process/comm\" || :\n\
+                   [ \"$name\" != kubelet ] || ! grep -qs kubexm-former \"$process/cmdline\" || kill -KILL \"${process#/proc/}\"\n\
+                   done 2>/dev/null\n";
         let source = |changed: &str| {
             let before = format!(
-                "touch -d '{changed}' {FLAGS}\ncp \"$(command -v bash)\" /root/kubelet\nmkfifo /root/$$\n\
-                 /root/kubelet -c 'read -r -t 3 <>\"$0\" || :' /root/$$ --kubexm-former=1 </dev/null >/dev/null 2>&1 &\n\
+                "{end}touch -d '{changed}' {FLAGS}\nrm -f /root/kubelet\ncp \"$(command -v bash)\" /root/kubelet\nmkfifo /root/$$\n\
+                 /root/kubelet -c 'read -r -t 60 <>\"$0\" || :' /root/$$ --kubexm-former=1 </dev/null >/dev/null 2>&1 &\n\
                  until grep -qs kubexm-former /proc/$!/cmdline; do sleep 0.1; done"
             );
             let ended = machine.run_after(&before, LIVE_SETTINGS, &[], "");
@@ -442,8 +446,7 @@ fn flag_of_a_file_that_has_changed_ends_with_its_program() {
         };
         let line = |source: &str| format!("flag\tkubelet\t{source}\t--kubexm-former=1");
         assert_eq!(source("1 hour ago"), line("unknown"));
-        // Processes of the run before end after some seconds.
-        std::thread::sleep(std::time::Duration::from_secs(4));
         assert_eq!(source("1 hour"), line("rendered"));
+        machine.run_after(end, LIVE_SETTINGS, &[], "");
     });
 }
