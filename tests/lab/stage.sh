@@ -39,6 +39,9 @@ stage() { # NAME OPTIONS…: sets up the test; options of single tests stay in `
   kubexm=$work/kubexm
   manifests_with_agnhost
   cp "${KUBEXM:-$top/target/debug/kubexm}" "$kubexm"
+  if [ -z "${KUBEXM:-}" ] && [ -n "$(find "$top/src" "$top/templates" -type f -newer "$top/target/debug/kubexm" -print -quit)" ]; then
+    echo "warning: target/debug/kubexm is older than its sources; cargo build makes another one"
+  fi
   cluster=$work/cluster.yaml state=$work/state from=()
   # Options about the signature of the bundle; empty if the cluster file names a key.
   trust=(--unsigned)
