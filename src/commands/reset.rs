@@ -14,10 +14,9 @@ use self::hooks::Hooks;
 use crate::archive::{Archive, Occasion};
 use crate::identity::KnownCluster;
 pub use crate::identity::LostCluster;
-use crate::rollback;
 use crate::session::{self, Hosts};
 use crate::stop::{AGAIN, Stop, in_time, unless_stopped};
-use crate::{CommandError, Connection, listeners, notices, timer};
+use crate::{CommandError, Connection, listeners, notices, rollback, state_record, timer};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_engine::cluster::ClusterRecord;
@@ -239,19 +238,17 @@ fn all<T>(results: Vec<Result<T, ResetError>>) -> Result<Vec<T>, CommandError> {
 
 /// Removes the certificates and the kubeconfig of a cluster that no longer exists. The archive contains them.
 fn forget(state: &Path) {
-    for name in [
+    let names = [
         "admin.conf",
         "super-admin.conf",
         "pki",
-        "renewal.json",
-        "rotation.json",
-        "upgrade.json",
         crate::backup::RESTORE_RECORD,
         crate::node::REPLACEMENT_RECORD,
         crate::registry::MOVE_RECORD,
         ClusterRecord::FILE,
         rollback::RECORD,
-    ] {
+    ];
+    for name in names.into_iter().chain(state_record::OF_HOSTS) {
         let path = state.join(name);
         let _ = match path.is_dir() {
             true => std::fs::remove_dir_all(&path),

@@ -12,7 +12,7 @@ use kubexm_engine::plan::Journal;
 use kubexm_types::{HostName, UtcTime};
 
 /// The file in the state directory.
-const FILE: &str = "renewal.json";
+const FILE: &str = state_record::RENEWAL;
 /// How long an interrupted renewal can continue. Later, its certificates are issued again, as a new renewal.
 const LONGEST: Duration = Duration::hours(24);
 
@@ -43,33 +43,24 @@ impl RenewalRecord {
     /// # Errors
     /// The file cannot be read.
     pub(super) fn load_or_new(state: &Path) -> Result<Self, CommandError> {
-        let path = state.join(FILE);
+        let Some(text) = state_record::read(&state.join(FILE))? else {
+            return Self::new(&BTreeSet::new());
+        };
+        // A damaged record means that everything is issued again.
+        let Ok(Stored { since, hosts }) = serde_json::from_str(&text) else {
+            return Self::new(&BTreeSet::new());
+        };
         let now = OffsetDateTime::now_utc();
-        match std::fs::read_to_string(&path) {
-            Ok(text) => {
-                // A damaged record means that everything is issued again.
-                let stored = serde_json::from_str::<Stored>(&text).ok();
-                let (since, pending) = match stored {
-                    Some(stored) => (Some(stored.since), stored.hosts),
-                    None => (None, BTreeSet::new()),
-                };
-                let found = since.and_then(|since| Self::parse(since, &pending));
-                let recent = found.filter(|found| {
-                    let age = now - found.since;
-                    !age.is_negative() && age < LONGEST
-                });
-                match recent {
-                    Some(record) => Ok(Self {
-                        continues: true,
-                        ..record
-                    }),
-                    None => Self::new(&pending),
-                }
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Self::new(&BTreeSet::new())
-            }
-            Err(error) => Err(FileError::io("read", &path, &error).into()),
+        let recent = Self::parse(since, &hosts).filter(|found| {
+            let age = now - found.since;
+            !age.is_negative() && age < LONGEST
+        });
+        match recent {
+            Some(record) => Ok(Self {
+                continues: true,
+                ..record
+            }),
+            None => Self::new(&hosts),
         }
     }
 
@@ -82,11 +73,8 @@ impl RenewalRecord {
         state: &Path,
         renewed: &BTreeSet<HostName>,
     ) -> Result<bool, CommandError> {
-        let path = state.join(FILE);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(FileError::io("read", &path, &error).into()),
+        let Some(text) = state_record::read(&state.join(FILE))? else {
+            return Ok(false);
         };
         let stored = serde_json::from_str::<Stored>(&text).ok();
         // Without hosts, it is not known which of them have begun.

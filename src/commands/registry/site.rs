@@ -18,13 +18,13 @@ pub(super) struct Site<'a> {
     pub(super) state: &'a Path,
     pub(super) hosts: Hosts,
     pub(super) facts: BTreeMap<HostName, Facts>,
-    /// Hosts that the command needs, and that cannot be reached: those with registries.
+    /// Unreachable hosts that the command needs: those with registries.
     pub(super) lost: Vec<HostError>,
-    /// Other hosts that cannot be reached.
+    /// Other unreachable hosts.
     pub(super) others: Vec<HostError>,
 }
 
-/// The hosts that cannot be reached.
+/// The unreachable hosts.
 #[derive(Default)]
 pub(super) struct Unreachable {
     registries: Vec<HostError>,

@@ -10,7 +10,7 @@ use kubexm_engine::plan::Journal;
 use kubexm_types::{UtcTime, Version};
 
 /// The file in the state directory.
-const FILE: &str = "upgrade.json";
+const FILE: &str = state_record::UPGRADE;
 
 /// An upgrade that has begun.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,19 +5,17 @@ use std::path::{Path, PathBuf};
 use crate::backup::collect;
 use crate::backup::file;
 use crate::backup::manifest::{Manifest, STATE};
-use crate::{CommandError, FileError, authorities, background, state_record};
+use crate::state_record::{self, OF_HOSTS};
+use crate::{CommandError, FileError, authorities, background};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::KeyIdentity;
-
-/// Files of the state directory that are about commands that have begun.
-const COMMANDS: [&str; 3] = ["renewal.json", "rotation.json", "upgrade.json"];
 
 /// Removes the records of commands that have begun on hosts that do not exist any more.
 ///
 /// # Errors
 /// The file system refuses it.
 pub(super) fn forget_commands(state: &Path) -> Result<(), CommandError> {
-    let mut names = COMMANDS.iter();
+    let mut names = OF_HOSTS.iter();
     names.try_for_each(|name| state_record::remove(&state.join(name)))
 }
 
@@ -105,7 +103,7 @@ impl Content {
             self.state.iter().partition(|(name, _)| is_record(name));
         let is_left_out = |name: &str| {
             name == "journal.jsonl"
-                || COMMANDS.contains(&name)
+                || OF_HOSTS.contains(&name)
                 || is_of_rotation(name)
                 || is_new && name == "known_hosts"
         };

@@ -14,7 +14,7 @@ use kubexm_engine::plan::Journal;
 use kubexm_types::{Authority, UtcTime};
 
 /// The file in the state directory.
-const FILE: &str = "rotation.json";
+const FILE: &str = state_record::ROTATION;
 
 /// A phase of a rotation, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

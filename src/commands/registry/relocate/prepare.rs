@@ -23,7 +23,7 @@ use kubexm_types::event::Events;
 /// What is known before the first change.
 pub(super) struct Prepared {
     facts: BTreeMap<HostName, Facts>,
-    /// Hosts that cannot be reached, and without which the move goes on.
+    /// Unreachable hosts without which the move goes on.
     lost: Vec<HostError>,
     /// What new registries get; `None` if this run brings no images.
     images: Option<(RegistryContent, Arc<RegistryBlobs>)>,
