@@ -22,8 +22,9 @@ apply)
     target=$pki/${file#"$new"/}
     [ -e "$target" ] || mv -T "$file" "$target"
   done
-  rm -rf "$new"
+  # The directory goes first: the check sees only $new, and a run that was killed in between begins again.
   rmdir "$pki/etcd" 2>/dev/null || :
+  rm -rf "$new"
   sync -f "$pki" 2>/dev/null || sync
   ;;
 *) echo "usage: authorities.sh check|apply" >&2; exit 2 ;;
