@@ -249,22 +249,32 @@ async fn plan_diff_reads_values_that_change_no_host() {
     host.write("/etc/app/value", "changed by hand");
     host.write("/root/interface", "eth0");
     let name = host.host.name().clone();
-    let value = TaskValue::new("app.interface");
-    let task = Task::new("app", "write", &name)
-        .step(ProvideValue {
-            title: "Find the interface".to_owned(),
-            script: "cat /root/interface".into(),
-            arguments: Vec::new(),
-            input: None,
-            parse: Box::new(|text| Ok(text.to_owned())),
-            value: value.clone(),
-            only_reads: true,
-            files: Vec::new(),
-        })
-        .step(file_of(&value, "/etc/app/value"));
-    let plan = Plan { tasks: vec![task] };
-    let hosts = BTreeMap::from([(name, Arc::clone(&host.host))]);
-    let found = diff(&plan, &hosts).await.unwrap().to_string();
+    let plan = || {
+        let value = TaskValue::new("app.interface");
+        let task = Task::new("app", "write", &name)
+            .step(ProvideValue {
+                title: "Find the interface".to_owned(),
+                script: "cat /root/interface".into(),
+                arguments: Vec::new(),
+                input: None,
+                parse: Box::new(|text| Ok(text.to_owned())),
+                value: value.clone(),
+                only_reads: true,
+                files: Vec::new(),
+            })
+            .step(file_of(&value, "/etc/app/value"));
+        Plan { tasks: vec![task] }
+    };
+    let hosts = BTreeMap::from([(name.clone(), Arc::clone(&host.host))]);
+    let found = diff(&plan(), &hosts).await.unwrap().to_string();
     assert!(found.contains("-changed by hand"), "{found}");
     assert!(found.contains("+eth0"), "{found}");
+
+    std::fs::remove_file(host.at("/root/interface")).unwrap();
+    let found = diff(&plan(), &hosts).await.unwrap();
+    assert!(!found.has_changes(), "{found}");
+    let text = found.to_string();
+    let expected = "  app/write@node1: Write /etc/app/value: not compared: task app/write@node1 could not read a value: ";
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains("/root/interface"), "{text}");
 }

@@ -37,30 +37,41 @@ pub(super) async fn compare(
     Ok(plan::compare(&inputs, &hosts.collect()).await?.hosts)
 }
 
-/// Returns a problem for each host that differs. A host that cannot be reached is another problem.
+/// Returns the problems of each host that differs, or that could not be compared in whole. A host that cannot be reached is
+/// another problem.
 pub(super) fn problems(hosts: &[HostDiff]) -> Vec<Problem> {
-    let problems = hosts.iter().filter_map(|host| {
-        let differences = host.differences.iter();
-        let changes = differences.filter(|difference| {
-            matches!(difference.reason, Reason::Needed(_) | Reason::Failed(_))
-        });
-        let steps: Vec<&str> = changes.map(|difference| difference.step.as_str()).collect();
-        if steps.is_empty() {
-            return None;
-        }
-        let some = steps
-            .iter()
-            .take(SHOWN)
-            .copied()
-            .collect::<Vec<_>>()
-            .join("; ");
-        let more = if steps.len() > SHOWN { "; …" } else { "" };
-        let what = format!("differs from the plan of an install: {some}{more}");
-        let hint =
-            "`kubexm plan --diff` shows the differences, and `kubexm status --fix` removes them";
-        Some(Problem::new(About::Drift, what, hint).on(&host.host))
+    let found = hosts
+        .iter()
+        .flat_map(|host| [differs(host), not_compared(host)]);
+    found.flatten().collect()
+}
+
+fn differs(host: &HostDiff) -> Option<Problem> {
+    let differences = host.differences.iter();
+    let changes = differences
+        .filter(|difference| matches!(difference.reason, Reason::Needed(_) | Reason::Failed(_)));
+    let steps: Vec<&str> = changes.map(|difference| difference.step.as_str()).collect();
+    let some = steps.chunks(SHOWN).next()?.join("; ");
+    let more = if steps.len() > SHOWN { "; …" } else { "" };
+    let what = format!("differs from the plan of an install: {some}{more}");
+    let hint = "`kubexm plan --diff` shows the differences, and `kubexm status --fix` removes them";
+    Some(Problem::new(About::Drift, what, hint).on(&host.host))
+}
+
+fn not_compared(host: &HostDiff) -> Option<Problem> {
+    let mut errors = host.differences.iter().filter_map(|one| match &one.reason {
+        Reason::Unread(error) => Some(error),
+        _ => None,
     });
-    problems.collect()
+    let error = errors.next()?;
+    let first = error.lines().next().unwrap_or_default();
+    let count = match errors.count() {
+        0 => "one step was not compared".to_owned(),
+        others => format!("{} steps were not compared", others + 1),
+    };
+    let what = format!("{count} with the plan of an install: {first}");
+    let hint = "correct the cause; `kubexm plan --diff` names the steps";
+    Some(Problem::new(About::Drift, what, hint).on(&host.host))
 }
 
 /// Returns a problem for each of these hosts whose receipt is lost or damaged. They are installed.
@@ -131,6 +142,8 @@ mod tests {
         };
         let depends = Reason::DependsOn(vec![TaskId("a".to_owned())]);
         let needed = || Reason::Needed("differs".to_owned());
+        let unread =
+            || Reason::Unread("task a could not read a value: no answer\nof node9".to_owned());
         let failed = Reason::Failed("timed out".to_owned());
         let lost = HostDiff {
             unreachable: Some("there is no connection".to_owned()),
@@ -138,11 +151,14 @@ mod tests {
         };
         let found = problems(&[
             host("node1", vec![depends, Reason::Reported("x".to_owned())]),
+            host("node4", vec![unread(), unread()]),
             host("node2", vec![needed(), failed, needed(), needed()]),
             lost,
         ]);
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(found.join("\n"), @"
+        node4: 2 steps were not compared with the plan of an install: task a could not read a value: no answer
+          hint: correct the cause; `kubexm plan --diff` names the steps
         node2: differs from the plan of an install: Write /etc/0; Write /etc/1; Write /etc/2; …
           hint: `kubexm plan --diff` shows the differences, and `kubexm status --fix` removes them
         ");

@@ -79,6 +79,8 @@ pub enum Reason {
     Needed(String),
     /// The check requires a value that these tasks provide while the plan runs.
     DependsOn(Vec<TaskId>),
+    /// The check requires a value that the host has and that could not be read; the text is the task and the error.
+    Unread(String),
     /// The check failed.
     Failed(String),
     /// The host keeps its state; the text states what the user must do.
@@ -93,6 +95,7 @@ impl fmt::Display for Reason {
                 let tasks: Vec<String> = tasks.iter().map(ToString::to_string).collect();
                 write!(f, "depends on task {}", tasks.join(", "))
             }
+            Self::Unread(error) => write!(f, "not compared: {error}"),
             Self::Failed(error) => write!(f, "cannot be checked: {error}"),
             Self::Reported(text) => write!(f, "not applied: {text}"),
         }
@@ -148,30 +151,40 @@ pub async fn diff(
     let reads = tasks
         .iter()
         .map(|(name, tasks)| read_values(tasks, hosts.get(*name)));
-    stream::iter(reads).buffered(AT_ONCE).collect::<()>().await;
+    let unread: Vec<Unread> = stream::iter(reads).buffered(AT_ONCE).collect().await;
+    let unread: Unread = unread.into_iter().flatten().collect();
     let diffs = tasks
         .into_iter()
-        .map(|(name, tasks)| diff_host(plan, name, tasks, hosts.get(name)));
+        .map(|(name, tasks)| diff_host(plan, &unread, name, tasks, hosts.get(name)));
     let hosts = stream::iter(diffs).buffered(AT_ONCE).collect().await;
     Ok(PlanDiff { hosts })
 }
 
+/// The first error of each task that could not read a value.
+type Unread = BTreeMap<TaskId, String>;
+
 /// Runs the actions that only read. What needs a value that could not be read is not compared.
-async fn read_values(tasks: &[&Task], host: Option<&Arc<dyn Host>>) {
+async fn read_values(tasks: &[&Task], host: Option<&Arc<dyn Host>>) -> Unread {
+    let mut unread = Unread::new();
     let Some(host) = host else {
-        return;
+        return unread;
     };
-    for step in tasks.iter().flat_map(|task| &task.steps) {
-        if let Step::Action(action) = step
-            && action.only_reads()
-        {
-            let _ = action.run(host.as_ref()).await;
+    for task in tasks {
+        for step in &task.steps {
+            if let Step::Action(action) = step
+                && action.only_reads()
+                && let Err(error) = action.run(host.as_ref()).await
+            {
+                unread.entry(task.id()).or_insert(error.to_string());
+            }
         }
     }
+    unread
 }
 
 async fn diff_host(
     plan: &Plan,
+    unread: &Unread,
     name: &HostName,
     tasks: Vec<&Task>,
     host: Option<&Arc<dyn Host>>,
@@ -204,7 +217,7 @@ async fn diff_host(
                 }
                 Ok(Check::Needed(reason)) => Reason::Needed(reason),
                 Ok(Check::Reported(text)) => Reason::Reported(text),
-                Err(StepError::Missing(value)) => Reason::DependsOn(providers(plan, task, value)),
+                Err(StepError::Missing(value)) => missing(providers(plan, task, value), unread),
                 Err(error) if error.is_loss_of_host() => {
                     diff.unreachable = Some(error.to_string());
                     return diff;
@@ -220,6 +233,19 @@ async fn diff_host(
         }
     }
     diff
+}
+
+/// Returns why a check has no value that these tasks provide.
+fn missing(providers: Vec<TaskId>, unread: &Unread) -> Reason {
+    let error = providers
+        .iter()
+        .find_map(|task| Some((task, unread.get(task)?)));
+    match error {
+        Some((task, error)) => {
+            Reason::Unread(format!("task {task} could not read a value: {error}"))
+        }
+        None => Reason::DependsOn(providers),
+    }
 }
 
 /// Returns the task itself if it provides the value, and otherwise every task that provides it.

@@ -121,7 +121,7 @@ impl<'a> Choice<'a> {
         let left = host.differences.iter().filter_map(|one| {
             let reason = match &one.reason {
                 Reason::Reported(text) => text.trim().to_owned(),
-                Reason::Failed(_) => one.reason.to_string(),
+                Reason::Failed(_) | Reason::Unread(_) => one.reason.to_string(),
                 Reason::DependsOn(_) if self.is_excluded(one) => {
                     format!("not compared: {}", one.reason)
                 }
