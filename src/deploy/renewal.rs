@@ -178,6 +178,9 @@ fn host_task(
         KubernetesKind::Kubeadm => {}
         KubernetesKind::Systemd => task = kubernetes::systemd_renewed(inputs, host, task)?,
     }
+    if !given.has_expired {
+        task = load_balancer::returning(cluster, host, task)?;
+    }
     task = load_balancer::renewed(inputs, host, task)?;
     match cluster.roles.registry.contains(&host.name) && cluster.registry.external.is_none() {
         true => registry::renewed(inputs, &host.name, task),

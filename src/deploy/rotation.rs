@@ -87,6 +87,9 @@ fn host_task(
     if cluster.is_node(&host.name) {
         task = kubernetes::rotated(inputs, given, host, task)?;
     }
+    if is_changed {
+        task = load_balancer::returning(cluster, host, task)?;
+    }
     if let Some(trusted) = given.trusted_cas() {
         task = load_balancer::trusting(cluster, host, trusted, task)?;
     }

@@ -209,7 +209,7 @@ fn gate(
     for id in entries(name) {
         wait_for(plan, &id, &begin);
     }
-    let joined = kubernetes::joined(inputs, host);
+    let mut joined = kubernetes::joined(inputs, host);
     if kubernetes::is_kubeadm(inputs.cluster) {
         let programs = format!("install Kubernetes {version}");
         for task in plan.tasks.iter_mut().filter(|task| task.host == *name) {
@@ -218,10 +218,18 @@ fn gate(
         }
         let task = NODE.task(name).after(entries(name));
         let task = kubernetes::kubeadm::upgraded(inputs, first, host, task)?;
+        let task = load_balancer::returning(inputs.cluster, host, task)?;
         // kubeadm renews certificates in an upgrade.
         let task = load_balancer::renewed(inputs, host, task)?;
         wait_for(plan, &joined, &[task.id()]);
         plan.tasks.push(task);
+    } else {
+        let task = Task::new("upgrade", "endpoint-returns", name).after([joined.clone()]);
+        let task = load_balancer::returning(inputs.cluster, host, task)?;
+        if !task.steps.is_empty() {
+            joined = task.id();
+            plan.tasks.push(task);
+        }
     }
     let step = RunScript::new(
         &format!("return {name}"),

@@ -51,8 +51,9 @@ outages() { # prints how many requests to the endpoint failed, and what kubexm a
   done
 }
 poll() { # asks the endpoint until it is killed, and prints a line for each request
+  # An API server that ends is not ready any more, but it answers until its clients have gone.
   while :; do
-    if kubectl --request-timeout=5s get --raw /readyz >/dev/null 2>&1; then
+    if kubectl --request-timeout=5s get --raw /api/v1/namespaces/kube-system >/dev/null 2>&1; then
       echo answered
     else
       echo "failed $(date +%s)"

@@ -29,13 +29,21 @@ pub(super) fn register_cleanup(address: IpAddr) -> RunScript {
         .undo(Undo::run(ADDRESS_REMOVE, [address.to_string()]))
 }
 
-/// Returns the step after which kube-vip on another host has the address.
+/// Returns the step after which kube-vip on another host has the address, and this host does not take it for five minutes.
 pub(super) fn leaving(address: IpAddr, port: u16) -> RunScript {
     let title = format!("Let another control plane have {address}");
     let (check, apply) = (ADDRESS_LEAVE.verb("check"), ADDRESS_LEAVE.verb("apply"));
     let step = RunScript::new("endpoint leaves", title, check, apply).limit(LEAVE);
     let server = format!("https://{}", SocketAddr::new(address, port));
     step.arguments([address.to_string(), server])
+}
+
+/// Returns the step after which kube-vip on this host can take the address again.
+pub(super) fn returning(address: IpAddr) -> RunScript {
+    let title = format!("Let this control plane take {address} again");
+    let (check, apply) = (ADDRESS_LEAVE.verb("returned"), ADDRESS_LEAVE.verb("return"));
+    let step = RunScript::new("endpoint returns", title, check, apply);
+    step.arguments([address.to_string()])
 }
 
 /// Returns a step that finds the network interface with the host's own address, and the value that it

@@ -144,6 +144,13 @@ impl Balancer for KubeVip {
         }
     }
 
+    fn returning(&self, cluster: &Cluster, task: Task) -> Result<Task, DeployError> {
+        match cluster.roles.control_plane.len() {
+            0 | 1 => Ok(task),
+            _ => Ok(task.step(address::returning(endpoint_address(cluster)?))),
+        }
+    }
+
     /// A leader that ends removes the address and releases its lease, so that another control plane gets it at once.
     fn renewed(
         &self,

@@ -81,6 +81,11 @@ trait Balancer {
         Ok(task)
     }
 
+    /// Adds the step that ends what [`leaving`](Self::leaving) began, after the API server has restarted.
+    fn returning(&self, _: &Cluster, task: Task) -> Result<Task, DeployError> {
+        Ok(task)
+    }
+
     /// Adds the steps after which its pods use the present kubeconfig of their host.
     fn renewed(&self, _: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
         Ok(task)
@@ -220,6 +225,18 @@ pub(super) fn trusting(
 pub(super) fn leaving(cluster: &Cluster, host: &HostSpec, task: Task) -> Result<Task, DeployError> {
     match configured(cluster) {
         Some(balancer) if cluster.is_control_plane(&host.name) => balancer.leaving(cluster, task),
+        _ => Ok(task),
+    }
+}
+
+/// Adds the step that ends what [`leaving`] began, after the API server of the host has restarted.
+pub(super) fn returning(
+    cluster: &Cluster,
+    host: &HostSpec,
+    task: Task,
+) -> Result<Task, DeployError> {
+    match configured(cluster) {
+        Some(balancer) if cluster.is_control_plane(&host.name) => balancer.returning(cluster, task),
         _ => Ok(task),
     }
 }

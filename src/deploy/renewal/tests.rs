@@ -180,6 +180,10 @@ fn kube_vip_restarts_with_its_new_certificate() {
     assert!(at(&kubeadm, files) < at(&kubeadm, restart));
     let leaves = "renew@node2: endpoint leaves";
     assert!(at(&kubeadm, leaves) < at(&kubeadm, files));
+    let returns = "renew@node2: endpoint returns";
+    let healthy = "renew@node2: wait Wait until the control plane of node2 is healthy";
+    assert!(at(&kubeadm, healthy) < at(&kubeadm, returns));
+    assert!(at(&kubeadm, returns) < at(&kubeadm, restart));
     let (file, manifest) = (
         "renew@node2: file /etc/kubernetes/kube-vip.conf",
         "renew@node2: file /etc/kubernetes/manifests/kube-vip.yaml",
@@ -189,8 +193,11 @@ fn kube_vip_restarts_with_its_new_certificate() {
         assert!(at(&units, file) < at(&units, manifest));
         // The API servers of a cluster with expired certificates answer none.
         match units.iter().position(|step| step == leaves) {
-            Some(leaves) => assert!(!expired && leaves < at(&units, file)),
-            None => assert!(expired),
+            Some(leaves) => {
+                assert!(!expired && leaves < at(&units, file));
+                assert!(at(&units, returns) < at(&units, manifest));
+            }
+            None => assert!(expired && !units.iter().any(|step| step == returns)),
         }
         let early = units
             .iter()

@@ -339,6 +339,8 @@ fn pods_of_load_balancers_restart_after_the_files_of_their_host() {
         let files = at(&steps, "host@node1: rotation kubeconfigs");
         assert!(files < at(&steps, "host@node1: load balancer pod"));
         assert_eq!(at(&steps, "host@node1: endpoint leaves"), 0);
+        let returns = at(&steps, "host@node1: endpoint returns");
+        assert!(files < returns && returns < at(&steps, "host@node1: load balancer pod"));
         assert!(!steps.contains(&restart.to_owned()), "{steps:#?}");
     }
     let units = with_balancer("type: systemd", "etcd: {type: systemd}", "{type: kube-vip}");

@@ -1,8 +1,9 @@
 #!/bin/sh -eu
-# Checks whether this host does not have the address of the endpoint, or lets kube-vip give it to another control plane.
-# Arguments: `check` or `apply`, IP address; for `apply`, the URL of API servers with this address.
+# Keeps the address of the endpoint away from this host while its API server restarts: checks whether another control plane has
+# it and kube-vip of this host cannot take it, or achieves this; checks whether kube-vip can take it again, or lets it.
+# Arguments: `check`, `apply`, `returned` or `return`, IP address; for `apply`, the URL of API servers with this address.
 export PATH="/usr/local/bin:$PATH"
-address=$2
+address=$2 timer=kubexm-endpoint
 is_here() { [ -n "$(ip -o addr show to "$address" 2>/dev/null)" ]; }
 # Whether an API server answers at the address. Its certificate always has the name `kubernetes`.
 answers() {
@@ -15,21 +16,64 @@ leave() {
     crictl stop --timeout 10 "$container" >/dev/null
   done
 }
+# Prints the processes of kube-vip that take this address. Those for addresses of services go on.
+processes() {
+  for process in /proc/[0-9]*; do
+    name=''
+    # A process can end at any time.
+    { read -r name <"$process/comm" || :; } 2>/dev/null
+    [ "$name" != kube-vip ] || ! grep -qszxF "address=$address" "$process/environ" || echo "${process#/proc/}"
+  done
+}
+# Prints those that are stopped by a signal.
+stopped() {
+  for process in $(processes); do
+    ! grep -qs '^State:[[:space:]]*T' "/proc/$process/status" || echo "$process"
+  done
+}
+resume() {
+  for process in $(stopped); do kill -CONT "$process" 2>/dev/null || :; done
+  systemctl stop "$timer.timer" 2>/dev/null || :
+}
+# A process that is stopped renews no lease and takes no address. Succeeds if kube-vip runs and is stopped.
+pause() {
+  found=$(processes)
+  [ -n "$found" ] || return 1
+  systemctl stop "$timer.timer" 2>/dev/null || :
+  # If kubexm ends before it resumes them, the timer does.
+  # shellcheck disable=SC2086 # one argument for each process
+  systemd-run --quiet --collect --unit="$timer" --on-active=300 /bin/kill -CONT $found
+  for process in $found; do kill -STOP "$process" 2>/dev/null || return 1; done
+}
 case $1 in
 check)
   ! is_here || { echo "kube-vip on this host has $address"; exit 1; }
+  found=$(processes)
+  [ "$found" = "$(stopped)" ] || { echo "kube-vip on this host can take $address"; exit 1; }
   ;;
 apply)
   server=$3 left=30
-  leave
-  until ! is_here && answers; do
-    # The one of this host can get the lease before another one has noticed that it is free.
-    ! is_here || leave
+  while :; do
+    if is_here; then
+      # The one of this host can get the lease before another one has noticed that it is free.
+      resume
+      leave
+    elif answers && pause; then
+      # It can have taken the address just before.
+      if ! is_here && answers; then exit 0; fi
+      resume
+    fi
     left=$((left - 1))
     # The address returns if no other control plane is healthy. The endpoint then fails while this one restarts.
-    [ "$left" -gt 0 ] || { echo "no other control plane takes $address"; exit 0; }
+    [ "$left" -gt 0 ] || break
     sleep 1
   done
+  if ! is_here && answers; then exit 0; fi
+  echo "no other control plane takes $address"
   ;;
-*) echo "usage: address-leave.sh check|apply" >&2; exit 2 ;;
+returned)
+  [ -z "$(stopped)" ] || { echo "kube-vip on this host cannot take the address of the endpoint"; exit 1; }
+  ;;
+return) resume ;;
+*) echo "usage: address-leave.sh check|apply|returned|return" >&2; exit 2 ;;
 esac

@@ -292,11 +292,30 @@ fn address_is_removed_from_each_interface() {
     });
 }
 
+/// Starts a process of kube-vip, which ends after a minute.
+const KUBE_VIP: &str = "rm -f /root/kube-vip\ncp \"$(command -v bash)\" /root/kube-vip\nmkfifo /root/$$\n\
+     address=192.0.2.9 /root/kube-vip -c 'read -r -t 60 <>\"$0\" || :' /root/$$ </dev/null >/dev/null 2>&1 &\n\
+     process=$!\nuntil [ \"$(cat /proc/$process/comm)\" = kube-vip ]; do sleep 0.1; done\n\
+     echo \"$process\" >/root/process\n";
+
+/// Returns the state of that process: one letter, as in proc(5).
+fn state_of_kube_vip(machine: &Machine) -> String {
+    let process = machine.read("/root/process");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.trim())).unwrap();
+    let mut lines = status.lines();
+    let state = lines.find_map(|line| line.strip_prefix("State:")).unwrap();
+    state.trim()[..1].to_owned()
+}
+
 /// The address is in the file `here` as long as kube-vip of this host runs.
 #[test]
 fn address_of_the_endpoint_leaves_with_kube_vip() {
     use load_balancer::ADDRESS_LEAVE;
     const HERE: [&str; 2] = ["192.0.2.9", "https://192.0.2.9:6443"];
+    let stops = |machine: &Machine| {
+        let calls = machine.calls().into_iter();
+        calls.filter(|call| call.starts_with("crictl stop")).count()
+    };
     Machine::with_each_shell(|machine| {
         machine.write("/root/fake/here", "");
         machine.fake(
@@ -305,26 +324,43 @@ fn address_of_the_endpoint_leaves_with_kube_vip() {
         );
         machine.fake("kubectl", "[ -e /usr/local/bin/elsewhere ]");
         machine.fake("sleep", "echo >/usr/local/bin/elsewhere");
+        machine.fake("systemctl", "");
+        machine.fake("systemd-run", "");
         machine.fake(
             "crictl",
             "case $1 in ps) echo c1 ;; stop) rm /usr/local/bin/here ;; esac",
         );
-        let found = machine.run(ADDRESS_LEAVE.verb("check"), &HERE);
+        let check = || machine.run(ADDRESS_LEAVE.verb("check"), &HERE[..1]);
+        let found = check();
         let expected = "kube-vip on this host has 192.0.2.9\n";
         assert_eq!((found.status, found.printed.as_str()), (1, expected));
         machine.calls();
-        assert_eq!(machine.done(ADDRESS_LEAVE.verb("apply"), &HERE), "");
+        let apply = ADDRESS_LEAVE.verb("apply");
+        let applied = machine.run_after(KUBE_VIP, apply, &HERE, "");
+        assert_eq!((applied.status, applied.printed.as_str()), (0, ""));
         let calls = machine.calls();
-        assert_eq!(calls[1], "crictl stop --timeout 10 c1");
+        let has = |text: &str| calls.iter().any(|call| call.starts_with(text));
+        assert!(has("crictl stop --timeout 10 c1"), "{calls:?}");
         // Another control plane has taken it.
-        assert!(
-            calls.iter().any(|call| call.starts_with("sleep")),
-            "{calls:?}"
-        );
+        assert!(has("sleep"), "{calls:?}");
         let asked = |call: &String| call.contains("--server https://192.0.2.9:6443");
         assert!(calls.iter().any(asked), "{calls:?}");
-        machine.done(ADDRESS_LEAVE.verb("check"), &HERE);
-        // kube-vip of this host takes it again.
+        // kube-vip of this host cannot take it, until this one ends or five minutes are over.
+        assert_eq!(state_of_kube_vip(machine), "T");
+        let timer =
+            "systemd-run --quiet --collect --unit=kubexm-endpoint --on-active=300 /bin/kill -CONT";
+        assert!(has(timer), "{calls:?}");
+        assert_eq!(check().status, 0);
+        let returned = || machine.run(ADDRESS_LEAVE.verb("returned"), &HERE[..1]);
+        assert_eq!(returned().status, 1);
+        // Something else lets it go on, and it takes the address.
+        machine.done(ADDRESS_LEAVE.verb("return"), &HERE[..1]);
+        assert_eq!(returned().status, 0);
+        assert_ne!(state_of_kube_vip(machine), "T");
+        assert_eq!(
+            check().printed,
+            "kube-vip on this host can take 192.0.2.9\n"
+        );
         machine.write("/root/fake/here", "");
         machine.write("/root/fake/again", "");
         machine.fake(
@@ -332,17 +368,18 @@ fn address_of_the_endpoint_leaves_with_kube_vip() {
             "case $1 in ps) echo c1 ;;\n\
              stop) rm /usr/local/bin/again 2>/dev/null || rm /usr/local/bin/here ;; esac",
         );
-        machine.done(ADDRESS_LEAVE.verb("apply"), &HERE);
-        let stops = machine.calls().into_iter();
-        assert_eq!(
-            stops.filter(|call| call.starts_with("crictl stop")).count(),
-            2
-        );
+        machine.calls();
+        machine.done(apply, &HERE);
+        assert_eq!(stops(machine), 2);
+        assert_eq!(state_of_kube_vip(machine), "T");
         // No other control plane takes it.
         machine.write("/root/fake/here", "");
         machine.fake("crictl", "");
-        let printed = machine.done(ADDRESS_LEAVE.verb("apply"), &HERE);
+        let printed = machine.done(apply, &HERE);
         assert_eq!(printed, "no other control plane takes 192.0.2.9\n");
+        assert_ne!(state_of_kube_vip(machine), "T");
+        let end = "kill -KILL \"$(cat /root/process)\"";
+        machine.run_after(end, ADDRESS_LEAVE.verb("returned"), &HERE[..1], "");
     });
 }
 
