@@ -46,14 +46,16 @@ pub fn units(cluster: &Cluster, host: &HostSpec) -> BTreeSet<String> {
     units
 }
 
-/// Returns the static pods of a host whose manifests kubeadm writes.
-pub fn static_pods(cluster: &Cluster, host: &HostSpec) -> Vec<&'static str> {
+/// Returns the static pods of a host, whose manifests kubeadm or kubexm writes.
+pub fn static_pods(cluster: &Cluster, host: &HostSpec) -> Vec<String> {
+    let mut pods = load_balancer::static_pods(cluster, &host.name);
     let is_kubeadm = cluster.kubernetes.kind == KubernetesKind::Kubeadm;
-    if !is_kubeadm || !cluster.is_control_plane(&host.name) {
-        return Vec::new();
+    if is_kubeadm && cluster.is_control_plane(&host.name) {
+        let etcd = matches!(cluster.etcd, Etcd::Kubeadm { .. }).then_some("etcd");
+        let names = CONTROL_PLANE.into_iter().chain(etcd);
+        pods.extend(names.map(str::to_owned));
     }
-    let etcd = matches!(cluster.etcd, Etcd::Kubeadm { .. }).then_some("etcd");
-    CONTROL_PLANE.into_iter().chain(etcd).collect()
+    pods
 }
 
 /// Returns the programs of Kubernetes on a host, with the URLs of their health checks on this host.
@@ -187,6 +189,23 @@ mod tests {
         ];
         assert_eq!(static_pods(&cluster, first), all);
         assert!(static_pods(&cluster, second).is_empty());
+        let pods_with = |sections: &str| {
+            let cluster = crate::example::cluster("", sections);
+            let hosts = cluster.hosts.iter();
+            hosts
+                .map(|host| static_pods(&cluster, host))
+                .collect::<Vec<_>>()
+        };
+        let kube_vip = pods_with(
+            "controlPlaneEndpoint: {address: 192.0.2.99}\nhighAvailability: {type: kube-vip, kubeVip: {services: true}}",
+        );
+        assert_eq!(kube_vip[0][..2], ["kube-vip", "kube-vip-services"]);
+        assert_eq!((kube_vip[0].len(), kube_vip[1].len()), (6, 0));
+        let haproxy = pods_with("highAvailability: {type: haproxy, run: static-pod}");
+        assert_eq!(
+            (haproxy[0].len(), haproxy[1].join(" ").as_str()),
+            (5, "kubexm-haproxy")
+        );
         let checks = health_checks(&cluster, first);
         assert_eq!(checks[0].1, "https://192.0.2.11:6443/readyz");
         assert_eq!(

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::upgrade::{AROUND_EVICTIONS, Drain};
-use super::{DeployError, Inputs, etcd};
+use super::{DeployError, Inputs, etcd, load_balancer};
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId};
@@ -109,7 +109,10 @@ impl RemovalInputs<'_> {
     }
 
     /// Plans what happens before the reset of a host that works: its control plane ends, and its member leaves etcd.
-    pub fn departure(&self, host: &Leaving) -> Plan {
+    ///
+    /// # Errors
+    /// The load balancer needs what the cluster file does not have.
+    pub fn departure(&self, host: &Leaving) -> Result<Plan, DeployError> {
         let kind = match self.inputs.cluster.kubernetes.kind {
             KubernetesKind::Kubeadm => "kubeadm",
             KubernetesKind::Systemd => "systemd",
@@ -120,14 +123,16 @@ impl RemovalInputs<'_> {
             CONTROL_PLANE_STOP.verb("stopped"),
             CONTROL_PLANE_STOP.verb("stop"),
         );
-        let stop = Task::new("node", "stop", &host.spec.name).step(stop.arguments([kind]));
+        let task = Task::new("node", "stop", &host.spec.name);
+        let task = load_balancer::departing(self.inputs.cluster, task)?;
+        let stop = task.step(stop.arguments([kind]));
         let stop = (host.is_control_plane && !host.is_lost).then_some(stop);
         let before = stop.as_ref().map(Task::id);
         let leave = self.leave_etcd(host).map(|task| task.after(before));
         let tasks = stop.into_iter().chain(leave);
-        Plan {
+        Ok(Plan {
             tasks: tasks.collect(),
-        }
+        })
     }
 
     /// Plans what happens after the reset of a host.
@@ -219,4 +224,50 @@ pub(crate) fn sweep_members(cluster: &Cluster, joining: &[&HostSpec]) -> Option<
     let peers = joining.iter().map(|host| peer_url(host));
     let arguments = std::iter::once(kind.to_owned()).chain(peers);
     Some(step.arguments(arguments).limit(MEMBERS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{cluster, with_inputs};
+
+    #[test]
+    fn address_of_the_endpoint_leaves_before_the_control_plane_ends() {
+        let steps = |balancer: &str| {
+            let remaining = cluster("", balancer);
+            let mut spec = remaining.hosts[0].clone();
+            spec.name = "node9".parse().unwrap();
+            let leaving = Leaving {
+                is_control_plane: true,
+                ..Leaving::of(&remaining, &spec, false)
+            };
+            with_inputs(&remaining, &[], "", |inputs| {
+                let given = RemovalInputs {
+                    inputs: Inputs {
+                        hosts: inputs.hosts.clone(),
+                        blobs: inputs.blobs.clone(),
+                        certificates: inputs.certificates.clone(),
+                        absent: inputs.absent.clone(),
+                        leaving: inputs.leaving.clone(),
+                        ..*inputs
+                    },
+                    leaving: &[],
+                    drain: Drain {
+                        timeout: Duration::from_secs(1),
+                        deletes_unmanaged: false,
+                        ignores_budgets: false,
+                    },
+                };
+                let plan = given.departure(&leaving).unwrap();
+                let steps = plan.tasks.iter().flat_map(|task| &task.steps);
+                steps.map(|step| step.id()).collect::<Vec<_>>()
+            })
+        };
+        // One control plane remains, so that an address can go there.
+        let kube_vip =
+            "controlPlaneEndpoint: {address: 192.0.2.99}\nhighAvailability: {type: kube-vip}";
+        assert_eq!(steps(kube_vip), ["endpoint leaves", "control plane stop"]);
+        let haproxy = "highAvailability: {type: haproxy}";
+        assert_eq!(steps(haproxy), ["control plane stop"]);
+    }
 }

@@ -108,7 +108,14 @@ fn address(seen: &Seen) -> Outcome {
         }
     };
     let host = known.first().copied().unwrap_or(seen.administrator());
-    Outcome::Known(vec![found.run(seen.line.logs("keepalived", host))])
+    let command = match seen.cluster.load_balancer {
+        LoadBalancer::Pods { .. } => seen.line.shell(
+            host,
+            "tail -n 50 /var/log/pods/kube-system_kube-vip-*/*/*.log",
+        ),
+        _ => seen.line.logs("keepalived", host),
+    };
+    Outcome::Known(vec![found.run(command)])
 }
 
 fn endpoint(seen: &Seen) -> Outcome {

@@ -1,4 +1,4 @@
-//! Hosts without a connection, and hosts that answer only a part.
+//! Hosts without a connection, hosts that answer only a part, and what kubexm keeps for later commands.
 
 use super::check::{Check, Found, Outcome};
 use super::report::{Area, UNREACHABLE};
@@ -17,7 +17,22 @@ pub(super) const CHECKS: &[Check] = &[
         read: "the facts of each host, /var/lib/kubexm/cluster, and the answers to all questions",
         run: host,
     },
+    Check {
+        id: RECEIPTS,
+        area: Area::Hosts,
+        read: "/var/lib/kubexm/receipt.jsonl on each host that is installed",
+        run: receipts,
+    },
+    Check {
+        id: TIMERS,
+        area: Area::Hosts,
+        read: "the last runs of the timers of this machine, for certificates and backups",
+        run: timers,
+    },
 ];
+
+pub(super) const RECEIPTS: &str = "receipts";
+pub(super) const TIMERS: &str = "timers";
 
 fn unreachable(seen: &Seen) -> Outcome {
     let found = seen.problems(UNREACHABLE).map(|problem| {
@@ -51,4 +66,20 @@ fn host(seen: &Seen) -> Outcome {
         }
     }
     Outcome::Known(all)
+}
+
+fn receipts(seen: &Seen) -> Outcome {
+    let found = seen.problems(RECEIPTS).map(|problem| {
+        Found::of(problem)
+            .cause("the cluster works, but a reset cannot revert what the receipt does not name")
+    });
+    Outcome::Known(found.collect())
+}
+
+fn timers(seen: &Seen) -> Outcome {
+    let found = seen.problems(TIMERS).map(|problem| {
+        Found::of(problem)
+            .cause("the cluster works, but its certificates are not renewed in time, or its newest backup is old")
+    });
+    Outcome::Known(found.collect())
 }

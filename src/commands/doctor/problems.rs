@@ -1,5 +1,6 @@
 //! Assigns what `status` found to checks.
 
+use super::hosts::{RECEIPTS, TIMERS};
 use crate::status::{About, Problem};
 
 /// Returns the check that reports a problem of `status`.
@@ -18,10 +19,14 @@ pub(super) fn check_of(problem: &Problem) -> &'static str {
         About::Registry => "registry",
         About::Node => "node",
         About::Version => "version",
-        About::Drift => "drift",
-        About::Timer => "timers",
+        // Only receipts: doctor compares no host with a plan.
+        About::Drift => RECEIPTS,
+        About::Timer => TIMERS,
     }
 }
+
+/// What the names of units and static pods of load balancers contain.
+const BALANCERS: [&str; 4] = ["haproxy", "nginx", "keepalived", "kube-vip"];
 
 /// Returns the check of a unit or a program, which is the first word.
 fn program(what: &str) -> &'static str {
@@ -38,9 +43,7 @@ fn program(what: &str) -> &'static str {
         "etcd" => "etcd-member",
         "kubexm-registry" => "registry",
         "kube-proxy" => "network-program",
-        _ if name.contains("haproxy") || name.contains("nginx") || name.contains("keepalived") => {
-            "load-balancer"
-        }
+        _ if BALANCERS.iter().any(|part| name.contains(part)) => "load-balancer",
         _ if name.contains("routes") || name.contains("dns") => "network-program",
         _ => "runtime",
     }
@@ -58,6 +61,7 @@ fn etcd(what: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::checks;
 
     #[test]
     fn every_text_of_status_has_its_check() {
@@ -85,6 +89,11 @@ mod tests {
             ),
             (
                 About::Program,
+                "kube-vip does not run: /etc/kubernetes/manifests/kube-vip.yaml does not exist",
+                "load-balancer",
+            ),
+            (
+                About::Program,
                 "kube-apiserver refuses the credentials of this host, which have expired or belong to another cluster",
                 "certificates",
             ),
@@ -106,6 +115,23 @@ mod tests {
                 "etcd-members",
             ),
             (About::Etcd, "etcd does not answer: refused", "etcd-member"),
+            (About::Drift, "has no receipt", "receipts"),
+            (
+                About::Timer,
+                "the last run of the timer for backups failed",
+                "timers",
+            ),
+            (About::Unreachable, "", "unreachable"),
+            (About::Host, "", "host"),
+            (About::Identity, "", "host"),
+            (About::Clock, "", "clock"),
+            (About::Disk, "", "disk-space"),
+            (About::Certificate, "", "certificates"),
+            (About::ApiServer, "", "api-server"),
+            (About::Endpoint, "", "endpoint"),
+            (About::Registry, "", "registry"),
+            (About::Node, "", "node"),
+            (About::Version, "", "version"),
         ] {
             let problem = Problem {
                 about,
@@ -114,6 +140,8 @@ mod tests {
                 hint: String::new(),
             };
             assert_eq!(check_of(&problem), check, "{what}");
+            // A problem without a check would be in no report.
+            assert!(checks().any(|known| known.id == check), "{check}");
         }
     }
 }

@@ -4,7 +4,7 @@ use super::options::InstallOptions;
 use crate::identity::KnownCluster;
 use crate::plan::{PlanDiff, Planned};
 use crate::stop::{Stop, unless_stopped};
-use crate::{CommandError, certificates, notices, plan_inputs, preflight, rollback, session};
+use crate::{CommandError, certificates, node, notices, plan_inputs, preflight, rollback, session};
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
 use kubexm_types::event::Events;
@@ -46,9 +46,13 @@ pub async fn dry_run(
         let hosts = session::watched(&hosts, events);
         let facts = session::gather(&cluster, &hosts).await?;
         notices::emit_experimental_hosts(&facts, events);
-        let known = KnownCluster::read(&cluster, &state)?;
+        let mut known = KnownCluster::read(&cluster, &state)?;
         known.origins(&cluster, &facts, events)?;
         let mut findings = preflight::check(&cluster, &hosts, &facts, &bundle).await;
+        if let Some(admitted) = &options.admitted {
+            findings.extend(node::findings(&cluster, &known, &facts, admitted));
+            known.readmit(admitted);
+        }
         findings.extend(known.findings(&cluster, &facts));
         let inputs = plan_inputs::without_certificates(&cluster, &bundle, &facts);
         let planned = kubexm_deploy::plan(&inputs);

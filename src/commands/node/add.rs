@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{check_names, joined};
 use crate::identity::KnownCluster;
-use crate::install::{self, InstallOptions, InstallReport};
+use crate::install::{self, DryRun, InstallOptions, InstallReport};
 use crate::rollback::{self, Newest};
 use crate::{CommandError, Stop};
 use kubexm_config::Cluster;
@@ -33,15 +33,37 @@ pub async fn add(
     events: &Events,
     stop: &Stop,
 ) -> Result<InstallReport, CommandError> {
+    let (install, newest) = of_these(options, events)?;
+    let added = install::install(&install, events, stop).await;
+    added.map_err(|error| with_bundle(error, newest.as_ref()))
+}
+
+/// Returns what [`add`] would do. Changes no host and no state.
+///
+/// # Errors
+/// As [`add`].
+pub async fn add_dry_run(
+    options: &AddOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<DryRun, CommandError> {
+    let (install, newest) = of_these(options, events)?;
+    let found = install::dry_run(&install, events, stop).await;
+    found.map_err(|error| with_bundle(error, newest.as_ref()))
+}
+
+/// Returns the install that adds only these hosts, and the newest bundle that the cluster was installed from.
+fn of_these(
+    options: &AddOptions,
+    events: &Events,
+) -> Result<(InstallOptions, Option<Newest>), CommandError> {
     let cluster = kubexm_config::load_cluster(&options.install.source.cluster)?;
     let hint = "add the host to spec.hosts and to its roles in the cluster file first";
     check_names(&cluster, &options.names, hint)?;
     let mut install = options.install.clone();
     install.admitted = Some(options.names.iter().cloned().collect());
     let state = install.connection.state_directory(&cluster, events)?;
-    let newest = rollback::newest(&state)?;
-    let added = install::install(&install, events, stop).await;
-    added.map_err(|error| with_bundle(error, newest.as_ref()))
+    Ok((install, rollback::newest(&state)?))
 }
 
 /// Adds which bundle is necessary, if the bundle does not have the version of the cluster.

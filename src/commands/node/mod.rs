@@ -15,7 +15,7 @@ use kubexm_config::Cluster;
 use kubexm_types::HostName;
 
 pub(crate) use add::findings;
-pub use add::{AddOptions, add};
+pub use add::{AddOptions, add, add_dry_run};
 pub use kubexm_deploy::upgrade::Drain;
 pub(crate) use members::Members;
 pub use remove::{RemoveOptions, RemoveReport, remove};

@@ -184,7 +184,7 @@ impl Context<'_> {
         });
         let leaving = self.leaving(&facts);
         let first = self.first(&hosts, &facts)?;
-        let survey = Survey::read(first.as_ref(), Duration::ZERO).await?;
+        let survey = Survey::read(self.cluster, first.as_ref(), Duration::ZERO).await?;
         let quorum = self.quorum(&leaving, &hosts).await?;
         let mut findings = self.findings(&survey, &leaving);
         let leaves = names.iter().cloned().collect();
@@ -280,9 +280,12 @@ impl Context<'_> {
     }
 
     /// Returns the plan for people.
-    pub(super) fn text(&self, prepared: &Prepared) -> String {
+    ///
+    /// # Errors
+    /// The cluster file does not have what the plan needs.
+    pub(super) fn text(&self, prepared: &Prepared) -> Result<String, CommandError> {
         let inputs = self.inputs(prepared, Certificates::placeholder(self.remaining));
-        text::plan(self.cluster, prepared, &inputs, self.purpose)
+        Ok(text::plan(self.cluster, prepared, &inputs, self.purpose)?)
     }
 
     /// Removes the hosts. The plan is known and confirmed.
@@ -312,7 +315,7 @@ impl Context<'_> {
         for host in &prepared.leaving {
             let name = &host.spec.name;
             if !host.is_lost {
-                ended += carry_out(inputs.departure(host), hosts, events, stop).await?;
+                ended += carry_out(inputs.departure(host)?, hosts, events, stop).await?;
             }
             let state = match observed.get(name) {
                 Some(found) => {

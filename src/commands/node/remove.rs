@@ -90,7 +90,7 @@ pub(super) async fn run(
         let looking = async {
             let connected = context.connect(events).await?;
             let prepared = context.prepare(&connected, events).await?;
-            events.note(context.text(&prepared));
+            events.note(context.text(&prepared)?);
             Ok(())
         };
         unless_stopped(stop, looking).await?;
@@ -117,7 +117,7 @@ pub(super) async fn run(
     let locks = session::lock(&cluster, &observed, &journal, command, events, stop).await?;
     let removing = async {
         let prepared = unless_stopped(stop, context.prepare(&connected, events)).await?;
-        events.note(context.text(&prepared));
+        events.note(context.text(&prepared)?);
         if !confirm().await {
             return Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()));
         }

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::joined;
 use super::removal::Prepared;
 use kubexm_config::{Cluster, HostMention};
+use kubexm_deploy::DeployError;
 use kubexm_deploy::removal::{Leaving, RemovalInputs};
 use kubexm_engine::plan::{Plan, Task};
 use kubexm_types::HostName;
@@ -24,7 +25,7 @@ pub(super) fn plan(
     prepared: &Prepared,
     given: &RemovalInputs<'_>,
     purpose: Purpose,
-) -> String {
+) -> Result<String, DeployError> {
     let names = joined(prepared.leaving.iter().map(|host| &host.spec.name));
     let continues = if prepared.continues {
         " (continues an interrupted removal)"
@@ -49,7 +50,7 @@ pub(super) fn plan(
     for host in prepared.leaving.iter().filter(|host| !host.is_lost) {
         of_host(&mut text, cluster, host, None);
         steps(&mut text, of(&beginning, host));
-        let (departure, deletion) = (given.departure(host), given.deletion(host));
+        let (departure, deletion) = (given.departure(host)?, given.deletion(host));
         steps(&mut text, departure.tasks.iter());
         let _ = writeln!(text, "    - {}", reset(prepared, host));
         steps(&mut text, deletion.tasks.iter());
@@ -64,7 +65,7 @@ pub(super) fn plan(
         let _ = writeln!(text, "members of etcd: {numbers}");
     }
     let _ = write!(text, "point of no return: {}", point_of_no_return(prepared));
-    text
+    Ok(text)
 }
 
 fn of_host(text: &mut String, cluster: &Cluster, host: &Leaving, more: Option<&str>) {

@@ -194,18 +194,21 @@ fn programs(judged: &mut Judged, answers: &Answers) {
             continue;
         }
         let phase = match name.as_str() {
-            "etcd" => "etcd local".to_owned(),
-            name => format!(
-                "control-plane {}",
-                name.strip_prefix("kube-").unwrap_or(name)
-            ),
+            "etcd" => Some("etcd local"),
+            "kube-apiserver" => Some("control-plane apiserver"),
+            "kube-controller-manager" => Some("control-plane controller-manager"),
+            "kube-scheduler" => Some("control-plane scheduler"),
+            _ => None,
         };
         let what =
             format!("{name} does not run: /etc/kubernetes/manifests/{name}.yaml does not exist");
-        let hint = format!(
-            "move the file back, or write it again with `kubeadm init phase {phase} --config FILE`: the first control \
-             plane has such a file, /etc/kubexm/kubeadm-init.yaml"
-        );
+        let hint = match phase {
+            Some(phase) => format!(
+                "move the file back, or write it again with `kubeadm init phase {phase} --config FILE`: the first control \
+                 plane has such a file, /etc/kubexm/kubeadm-init.yaml"
+            ),
+            None => "move the file back, or write it again with `kubexm install`".to_owned(),
+        };
         judged.add(About::Program, what, hint);
         unhealthy.insert(name.clone());
     }

@@ -42,7 +42,7 @@ pub(super) fn of(cluster: &Cluster, host: &HostSpec) -> BTreeSet<Question> {
         ask(Question::new(["unit", &unit]));
     }
     for pod in expected::static_pods(cluster, host) {
-        ask(Question::new(["static-pod", pod]));
+        ask(Question::new(["static-pod", &pod]));
     }
     for (program, url) in expected::health_checks(cluster, host) {
         ask(Question::new(["health", &program, &url]));

@@ -188,7 +188,7 @@ impl Context<'_> {
             Some(_) => PROGRAMS_START,
             None => Duration::ZERO,
         };
-        let survey = Survey::read(host.as_ref(), patience).await?;
+        let survey = Survey::read(self.cluster, host.as_ref(), patience).await?;
         let running = running(cluster, &facts, &survey)?;
         let is_done = begun.is_none() && running.is_at(to);
         let hops = match is_done {
@@ -420,7 +420,7 @@ impl Context<'_> {
                 .collect();
             parts.push(text::hop(hop, self.state, &cluster, &plans?, &mut runtimes));
         }
-        parts.push(text::end(from, &prepared.hops));
+        parts.push(text::end(self.cluster, from, &prepared.hops));
         Ok(parts.join("\n").trim_end().to_owned())
     }
 }

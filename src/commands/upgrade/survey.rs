@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::CommandError;
+use kubexm_config::Cluster;
+use kubexm_deploy::expected;
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host};
 use kubexm_preflight::Finding;
@@ -48,14 +50,23 @@ pub(super) struct Permitted {
 }
 
 impl Survey {
-    /// Asks the API server, on a control plane. It waits so long for an API server that does not answer.
+    /// Asks the API servers of a cluster, from a control plane. It waits so long for an API server that does not answer.
     ///
     /// # Errors
     /// The API server does not answer, or the answer has another form.
-    pub(crate) async fn read(host: &dyn Host, patience: Duration) -> Result<Self, CommandError> {
+    pub(crate) async fn read(
+        cluster: &Cluster,
+        host: &dyn Host,
+        patience: Duration,
+    ) -> Result<Self, CommandError> {
         let what = "ask the API server about the cluster";
         let seconds = patience.as_secs().to_string();
-        let command = Command::from_script(UPGRADE_SURVEY, [seconds]).describe(what);
+        let names = cluster.roles.control_plane.iter();
+        let servers = names
+            .filter_map(|name| cluster.host(name))
+            .map(|host| expected::api_server(cluster, host));
+        let arguments = std::iter::once(seconds).chain(servers);
+        let command = Command::from_script(UPGRADE_SURVEY, arguments).describe(what);
         let output = host.run(command).await?;
         let failed = |cause: String| {
             CommandError::Configuration(format!(

@@ -100,7 +100,7 @@ pub(super) fn nodes(
 }
 
 /// Returns what the user must know before the upgrade begins.
-pub(super) fn end(from: &Version, hops: &[Hop]) -> String {
+pub(super) fn end(cluster: &Cluster, from: &Version, hops: &[Hop]) -> String {
     let minor = Version::major_minor;
     let newer = hops.iter().find(|hop| minor(&hop.version) != minor(from));
     match newer {
@@ -108,10 +108,52 @@ pub(super) fn end(from: &Version, hops: &[Hop]) -> String {
             "way back: kubexm upgrade --rollback, until the upgrade is complete; nothing is lost"
                 .to_owned()
         }
-        Some(hop) => format!(
-            "point of no return: when every API server runs Kubernetes {}. Before, kubexm upgrade --rollback loses nothing. \
-             Afterwards it restores the snapshot of etcd, and loses every later change.",
-            hop.version
-        ),
+        Some(hop) => {
+            let afterwards = match cluster.etcd.data_directory() {
+                Some(_) => "it restores the snapshot of etcd, and loses every later change",
+                None => {
+                    "there is no way back, because kubexm saves no external etcd: take a snapshot of it yourself"
+                }
+            };
+            format!(
+                "point of no return: when every API server runs Kubernetes {}. Before, kubexm upgrade --rollback loses \
+                 nothing. Afterwards {afterwards}.",
+                hop.version
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(etcd: &str) -> Cluster {
+        let text = format!(
+            "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: example}}\nspec:\n  hosts: [{{name: node1, address: 192.0.2.11}}]\n  \
+             roleGroups: {{control-plane: [node1]}}\n  kubernetes: {{version: 1.36.3}}\n  etcd: {etcd}\n"
+        );
+        kubexm_config::parse_cluster("example", &text).unwrap()
+    }
+
+    #[test]
+    fn point_of_no_return_depends_on_the_snapshot() {
+        let from = Version::new(1, 35, 4);
+        let hop = |version| Hop {
+            version,
+            workers: BTreeSet::new(),
+        };
+        let own = cluster("{type: kubeadm}");
+        let patch = end(&own, &from, &[hop(Version::new(1, 35, 5))]);
+        assert!(patch.ends_with("nothing is lost"), "{patch}");
+        let minor = [hop(Version::new(1, 36, 3))];
+        let text = end(&own, &from, &minor);
+        assert!(text.contains("restores the snapshot of etcd"), "{text}");
+        let external = cluster(
+            "{type: external, external: {endpoints: [\"https://192.0.2.9:2379\"], caFile: /etc/hosts, certFile: /etc/hosts, keyFile: /etc/hosts}}",
+        );
+        let text = end(&external, &from, &minor);
+        assert!(text.contains("Afterwards there is no way back"), "{text}");
+        assert!(!text.contains("restores"), "{text}");
     }
 }

@@ -134,21 +134,19 @@ impl Balancer for KubeVip {
         true
     }
 
+    fn static_pods(&self, cluster: &Cluster) -> Vec<String> {
+        Assigns::of(cluster)
+            .map(|assigns| assigns.name().to_owned())
+            .collect()
+    }
+
     fn leaving(&self, cluster: &Cluster, task: Task) -> Result<Task, DeployError> {
-        match cluster.roles.control_plane.len() {
-            0 | 1 => Ok(task),
-            _ => {
-                let port = cluster.kubernetes.api_server_port;
-                Ok(task.step(address::leaving(endpoint_address(cluster)?, port)))
-            }
-        }
+        let port = cluster.kubernetes.api_server_port;
+        Ok(task.step(address::leaving(endpoint_address(cluster)?, port)))
     }
 
     fn returning(&self, cluster: &Cluster, task: Task) -> Result<Task, DeployError> {
-        match cluster.roles.control_plane.len() {
-            0 | 1 => Ok(task),
-            _ => Ok(task.step(address::returning(endpoint_address(cluster)?))),
-        }
+        Ok(task.step(address::returning(endpoint_address(cluster)?)))
     }
 
     /// A leader that ends removes the address and releases its lease, so that another control plane gets it at once.

@@ -71,6 +71,11 @@ trait Balancer {
         false
     }
 
+    /// Returns the names of its static pods on a host that [runs](Self::runs_on) it.
+    fn static_pods(&self, _: &Cluster) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Adds the steps after which its proxy verifies API servers with these CAs.
     fn trusting(&self, _: &str, task: Task) -> Result<Task, DeployError> {
         Ok(task)
@@ -208,6 +213,14 @@ pub(super) fn is_static_pod(cluster: &Cluster) -> bool {
     configured(cluster).is_some_and(|balancer| balancer.is_static_pod())
 }
 
+/// Returns the names of the static pods of the load balancer on a host.
+pub(super) fn static_pods(cluster: &Cluster, host: &HostName) -> Vec<String> {
+    match configured(cluster) {
+        Some(balancer) if balancer.runs_on(cluster, host) => balancer.static_pods(cluster),
+        _ => Vec::new(),
+    }
+}
+
 /// Adds the steps after which the proxy of a host verifies API servers with these CAs.
 pub(super) fn trusting(
     cluster: &Cluster,
@@ -223,9 +236,18 @@ pub(super) fn trusting(
 
 /// Adds the step after which the endpoint does not depend on the API server of a host, which restarts next.
 pub(super) fn leaving(cluster: &Cluster, host: &HostSpec, task: Task) -> Result<Task, DeployError> {
+    match has_others(cluster, host) {
+        true => departing(cluster, task),
+        false => Ok(task),
+    }
+}
+
+/// Adds the step after which the endpoint does not depend on the API server of a host that leaves the cluster. The cluster
+/// is the one without this host.
+pub(super) fn departing(cluster: &Cluster, task: Task) -> Result<Task, DeployError> {
     match configured(cluster) {
-        Some(balancer) if cluster.is_control_plane(&host.name) => balancer.leaving(cluster, task),
-        _ => Ok(task),
+        Some(balancer) => balancer.leaving(cluster, task),
+        None => Ok(task),
     }
 }
 
@@ -236,9 +258,14 @@ pub(super) fn returning(
     task: Task,
 ) -> Result<Task, DeployError> {
     match configured(cluster) {
-        Some(balancer) if cluster.is_control_plane(&host.name) => balancer.returning(cluster, task),
+        Some(balancer) if has_others(cluster, host) => balancer.returning(cluster, task),
         _ => Ok(task),
     }
+}
+
+/// Returns whether the host is one of several control planes.
+fn has_others(cluster: &Cluster, host: &HostSpec) -> bool {
+    cluster.is_control_plane(&host.name) && cluster.roles.control_plane.len() > 1
 }
 
 /// Adds the steps after which the pods of a host use its present kubeconfig.

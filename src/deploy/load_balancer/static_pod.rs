@@ -57,6 +57,10 @@ impl Balancer for StaticPod {
         true
     }
 
+    fn static_pods(&self, _: &Cluster) -> Vec<String> {
+        vec![self.name()]
+    }
+
     /// The file of the CA is that of the node, which has these CAs already.
     fn trusting(&self, _: &str, task: Task) -> Result<Task, DeployError> {
         Ok(match self.proxy.checks_servers() {

@@ -10,7 +10,7 @@ use super::bundle_args::AccessArgs;
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::password::CaPassphraseArgs;
-use super::{Failure, duration, interrupt};
+use super::{Failure, duration, interrupt, plan};
 use crate::report::Output;
 use kubexm_commands::ClusterSource;
 use kubexm_commands::install::{CaEncryption, InstallOptions};
@@ -109,12 +109,16 @@ struct LeaveArgs {
 #[command(
     override_usage = "kubexm node add <NAME>... -f <CLUSTER> --bundle <BUNDLE> [OPTIONS]",
     after_long_help = "Examples:
+  kubexm node add node6 -f c.yaml --bundle b.tar.zst --trust site.pub --dry-run
   kubexm node add node6 -f cluster.yaml --bundle bundle.tar.zst --trust site.pub
   kubexm node add cp2 cp3 -f c.yaml --bundle b.tar.zst --unsigned"
 )]
 pub struct Add {
     #[command(flatten)]
     node: NodeArgs,
+    /// Print every step that would change a host, with the differences of files, and change nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Debug, Args)]
@@ -249,12 +253,21 @@ async fn add(arguments: &Add, output: Output, events: &Events) -> Result<(), Fai
             unsigned: node.unsigned,
             allow_failed: false,
             allow_older: node.allow_older,
-            ca_encryption: node.ca_encryption(false)?,
+            ca_encryption: node.ca_encryption(arguments.dry_run)?,
             admitted: None,
         },
         names: node.names(),
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
+    if arguments.dry_run {
+        let found = node::add_dry_run(&options, events, &stop).await?;
+        found.report_findings(events)?;
+        events.note("dry run: nothing was touched");
+        let Some(diff) = &found.diff else {
+            return Ok(());
+        };
+        return plan::print_diff(diff, output);
+    }
     let report = node::add(&options, events, &stop).await?;
     if output != Output::Json {
         outln!(

@@ -101,13 +101,21 @@ async fn diff(arguments: &Plan, output: Output, events: &Events) -> Result<(), F
 /// Prints a comparison.
 ///
 /// # Errors
-/// Fails with the exit code 6 if an install would change a host.
-pub fn report_diff(found: &PlanDiff, output: Output) -> Result<(), Failure> {
+/// A host could not be compared to the end.
+pub fn print_diff(found: &PlanDiff, output: Output) -> Result<(), Failure> {
     match output {
         Output::Json => output::document("PlanDiff", found)?,
         Output::Auto | Output::Plain => output::text(&found.to_string()),
     }
-    plan::check_reachable(found)?;
+    Ok(plan::check_reachable(found)?)
+}
+
+/// Prints a comparison as the result of a command.
+///
+/// # Errors
+/// Fails with the exit code 6 if an install would change a host.
+pub fn report_diff(found: &PlanDiff, output: Output) -> Result<(), Failure> {
+    print_diff(found, output)?;
     match found.has_changes() {
         true => Err(Failure::changes()),
         false => Ok(()),

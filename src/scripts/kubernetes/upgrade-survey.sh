@@ -9,7 +9,7 @@
 #   deprecated RELEASE RESOURCE     a resource that clients request, and the release without it
 #   exec KIND/NAME                  a role that permits `get`, and not `create`, for exec, attach or portforward of pods
 #   end                             the list is complete
-# Arguments: how long the API server may take until it answers, in seconds.
+# Arguments: how long the API server may take until it answers, in seconds; URLs of all API servers.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
     --request-timeout=30s "$@"
@@ -43,9 +43,17 @@ webhooks() {
     done
   done
 }
-# What this API server has counted since it started.
+# What the API servers have counted since they started. Each counts its own requests. Another check is about one that does not
+# answer.
 deprecated() {
-  list=$(kubectl get --raw /metrics) || exit 75
+  list='' answered=''
+  for server in "$@"; do
+    counted=$(kubectl --server "$server" --tls-server-name kubernetes get --raw /metrics 2>/dev/null) || continue
+    answered=yes
+    list="$list$counted
+"
+  done
+  [ -n "$answered" ] || exit 75
   printf '%s\n' "$list" | sed -n '/^apiserver_requested_deprecated_apis{.*} 1$/p' | awk '
     function of(name) { return match($0, name "=\"[^\"]*\"") ? substr($0, RSTART + length(name) + 2, RLENGTH - length(name) - 3) : "" }
     of("removed_release") != "" {
@@ -65,6 +73,7 @@ streams() {
     END { for (role in gets) if (!(role in creates)) print "exec", role }' | sort
 }
 left=$1
+shift
 until [ "$left" -le 0 ] || kubectl get --raw /readyz >/dev/null 2>&1; do
   left=$((left - 5))
   sleep 5
@@ -74,6 +83,6 @@ requests
 budgets
 unmanaged
 webhooks
-deprecated
+deprecated "$@"
 streams
 echo end

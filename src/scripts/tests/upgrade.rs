@@ -365,6 +365,12 @@ fn api_server_and_etcd_end_before_a_kubelet_of_another_minor_version_starts() {
 
 #[test]
 fn survey_lists_what_stops_an_upgrade() {
+    // Clients have asked the second API server for what a release removes. The third one does not answer.
+    const SERVERS: [&str; 3] = [
+        "https://192.0.2.11:6443",
+        "https://192.0.2.12:6443",
+        "https://192.0.2.13:6443",
+    ];
     Machine::with_each_shell(|machine| {
         machine.fake(
             "kubectl",
@@ -378,7 +384,9 @@ fn survey_lists_what_stops_an_upgrade() {
              *service-name=injector*) printf x ;;\n\
              *endpointslices*) ;;\n\
              *clusterroles*) printf 'ClusterRole/debug\\tpods/exec \\tget \\nClusterRole/edit\\tpods/exec pods/log \\tget list \\nClusterRole/edit\\tpods/exec \\tcreate \\nRole/read\\tpods \\tget \\n' ;;\n\
-             *metrics*) cat /usr/local/bin/metrics; [ ! -e /usr/local/bin/broken ] ;;\n\
+             *https://192.0.2.11:6443*metrics*) echo 'other 1'; [ ! -e /usr/local/bin/broken ] ;;\n\
+             *https://192.0.2.12:6443*metrics*) cat /usr/local/bin/metrics; [ ! -e /usr/local/bin/broken ] ;;\n\
+             *metrics*) exit 1 ;;\n\
              *) exit 3 ;;\n\
              esac",
         );
@@ -388,7 +396,7 @@ fn survey_lists_what_stops_an_upgrade() {
              apiserver_requested_deprecated_apis{group=\"\",removed_release=\"\",resource=\"endpoints\",subresource=\"\",version=\"v1\"} 1\n\
              other 1\n",
         );
-        let printed = machine.done(UPGRADE_SURVEY, &["0"]);
+        let printed = machine.done(UPGRADE_SURVEY, &["0", SERVERS[0], SERVERS[1], SERVERS[2]]);
         assert_eq!(
             printed.lines().collect::<Vec<_>>(),
             [
@@ -404,7 +412,7 @@ fn survey_lists_what_stops_an_upgrade() {
             ]
         );
         machine.write("/root/fake/broken", "");
-        let ended = machine.run(UPGRADE_SURVEY, &["5"]);
+        let ended = machine.run(UPGRADE_SURVEY, &["5", SERVERS[0], SERVERS[1]]);
         assert_eq!(ended.status, 75, "a list that is not complete");
         assert!(!ended.printed.contains("end\n"));
     });
