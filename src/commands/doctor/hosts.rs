@@ -1,7 +1,7 @@
 //! Hosts without a connection, hosts that answer only a part, and what kubexm keeps for later commands.
 
 use super::check::{Check, Found, Outcome};
-use super::report::{Area, UNREACHABLE};
+use super::report::{Area, RECEIPTS, TIMERS, UNREACHABLE};
 use super::seen::Seen;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -30,9 +30,6 @@ pub(super) const CHECKS: &[Check] = &[
         run: timers,
     },
 ];
-
-pub(super) const RECEIPTS: &str = "receipts";
-pub(super) const TIMERS: &str = "timers";
 
 fn unreachable(seen: &Seen) -> Outcome {
     let found = seen.problems(UNREACHABLE).map(|problem| {

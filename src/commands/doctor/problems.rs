@@ -1,13 +1,13 @@
 //! Assigns what `status` found to checks.
 
-use super::hosts::{RECEIPTS, TIMERS};
+use super::report::{RECEIPTS, TIMERS, UNREACHABLE};
 use crate::status::{About, Problem};
 
 /// Returns the check that reports a problem of `status`.
 pub(super) fn check_of(problem: &Problem) -> &'static str {
     let what = problem.what.as_str();
     match problem.about {
-        About::Unreachable => "unreachable",
+        About::Unreachable => UNREACHABLE,
         About::Host | About::Identity => "host",
         About::Clock => "clock",
         About::Disk => "disk-space",

@@ -45,6 +45,10 @@ impl DoctorReport {
 
 /// The check that finds hosts without a connection.
 pub(super) const UNREACHABLE: &str = "unreachable";
+/// The check that finds lost and damaged receipts.
+pub(super) const RECEIPTS: &str = "receipts";
+/// The check of the timers of this machine.
+pub(super) const TIMERS: &str = "timers";
 
 /// What checks depend on, and what depends on them: an area depends on those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
