@@ -3,6 +3,7 @@
 use super::check::{Check, Found, Outcome};
 use super::report::Area;
 use super::seen::Seen;
+use crate::status::NEVER_STARTED;
 use kubexm_config::cluster::Etcd;
 use kubexm_types::HostName;
 
@@ -57,18 +58,27 @@ fn member_hosts(seen: &Seen) -> &[HostName] {
 /// Returns a line of shell that runs etcdctl on the host of a member.
 fn etcdctl(seen: &Seen, host: &HostName, words: &str) -> String {
     match seen.cluster.etcd {
-        Etcd::Kubeadm { .. } => {
-            let pki = "/etc/kubernetes/pki/etcd";
-            seen.line.shell(
-                host,
-                &format!(
-                    "crictl exec $(crictl ps -q --name \"^etcd$\") etcdctl --endpoints https://127.0.0.1:2379 --cacert \
-                     {pki}/ca.crt --cert {pki}/server.crt --key {pki}/server.key {words}"
-                ),
-            )
-        }
+        Etcd::Kubeadm { .. } => seen.line.shell(host, &format!("{IN_POD} {words}")),
         _ => seen.line.on(host, &format!("etcdctl {words}")),
     }
+}
+
+/// The call of etcdctl in the static pod of kubeadm.
+const IN_POD: &str = "crictl exec $(crictl ps -q --name \"^etcd$\") etcdctl --endpoints https://127.0.0.1:2379 --cacert \
+                      /etc/kubernetes/pki/etcd/ca.crt --cert /etc/kubernetes/pki/etcd/server.crt --key \
+                      /etc/kubernetes/pki/etcd/server.key";
+
+/// Returns the command that removes all members that have never started.
+fn remove_unstarted(seen: &Seen, host: &HostName) -> String {
+    let etcdctl = match seen.cluster.etcd {
+        Etcd::Kubeadm { .. } => IN_POD,
+        _ => "etcdctl",
+    };
+    let ids = format!("$({etcdctl} member list | sed -n \"s/, unstarted,.*//p\")");
+    seen.line.shell(
+        host,
+        &format!("for id in {ids}; do {etcdctl} member remove $id; done"),
+    )
 }
 
 fn disk(seen: &Seen) -> Outcome {
@@ -117,10 +127,8 @@ fn alarm(seen: &Seen) -> Outcome {
                     .line
                     .shell(host, &format!("etcdctl compact {revision}")),
                 _ => {
-                    let pki = "/etc/kubernetes/pki/etcd";
                     let run = format!(
-                        "E=\"crictl exec $(crictl ps -q --name \"^etcd$\") etcdctl --endpoints https://127.0.0.1:2379 --cacert \
-                         {pki}/ca.crt --cert {pki}/server.crt --key {pki}/server.key\"; $E compact $($E endpoint status -w json | \
+                        "E=\"{IN_POD}\"; $E compact $($E endpoint status -w json | \
                          sed \"s/.*\\\"revision\\\":\\([0-9]*\\).*/\\1/\")"
                     );
                     seen.line.shell(host, &run)
@@ -153,6 +161,10 @@ fn members(seen: &Seen) -> Outcome {
             answers.is_some_and(|answers| matches!(answers.etcd, Some(Ok(_))))
         });
         match ready {
+            Some(host) if problem.what.contains(NEVER_STARTED) => found
+                .fix("if no host joins the cluster at present, remove the members that have never started")
+                .run(etcdctl(seen, host, "member list -w table"))
+                .run(remove_unstarted(seen, host)),
             Some(host) => found.run(etcdctl(seen, host, "member list -w table")),
             None => found,
         }

@@ -102,12 +102,15 @@ fn members_of(cluster: &Cluster) -> BTreeSet<&str> {
     hosts.map(|host| host.name.as_str()).collect()
 }
 
+/// What a problem says about a member that no host has run yet.
+pub(crate) const NEVER_STARTED: &str = "has never started";
+
 /// Compares the members of etcd with those of the cluster file.
 fn other_members(cluster: &Cluster, listed: &[String]) -> Option<Problem> {
     let ours = members_of(cluster);
     let theirs: BTreeSet<&str> = listed.iter().map(String::as_str).collect();
     let shown = |name: &&str| match *name {
-        "" => "one that has never started".to_owned(),
+        "" => format!("one that {NEVER_STARTED}"),
         name => name.to_owned(),
     };
     let more: Vec<String> = theirs.difference(&ours).map(shown).collect();

@@ -46,6 +46,7 @@ use kubexm_scripts::Script;
 use kubexm_scripts::status::{HOST, NODES};
 use kubexm_types::event::Events;
 use kubexm_types::{ClusterIdentity, HostName};
+pub(crate) use members::NEVER_STARTED;
 use nodes::Nodes;
 pub use report::{
     About, CertificateState, DiskState, EndpointState, EtcdState, HostState, MemberState,

@@ -278,8 +278,10 @@ fn address_is_removed_from_each_interface() {
             "ip",
             &format!("case $* in *' show to 192.0.2.9') printf '{listing}\\n' ;; esac"),
         );
+        machine.fake("systemctl", "exit 5");
         machine.done(load_balancer::ADDRESS_REMOVE, &["192.0.2.9"]);
         let expected = [
+            "systemctl stop kubexm-endpoint.timer",
             "ip -o addr show to 192.0.2.9",
             "ip addr del 192.0.2.9/32 dev eth0",
             "ip addr del 192.0.2.9/24 dev eth1",
