@@ -332,7 +332,8 @@ impl Prepared {
                 let _ = writeln!(text, "    {}", state.join("super-admin.conf").display());
             }
         }
-        Ok(text.trim_end().to_owned())
+        text.push_str("no point of no return: the former certificates stay valid until their dates");
+        Ok(text)
     }
 
     fn lines_of(

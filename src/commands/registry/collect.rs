@@ -124,7 +124,7 @@ async fn prepared(
     if !text.is_empty() {
         text = format!(
             "{what} that are removed from the registries of the cluster '{}', on one host after another:\n{text}in all: {total} \
-             bytes",
+             bytes\npoint of no return: the removal on the first host; afterwards only a bundle has the images",
             site.cluster.name
         );
     }

@@ -81,7 +81,8 @@ pub async fn remove(
         let plan = plan(site.cluster, &catalog, &images, &mut text);
         if !text.is_empty() {
             text = format!(
-                "images that are removed from the registries of the cluster '{}':\n{text}the blobs stay until kubexm registry gc",
+                "images that are removed from the registries of the cluster '{}':\n{text}the blobs stay until kubexm registry gc\n\
+                 way back: kubexm registry add, from a bundle that has the images",
                 site.cluster.name
             );
         }

@@ -119,6 +119,10 @@ fn consequences(
             }
         }
         Phase::Remove => {
+            lines.push(
+                "point of no return: the first host of this phase; only another rotation replaces the new one"
+                    .to_owned(),
+            );
             if has_ca {
                 lines.push(
                     "kubeconfigs and certificates that the former CA signed become invalid, such as those of kubexm \
