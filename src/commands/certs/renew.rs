@@ -332,7 +332,9 @@ impl Prepared {
                 let _ = writeln!(text, "    {}", state.join("super-admin.conf").display());
             }
         }
-        text.push_str("no point of no return: the former certificates stay valid until their dates");
+        text.push_str(
+            "no point of no return: the former certificates stay valid until their dates",
+        );
         Ok(text)
     }
 
