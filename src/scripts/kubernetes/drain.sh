@@ -38,11 +38,20 @@ uncordon() {
   rm -f "$mark"
   sync /var/lib/kubexm 2>/dev/null || sync
 }
-# Prints the pods that are left, and the budgets that permit no eviction.
+# Prints the pods that are left with the reason, other words of kubectl, and the budgets that permit no eviction.
 # Arguments: what kubectl printed.
 explain() {
-  printf '%s\n' "$1" | sed -n -e 's/^.*error when \(evicting\|deleting\) pods\/"\([^"]*\)" -n "\([^"]*\)".*: \(.*\)$/\3\/\2: \4/p' | sort -u
-  printf '%s\n' "$1" | grep -v -e 'error when evicting' -e '^evicting pod' -e '^Warning: ignoring' | tail -n 8 || :
+  printf '%s\n' "$1" | awk '
+    /^pod\/.* (evicted|deleted)$/ { sub(/^pod\//, ""); gone[$1] = 1 }
+    /error when (evicting|deleting) pods\/"[^"]*" -n "[^"]*".*: / && !/global timeout reached/ {
+      split($0, part, "\"")
+      reason = $0
+      sub(/^[^)]*\): /, "", reason)
+      reasons[part[2]] = part[4] "/" part[2] ": " reason
+    }
+    END { for (pod in reasons) if (!(pod in gone)) print reasons[pod] }' | sort
+  printf '%s\n' "$1" | grep -v -e 'error when evicting' -e '^evicting pod' -e '^Warning: ignoring' -e '^pod/' -e '^node/' \
+    -e '^There are pending ' -e '^ ' | tail -n 8 || :
   kubectl get poddisruptionbudgets -A \
     -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\t"}{.status.disruptionsAllowed}{"\t"}{.status.currentHealthy}{"\t"}{.status.desiredHealthy}{"\n"}{end}' 2>/dev/null |
     awk -F '\t' 'NF && $2 == 0 { print "the PodDisruptionBudget " $1 " permits no eviction: " $3 " pods are healthy, and it requires " $4 }' || :

@@ -152,8 +152,16 @@ fn drain_that_does_not_end_names_pods_and_budgets_and_returns_the_node() {
         with_node(machine);
         let refusal = "error when evicting pods/\"web-1\" -n \"default\" (will retry after 5s): Cannot evict pod as it would \
                        violate the pod's disruption budget.\n";
-        let said =
-            format!("evicting pod default/web-1\n{refusal}{refusal}error: unable to drain node\n");
+        // This one leaves it later.
+        let other = refusal.replace("web-1", "web-2");
+        let rest = "There are pending pods in node \"node1\" when an error occurred: [error when evicting pods/\"web-1\" -n \
+                    \"default\": global timeout reached: 5s]\npod/web-1\nerror: unable to drain node \"node1\" due to error: \
+                    error when evicting pods/\"web-1\" -n \"default\": global timeout reached: 5s, continuing command...\n\
+                    There are pending nodes to be drained:\n node1\nerror when evicting pods/\"web-1\" -n \"default\": \
+                    global timeout reached: 5s\n";
+        let said = format!(
+            "evicting pod default/web-1\n{other}{refusal}pod/web-2 evicted\n{refusal}{rest}"
+        );
         machine.write("/root/fake/stuck", &said);
         let ended = machine.run(DRAIN.verb("drain"), &DRAINED);
         assert_eq!(ended.status, 1);
@@ -162,7 +170,6 @@ fn drain_that_does_not_end_names_pods_and_budgets_and_returns_the_node() {
             [
                 "the pods of node1 did not leave it within 5 seconds",
                 "default/web-1: Cannot evict pod as it would violate the pod's disruption budget.",
-                "error: unable to drain node",
                 "the PodDisruptionBudget default/web permits no eviction: 1 pods are healthy, and it requires 1",
                 "the scheduler may use node1 again",
                 "hint: add replicas or change the budget, then run the same command again; --drain-disable-eviction deletes \
