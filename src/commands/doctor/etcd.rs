@@ -177,36 +177,44 @@ fn quorum(seen: &Seen) -> Outcome {
     if hosts.is_empty() {
         return Outcome::Unknown("kubexm does not run this etcd".to_owned());
     }
-    let works = |host: &&HostName| {
-        let answers = seen.status.get(*host);
-        answers.is_some_and(|answers| match &answers.etcd {
-            Some(Ok(member)) => member.leader.is_some(),
-            _ => false,
-        })
+    let member = |host: &HostName| match seen.status.get(host).map(|answers| &answers.etcd) {
+        Some(Some(Ok(member))) => Some(member),
+        _ => None,
     };
-    let (up, down): (Vec<&HostName>, Vec<&HostName>) = hosts.iter().partition(works);
-    let needed = hosts.len() / 2 + 1;
-    if up.len() >= needed {
+    let has_leader = |host: &&HostName| member(host).is_some_and(|member| member.leader.is_some());
+    let (count, needed) = (hosts.len(), hosts.len() / 2 + 1);
+    if hosts.iter().filter(has_leader).count() >= needed {
         return Outcome::Known(Vec::new());
     }
-    let mut found = Found::new(format!(
-        "etcd has no quorum: {} of {} members work, and {needed} are necessary",
-        up.len(),
-        hosts.len()
-    ))
-    .evidence(down.iter().map(|host| {
-        let answers = seen
-            .status
-            .get(*host)
-            .and_then(|answers| answers.etcd.as_ref());
-        match answers {
-            Some(Err(error)) => format!("{host}: {error}"),
-            Some(Ok(_)) => format!("{host}: has no leader"),
-            None => format!("{host}: does not answer"),
-        }
-    }))
-    .cause("no API server can read or write; pods that run go on")
-    .fix("start the other members; if their disks are lost, restore all members from a snapshot");
+    let answering = hosts.iter().filter(|host| member(host).is_some()).count();
+    // A member that answers runs, and waits for the others.
+    let is_down = |host: &&HostName| match answering >= needed {
+        true => !has_leader(host),
+        false => member(host).is_none(),
+    };
+    let down: Vec<&HostName> = hosts.iter().filter(is_down).collect();
+    let what = match answering >= needed {
+        true => "etcd has no quorum: its members do not elect a leader".to_owned(),
+        false => format!(
+            "etcd has no quorum: {answering} of {count} members answer, and {needed} are necessary"
+        ),
+    };
+    let mut found = Found::new(what)
+        .evidence(down.iter().map(|host| {
+            let answers = seen
+                .status
+                .get(*host)
+                .and_then(|answers| answers.etcd.as_ref());
+            match answers {
+                Some(Err(error)) => format!("{host}: {error}"),
+                Some(Ok(_)) => format!("{host}: has no leader"),
+                None => format!("{host}: does not answer"),
+            }
+        }))
+        .cause("no API server can read or write; pods that run go on")
+        .fix(
+            "start the other members; if their disks are lost, restore all members from a snapshot",
+        );
     found.hosts = down.into_iter().cloned().collect();
     for host in &found.hosts.clone() {
         if matches!(seen.cluster.etcd, Etcd::Systemd { .. }) && seen.answers(host) {
