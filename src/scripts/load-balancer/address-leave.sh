@@ -44,6 +44,13 @@ pause() {
   # shellcheck disable=SC2086 # one argument for each process
   systemd-run --quiet --collect --unit="$timer" --on-active=300 /bin/kill -CONT $found
   for process in $found; do kill -STOP "$process" 2>/dev/null || return 1; done
+  # A process stops when it runs next, which takes time on a busy host.
+  tries=50
+  until [ "$found" = "$(stopped)" ]; do
+    tries=$((tries - 1))
+    [ "$tries" -gt 0 ] || return 1
+    sleep 0.1
+  done
 }
 case $1 in
 check)
