@@ -1,9 +1,10 @@
 //! The scripts of an upgrade.
 
+use super::super::drain::{DRAINED, RETURNED, with_node};
 use super::super::machine::Machine;
 use super::super::rollback::{KUBEADM, with_archive};
 use super::super::runtime::with_pods;
-use super::super::upgrade::{DRAINED, FIRST, RETURNED, with_kubeadm, with_node};
+use super::super::upgrade::{FIRST, with_kubeadm};
 use super::{Case, call, commands, kill_everywhere as kill_case, only_lists, run};
 use crate::runtime::CONTAINERD_PODS;
 use crate::{kubeadm, kubernetes};
