@@ -137,12 +137,8 @@ pub(super) fn with_inputs<T>(
 pub(super) fn plan_without(cluster: &Cluster, images: &[&str], absent: &[&str]) -> Plan {
     with_inputs(cluster, images, "", |inputs| {
         let inputs = Inputs {
-            hosts: inputs.hosts.clone(),
-            blobs: inputs.blobs.clone(),
-            certificates: inputs.certificates.clone(),
             absent: absent.iter().map(|name| name.parse().unwrap()).collect(),
-            leaving: inputs.leaving.clone(),
-            ..*inputs
+            ..inputs.clone()
         };
         plan(&inputs).unwrap().plan
     })

@@ -112,6 +112,7 @@ pub struct Certificates {
 }
 
 /// Everything that a plan depends on.
+#[derive(Clone)]
 pub struct Inputs<'a> {
     pub cluster: &'a Cluster,
     /// The lock of the bundle.

@@ -243,14 +243,7 @@ mod tests {
             };
             with_inputs(&remaining, &[], "", |inputs| {
                 let given = RemovalInputs {
-                    inputs: Inputs {
-                        hosts: inputs.hosts.clone(),
-                        blobs: inputs.blobs.clone(),
-                        certificates: inputs.certificates.clone(),
-                        absent: inputs.absent.clone(),
-                        leaving: inputs.leaving.clone(),
-                        ..*inputs
-                    },
+                    inputs: inputs.clone(),
                     leaving: &[],
                     drain: Drain {
                         timeout: Duration::from_secs(1),

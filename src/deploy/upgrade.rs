@@ -198,13 +198,9 @@ fn gate(
     };
     let leave = Task::new("upgrade", "endpoint", name).after(begin.clone());
     let leave = load_balancer::leaving(inputs.cluster, host, leave)?;
-    let begin = match leave.steps.is_empty() {
-        true => begin,
-        false => {
-            let id = leave.id();
-            plan.tasks.push(leave);
-            vec![id]
-        }
+    let begin = match push_unless_empty(plan, leave) {
+        Some(id) => vec![id],
+        None => begin,
     };
     for id in entries(name) {
         wait_for(plan, &id, &begin);
@@ -226,10 +222,7 @@ fn gate(
     } else {
         let task = Task::new("upgrade", "endpoint-returns", name).after([joined.clone()]);
         let task = load_balancer::returning(inputs.cluster, host, task)?;
-        if !task.steps.is_empty() {
-            joined = task.id();
-            plan.tasks.push(task);
-        }
+        joined = push_unless_empty(plan, task).unwrap_or(joined);
     }
     let step = RunScript::new(
         &format!("return {name}"),
@@ -243,6 +236,13 @@ fn gate(
     let id = task.id();
     plan.tasks.push(task);
     Ok(id)
+}
+
+/// Adds a task, unless it has no step.
+fn push_unless_empty(plan: &mut Plan, task: Task) -> Option<TaskId> {
+    let id = (!task.steps.is_empty()).then(|| task.id())?;
+    plan.tasks.push(task);
+    Some(id)
 }
 
 /// Lets a task wait for others.

@@ -108,14 +108,11 @@ fn address(seen: &Seen) -> Outcome {
         }
     };
     let host = known.first().copied().unwrap_or(seen.administrator());
-    let command = match seen.cluster.load_balancer {
-        LoadBalancer::Pods { .. } => seen.line.shell(
-            host,
-            "tail -n 50 /var/log/pods/kube-system_kube-vip-*/*/*.log",
-        ),
-        _ => seen.line.logs("keepalived", host),
+    let program = match seen.cluster.load_balancer {
+        LoadBalancer::Pods { .. } => "kube-vip",
+        _ => "keepalived",
     };
-    Outcome::Known(vec![found.run(command)])
+    Outcome::Known(vec![found.run(seen.line.logs(program, host))])
 }
 
 fn endpoint(seen: &Seen) -> Outcome {

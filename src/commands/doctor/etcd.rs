@@ -4,6 +4,7 @@ use super::check::{Check, Found, Outcome};
 use super::report::Area;
 use super::seen::Seen;
 use crate::status::NEVER_STARTED;
+use crate::status::etcd::Member;
 use kubexm_config::cluster::Etcd;
 use kubexm_types::HostName;
 
@@ -55,11 +56,16 @@ fn member_hosts(seen: &Seen) -> &[HostName] {
     }
 }
 
+/// Returns what the member of a host answered, or why it did not; `None` without an answer of the host.
+fn answer<'a>(seen: &'a Seen, host: &HostName) -> Option<&'a Result<Member, String>> {
+    seen.status.get(host)?.etcd.as_ref()
+}
+
 /// Returns a line of shell that runs etcdctl on the host of a member.
 fn etcdctl(seen: &Seen, host: &HostName, words: &str) -> String {
     match seen.cluster.etcd {
         Etcd::Kubeadm { .. } => seen.line.shell(host, &format!("{IN_POD} {words}")),
-        _ => seen.line.on(host, &format!("etcdctl {words}")),
+        _ => seen.line.on(host, &format!("{ON_HOST} {words}")),
     }
 }
 
@@ -67,12 +73,14 @@ fn etcdctl(seen: &Seen, host: &HostName, words: &str) -> String {
 const IN_POD: &str = "crictl exec $(crictl ps -q --name \"^etcd$\") etcdctl --endpoints https://127.0.0.1:2379 --cacert \
                       /etc/kubernetes/pki/etcd/ca.crt --cert /etc/kubernetes/pki/etcd/server.crt --key \
                       /etc/kubernetes/pki/etcd/server.key";
+/// The call of etcdctl for a member that is a systemd unit.
+const ON_HOST: &str = "etcdctl";
 
 /// Returns the command that removes all members that have never started.
 fn remove_unstarted(seen: &Seen, host: &HostName) -> String {
     let etcdctl = match seen.cluster.etcd {
         Etcd::Kubeadm { .. } => IN_POD,
-        _ => "etcdctl",
+        _ => ON_HOST,
     };
     let ids = format!("$({etcdctl} member list | sed -n \"s/, unstarted,.*//p\")");
     seen.line.shell(
@@ -156,10 +164,8 @@ fn members(seen: &Seen) -> Outcome {
     let found = seen.problems("etcd-members").map(|problem| {
         let found = Found::of(problem)
             .cause("each member counts for the majority, also one whose host is gone; a join waits for members that never answer");
-        let ready = member_hosts(seen).iter().find(|host| {
-            let answers = seen.status.get(*host);
-            answers.is_some_and(|answers| matches!(answers.etcd, Some(Ok(_))))
-        });
+        let mut hosts = member_hosts(seen).iter();
+        let ready = hosts.find(|host| matches!(answer(seen, host), Some(Ok(_))));
         match ready {
             Some(host) if problem.what.contains(NEVER_STARTED) => found
                 .fix("if no host joins the cluster at present, remove the members that have never started")
@@ -177,39 +183,33 @@ fn quorum(seen: &Seen) -> Outcome {
     if hosts.is_empty() {
         return Outcome::Unknown("kubexm does not run this etcd".to_owned());
     }
-    let member = |host: &HostName| match seen.status.get(host).map(|answers| &answers.etcd) {
-        Some(Some(Ok(member))) => Some(member),
-        _ => None,
-    };
-    let has_leader = |host: &&HostName| member(host).is_some_and(|member| member.leader.is_some());
+    let answers = |host: &HostName| matches!(answer(seen, host), Some(Ok(_)));
+    let has_leader =
+        |host: &HostName| matches!(answer(seen, host), Some(Ok(member)) if member.leader.is_some());
     let (count, needed) = (hosts.len(), hosts.len() / 2 + 1);
-    if hosts.iter().filter(has_leader).count() >= needed {
+    if hosts.iter().filter(|host| has_leader(host)).count() >= needed {
         return Outcome::Known(Vec::new());
     }
-    let answering = hosts.iter().filter(|host| member(host).is_some()).count();
-    // A member that answers runs, and waits for the others.
-    let is_down = |host: &&HostName| match answering >= needed {
-        true => !has_leader(host),
-        false => member(host).is_none(),
-    };
-    let down: Vec<&HostName> = hosts.iter().filter(is_down).collect();
-    let what = match answering >= needed {
-        true => "etcd has no quorum: its members do not elect a leader".to_owned(),
-        false => format!(
-            "etcd has no quorum: {answering} of {count} members answer, and {needed} are necessary"
+    let silent: Vec<&HostName> = hosts.iter().filter(|host| !answers(host)).collect();
+    let answering = count - silent.len();
+    let (what, down) = match answering >= needed {
+        true => (
+            "etcd has no quorum: its members do not elect a leader".to_owned(),
+            hosts.iter().filter(|host| !has_leader(host)).collect(),
+        ),
+        // A member that answers runs, and waits for the others.
+        false => (
+            format!(
+                "etcd has no quorum: {answering} of {count} members answer, and {needed} are necessary"
+            ),
+            silent,
         ),
     };
     let mut found = Found::new(what)
-        .evidence(down.iter().map(|host| {
-            let answers = seen
-                .status
-                .get(*host)
-                .and_then(|answers| answers.etcd.as_ref());
-            match answers {
-                Some(Err(error)) => format!("{host}: {error}"),
-                Some(Ok(_)) => format!("{host}: has no leader"),
-                None => format!("{host}: does not answer"),
-            }
+        .evidence(down.iter().map(|host| match answer(seen, host) {
+            Some(Err(error)) => format!("{host}: {error}"),
+            Some(Ok(_)) => format!("{host}: has no leader"),
+            None => format!("{host}: does not answer"),
         }))
         .cause("no API server can read or write; pods that run go on")
         .fix(

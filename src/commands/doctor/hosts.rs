@@ -32,12 +32,11 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 fn unreachable(seen: &Seen) -> Outcome {
-    let found = seen.problems(UNREACHABLE).map(|problem| {
-        Found::of(problem).cause(
-            "kubexm cannot log in, so that it knows nothing from the host itself: it may be down, cut off, or refuse the login",
-        )
-    });
-    Outcome::Known(found.collect())
+    of_status(
+        seen,
+        UNREACHABLE,
+        "kubexm cannot log in, so that it knows nothing from the host itself: it may be down, cut off, or refuse the login",
+    )
 }
 
 fn host(seen: &Seen) -> Outcome {
@@ -66,17 +65,27 @@ fn host(seen: &Seen) -> Outcome {
 }
 
 fn receipts(seen: &Seen) -> Outcome {
-    let found = seen.problems(RECEIPTS).map(|problem| {
-        Found::of(problem)
-            .cause("the cluster works, but a reset cannot revert what the receipt does not name")
-    });
-    Outcome::Known(found.collect())
+    of_status(
+        seen,
+        RECEIPTS,
+        "the cluster works, but a reset cannot revert what the receipt does not name",
+    )
 }
 
 fn timers(seen: &Seen) -> Outcome {
-    let found = seen.problems(TIMERS).map(|problem| {
-        Found::of(problem)
-            .cause("the cluster works, but its certificates are not renewed in time, or its newest backup is old")
-    });
-    Outcome::Known(found.collect())
+    of_status(
+        seen,
+        TIMERS,
+        "the cluster works, but its certificates are not renewed in time, or its newest backup is old",
+    )
+}
+
+/// Returns the problems that `status` found, which have one cause.
+fn of_status(seen: &Seen, check: &str, cause: &str) -> Outcome {
+    let problems = seen.problems(check);
+    Outcome::Known(
+        problems
+            .map(|problem| Found::of(problem).cause(cause))
+            .collect(),
+    )
 }

@@ -1,10 +1,11 @@
 //! What an install would do, without a change on a host.
 
 use super::options::InstallOptions;
+use super::prepare::of_membership;
 use crate::identity::KnownCluster;
 use crate::plan::{PlanDiff, Planned};
 use crate::stop::{Stop, unless_stopped};
-use crate::{CommandError, certificates, node, notices, plan_inputs, preflight, rollback, session};
+use crate::{CommandError, certificates, notices, plan_inputs, preflight, rollback, session};
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
 use kubexm_types::event::Events;
@@ -49,11 +50,7 @@ pub async fn dry_run(
         let mut known = KnownCluster::read(&cluster, &state)?;
         known.origins(&cluster, &facts, events)?;
         let mut findings = preflight::check(&cluster, &hosts, &facts, &bundle).await;
-        if let Some(admitted) = &options.admitted {
-            findings.extend(node::findings(&cluster, &known, &facts, admitted));
-            known.readmit(admitted);
-        }
-        findings.extend(known.findings(&cluster, &facts));
+        findings.extend(of_membership(options, &cluster, &mut known, &facts));
         let inputs = plan_inputs::without_certificates(&cluster, &bundle, &facts);
         let planned = kubexm_deploy::plan(&inputs);
         if planned.is_err() {

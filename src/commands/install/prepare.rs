@@ -16,6 +16,7 @@ use kubexm_deploy::Deployment;
 use kubexm_engine::cluster::HostLocks;
 use kubexm_engine::plan::{Journal, Watch};
 use kubexm_host::Facts;
+use kubexm_preflight::Finding;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
@@ -77,11 +78,7 @@ pub(crate) async fn prepare(
     let mut known = KnownCluster::read(cluster, state)?;
     let origins = known.origins(cluster, &facts, events)?;
     let mut findings = preflight::check(cluster, &observed, &facts, bundle).await;
-    if let Some(admitted) = &context.options.admitted {
-        findings.extend(node::findings(cluster, &known, &facts, admitted));
-        known.readmit(admitted);
-    }
-    findings.extend(known.findings(cluster, &facts));
+    findings.extend(of_membership(context.options, cluster, &mut known, &facts));
     failed.leave_out_findings(&mut findings, events);
     preflight::report(&findings, events)?;
     failed.remove_from(&mut hosts, &mut facts);
@@ -95,6 +92,23 @@ pub(crate) async fn prepare(
         failed,
         deployment,
     })
+}
+
+/// Returns what prevents that the hosts of the cluster file are those of the cluster. Afterwards, the hosts that the options
+/// admit may be hosts of it again.
+pub(super) fn of_membership(
+    options: &InstallOptions,
+    cluster: &Cluster,
+    known: &mut KnownCluster,
+    facts: &BTreeMap<HostName, Facts>,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(admitted) = &options.admitted {
+        findings.extend(node::findings(cluster, known, facts, admitted));
+        known.readmit(admitted);
+    }
+    findings.extend(known.findings(cluster, facts));
+    findings
 }
 
 /// Plans for the hosts without the workers that the install leaves out.

@@ -37,8 +37,7 @@ pub(super) async fn compare(
     Ok(plan::compare(&inputs, &hosts.collect()).await?.hosts)
 }
 
-/// Returns the problems of each host that differs, or that could not be compared in whole. A host that cannot be reached is
-/// another problem.
+/// Returns the problems of each host that differs, or that was compared in part. An unreachable host is another problem.
 pub(super) fn problems(hosts: &[HostDiff]) -> Vec<Problem> {
     let found = hosts
         .iter()

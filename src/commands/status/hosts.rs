@@ -194,10 +194,11 @@ fn programs(judged: &mut Judged, answers: &Answers) {
             continue;
         }
         let phase = match name.as_str() {
-            "etcd" => Some("etcd local"),
-            "kube-apiserver" => Some("control-plane apiserver"),
-            "kube-controller-manager" => Some("control-plane controller-manager"),
-            "kube-scheduler" => Some("control-plane scheduler"),
+            "etcd" => Some("etcd local".to_owned()),
+            name if expected::CONTROL_PLANE.contains(&name) => {
+                let program = name.strip_prefix("kube-").unwrap_or(name);
+                Some(format!("control-plane {program}"))
+            }
             _ => None,
         };
         let what =

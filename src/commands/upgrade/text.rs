@@ -112,7 +112,7 @@ pub(super) fn end(cluster: &Cluster, from: &Version, hops: &[Hop]) -> String {
             let afterwards = match cluster.etcd.data_directory() {
                 Some(_) => "it restores the snapshot of etcd, and loses every later change",
                 None => {
-                    "there is no way back, because kubexm saves no external etcd: take a snapshot of it yourself"
+                    "kubexm cannot roll back, because it saves no external etcd: take a snapshot of it yourself"
                 }
             };
             format!(
@@ -153,7 +153,10 @@ mod tests {
             "{type: external, external: {endpoints: [\"https://192.0.2.9:2379\"], caFile: /etc/hosts, certFile: /etc/hosts, keyFile: /etc/hosts}}",
         );
         let text = end(&external, &from, &minor);
-        assert!(text.contains("Afterwards there is no way back"), "{text}");
+        assert!(
+            text.contains("Afterwards kubexm cannot roll back"),
+            "{text}"
+        );
         assert!(!text.contains("restores"), "{text}");
     }
 }

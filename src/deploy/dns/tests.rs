@@ -81,11 +81,7 @@ fn hosts_without_a_name_server_forward_nothing() {
         facts.has_name_server = false;
         let inputs = Inputs {
             hosts: [("node2".parse().unwrap(), facts)].into(),
-            blobs: inputs.blobs.clone(),
-            certificates: inputs.certificates.clone(),
-            absent: inputs.absent.clone(),
-            leaving: inputs.leaving.clone(),
-            ..*inputs
+            ..inputs.clone()
         };
         assert!(corefile::differs_from_kubeadm(&inputs));
         assert!(!corefile::for_coredns(&inputs).unwrap().contains("forward"));

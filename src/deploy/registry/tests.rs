@@ -25,12 +25,8 @@ fn plan(cluster: &Cluster, running: Option<bool>) -> Plan {
         hosts.insert("node1".parse().unwrap(), facts);
         let inputs = Inputs {
             cluster,
-            lock: inputs.lock,
-            blobs: std::sync::Arc::clone(&inputs.blobs),
             hosts,
-            absent: BTreeSet::new(),
-            leaving: BTreeSet::new(),
-            certificates: inputs.certificates.clone(),
+            ..inputs.clone()
         };
         let plan = crate::plan(&inputs).unwrap().plan;
         Graph::new(&plan).unwrap();

@@ -54,11 +54,7 @@ spec:
         let given = HopInputs {
             inputs: Inputs {
                 hosts,
-                blobs: inputs.blobs.clone(),
-                certificates: inputs.certificates.clone(),
-                absent: BTreeSet::new(),
-                leaving: BTreeSet::new(),
-                ..*inputs
+                ..inputs.clone()
             },
             held: held.iter().map(|name| name.parse().unwrap()).collect(),
             drain: has_drain.then_some(drain),

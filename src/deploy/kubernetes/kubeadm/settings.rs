@@ -224,11 +224,7 @@ mod tests {
             }
             let inputs = Inputs {
                 hosts,
-                blobs: inputs.blobs.clone(),
-                certificates: inputs.certificates.clone(),
-                absent: inputs.absent.clone(),
-                leaving: inputs.leaving.clone(),
-                ..*inputs
+                ..inputs.clone()
             };
             let tasks = crate::plan(&inputs).unwrap().plan.tasks.into_iter();
             let settings = tasks.filter(|task| task.name.contains("settings"));
