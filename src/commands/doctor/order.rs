@@ -212,7 +212,6 @@ pub(super) const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
             "pods",
         ],
     ),
-    (&["etcd-quorum"], Anywhere, &["etcd-member"]),
     (&["static-pods"], SameHost, &["api-server", "control-plane"]),
     (&["api-server"], SameHost, &["control-plane"]),
     (

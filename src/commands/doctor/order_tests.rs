@@ -36,6 +36,18 @@ fn first_cause_of_a_chain_explains_all_that_follow() {
 }
 
 #[test]
+fn members_that_do_not_answer_explain_a_lost_quorum() {
+    let mut all = [
+        finding("etcd-quorum", &["node1", "node2"]),
+        finding("etcd-member", &["node1", "node2"]),
+        finding("api-server", &["node3"]),
+    ];
+    explain(&cluster(""), &mut all);
+    let follows = all.map(|found| found.follows);
+    assert_eq!(follows, [Some("etcd-member"), None, Some("etcd-member")]);
+}
+
+#[test]
 fn rows_name_checks_that_exist() {
     let known: Vec<&str> = checks().map(|check| check.id).collect();
     for (causes, _, effects) in FOLLOWS {
