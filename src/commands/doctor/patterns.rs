@@ -5,6 +5,7 @@ mod table;
 use super::check::Found;
 use super::seen::{Logs, Seen};
 use crate::logs::LogEntry;
+use kubexm_config::cluster::Etcd;
 use kubexm_types::HostName;
 
 /// The most bytes that a quote has before the text that matched.
@@ -171,7 +172,19 @@ fn command(
             found.run(line.on(host, "ethtool -K flannel.1 tx-checksum-ip-generic off"))
         }
         "kernel-limits" => found.run(line.on(host, "sysctl -w fs.inotify.max_user_instances=8192")),
-        "etcd-data" | "etcd-members" => found.run(line.logs("etcd", host)),
+        "etcd-data" | "etcd-members" => new_member(seen, host, found),
+        _ => found.run(line.install()),
+    }
+}
+
+/// Adds how a host gets a new member of etcd. An install replaces members that are units, and no static pods.
+fn new_member(seen: &Seen, host: &HostName, found: Found) -> Found {
+    let line = &seen.line;
+    let found = found.run(line.logs("etcd", host));
+    match seen.cluster.etcd {
+        Etcd::Kubeadm { .. } => found
+            .fix("replace the node: its new member of etcd gets the data of the others")
+            .run(line.kubexm(&format!("node replace {host} --bundle BUNDLE"))),
         _ => found.run(line.install()),
     }
 }

@@ -1,6 +1,7 @@
 //! What logs lead to.
 
 use super::*;
+use crate::status::example::cluster_of_units;
 
 #[test]
 fn last_words_of_a_program_that_ended_are_its_cause() {
@@ -63,4 +64,30 @@ fn wrong_checksums_are_found_in_the_kernel_log() {
         API,
     );
     assert_eq!(causes(&report), ["service-network"]);
+}
+
+#[test]
+fn member_that_lost_its_data_is_replaced_as_its_deployment_needs() {
+    let lost = "{\"level\":\"panic\",\"msg\":\"tocommit(9) is out of range [lastIndex(0)]\"}";
+    for (cluster, command) in [
+        (cluster(""), "kubexm node replace node2 --bundle BUNDLE"),
+        (cluster_of_units(), "kubexm install BUNDLE"),
+    ] {
+        let mut seen = seen(HOST, RUNTIME, API);
+        seen.cluster.etcd = cluster.etcd;
+        let entries = vec![entry("kube-system/etcd-node2", 5, lost)];
+        seen.logs.insert(name("node2"), Logs { now: NOW, entries });
+        seen.report.hosts[1].unhealthy = vec!["etcd".to_owned()];
+        let report = judge(&seen);
+        let found = report
+            .findings
+            .iter()
+            .find(|found| found.check == "etcd-data")
+            .unwrap();
+        assert!(
+            found.commands[1].starts_with(command),
+            "{:?}",
+            found.commands
+        );
+    }
 }
