@@ -154,6 +154,8 @@ struct Prepared {
     hops: Vec<Hop>,
     record: UpgradeRecord,
     runtimes: Runtimes,
+    /// How versions of members of etcd change.
+    members: Vec<etcd::Change>,
     /// Whether an earlier run began the upgrade.
     continues: bool,
 }
@@ -198,13 +200,15 @@ impl Context<'_> {
         };
         let mut findings = preflight::check_upgrade(cluster, hosts, &facts, self.bundle).await;
         findings.extend(known.findings(cluster, &facts));
+        let mut members = Vec::new();
         if !is_done {
             findings.extend(self.findings(&survey, first, begun.is_some()));
             findings.extend(space::findings(cluster, hosts).await?);
             findings.extend(self.unready(hosts, begun.is_some()).await?);
             if let Some(etcd) = etcd::State::read(cluster, hosts).await? {
                 findings.extend(etcd.findings(cluster, first, begun.is_some()));
-                findings.extend(etcd.versions(cluster, (self.bundle.lock(), &facts), &hops));
+                members = etcd.changes(cluster, (self.bundle.lock(), &facts), &hops);
+                findings.extend(etcd::refused(&members));
             }
             let live = Live::read(cluster, hosts, (first, host.as_ref())).await?;
             let targets = hops.iter().map(|hop| Target {
@@ -225,6 +229,7 @@ impl Context<'_> {
                 .unwrap_or_else(|| UpgradeRecord::new(from, to)),
             continues: begun.is_some(),
             runtimes,
+            members,
             facts,
             running,
             hops,
@@ -418,9 +423,19 @@ impl Context<'_> {
                     Ok(deployment.plan)
                 })
                 .collect();
-            parts.push(text::hop(hop, self.state, &cluster, &plans?, &mut runtimes));
+            parts.push(text::hop(
+                hop,
+                self.state,
+                (&cluster, &prepared.members),
+                &plans?,
+                &mut runtimes,
+            ));
         }
-        parts.push(text::end(self.cluster, from, &prepared.hops));
+        parts.push(text::end(
+            (self.cluster, &prepared.members),
+            from,
+            &prepared.hops,
+        ));
         Ok(parts.join("\n").trim_end().to_owned())
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
+use super::etcd::Change;
 use super::path::Hop;
 use super::runtime::Runtimes;
 use kubexm_config::Cluster;
@@ -34,7 +35,7 @@ pub(super) fn head(cluster: &Cluster, from: &Version, hops: &[Hop], continues: b
 pub(super) fn hop(
     hop: &Hop,
     state: &Path,
-    cluster: &Cluster,
+    (cluster, members): (&Cluster, &[Change]),
     plans: &[Plan],
     runtimes: &mut Runtimes,
 ) -> String {
@@ -51,6 +52,20 @@ pub(super) fn hop(
         "  this machine\n    - save in {}: {etcd}",
         archive.display()
     );
+    let members: Vec<&Change> = members
+        .iter()
+        .filter(|change| change.kubernetes == hop.version)
+        .collect();
+    if !members.is_empty() {
+        text.push_str("  members of etcd, one after another\n");
+    }
+    for change in members {
+        let _ = writeln!(
+            text,
+            "    - {}: etcd {} -> {}",
+            change.host, change.from, change.to
+        );
+    }
     let mut seen = BTreeSet::new();
     for plan in plans {
         nodes(&mut text, plan, &mut seen, runtimes);
@@ -100,10 +115,22 @@ pub(super) fn nodes(
 }
 
 /// Returns what the user must know before the upgrade begins.
-pub(super) fn end(cluster: &Cluster, from: &Version, hops: &[Hop]) -> String {
+pub(super) fn end(
+    (cluster, members): (&Cluster, &[Change]),
+    from: &Version,
+    hops: &[Hop],
+) -> String {
     let minor = Version::major_minor;
     let newer = hops.iter().find(|hop| minor(&hop.version) != minor(from));
-    match newer {
+    let newest = members
+        .iter()
+        .filter(|change| change.is_minor())
+        .map(|change| &change.to)
+        .max();
+    let kept = newest.map_or(String::new(), |version| {
+        format!("\na rollback that loses nothing keeps etcd {version}: an older etcd cannot read its data")
+    });
+    let way_back = match newer {
         None => {
             "way back: kubexm upgrade --rollback, until the upgrade is complete; nothing is lost"
                 .to_owned()
@@ -121,7 +148,8 @@ pub(super) fn end(cluster: &Cluster, from: &Version, hops: &[Hop]) -> String {
                 hop.version
             )
         }
-    }
+    };
+    way_back + &kept
 }
 
 #[cfg(test)]
@@ -144,19 +172,43 @@ mod tests {
             workers: BTreeSet::new(),
         };
         let own = cluster("{type: kubeadm}");
-        let patch = end(&own, &from, &[hop(Version::new(1, 35, 5))]);
+        let patch = end((&own, &[]), &from, &[hop(Version::new(1, 35, 5))]);
         assert!(patch.ends_with("nothing is lost"), "{patch}");
         let minor = [hop(Version::new(1, 36, 3))];
-        let text = end(&own, &from, &minor);
+        let text = end((&own, &[]), &from, &minor);
         assert!(text.contains("restores the snapshot of etcd"), "{text}");
         let external = cluster(
             "{type: external, external: {endpoints: [\"https://192.0.2.9:2379\"], caFile: /etc/hosts, certFile: /etc/hosts, keyFile: /etc/hosts}}",
         );
-        let text = end(&external, &from, &minor);
+        let text = end((&external, &[]), &from, &minor);
         assert!(
             text.contains("Afterwards kubexm cannot roll back"),
             "{text}"
         );
         assert!(!text.contains("restores"), "{text}");
+    }
+
+    #[test]
+    fn plan_names_members_that_get_another_etcd() {
+        let own = cluster("{type: kubeadm}");
+        let change = Change {
+            host: "node1".parse().unwrap(),
+            kubernetes: Version::new(1, 36, 3),
+            from: Version::new(3, 5, 33),
+            to: Version::new(3, 6, 16),
+        };
+        let step = Hop {
+            version: Version::new(1, 36, 3),
+            workers: BTreeSet::new(),
+        };
+        let changes = [change];
+        let runtimes = &mut Runtimes::default();
+        let text = hop(&step, Path::new("s"), (&own, &changes), &[], runtimes);
+        assert!(
+            text.ends_with("    - node1: etcd 3.5.33 -> 3.6.16\n"),
+            "{text}"
+        );
+        let text = end((&own, &changes), &Version::new(1, 36, 1), &[step]);
+        assert!(text.contains("keeps etcd 3.6.16"), "{text}");
     }
 }
