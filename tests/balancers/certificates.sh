@@ -33,50 +33,12 @@ have_present_files() {
   [[ $type == kube-vip* ]] || hosts+=(node4)
   for host in "${hosts[@]}"; do has_present_file "$host" || { echo "$host"; return 1; }; done
 }
-outages() { # prints how many requests to the endpoint failed, and what kubexm and kube-vip did around them
-  local times first last host
-  times=$(sed -n 's/^failed //p' "$work/polled")
-  printf '    %s: %s answers, %s failures:%s\n' "$type" "$(grep -c '^answered' "$work/polled")" \
-    "$(grep -c '^failed' "$work/polled")" "$(for first in $times; do date -d "@$first" +' %T'; done | uniq | tr -d '\n')"
-  [ -n "$times" ] || return 0
-  first=$(date -u -d "@$(($(head -n 1 <<<"$times") - 20))" +%FT%T)
-  last=$(date -u -d "@$(($(tail -n 1 <<<"$times") + 10))" +%FT%T)
-  jq -r --arg first "$first" --arg last "$last" 'select(.time >= $first and .time <= $last) | "    \(.time) \(.host // "") \(.event) \(
-    .step // .title // .phase // "")"' "$state/journal.jsonl"
-  for host in node1 node2 node3; do
-    # shellcheck disable=SC2016 # expands on the host
-    on "$host" sh -c 'cat /var/log/pods/kube-system_kube-vip*/kube-vip/*.log 2>/dev/null | sort |
-      awk -v first="$1" -v last="$2" "\$1 >= first && \$1 <= last"; ip -o addr show | grep inet' sh "$first" "$last" |
-      cut -c1-220 | sed "s/^/    $host /"
-  done
-}
-poll() { # asks the endpoint until it is killed, and prints a line for each request
-  # An API server that ends is not ready any more, but it answers until its clients have gone.
-  while :; do
-    if kubectl --request-timeout=5s get --raw /api/v1/namespaces/kube-system >/dev/null 2>&1; then
-      echo answered
-    else
-      echo "failed $(date +%s)"
-    fi
-    sleep 0.2
-  done
-}
-polled() { # PATTERN VERB OPTIONS…: like certs_end, while the endpoint is asked
-  local status=0
-  poll >"$work/polled" &
-  watcher=$!
-  certs_end "$@" || status=$?
-  kill "$watcher"
-  wait "$watcher" || true
-  watcher=''
-  return "$status"
-}
 replaced_certificates() {
   local phase
   local -a options=()
   part "$type: certificates are renewed, and the CA of Kubernetes is replaced"
   check "the load balancer has the files of its host" have_present_files
-  check "a renewal" polled "the certificates are renewed" renew
+  check "a renewal" polled certs_end "the certificates are renewed" renew
   outages
   check "the load balancer has the new files" have_present_files
   check "the endpoint answers" until_true 20 reach_endpoint
@@ -84,7 +46,7 @@ replaced_certificates() {
   took "renewal"
   for phase in trust switch remove; do
     [ "$phase" != switch ] || options=(--restart-workloads)
-    check "rotation of the CA: $phase" polled "is complete" rotate-ca --ca kubernetes --phase "$phase" ${options[@]+"${options[@]}"}
+    check "rotation of the CA: $phase" polled certs_end "is complete" rotate-ca --ca kubernetes --phase "$phase" ${options[@]+"${options[@]}"}
     options=()
     outages
     check "the load balancer has the new files" have_present_files

@@ -70,6 +70,9 @@ hosts_up() { # COUNT OPTIONS…: starts hosts; their names are in `all`
   mapfile -t all < <(cut -d' ' -f1 "$("$lab" dir "$name")/hosts")
 }
 address_of() { sed -n "s/^$1 //p" "$("$lab" dir "$name")/hosts"; }
+namespace_of() { # HOST: prints its network namespace
+  awk -v host="$1" '$1 == "netns" && $2 ~ "-" host "$" { name = $2 } END { print name }' "$("$lab" dir "$name")/record"
+}
 known_hosts() { printf '%s\n' "$("$lab" dir "$name")/known_hosts"; }
 
 # bundle_for DESCRIPTION MANIFEST OPTIONS…: builds a bundle from the lab's upstream, unless --bundle names one

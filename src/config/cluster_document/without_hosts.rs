@@ -59,9 +59,24 @@ fn parse(
     Ok(WithoutHosts { cluster, mentions })
 }
 
-/// Removes hosts from the lists that name them: the hosts themselves, roles, and the hosts of a patch.
+/// Removes hosts from what names them: the list of hosts, roles, the hosts of a patch, and priorities of keepalived.
 fn remove(node: &mut Node, path: &str, hosts: &BTreeSet<HostName>, found: &mut Vec<HostMention>) {
     match &mut node.value {
+        Value::Map(entries) if path == PRIORITIES => entries.retain(|(key, _)| {
+            let Value::Text(name) = &key.value else {
+                return true;
+            };
+            let is_removed = hosts.iter().any(|host| host.as_str() == name);
+            if is_removed {
+                found.push(HostMention {
+                    line: key.line,
+                    path: path.to_owned(),
+                    text: name.clone(),
+                    rest: Vec::new(),
+                });
+            }
+            !is_removed
+        }),
         Value::Map(entries) => {
             for (key, value) in entries {
                 if let Value::Text(name) = &key.value {
@@ -112,6 +127,7 @@ fn remove(node: &mut Node, path: &str, hosts: &BTreeSet<HostName>, found: &mut V
 }
 
 const PATCHES: &str = "spec.kubernetes.kubeadm.patches";
+const PRIORITIES: &str = "spec.highAvailability.keepalived.priorities";
 
 fn is_list_of_names(path: &str) -> bool {
     path.starts_with("spec.roleGroups.") || path.strip_suffix(".hosts") == Some(PATCHES)
@@ -206,6 +222,23 @@ spec:
                 "19 spec.kubernetes.kubeadm.patches.hosts node2 ",
             ]
         );
+    }
+
+    #[test]
+    fn priority_of_keepalived_disappears_with_its_host() {
+        let text = TEXT.replace("control-plane: [node1]", "control-plane: ['node[1:3]']")
+            + "  controlPlaneEndpoint: {address: 192.0.2.99, port: 8443}
+  highAvailability:
+    type: keepalived-haproxy
+    keepalived: {priorities: {node1: 150, node3: 120}}
+";
+        let hosts = BTreeSet::from(["node3".parse().unwrap()]);
+        let read = parse("cluster.yaml", &text, &[Version::new(1, 36, 3)], &hosts).unwrap();
+        let left = read.cluster.balancers.keepalived.priorities.keys();
+        assert_eq!(left.map(HostName::as_str).collect::<Vec<_>>(), ["node1"]);
+        let is_priority = |mention: &&HostMention| mention.path == PRIORITIES;
+        let mention = read.mentions.iter().find(is_priority).unwrap();
+        assert_eq!((mention.line, mention.text.as_str()), (23, "node3"));
     }
 
     /// A patch without hosts is for all of them.
