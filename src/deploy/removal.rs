@@ -29,6 +29,8 @@ pub struct Leaving {
     pub is_control_plane: bool,
     /// Whether it has a member of etcd that kubexm or kubeadm runs.
     pub has_member: bool,
+    /// Whether its load balancer can have the address of the endpoint, besides those of others.
+    pub holds_address: bool,
     /// Whether it does not work any more: it cannot be reached, or is another host with its name.
     pub is_lost: bool,
 }
@@ -42,6 +44,7 @@ impl Leaving {
             is_node: cluster.is_node(name),
             is_control_plane: cluster.is_control_plane(name),
             has_member: members(cluster).contains(name),
+            holds_address: load_balancer::holds_address(cluster, name),
             is_lost,
         }
     }
@@ -81,8 +84,9 @@ pub struct RemovalInputs<'a> {
 }
 
 impl RemovalInputs<'_> {
-    /// Plans what happens while all hosts work: hosts that are lost leave etcd and the cluster, and pods leave the other
-    /// ones, one after another.
+    /// Plans what happens while all hosts work: hosts that are lost leave etcd and the cluster, pods leave the other
+    /// ones, one after another, and so does the address of the endpoint. Load balancers that stay still listen to those that
+    /// leave: two of them would have the address after the next change of their settings.
     pub fn beginning(&self) -> Plan {
         let mut plan = Plan::default();
         let mut before: Option<TaskId> = None;
@@ -92,8 +96,9 @@ impl RemovalInputs<'_> {
             leave.into_iter().chain(self.delete(host))
         });
         let working = self.leaving.iter().filter(|host| !host.is_lost);
-        let drains = working.filter_map(|host| self.drain(host));
-        for task in tasks.chain(drains) {
+        let drains = working.clone().filter_map(|host| self.drain(host));
+        let addresses = working.filter_map(|host| self.cede(host));
+        for task in tasks.chain(drains).chain(addresses) {
             let id = task.id();
             plan.tasks.push(task.after(before.replace(id)));
         }
@@ -159,6 +164,12 @@ impl RemovalInputs<'_> {
             .limit(Limit::new(limit, "the evictions of a node"));
         let task = Task::new("node", &format!("drain-{name}"), &first.name).step(step);
         host.is_node.then_some(task)
+    }
+
+    fn cede(&self, host: &Leaving) -> Option<Task> {
+        let name = &host.spec.name;
+        let step = load_balancer::ceding(self.inputs.cluster).filter(|_| host.holds_address)?;
+        Some(Task::new("node", &format!("address-{name}"), name).step(step))
     }
 
     fn leave_etcd(&self, host: &Leaving) -> Option<Task> {
@@ -231,36 +242,53 @@ mod tests {
     use super::*;
     use crate::example::{cluster, with_inputs};
 
+    /// Returns the steps that remove the host node9, which is like the first one of the cluster: what happens first, and
+    /// what happens before its reset.
+    fn steps(balancer: &str) -> [Vec<String>; 2] {
+        let remaining = cluster("", balancer);
+        let mut spec = remaining.hosts[0].clone();
+        spec.name = "node9".parse().unwrap();
+        let leaving = Leaving {
+            is_control_plane: true,
+            holds_address: load_balancer::holds_address(&remaining, &remaining.hosts[0].name),
+            ..Leaving::of(&remaining, &spec, false)
+        };
+        with_inputs(&remaining, &[], "", |inputs| {
+            let given = RemovalInputs {
+                inputs: inputs.clone(),
+                leaving: std::slice::from_ref(&leaving),
+                drain: Drain {
+                    timeout: Duration::from_secs(1),
+                    deletes_unmanaged: false,
+                    ignores_budgets: false,
+                },
+            };
+            [given.beginning(), given.departure(&leaving).unwrap()].map(|plan| {
+                let steps = plan.tasks.iter().flat_map(|task| &task.steps);
+                steps.map(|step| step.id().to_owned()).collect()
+            })
+        })
+    }
+
     #[test]
     fn address_of_the_endpoint_leaves_before_the_control_plane_ends() {
-        let steps = |balancer: &str| {
-            let remaining = cluster("", balancer);
-            let mut spec = remaining.hosts[0].clone();
-            spec.name = "node9".parse().unwrap();
-            let leaving = Leaving {
-                is_control_plane: true,
-                ..Leaving::of(&remaining, &spec, false)
-            };
-            with_inputs(&remaining, &[], "", |inputs| {
-                let given = RemovalInputs {
-                    inputs: inputs.clone(),
-                    leaving: &[],
-                    drain: Drain {
-                        timeout: Duration::from_secs(1),
-                        deletes_unmanaged: false,
-                        ignores_budgets: false,
-                    },
-                };
-                let plan = given.departure(&leaving).unwrap();
-                let steps = plan.tasks.iter().flat_map(|task| &task.steps);
-                steps.map(|step| step.id()).collect::<Vec<_>>()
-            })
-        };
         // One control plane remains, so that an address can go there.
-        let kube_vip =
-            "controlPlaneEndpoint: {address: 192.0.2.99}\nhighAvailability: {type: kube-vip}";
-        assert_eq!(steps(kube_vip), ["endpoint leaves", "control plane stop"]);
-        let haproxy = "highAvailability: {type: haproxy}";
-        assert_eq!(steps(haproxy), ["control plane stop"]);
+        let endpoint = "controlPlaneEndpoint: {address: 192.0.2.99}";
+        let [_, kube_vip] = steps(&format!("{endpoint}\nhighAvailability: {{type: kube-vip}}"));
+        assert_eq!(kube_vip, ["endpoint leaves", "control plane stop"]);
+        let [beginning, haproxy] = steps("highAvailability: {type: haproxy}");
+        assert_eq!(haproxy, ["control plane stop"]);
+        assert!(
+            !beginning.contains(&"keepalived leaves".to_owned()),
+            "{beginning:?}"
+        );
+    }
+
+    #[test]
+    fn keepalived_ends_before_the_others_do_not_listen_to_it() {
+        let [beginning, _] = steps(
+            "controlPlaneEndpoint: {address: 192.0.2.99, port: 8443}\nhighAvailability: {type: keepalived-haproxy}",
+        );
+        assert_eq!(beginning.last().unwrap(), "keepalived leaves");
     }
 }

@@ -81,7 +81,7 @@ fn of_host(text: &mut String, cluster: &Cluster, host: &Leaving, more: Option<&s
 /// Returns the tasks of a plan that belong to a host.
 fn of<'a>(plan: &'a Plan, host: &'a Leaving) -> impl Iterator<Item = &'a Task> {
     let suffix = format!("-{}", host.spec.name);
-    let verbs = ["drain", "member", "delete"];
+    let verbs = ["drain", "address", "member", "delete"];
     plan.tasks.iter().filter(move |task| {
         let verb = task.name.strip_suffix(&suffix);
         verb.is_some_and(|verb| verbs.contains(&verb))

@@ -10,7 +10,7 @@ use crate::{DeployError, ETC, Inputs, controller_file, load_balancer, os};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{Cluster, HostSpec, KeepalivedSettings, LoadBalancer, PasswordSource};
 use kubexm_engine::plan::{StepError, Task, TaskId};
-use kubexm_engine::steps::{Content, ManageUnit, WriteFile};
+use kubexm_engine::steps::{Content, ManageUnit, RunScript, WriteFile};
 use kubexm_render::load_balancer as template;
 use kubexm_scripts::load_balancer::CHECK_PROXY;
 use kubexm_types::{HostName, HostPath};
@@ -183,6 +183,17 @@ impl Keepalived {
                 start: true,
             }))
     }
+}
+
+/// Returns the step after which keepalived on another host has the address. It must still be a peer of this one: keepalived
+/// announces to its peers that it ends.
+pub(super) fn ceding(address: IpAddr) -> RunScript {
+    let title = format!("Let another load balancer have {address}");
+    let (check, stop) = (
+        "! systemctl is-active --quiet \"$1\" || { echo runs; exit 1; }",
+        "systemctl stop \"$1\"",
+    );
+    RunScript::new("keepalived leaves", title, check, stop).arguments([UNIT])
 }
 
 /// Returns the VRRP router id: the user's number, or the last byte of the address.

@@ -23,6 +23,7 @@ use kubexm_config::cluster::{
     AddressHolder, Cluster, ControlPlanePod, HostSpec, LoadBalancer, LocalProxy, ProxyRun,
 };
 use kubexm_engine::plan::{Task, TaskId, TaskName};
+use kubexm_engine::steps::RunScript;
 use kubexm_types::{HostName, ImageRef};
 
 pub(super) use packages::{is_load_balancer, mask_services};
@@ -249,6 +250,20 @@ pub(super) fn departing(cluster: &Cluster, task: Task) -> Result<Task, DeployErr
         Some(balancer) => balancer.leaving(cluster, task),
         None => Ok(task),
     }
+}
+
+/// Returns whether the load balancer of a host can have the address of the endpoint without a control plane on the host.
+pub(super) fn holds_address(cluster: &Cluster, host: &HostName) -> bool {
+    let is_holder = matches!(cluster.load_balancer, LoadBalancer::Holder { .. });
+    is_holder && cluster.roles.load_balancer.contains(host)
+}
+
+/// Returns the step after which another load balancer has the address of the endpoint, on a host that leaves the cluster;
+/// `None` if load balancers depend on control planes.
+pub(super) fn ceding(cluster: &Cluster) -> Option<RunScript> {
+    let is_holder = matches!(cluster.load_balancer, LoadBalancer::Holder { .. });
+    let address = cluster.control_plane_endpoint.ip().filter(|_| is_holder)?;
+    Some(keepalived::ceding(address))
 }
 
 /// Adds the step that ends what [`leaving`] began, after the API server of the host has restarted.
