@@ -110,9 +110,21 @@ rollback_systemd() {
   snapshot_rollback before
   took "rollback with the snapshot"
 
-  part "systemd: the same upgrade"
+  part "systemd: the same upgrade, with both workers at the same time"
+  # With the budget, the pods of two nodes at the same time have no other place.
+  kubectl delete deployment,poddisruptionbudget web
   set_version "$version"
-  check "the same upgrade succeeds" upgrade_ends 0 "the cluster runs Kubernetes $version"
+  check "the same upgrade succeeds" upgrade_while_counted --max-unavailable 2
+  check "two workers were drained at the same time" [ "$(sort -n "$work/cordoned" | tail -n 1)" = 2 ]
   check "every program has the new version" programs_at "$version"
   took "upgrade"
+}
+upgrade_while_counted() { # OPTIONS…: an upgrade while the nodes without new pods are counted
+  local counter ended=0
+  : >"$work/cordoned"
+  while sleep 1; do kubectl get nodes 2>/dev/null | grep -c SchedulingDisabled >>"$work/cordoned" || true; done &
+  counter=$!
+  upgrade_ends 0 "the cluster runs Kubernetes $version" "$@" || ended=$?
+  kill "$counter"
+  return "$ended"
 }
