@@ -71,6 +71,7 @@ pub(super) const CLUSTER: &[&str] = &[
     "node",
     "terminating",
     "cluster_info",
+    "token",
     "now",
 ];
 

@@ -1,11 +1,14 @@
 //! The address of the API servers: load balancers and virtual addresses.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use super::check::{Check, Found, Outcome};
+use super::network::delete_rules;
 use super::report::Area;
 use super::seen::Seen;
 use kubexm_config::cluster::LoadBalancer;
+use kubexm_host::Facts;
 use kubexm_types::HostName;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -89,23 +92,29 @@ fn address(seen: &Seen) -> Outcome {
     };
     let known = group.iter().filter(|host| seen.facts.contains_key(*host));
     let known: Vec<&HostName> = known.collect();
-    let has = |host: &&&HostName| seen.facts[**host].addresses.contains(&address);
-    let holders: Vec<&HostName> = known.iter().filter(has).copied().collect();
+    // Also a host outside of the group may have the address, by hand or by another program.
+    let has = |(_, facts): &(&HostName, &Facts)| facts.addresses.contains(&address);
+    let holders: Vec<&HostName> = seen
+        .facts
+        .iter()
+        .filter(has)
+        .map(|(host, _)| host)
+        .collect();
+    let strangers: Vec<&HostName> = holders
+        .iter()
+        .filter(|host| !group.contains(host))
+        .copied()
+        .collect();
     let found = match holders.len() {
-        1 => return Outcome::Known(Vec::new()),
+        1 if strangers.is_empty() => return Outcome::Known(Vec::new()),
         0 if known.len() < group.len() => {
             return Outcome::Unknown(format!("no host that answers has {address}"));
         }
         0 => Found::new(format!("no host has the address {address}"))
             .cause("the program that holds the address does not run, or its election fails")
             .fix("start keepalived or kube-vip; with kube-vip, it needs an API server"),
-        count => {
-            let mut found = Found::new(format!("{count} hosts have the address {address}"))
-                .cause("the hosts do not hear each other: a firewall drops VRRP (IP protocol 112), or the network has no multicast")
-                .fix("permit protocol 112 between the hosts, or use unicast peers");
-            found.hosts = holders.into_iter().cloned().collect();
-            found
-        }
+        _ if !strangers.is_empty() => strange(seen, address, &holders, &strangers),
+        _ => several(seen, address, &holders),
     };
     let host = known.first().copied().unwrap_or(seen.administrator());
     let program = match seen.cluster.load_balancer {
@@ -113,6 +122,57 @@ fn address(seen: &Seen) -> Outcome {
         _ => "keepalived",
     };
     Outcome::Known(vec![found.run(seen.line.logs(program, host))])
+}
+
+/// Returns the finding that hosts have the address, of which some do not run the load balancer.
+fn strange(seen: &Seen, address: IpAddr, holders: &[&HostName], strangers: &[&HostName]) -> Found {
+    let what = match holders.len() {
+        1 => format!("a host without the load balancer has the address {address}"),
+        count => {
+            format!("{count} hosts have the address {address}, also without the load balancer")
+        }
+    };
+    let mut found = Found::new(what)
+        .evidence(strangers.iter().map(|host| format!("{host} is not a host of the load balancer")))
+        .cause("the address was added to a host by hand or by another program: packets to it may arrive there")
+        .fix("remove the address from the host that does not run the load balancer");
+    found.hosts = holders.iter().map(|host| (*host).clone()).collect();
+    for host in strangers {
+        found = found.run(seen.line.on(host, &format!("ip -o addr show to {address}")));
+    }
+    found
+}
+
+/// Returns the finding that several hosts of the load balancer have the address.
+fn several(seen: &Seen, address: IpAddr, holders: &[&HostName]) -> Found {
+    let mut found = Found::new(format!(
+        "{} hosts have the address {address}",
+        holders.len()
+    ));
+    found.hosts = holders.iter().map(|host| (*host).clone()).collect();
+    if matches!(seen.cluster.load_balancer, LoadBalancer::Pods { .. }) {
+        return found
+            .cause("the hosts disagree about the lease of the address: kube-vip of one of them hangs, or was killed and left the address")
+            .fix("restart kube-vip on the host that does not hold the lease");
+    }
+    for host in holders {
+        found = delete_rules(seen, host, found, &vrrp_rules(seen, host));
+    }
+    found
+        .cause("the hosts do not hear each other: a firewall drops VRRP (IP protocol 112) between them")
+        .fix("permit protocol 112 between the hosts")
+}
+
+/// Returns the rules of a host that drop packets of VRRP.
+fn vrrp_rules<'a>(seen: &'a Seen, host: &HostName) -> Vec<&'a String> {
+    let answers = seen.hosts.get(host);
+    let all = answers.map_or(&[][..], |answers| answers.all("rule"));
+    let names_it = |rule: &&String| {
+        let words: Vec<&str> = rule.split(' ').collect();
+        let mut pairs = words.windows(2);
+        pairs.any(|pair| matches!(pair, ["-p" | "protocol", "112" | "vrrp"]))
+    };
+    all.iter().filter(names_it).collect()
 }
 
 fn endpoint(seen: &Seen) -> Outcome {

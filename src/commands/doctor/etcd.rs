@@ -123,41 +123,66 @@ fn member(seen: &Seen) -> Outcome {
 
 fn alarm(seen: &Seen) -> Outcome {
     let mut all = Vec::new();
+    let mut full: Option<Found> = None;
     for problem in seen.problems("etcd-alarm") {
         let found = Found::of(problem);
         let Some(host) = &problem.host else {
             continue;
         };
-        let found = if problem.what.contains("NOSPACE") {
-            let revision = "$(etcdctl endpoint status -w json | sed \"s/.*\\\"revision\\\":\\([0-9]*\\).*/\\1/\")";
-            let compact = match seen.cluster.etcd {
-                Etcd::Systemd { .. } => seen
-                    .line
-                    .shell(host, &format!("etcdctl compact {revision}")),
-                _ => {
-                    let run = format!(
-                        "E=\"{IN_POD}\"; $E compact $($E endpoint status -w json | \
-                         sed \"s/.*\\\"revision\\\":\\([0-9]*\\).*/\\1/\")"
-                    );
-                    seen.line.shell(host, &run)
-                }
-            };
-            found
-                .cause("the database reached its quota: etcd refuses every write, so that the API is read-only")
-                .fix("delete what filled it, compact and defragment each member, disarm the alarm; raise quota-backend-bytes in spec.etcd.extraArgs if it grows again")
-                .run(compact)
-                .run(etcdctl(seen, host, "--command-timeout=60s defrag"))
-                .run(etcdctl(seen, host, "alarm disarm"))
+        if problem.what.contains("NOSPACE") {
+            match &mut full {
+                Some(full) => full.hosts.push(host.clone()),
+                None => full = Some(found),
+            }
         } else if problem.what.contains("alarm") {
-            found.cause("the data of this member differs from that of the others; restarts may spread the damage")
+            all.push(corrupt(seen, host, found));
         } else {
-            found
-                .cause("etcd refuses writes when the database reaches its quota")
-                .run(etcdctl(seen, host, "--command-timeout=60s defrag"))
-        };
-        all.push(found);
+            all.push(
+                found
+                    .cause("etcd refuses writes when the database reaches its quota")
+                    .run(etcdctl(seen, host, "--command-timeout=60s defrag")),
+            );
+        }
     }
+    all.extend(full.map(|found| without_space(seen, found)));
     Outcome::Known(all)
+}
+
+/// Adds what an alarm means that is not about space.
+fn corrupt(seen: &Seen, host: &HostName, found: Found) -> Found {
+    let replace = match seen.cluster.etcd {
+        Etcd::Systemd { .. } => "empty its data directory, and let an install add it again",
+        _ => "and let `kubexm node replace` make a new one",
+    };
+    found
+        .cause("the data of this member differs from that of the others: etcd refuses every write, so that the API is read-only; restarts may spread the damage")
+        .fix(format!(
+            "compare the hashes of the members; stop the member whose hash differs, {replace}; then disarm the alarm with `etcdctl alarm disarm`"
+        ))
+        .run(etcdctl(seen, host, "endpoint hashkv --cluster -w table"))
+}
+
+/// Adds how members get space: all of them share a revision and the alarm, and each one has a file.
+fn without_space(seen: &Seen, mut found: Found) -> Found {
+    let hosts = found.hosts.clone();
+    let Some(first) = hosts.first() else {
+        return found;
+    };
+    let revision = "sed \"s/.*\\\"revision\\\":\\([0-9]*\\).*/\\1/\"";
+    let compact = match seen.cluster.etcd {
+        Etcd::Systemd { .. } => {
+            format!("etcdctl compact $(etcdctl endpoint status -w json | {revision})")
+        }
+        _ => format!("E=\"{IN_POD}\"; $E compact $($E endpoint status -w json | {revision})"),
+    };
+    found = found
+        .cause("the database reached its quota: etcd refuses every write, so that the API is read-only")
+        .fix("delete what filled it, compact the data and defragment each member, disarm the alarm; raise quota-backend-bytes in spec.etcd.extraArgs if it grows again")
+        .run(seen.line.shell(first, &compact));
+    for host in &hosts {
+        found = found.run(etcdctl(seen, host, "--command-timeout=60s defrag"));
+    }
+    found.run(etcdctl(seen, first, "alarm disarm"))
 }
 
 fn members(seen: &Seen) -> Outcome {

@@ -27,6 +27,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 mod time;
+mod tokens;
 mod workloads;
 
 use std::path::PathBuf;
@@ -119,6 +120,7 @@ fn checks() -> impl Iterator<Item = &'static Check> {
         registry::CHECKS,
         etcd::CHECKS,
         server::CHECKS,
+        tokens::CHECKS,
         balancer::CHECKS,
         kubelet::CHECKS,
         network::CHECKS,

@@ -83,7 +83,12 @@ fn is_harmless(rule: &str) -> bool {
 }
 
 /// Adds commands that delete rules of iptables.
-fn delete_rules(seen: &Seen, host: &HostName, mut found: Found, rules: &[&String]) -> Found {
+pub(super) fn delete_rules(
+    seen: &Seen,
+    host: &HostName,
+    mut found: Found,
+    rules: &[&String],
+) -> Found {
     for rule in rules {
         found.add_evidence([format!("{host}: {rule}")]);
         if let Some(rest) = rule.strip_prefix("-A ").filter(|rest| is_harmless(rest)) {

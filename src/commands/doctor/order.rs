@@ -54,7 +54,7 @@ pub(super) const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
     (
         &["clock"],
         FromControlPlane,
-        &["certificates", "endpoint", "etcd-quorum"],
+        &["certificates", "endpoint", "etcd-quorum", "join-tokens"],
     ),
     (
         &["dead-mount"],
@@ -229,7 +229,11 @@ pub(super) const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
         SameHost,
         &["kubelet", "node", "network-program", "service-network"],
     ),
-    (&["control-plane"], FromControlPlane, &["pods"]),
+    (
+        &["control-plane"],
+        FromControlPlane,
+        &["join-tokens", "pods"],
+    ),
     (
         &["kubelet-settings", "kubelet-credentials"],
         SameHost,

@@ -7,6 +7,9 @@ use serde::Deserialize;
 use kubexm_types::Version;
 use kubexm_types::untrusted::Untrusted;
 
+/// The alarm of a member whose data differs from that of the others.
+pub(super) const CORRUPT: &str = "CORRUPT";
+
 /// A member of etcd, by its own report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
@@ -24,6 +27,8 @@ pub(crate) struct Member {
     pub(crate) quota: Option<u64>,
     /// Alarms, as in `NOSPACE`.
     pub(crate) alarms: BTreeSet<String>,
+    /// The members whose data differs, by their ids. Each member reports the alarms of all.
+    pub(crate) corrupt: BTreeSet<u64>,
     /// Other problems that the member reports.
     pub(crate) errors: Vec<String>,
     /// The names of all members; `None` if the member did not answer, as without a quorum.
@@ -101,10 +106,16 @@ pub(crate) fn statuses(json: &[u8]) -> Result<Vec<Member>, &'static str> {
 
 fn of_status(status: Status) -> Member {
     let mut alarms = BTreeSet::new();
+    let mut corrupt = BTreeSet::new();
     let mut errors = Vec::new();
     for error in status.errors.iter().flatten() {
         match error.trim().split_once("alarm:") {
-            Some((_, alarm)) => drop(alarms.insert(shown(alarm))),
+            Some((member, alarm)) => {
+                let id = member.trim().strip_prefix("memberID:");
+                let id = id.and_then(|id| id.parse::<u64>().ok());
+                corrupt.extend(id.filter(|_| alarm.trim() == CORRUPT));
+                alarms.insert(shown(alarm));
+            }
             None => errors.push(shown(error)),
         }
     }
@@ -118,6 +129,7 @@ fn of_status(status: Status) -> Member {
         size_in_use: status.size_in_use,
         quota: status.quota.filter(|quota| *quota > 0),
         alarms,
+        corrupt,
         errors,
         members: None,
     }
@@ -160,6 +172,15 @@ mod tests {
         assert_eq!(member.alarms, BTreeSet::from(["NOSPACE".to_owned()]));
         assert_eq!(member.errors, ["etcdserver: no leader"]);
         assert!(!member.is_learner);
+    }
+
+    #[test]
+    fn alarm_names_the_member_whose_data_differs() {
+        let json = br#"[{"Status":{"header":{"cluster_id":1,"member_id":2},"version":"3.6.8",
+            "errors":["memberID:7 alarm:CORRUPT ","memberID:2 alarm:NOSPACE "]}}]"#;
+        let member = member(json).unwrap();
+        assert_eq!(member.corrupt, BTreeSet::from([7]));
+        assert_eq!(member.alarms.len(), 2);
     }
 
     #[test]

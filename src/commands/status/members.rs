@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::etcd::{CORRUPT, Member};
 use super::report::{About, EtcdState, MemberState, Problem};
 use super::{Seen, disks};
 use kubexm_config::cluster::{Cluster, Etcd};
@@ -20,6 +21,11 @@ pub(super) fn judge(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EtcdState {
     let mut members = Vec::new();
     let mut clusters = BTreeSet::new();
     let mut listed: Option<&Vec<String>> = None;
+    let answering = seen
+        .answers
+        .values()
+        .filter_map(|answers| answers.etcd.as_ref());
+    let answering: BTreeSet<u64> = answering.flatten().map(|member| member.id).collect();
     for (host, answers) in &seen.answers {
         let Some(Ok(member)) = &answers.etcd else {
             continue;
@@ -31,7 +37,8 @@ pub(super) fn judge(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EtcdState {
             is_healthy = false;
             problems.push(Problem::new(About::Etcd, what, hint).on(host));
         };
-        for alarm in &member.alarms {
+        let is_of_other = |alarm: &String| alarm == CORRUPT && is_of_others(member, &answering);
+        for alarm in member.alarms.iter().filter(|alarm| !is_of_other(alarm)) {
             let hint = match alarm.as_str() {
                 "NOSPACE" => {
                     "compact and defragment etcd, and disarm the alarm: https://etcd.io/docs/latest/op-guide/maintenance/"
@@ -92,6 +99,12 @@ pub(super) fn judge(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EtcdState {
         expected,
         members,
     }
+}
+
+/// Returns whether the data of other members differs, which all answer and report it themselves.
+fn is_of_others(member: &Member, answering: &BTreeSet<u64>) -> bool {
+    let known = &member.corrupt;
+    !known.is_empty() && !known.contains(&member.id) && known.is_subset(answering)
 }
 
 fn members_of(cluster: &Cluster) -> BTreeSet<&str> {

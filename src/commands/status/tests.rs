@@ -29,6 +29,7 @@ fn member() -> Member {
         size_in_use: Some(10 << 20),
         quota: Some(8 << 30),
         alarms: Default::default(),
+        corrupt: Default::default(),
         errors: Vec::new(),
         members: Some(vec!["node1".to_owned()]),
     }
@@ -356,6 +357,25 @@ fn nodes_need_attention() {
     the node node9 is not in the cluster file
       hint: add the host to the cluster file; or remove it, with a cluster file that has it: `kubexm node remove node9`
     ");
+}
+
+#[test]
+fn alarm_about_other_data_is_one_of_its_member() {
+    let alarmed = |id: u64, of: u64| Member {
+        id,
+        alarms: ["CORRUPT".to_owned()].into(),
+        corrupt: [of].into(),
+        ..member()
+    };
+    for (of, hosts) in [(1, vec!["node1"]), (9, vec!["node1", "node2"])] {
+        let found = problems(|seen| {
+            answers(seen, "node1").etcd = Some(Ok(alarmed(1, of)));
+            answers(seen, "node2").etcd = Some(Ok(alarmed(2, of)));
+        });
+        let named = found.lines().filter(|line| line.contains("CORRUPT"));
+        let named: Vec<&str> = named.filter_map(|line| line.split(':').next()).collect();
+        assert_eq!(named, hosts, "{found}");
+    }
 }
 
 #[test]

@@ -35,6 +35,9 @@ questions() {
   list node 2000 1 get nodes -o "$(each '{.metadata.name}{"\t"}{.status.addresses}{"\t"}{.spec.podCIDRs}')" &
   list terminating 50 '$2 != ""' get namespaces -o "$(each '{.metadata.name}{"\t"}{.metadata.deletionTimestamp}{"\t"}{.status.conditions}')" &
   if [ "$kind" = kubeadm ]; then
+    # Of a token only its identifier, which is not secret, and when it ends.
+    list token 100 1 -n kube-system get secrets --field-selector type=bootstrap.kubernetes.io/token -o "$(each \
+      '{.metadata.name}{"\t"}{.data.expiration}{"\t"}{.data.usage-bootstrap-signing}{"\t"}{.metadata.creationTimestamp}')" &
     list cluster_info 1 1 -n kube-public get configmaps --field-selector metadata.name=cluster-info -o "$(each '{.data}')" &
   fi
   wait

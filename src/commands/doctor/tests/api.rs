@@ -1,6 +1,10 @@
 //! What answers of the API lead to.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use super::*;
+use crate::status::{About, Problem};
 
 #[test]
 fn answers_of_the_api_lead_to_their_cause() {
@@ -37,4 +41,57 @@ fn answers_of_the_api_lead_to_their_cause() {
         let report = judge(&seen(HOST, RUNTIME, &changed(API, old, new)));
         assert_eq!(causes(&report), [check], "{new}");
     }
+}
+
+/// Returns a row about a bootstrap token.
+fn token(id: &str, end: &str, created: &str) -> String {
+    let [end, signs] = [end, "true"].map(|text| STANDARD.encode(text));
+    format!("token=bootstrap-token-{id}\t{end}\t{signs}\t{created}")
+}
+
+#[test]
+fn tokens_that_no_node_can_join_with_are_found() {
+    let (past, future) = ("2026-01-02T02:00:00Z", "2026-01-03T02:00:00Z");
+    let info = "cluster_info={\"kubeconfig\":\"\",\"jws-kubeconfig-signed\":\"x\"}";
+    for (rows, what) in [
+        (
+            vec![token("old", past, past)],
+            "tokens for joins have expired, and still exist",
+        ),
+        (
+            vec![token("new", future, past)],
+            "the ConfigMap cluster-info has no signature for tokens that are valid",
+        ),
+        // The controller manager signs for a new token within seconds, and a token may have no end.
+        (vec![token("new", future, "2026-01-02T03:03:55Z")], ""),
+        (
+            vec![token("signed", future, past), token("signed", "", past)],
+            "",
+        ),
+    ] {
+        let api = changed(API, "", &format!("{info}\n{}", rows.join("\n")));
+        let report = judge(&seen(HOST, RUNTIME, &api));
+        let found = report
+            .findings
+            .iter()
+            .find(|found| found.check == "join-tokens");
+        assert_eq!(found.map_or("", |found| &found.what), what, "{rows:?}");
+    }
+}
+
+#[test]
+fn controller_manager_that_is_stopped_explains_old_tokens() {
+    let api = changed(
+        API,
+        "",
+        &token("old", "2026-01-02T02:00:00Z", "2026-01-02T01:00:00Z"),
+    );
+    let mut seen = seen(HOST, RUNTIME, &api);
+    seen.report.problems.push(Problem {
+        about: About::Program,
+        host: Some(name("node1")),
+        what: "kube-controller-manager does not run: its manifest does not exist".to_owned(),
+        hint: String::new(),
+    });
+    assert_eq!(causes(&judge(&seen)), ["control-plane"]);
 }

@@ -2,6 +2,7 @@
 
 mod api;
 mod logs;
+mod together;
 
 use std::collections::BTreeMap;
 use std::path::Path;
