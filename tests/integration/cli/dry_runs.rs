@@ -1,0 +1,77 @@
+//! Dry runs of commands that change hosts, a cluster or this machine: they print a plan, refuse wrong input, and change
+//! nothing.
+
+use super::sshd::Sshd;
+use super::*;
+
+/// The last line of every dry run.
+const END: &str = "dry run: nothing was touched";
+
+/// Returns every file and directory below a directory.
+fn tree(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(tree(&entry.path()));
+        }
+        found.push(entry.path());
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn dry_run_of_exec_runs_nothing() {
+    let sshd = Sshd::start();
+    let (cluster, known) = (sshd.cluster(), sshd.path("known_hosts"));
+    let (state, made) = (tempfile::tempdir().unwrap(), sshd.path("made"));
+    let (known, made_there) = (known.display().to_string(), made.display().to_string());
+    let exec = |more: &[&str]| {
+        let state = state.path().display().to_string();
+        let to = [
+            "exec",
+            "-f",
+            &cluster,
+            "--known-hosts",
+            &known,
+            "--state",
+            &state,
+        ];
+        run(&[&to[..], more, &["--", "touch", &made_there]].concat())
+    };
+    let (code, out, err) = exec(&["--host", "node1", "--dry-run"]);
+    assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
+    let expected = format!(
+        "runs as root on these hosts at the same time, for at most 600 seconds:\n  node1\n    touch {made_there}\n{END}\n"
+    );
+    assert_eq!(err, expected);
+    assert!(!made.exists(), "a dry run ran the command");
+    assert!(tree(state.path()).is_empty());
+
+    // A host that cannot be reached is a failure, as without the option.
+    let (code, _, err) = exec(&["--dry-run"]);
+    assert_eq!(code, Some(4), "{err}");
+    assert!(
+        err.contains("\n  node1\n") && err.contains("error: node2: "),
+        "{err}"
+    );
+    let (code, _, err) = exec(&["--host", "node9", "--dry-run"]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(
+        err.contains("'node9' is not a host of the cluster file"),
+        "{err}"
+    );
+
+    let (_, out, _) = exec(&["--host", "node1", "--dry-run", "--output", "json"]);
+    let events: Vec<serde_json::Value> = out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(events.last().unwrap()["event"], "end", "{out}");
+    assert!(events.iter().any(|event| event["message"] == END), "{out}");
+
+    let (code, _, err) = exec(&["--host", "node1"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(made.exists(), "the same command without the option runs");
+}
