@@ -75,3 +75,29 @@ fn dry_run_of_exec_runs_nothing() {
     assert_eq!(code, Some(0), "{err}");
     assert!(made.exists(), "the same command without the option runs");
 }
+
+#[test]
+fn dry_run_of_the_removal_of_a_timer_keeps_it() {
+    let sshd = Sshd::start();
+    let (cluster, state) = (sshd.cluster(), tempfile::tempdir().unwrap());
+    for job in ["certs", "backup"] {
+        let record = state.path().join(format!("timer-{job}.json"));
+        std::fs::write(&record, "{}").unwrap();
+        let folder = state.path().display().to_string();
+        let remove = [job, "timer", "remove", "-f", &cluster, "--state", &folder];
+        let (code, out, err) = run(&[&remove[..], &["--dry-run"]].concat());
+        assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
+        let expected = format!(
+            "{job} timer of the cluster 'example' on this machine:\n  remove {}\n{END}\n",
+            record.display()
+        );
+        assert_eq!(err, expected);
+        assert!(record.exists(), "a dry run removed the record");
+        let (code, _, err) = run(&remove);
+        assert_eq!(code, Some(0), "{err}");
+        assert!(
+            !record.exists(),
+            "the same command without the option removes it"
+        );
+    }
+}
