@@ -169,6 +169,7 @@ impl Command {
             Self::Certs(command) => command.emits_events(),
             Self::Backup(command) => command.emits_events(),
             Self::Exec(arguments) => arguments.emits_events(),
+            Self::Kubeconfig(arguments) => arguments.emits_events(),
             _ => false,
         }
     }

@@ -77,6 +77,53 @@ fn dry_run_of_exec_runs_nothing() {
 }
 
 #[test]
+fn dry_run_of_kubeconfig_creates_no_key() {
+    let sshd = Sshd::start();
+    let (cluster, known) = (sshd.cluster(), sshd.path("known_hosts"));
+    let (state, out) = (tempfile::tempdir().unwrap(), sshd.path("anna.conf"));
+    let (known, out_path) = (known.display().to_string(), out.display().to_string());
+    let dry_run = || {
+        let state = state.path().display().to_string();
+        run(&[
+            "kubeconfig",
+            "anna",
+            "--group",
+            "developers",
+            "-f",
+            &cluster,
+            "-o",
+            &out_path,
+            "--known-hosts",
+            &known,
+            "--state",
+            &state,
+            "--dry-run",
+        ])
+    };
+    let (code, _, err) = dry_run();
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("admin.conf"), "{err}");
+
+    let admin = "clusters: [{name: example, cluster: {server: 'https://192.0.2.11:6443'}}]\n";
+    std::fs::write(state.path().join("admin.conf"), admin).unwrap();
+    let (code, _, err) = dry_run();
+    assert_eq!(code, Some(0), "{err}");
+    let expected = format!(
+        "kubeconfig of the user anna of the group developers, with a certificate that is valid for at most 30d:\n  node1\n    \
+         create a CertificateSigningRequest in the cluster, approve it, and remove it after it is signed\n  this machine\n    \
+         create a key, and write {out_path}\n{END}\n"
+    );
+    assert_eq!(err, expected);
+    assert!(!out.exists(), "a dry run wrote the kubeconfig");
+    assert_eq!(tree(state.path()), [state.path().join("admin.conf")]);
+
+    std::fs::write(&out, "former").unwrap();
+    let (code, _, err) = dry_run();
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("the file exists"), "{err}");
+}
+
+#[test]
 fn dry_run_of_the_removal_of_a_timer_keeps_it() {
     let sshd = Sshd::start();
     let (cluster, state) = (sshd.cluster(), tempfile::tempdir().unwrap());
