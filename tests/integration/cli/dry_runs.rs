@@ -124,6 +124,48 @@ fn dry_run_of_kubeconfig_creates_no_key() {
 }
 
 #[test]
+fn dry_run_of_a_backup_refuses_what_a_backup_refuses() {
+    let sshd = Sshd::start();
+    let (cluster, known) = (sshd.cluster(), sshd.path("known_hosts"));
+    let (state, backups) = (tempfile::tempdir().unwrap(), sshd.path("backups"));
+    let known = known.display().to_string();
+    let dry_run = |recipient: &[&str]| {
+        let (state, backups) = (
+            state.path().display().to_string(),
+            backups.display().to_string(),
+        );
+        let to = [
+            "backup",
+            "create",
+            "-f",
+            &cluster,
+            "-o",
+            &backups,
+            "--known-hosts",
+            &known,
+            "--state",
+            &state,
+            "--dry-run",
+        ];
+        run(&[&to[..], recipient].concat())
+    };
+    let key = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
+    for (recipient, cause) in [
+        (vec![], "it must be encrypted"),
+        (vec!["--recipient", "age1"], "cannot encrypt the backup"),
+        (vec!["--recipient", key], "it has no record of a cluster"),
+        // A dry run does not ask for the passphrase.
+        (vec!["--ask-passphrase"], "it has no record of a cluster"),
+    ] {
+        let (code, _, err) = dry_run(&recipient);
+        assert_eq!(code, Some(2), "{recipient:?}: {err}");
+        assert!(err.contains(cause), "{recipient:?}: {err}");
+        assert!(!err.contains(END), "{recipient:?}: {err}");
+    }
+    assert!(!backups.exists() && tree(state.path()).is_empty());
+}
+
+#[test]
 fn dry_run_of_the_removal_of_a_timer_keeps_it() {
     let sshd = Sshd::start();
     let (cluster, state) = (sshd.cluster(), tempfile::tempdir().unwrap());
