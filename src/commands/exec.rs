@@ -1,11 +1,13 @@
 //! `exec`: runs a command on hosts of a cluster at the same time.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde::Serialize;
 
+use crate::session::{HostErrors, Hosts};
 use crate::stop::unless_stopped;
 use crate::{CommandError, Connection, HostSelection, Stop, notices};
 use kubexm_host::{Command, HostError, Limit, Output};
@@ -115,13 +117,7 @@ pub async fn exec(
     events: &Events,
     stop: &Stop,
 ) -> Result<ExecReport, CommandError> {
-    options.connection.check()?;
-    let cluster = kubexm_config::load_cluster(&options.cluster)?;
-    notices::emit(&cluster.notices, events);
-    let state = options.connection.state_directory(&cluster, events)?;
-    let cluster = options.selection.of(cluster)?;
-    let connecting = options.connection.connect_each(&cluster, &state, events);
-    let (hosts, errors) = unless_stopped(stop, connecting).await?;
+    let (hosts, errors) = connect(options, events, stop).await?;
     let runs = hosts
         .iter()
         .map(|(name, host)| async move { (name.clone(), host.run(command(options)).await) });
@@ -146,6 +142,65 @@ pub async fn exec(
         }
     }
     Ok(report)
+}
+
+/// Connects to the selected hosts, and emits as a note what the command would run on which of them. Runs nothing.
+///
+/// # Errors
+/// The cluster file is wrong, it does not have a selected host, a host cannot be reached, or the user stopped the command.
+#[tracing::instrument(skip_all, fields(cluster = %options.cluster.display()))]
+pub async fn dry_run(
+    options: &ExecOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<(), CommandError> {
+    let (hosts, errors) = connect(options, events, stop).await?;
+    if !hosts.is_empty() {
+        events.note(plan(options, hosts.keys()));
+    }
+    events.note("dry run: nothing was touched");
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(CommandError::Hosts(
+            errors.into_iter().map(|(_, error)| error).collect(),
+        )),
+    }
+}
+
+async fn connect(
+    options: &ExecOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<(Hosts, HostErrors), CommandError> {
+    options.connection.check()?;
+    let cluster = kubexm_config::load_cluster(&options.cluster)?;
+    notices::emit(&cluster.notices, events);
+    let state = options.connection.state_directory(&cluster, events)?;
+    let cluster = options.selection.of(cluster)?;
+    let connecting = options.connection.connect_each(&cluster, &state, events);
+    unless_stopped(stop, connecting).await
+}
+
+/// Returns the plan for people.
+fn plan<'a>(options: &ExecOptions, hosts: impl Iterator<Item = &'a HostName>) -> String {
+    let words: Vec<String> = options.command.iter().map(|word| shown(word)).collect();
+    let mut text = format!(
+        "runs as root on these hosts at the same time, for at most {} seconds:",
+        options.limit.as_secs()
+    );
+    for host in hosts {
+        let _ = write!(text, "\n  {host}\n    {}", words.join(" "));
+    }
+    text
+}
+
+/// Returns an argument as a shell would need it, so that its ends are visible.
+fn shown(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+@:,=%".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
 }
 
 fn command(options: &ExecOptions) -> Command {
@@ -234,6 +289,27 @@ mod tests {
             text.starts_with("node9: df: exceeded the time limit of 2 seconds"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn plan_has_the_command_of_each_host() {
+        let options = ExecOptions {
+            cluster: PathBuf::from("cluster.yaml"),
+            connection: Connection::default(),
+            selection: HostSelection::default(),
+            command: ["sh", "-c", "echo 'it is'; rm -rf /srv/x", ""]
+                .map(str::to_owned)
+                .into(),
+            limit: Duration::from_secs(600),
+        };
+        let hosts = [name("node1"), name("node2")];
+        insta::assert_snapshot!(plan(&options, hosts.iter()), @r"
+        runs as root on these hosts at the same time, for at most 600 seconds:
+          node1
+            sh -c 'echo '\''it is'\''; rm -rf /srv/x' ''
+          node2
+            sh -c 'echo '\''it is'\''; rm -rf /srv/x' ''
+        ");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `kubeconfig`: a kubeconfig for a user, whose certificate the cluster signs.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -92,6 +93,55 @@ pub async fn kubeconfig(
     events: &Events,
     stop: &Stop,
 ) -> Result<WrittenKubeconfig, CommandError> {
+    let prepared = prepare(options, events, stop).await?;
+    let (user, group) = (&options.user.0, prepared.group);
+    let request = UserRequest::new(user, group).map_err(CommandError::configuration)?;
+    let host = prepared.host.as_ref();
+    let signing = sign(host, &request, options.validity);
+    let certificate = unless_stopped(stop, signing).await?;
+    let name = format!("the certificate of {user}");
+    let signed = Certificate::first(&name, &certificate).map_err(CommandError::configuration)?;
+    let text = document(&prepared.server, user, &certificate, &request.key)?;
+    write_atomic(&options.out, text.as_bytes(), 0o600)
+        .map_err(|error| FileError::io("write the kubeconfig", &options.out, &error))?;
+    Ok(WrittenKubeconfig {
+        path: options.out.clone(),
+        user: user.clone(),
+        group: group.map(str::to_owned),
+        expires: signed.ends,
+    })
+}
+
+/// Connects to a control plane, and emits as a note what a kubeconfig changes. Creates no key and changes nothing.
+///
+/// # Errors
+/// The file exists, the state directory has no kubeconfig of the cluster, or no control plane can be reached.
+#[tracing::instrument(skip_all, fields(cluster = %options.cluster.display()))]
+pub async fn dry_run(
+    options: &KubeconfigOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<(), CommandError> {
+    let prepared = prepare(options, events, stop).await?;
+    events.note(plan(options, prepared.host.name()));
+    events.note("dry run: nothing was touched");
+    Ok(())
+}
+
+/// What is known before the first change.
+struct Prepared<'a> {
+    /// The entry of the cluster in the administrator's kubeconfig.
+    server: Value,
+    /// A control plane, which signs.
+    host: Arc<dyn Host>,
+    group: Option<&'a str>,
+}
+
+async fn prepare<'a>(
+    options: &'a KubeconfigOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<Prepared<'a>, CommandError> {
     options.connection.check()?;
     if options.out.exists() {
         let error = FileError::new("write the kubeconfig", &options.out, "the file exists");
@@ -101,33 +151,42 @@ pub async fn kubeconfig(
     notices::emit(&cluster.notices, events);
     let state = options.connection.state_directory(&cluster, events)?;
     let server = server_of(&state)?;
-    let user = &options.user.0;
-    let group = options.group.as_ref().map(|group| group.0.as_str());
-    let request = UserRequest::new(user, group).map_err(CommandError::configuration)?;
     let control_planes = only_control_planes(cluster);
     let connecting = options
         .connection
         .connect_reachable(&control_planes, &state, events);
-    let (hosts, _) = unless_stopped(stop, connecting).await?;
+    let (mut hosts, _) = unless_stopped(stop, connecting).await?;
     // Any control plane can sign; the order is that of the cluster file.
     let names = &control_planes.roles.control_plane;
-    let host = names.iter().find_map(|name| hosts.get(name));
-    let Some(host) = host else {
-        return Err(no_control_plane(names));
-    };
-    let signing = sign(host.as_ref(), &request, options.validity);
-    let certificate = unless_stopped(stop, signing).await?;
-    let name = format!("the certificate of {user}");
-    let signed = Certificate::first(&name, &certificate).map_err(CommandError::configuration)?;
-    let text = document(&server, user, &certificate, &request.key)?;
-    write_atomic(&options.out, text.as_bytes(), 0o600)
-        .map_err(|error| FileError::io("write the kubeconfig", &options.out, &error))?;
-    Ok(WrittenKubeconfig {
-        path: options.out.clone(),
-        user: user.clone(),
-        group: group.map(str::to_owned),
-        expires: signed.ends,
+    let host = names.iter().find_map(|name| hosts.remove(name));
+    Ok(Prepared {
+        server,
+        host: host.ok_or_else(|| no_control_plane(names))?,
+        group: options.group.as_ref().map(|group| group.0.as_str()),
     })
+}
+
+/// Returns the plan for people.
+fn plan(options: &KubeconfigOptions, host: &HostName) -> String {
+    let group = options.group.as_ref();
+    let group = group.map_or_else(String::new, |group| format!(" of the group {}", group.0));
+    format!(
+        "kubeconfig of the user {}{group}, with a certificate that is valid for at most {}:\n  {host}\n    create a \
+         CertificateSigningRequest in the cluster, approve it, and remove it after it is signed\n  this machine\n    create a \
+         key, and write {}",
+        options.user.0,
+        shown(options.validity),
+        options.out.display()
+    )
+}
+
+/// Returns a duration as the command line reads it.
+fn shown(validity: Duration) -> String {
+    let seconds = validity.as_secs();
+    let units = [(24 * 60 * 60, 'd'), (60 * 60, 'h'), (60, 'm')];
+    let whole = units.into_iter().find(|(unit, _)| seconds % unit == 0);
+    let (unit, letter) = whole.unwrap_or((1, 's'));
+    format!("{}{letter}", seconds / unit)
 }
 
 fn only_control_planes(mut cluster: Cluster) -> Cluster {
@@ -244,6 +303,28 @@ mod tests {
         ] {
             assert!(SubjectName::parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn plan_names_the_request_and_the_file() {
+        let options = |validity| KubeconfigOptions {
+            cluster: PathBuf::from("cluster.yaml"),
+            connection: Connection::default(),
+            user: SubjectName::parse("anna").unwrap(),
+            group: SubjectName::parse("developers").ok(),
+            validity: Duration::from_secs(validity),
+            out: PathBuf::from("anna.conf"),
+        };
+        let text = |validity| plan(&options(validity), &"node1".parse().unwrap());
+        insta::assert_snapshot!(text(30 * 24 * 3600), @r"
+        kubeconfig of the user anna of the group developers, with a certificate that is valid for at most 30d:
+          node1
+            create a CertificateSigningRequest in the cluster, approve it, and remove it after it is signed
+          this machine
+            create a key, and write anna.conf
+        ");
+        assert!(text(8 * 3600).contains("at most 8h:"));
+        assert!(text(630).contains("at most 630s:"));
     }
 
     #[test]

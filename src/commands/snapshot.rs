@@ -130,6 +130,14 @@ impl Member<'_> {
         }
     }
 
+    /// Returns the path of the snapshot on the host, as in `snapshot.sh`.
+    pub(crate) fn path(&self) -> String {
+        match self.kind {
+            "kubeadm" => format!("{}/kubexm-snapshot.db", self.data),
+            _ => "/var/lib/kubexm/etcd-snapshot.db".to_owned(),
+        }
+    }
+
     /// Returns whether the host has data of the member.
     ///
     /// # Errors

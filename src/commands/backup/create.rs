@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,39 +10,21 @@ use futures_util::future::join_all;
 use super::collect::{self, Collected};
 use super::directory;
 use super::file::Writer;
-use super::identity::BackupRecipients;
 use super::manifest::{BackedUpFile, FORMAT, MANIFEST, Manifest, SNAPSHOT, program};
 use super::members::{MemberStatus, Survey};
+use super::request::{CreateOptions, Request};
 use crate::identity::KnownCluster;
 use crate::session::{self, Hosts};
 use crate::snapshot::{self, Failure, Member, RemoteFile, Source};
 use crate::stop::unless_stopped;
-use crate::{CommandError, Connection, FileError, Stop, listeners, notices, private_directory};
+use crate::{CommandError, FileError, Stop, listeners, private_directory};
 use kubexm_config::Cluster;
-use kubexm_config::cluster::{Etcd, KubernetesKind};
+use kubexm_config::cluster::KubernetesKind;
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_host::Facts;
 use kubexm_pki::Recipients;
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, HostName, UtcTime};
-
-/// The directory of backups in a state directory.
-const FOLDER: &str = "backups";
-
-/// What to back up, and where to.
-#[derive(Debug, Clone)]
-pub struct CreateOptions {
-    /// The cluster file.
-    pub cluster: PathBuf,
-    /// How to reach the hosts.
-    pub connection: Connection,
-    /// The directory of the backup; `None` for `backups` in the state directory.
-    pub output: Option<PathBuf>,
-    /// For whom it is encrypted.
-    pub recipients: BackupRecipients,
-    /// How many backups of the cluster stay in the directory; `None` for all.
-    pub keep: Option<NonZeroUsize>,
-}
 
 /// A backup that was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,48 +50,31 @@ pub async fn create(
     events: &Events,
     stop: &Stop,
 ) -> Result<CreateReport, CommandError> {
-    options.connection.check()?;
-    let recipients = options.recipients.parsed()?;
-    let cluster = kubexm_config::load_cluster(&options.cluster)?;
-    notices::emit(&cluster.notices, events);
-    let state = options.connection.state_directory(&cluster, events)?;
-    let deployment = etcd_deployment(&cluster)?;
-    let Some(record) = record(&state)? else {
-        return Err(not_installed(&state));
-    };
+    let request = Request::read(options, events)?;
+    let (cluster, state, folder) = (&request.cluster, &request.state, &request.folder);
     // Held until the end: a backup of a cluster that changes is not one of a certain time.
-    let journal = Arc::new(session::journal(&state)?);
+    let journal = Arc::new(session::journal(state)?);
     journal.begin("backup create", "");
     let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
-    let folder = match &options.output {
-        Some(folder) => folder.clone(),
-        None => state.join(FOLDER),
-    };
-    private_directory::create(&folder, "create the directory of backups")?;
+    private_directory::create(folder, "create the directory of backups")?;
     events.phase("connect");
-    let connecting = options
-        .connection
-        .connect_reachable(&cluster, &state, events);
-    let (hosts, unreachable) = unless_stopped(stop, connecting).await?;
-    for error in &unreachable {
-        events.warn(error.to_string());
-    }
-    let hosts = session::watched(&session::logged(hosts, &state), events);
-    let locks = session::lock(&cluster, &hosts, &journal, "backup create", events, stop).await?;
+    let hosts = connect(options, &request, events, stop).await?;
+    let hosts = session::watched(&session::logged(hosts, state), events);
+    let locks = session::lock(cluster, &hosts, &journal, "backup create", events, stop).await?;
     let work = Work {
-        cluster: &cluster,
+        cluster,
         file: &options.cluster,
-        state: &state,
+        state,
         hosts: &hosts,
-        deployment,
-        record: &record,
+        deployment: request.deployment,
+        record: &request.record,
         events,
     };
-    let path = directory::path_for_now(&folder, &cluster.name)?;
-    let members = snapshot::members(&cluster, &hosts);
+    let path = directory::path_for_now(folder, &cluster.name)?;
+    let members = snapshot::members(cluster, &hosts);
     // A run that was killed can have left one on each member, with all objects in clear text.
     join_all(members.iter().map(Member::remove)).await;
-    let written = unless_stopped(stop, work.write(&members, &path, &recipients)).await;
+    let written = unless_stopped(stop, work.write(&members, &path, &request.recipients)).await;
     if written.is_err() {
         join_all(members.iter().map(Member::remove)).await;
     }
@@ -120,7 +84,7 @@ pub async fn create(
         .metadata()
         .map_err(|error| FileError::io("read", &path, &error))?
         .len();
-    let is_complete = is_complete(&manifest, &cluster);
+    let is_complete = is_complete(manifest.etcd.quorum, manifest.hosts.iter(), cluster);
     let removed = match options.keep {
         Some(keep) if is_complete => directory::keep(&path, &cluster.name, keep.get())?,
         Some(_) => {
@@ -138,46 +102,34 @@ pub async fn create(
     })
 }
 
-/// Returns how etcd runs.
-///
-/// # Errors
-/// kubexm does not run etcd.
-pub(crate) fn etcd_deployment(cluster: &Cluster) -> Result<&'static str, CommandError> {
-    match &cluster.etcd {
-        Etcd::Kubeadm { .. } => Ok("kubeadm"),
-        Etcd::Systemd { .. } => Ok("systemd"),
-        Etcd::External { .. } => Err(CommandError::Configuration(
-            "kubexm does not back up or restore an external etcd\nhint: take a snapshot with `etcdctl snapshot save`, and \
-             keep the state directory with it; after a restore of that etcd, restart kube-apiserver, \
-             kube-controller-manager, kube-scheduler and every kubelet"
-                .to_owned(),
-        )),
+/// Connects to the hosts that answer, and warns about the others.
+pub(super) async fn connect(
+    options: &CreateOptions,
+    request: &Request,
+    events: &Events,
+    stop: &Stop,
+) -> Result<Hosts, CommandError> {
+    let connecting = options
+        .connection
+        .connect_reachable(&request.cluster, &request.state, events);
+    let (hosts, unreachable) = unless_stopped(stop, connecting).await?;
+    for error in &unreachable {
+        events.warn(error.to_string());
     }
+    Ok(hosts)
 }
 
 /// Whether a backup can take the place of an older one. Without a control plane, it does not have the authorities of kubeadm.
-fn is_complete(manifest: &Manifest, cluster: &Cluster) -> bool {
+pub(super) fn is_complete<'a>(
+    has_quorum: bool,
+    mut hosts: impl Iterator<Item = &'a HostName>,
+    cluster: &Cluster,
+) -> bool {
     let has_authorities = match cluster.kubernetes.kind {
-        KubernetesKind::Kubeadm => {
-            let mut hosts = manifest.hosts.iter();
-            hosts.any(|host| cluster.is_control_plane(host))
-        }
+        KubernetesKind::Kubeadm => hosts.any(|host| cluster.is_control_plane(host)),
         KubernetesKind::Systemd => true,
     };
-    manifest.etcd.quorum && has_authorities
-}
-
-fn record(state: &Path) -> Result<Option<ClusterRecord>, CommandError> {
-    let file = state.join(ClusterRecord::FILE);
-    Ok(ClusterRecord::load(state)
-        .map_err(|error| FileError::new("read the record of the cluster", &file, error))?)
-}
-
-fn not_installed(state: &Path) -> CommandError {
-    let cause = "it has no record of a cluster, so it is not the one of an install";
-    FileError::new("back up the cluster of the state directory", state, cause)
-        .hint("pass the state directory of the install with --state")
-        .into()
+    has_quorum && has_authorities
 }
 
 /// What a backup works with.
@@ -305,7 +257,10 @@ pub(crate) async fn take<'a>(
     )))
 }
 
-async fn survey(members: &[Member<'_>], events: &Events) -> Result<Survey, CommandError> {
+pub(super) async fn survey(
+    members: &[Member<'_>],
+    events: &Events,
+) -> Result<Survey, CommandError> {
     let asked = join_all(members.iter().map(Member::status)).await;
     let (mut statuses, mut silent) = (Vec::new(), Vec::new());
     for (member, answer) in members.iter().zip(asked) {

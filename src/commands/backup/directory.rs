@@ -95,10 +95,29 @@ pub(super) fn stored(
     Ok(found)
 }
 
-/// Removes the oldest backups of a cluster after the present one was written, so that `keep` remain. Returns the paths of those
-/// that were removed.
+/// Returns the backups of a cluster that are too old if `keep` stay. The present one is the newest of these, and need not exist
+/// yet.
 ///
 /// A backup with a later time than the present one does not count, and stays: the clock was wrong at one of the two times.
+///
+/// # Errors
+/// The directory cannot be read.
+pub(super) fn superseded(
+    present: &Path,
+    cluster: &str,
+    keep: usize,
+) -> Result<Vec<PathBuf>, CommandError> {
+    let folder = present.parent().unwrap_or(Path::new("."));
+    let name = present.file_name().and_then(|name| name.to_str());
+    let now = name.and_then(parse).map(|(_, created)| created);
+    let all = stored(folder, Some(cluster))?.into_iter();
+    let former = all.filter(|backup| Some(&backup.created) < now.as_ref());
+    let superseded = former.skip(keep.saturating_sub(1));
+    Ok(superseded.map(|backup| backup.path).collect())
+}
+
+/// Removes the oldest backups of a cluster after the present one was written, so that `keep` remain. Returns the paths of those
+/// that were removed.
 ///
 /// # Errors
 /// The directory cannot be read, or a file cannot be removed.
@@ -107,16 +126,12 @@ pub(super) fn keep(
     cluster: &str,
     keep: usize,
 ) -> Result<Vec<PathBuf>, CommandError> {
-    let mut removed = Vec::new();
-    let folder = present.parent().unwrap_or(Path::new("."));
-    let all = stored(folder, Some(cluster))?.into_iter();
-    let until_present = all.skip_while(|backup| backup.path != present);
-    for old in until_present.skip(keep) {
-        std::fs::remove_file(&old.path)
-            .map_err(|error| FileError::io("remove the old backup", &old.path, &error))?;
-        removed.push(old.path);
+    let superseded = superseded(present, cluster, keep)?;
+    for old in &superseded {
+        std::fs::remove_file(old)
+            .map_err(|error| FileError::io("remove the old backup", old, &error))?;
     }
-    Ok(removed)
+    Ok(superseded)
 }
 
 #[cfg(test)]
@@ -139,6 +154,10 @@ mod tests {
             std::fs::write(folder.path().join(name), "x").unwrap();
         }
         let present = folder.path().join(names[1]);
+        let coming = folder.path().join("a-20260104T000000Z.tar.zst.age");
+        let old = superseded(&coming, "a", 2).unwrap();
+        assert_eq!(old, [2, 0].map(|at| folder.path().join(names[at])));
+        assert_eq!(stored(folder.path(), Some("a")).unwrap().len(), 3);
         let removed = keep(&present, "a", 2).unwrap();
         assert_eq!(removed, [folder.path().join(names[0])]);
         assert!(keep(&present, "a", 2).unwrap().is_empty());

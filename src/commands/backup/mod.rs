@@ -4,21 +4,26 @@
 pub(crate) mod collect;
 pub(crate) mod create;
 mod directory;
+mod dry_run;
 mod file;
 mod identity;
 mod list;
 pub(crate) mod manifest;
 mod members;
 mod record;
+mod request;
 pub mod restore;
 mod verify;
 
 pub(crate) use record::{FILE as RESTORE_RECORD, permit};
+pub(crate) use request::etcd_deployment;
 
-pub use create::{CreateOptions, CreateReport, create};
+pub use create::{CreateReport, create};
 pub use directory::StoredBackup;
+pub use dry_run::create_dry_run;
 pub use identity::{BackupIdentity, BackupRecipients};
 pub use kubexm_sandbox::Sandbox;
 pub use list::{BackupList, ListOptions, ListedBackup, list};
 pub use manifest::{BackedUpFile, EtcdMember, EtcdSnapshot, Manifest};
+pub use request::CreateOptions;
 pub use verify::{Trial, VerifyOptions, VerifyReport, verify};

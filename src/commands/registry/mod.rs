@@ -25,5 +25,5 @@ pub(crate) use relocate::{MOVE_RECORD, forget_move, permit, permit_new_hosts};
 pub use relocate::{MoveOptions, relocate};
 pub use remove::{RemoveOptions, remove};
 pub use report::{Copy, HostCopy, ListedImage, RegistryReport, Unread};
-pub use seed::{SeedOptions, SeedReport, seed};
+pub use seed::{SeedOptions, SeedReport, seed, seed_dry_run};
 pub use sync::{SyncOptions, sync};

@@ -1,4 +1,4 @@
-//! Installs and removes a timer on this machine.
+//! Installs a timer on this machine.
 
 use std::fs::metadata;
 use std::os::unix::fs::MetadataExt;
@@ -98,36 +98,6 @@ pub async fn install(options: &InstallOptions, events: &Events) -> Result<(), Co
     system::systemctl(["enable", "--quiet", &timer])?;
     // A timer that runs keeps its former calendar.
     system::systemctl(["restart", &timer])
-}
-
-/// Removes a timer. Returns whether there was one.
-///
-/// # Errors
-/// This machine refuses it.
-pub fn remove(options: &TimerOptions, events: &Events) -> Result<bool, CommandError> {
-    let (cluster, state) = options.cluster(events)?;
-    let (job, name) = (options.job, &cluster.name);
-    let folder = Path::new(system::UNITS);
-    let (timer, service) = (timer_name(job, name), service_name(job, name));
-    let paths = [folder.join(&timer), folder.join(&service)];
-    let is_there = paths.iter().any(|path| path.exists());
-    if is_there {
-        check_machine()?;
-        if folder.join(&timer).exists() {
-            system::systemctl(["disable", "--quiet", "--now", &timer])?;
-        }
-        for path in &paths {
-            match std::fs::remove_file(path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(FileError::io("remove the unit", path, &error).into());
-                }
-                _ => {}
-            }
-        }
-        system::systemctl(["daemon-reload"])?;
-    }
-    record::remove(&state, job)?;
-    Ok(is_there)
 }
 
 /// Returns the timers of a cluster that this machine has.

@@ -3,6 +3,7 @@
 mod checks;
 mod install;
 mod record;
+mod remove;
 mod run;
 mod schedule;
 mod system;
@@ -17,9 +18,10 @@ use crate::{CommandError, Connection};
 use kubexm_types::event::Events;
 
 pub(crate) use install::installed;
-pub use install::{InstallOptions, Unattended, install, remove};
+pub use install::{InstallOptions, Unattended, install};
 pub(crate) use record::states;
 pub use record::{RunResult, TimerRun, TimerState};
+pub use remove::{RemoveOptions, remove};
 pub use run::{RunReport, back_up, renew};
 pub use schedule::Schedule;
 

@@ -122,7 +122,7 @@ impl TimerState {
     }
 }
 
-fn path(state: &Path, job: Job) -> PathBuf {
+pub(super) fn path(state: &Path, job: Job) -> PathBuf {
     state.join(format!("timer-{}.json", job.word()))
 }
 

@@ -85,7 +85,7 @@ pub(super) async fn save(
         return Ok(None);
     }
     let folder = archive.folder();
-    let taken = create::take(&members, create::etcd_deployment(cluster)?, events).await?;
+    let taken = create::take(&members, crate::backup::etcd_deployment(cluster)?, events).await?;
     let path = snapshot(folder);
     let copied = copy(&taken, &path).await;
     taken.member.remove().await;

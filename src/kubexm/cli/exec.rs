@@ -17,7 +17,8 @@ use kubexm_types::event::Events;
 #[command(after_long_help = "Examples:
   kubexm exec -f cluster.yaml -- uptime
   kubexm exec -f cluster.yaml --role worker -- systemctl is-active kubelet
-  kubexm exec -f cluster.yaml --host node1 -- sh -c 'df -h | tail -n 3'")]
+  kubexm exec -f cluster.yaml --host node1 -- sh -c 'df -h | tail -n 3'
+  kubexm exec -f cluster.yaml --role etcd --dry-run -- systemctl restart etcd")]
 pub struct Exec {
     /// The cluster file
     #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
@@ -27,6 +28,9 @@ pub struct Exec {
     /// Maximum duration on each host, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86400))]
     timeout: u64,
+    /// Print the plan and run nothing
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     connection: ConnectionArgs,
     /// The program and its arguments
@@ -35,6 +39,13 @@ pub struct Exec {
     /// all users of the host.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
+}
+
+impl Exec {
+    /// Returns whether the command reports its progress by events.
+    pub fn emits_events(&self) -> bool {
+        self.dry_run
+    }
 }
 
 /// Runs the command and prints the results. Hosts with the same result share one block.
@@ -50,6 +61,9 @@ pub async fn run(arguments: &Exec, format: Output, events: &Events) -> Result<()
         limit: Duration::from_secs(arguments.timeout),
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_COMMAND);
+    if arguments.dry_run {
+        return Ok(exec::dry_run(&options, events, &stop).await?);
+    }
     let mut report = exec::exec(&options, events, &stop).await?;
     match format {
         Output::Json => output::document("ExecReport", &report)?,

@@ -16,7 +16,8 @@ use kubexm_types::event::Events;
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   kubexm kubeconfig anna -f cluster.yaml --group developers -o anna.conf
-  kubexm kubeconfig audit -f cluster.yaml --expires 8h -o audit.conf")]
+  kubexm kubeconfig audit -f cluster.yaml --expires 8h -o audit.conf
+  kubexm kubeconfig anna -f cluster.yaml -o anna.conf --dry-run")]
 pub struct Kubeconfig {
     /// The user in Kubernetes, to whom you bind a role
     #[arg(value_name = "USER", value_parser = SubjectName::parse)]
@@ -36,8 +37,18 @@ pub struct Kubeconfig {
     /// Path of the kubeconfig, which must not exist
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     connection: ConnectionArgs,
+}
+
+impl Kubeconfig {
+    /// Returns whether the command reports its progress by events.
+    pub fn emits_events(&self) -> bool {
+        self.dry_run
+    }
 }
 
 fn validity(text: &str) -> Result<Duration, String> {
@@ -62,6 +73,9 @@ pub async fn run(arguments: &Kubeconfig, format: Output, events: &Events) -> Res
         out: arguments.out.clone(),
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_COMMAND);
+    if arguments.dry_run {
+        return Ok(kubeconfig::dry_run(&options, events, &stop).await?);
+    }
     let written = kubeconfig::kubeconfig(&options, events, &stop).await?;
     if format == Output::Json {
         return output::document("WrittenKubeconfig", &written);

@@ -168,6 +168,8 @@ impl Command {
             Self::Bundle(command) => command.emits_events(),
             Self::Certs(command) => command.emits_events(),
             Self::Backup(command) => command.emits_events(),
+            Self::Exec(arguments) => arguments.emits_events(),
+            Self::Kubeconfig(arguments) => arguments.emits_events(),
             _ => false,
         }
     }

@@ -255,7 +255,7 @@ impl BackupPassphraseArgs {
     }
 
     /// Returns the passphrase of a new backup. Asks twice: a backup with a mistyped passphrase is lost.
-    pub fn new_passphrase(&self) -> Result<Secret, Failure> {
+    pub fn new_passphrase(&self, dry_run: bool) -> Result<Secret, Failure> {
         if !self.ask_passphrase {
             return self.given()?.ok_or_else(|| {
                 Failure::configuration(
@@ -263,6 +263,10 @@ impl BackupPassphraseArgs {
                      --passphrase-file FILE, or set KUBEXM_BACKUP_PASSPHRASE",
                 )
             });
+        }
+        if dry_run {
+            // A dry run encrypts nothing.
+            return Ok(Secret(String::new()));
         }
         let passphrase = Self::ask("passphrase of the backup: ")?;
         match passphrase.0 == Self::ask("the same passphrase again: ")?.0 {

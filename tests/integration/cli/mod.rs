@@ -6,11 +6,13 @@ mod bundles;
 mod cache;
 mod commands;
 mod documents;
+mod dry_runs;
 mod hostile_text;
 mod input;
 mod logging;
 mod outdated;
 mod passwords;
+mod sshd;
 mod warnings;
 
 use std::io::Read;

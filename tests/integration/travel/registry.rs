@@ -185,6 +185,14 @@ fn pulled_bundle_equals_the_pushed_one_byte_by_byte() {
     }
 }
 
+/// Returns how many images and blobs the plan of `registry seed` sends.
+fn planned(text: &str) -> (usize, usize) {
+    let lines = text.lines().filter_map(|line| line.split_once(": gets "));
+    let blobs = lines.map(|(_, rest)| rest.split(' ').next().unwrap());
+    let blobs: Vec<usize> = blobs.map(|count| count.parse().unwrap()).collect();
+    (blobs.len(), blobs.iter().sum())
+}
+
 /// The registry from which the hosts of a cluster file with `registry.type: external` pull images.
 #[test]
 fn external_registry_is_seeded() {
@@ -215,11 +223,27 @@ fn external_registry_is_seeded() {
         let seed = [
             "registry", "seed", "--bundle", &bundle, "-f", &cluster, "--cache", &cache,
         ];
+        let dry_run = || kubexm(&[&seed[..], &["--dry-run"]].concat());
         std::fs::write(&password, "wrong\n").unwrap();
-        let (code, _, err) = kubexm(&seed);
-        assert_ne!(code, Some(0), "a wrong password seeds nothing");
-        assert!(!err.contains("wrong"), "a password is never shown: {err}");
+        for (code, _, err) in [dry_run(), kubexm(&seed)] {
+            assert_ne!(code, Some(0), "a wrong password seeds nothing");
+            assert!(!err.contains("wrong"), "a password is never shown: {err}");
+        }
         std::fs::write(&password, "open sesame\n").unwrap();
+        std::fs::remove_dir_all(&cache).unwrap();
+        // The first dry run sends nothing: the second one finds the same.
+        for _ in 0..2 {
+            let (code, said, err) = dry_run();
+            assert_eq!((code, said.as_str()), (Some(0), ""), "{err}");
+            assert_eq!(planned(&err), (3, 8), "{err}");
+            let place = format!("    127.0.0.1:{}/site/mirror/", registry.port);
+            assert!(
+                err.contains(&format!("\n{place}registry.example/team/whole:1: gets ")),
+                "{err}"
+            );
+            assert!(err.ends_with("\ndry run: nothing was touched\n"), "{err}");
+            assert!(!Path::new(&cache).exists(), "a dry run needs no cache");
+        }
         let (code, said, err) = kubexm(&seed);
         assert_eq!(code, Some(0), "{}: {err}", program.display());
         assert!(
@@ -229,6 +253,8 @@ fn external_registry_is_seeded() {
         let (code, again, err) = kubexm(&seed);
         assert_eq!(code, Some(0), "{err}");
         assert!(again.contains("sent     0 blobs"), "{again}");
+        let (_, _, err) = dry_run();
+        assert_eq!(err.matches(": has all blobs").count(), 3, "{err}");
         let raw = |repository: &str| {
             let from = format!(
                 "docker://127.0.0.1:{}/site/mirror/{repository}",

@@ -83,7 +83,7 @@ pub async fn restore(
     options.connection.check()?;
     let cluster = kubexm_config::load_cluster(&options.cluster)?;
     notices::emit(&cluster.notices, events);
-    super::create::etcd_deployment(&cluster)?;
+    super::etcd_deployment(&cluster)?;
     let identity = options.identity.parsed()?;
     let state = options.connection.state_directory(&cluster, events)?;
     events.phase("verify");

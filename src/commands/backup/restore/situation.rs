@@ -66,7 +66,7 @@ pub(super) fn same_cluster(
         KubernetesKind::Kubeadm => "kubeadm",
         KubernetesKind::Systemd => "systemd",
     };
-    let etcd = crate::backup::create::etcd_deployment(cluster)?;
+    let etcd = crate::backup::etcd_deployment(cluster)?;
     if (
         manifest.deployment.as_str(),
         manifest.etcd.deployment.as_str(),

@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use super::{PushRefusal, Pusher};
 use crate::FetchError;
+use kubexm_bundle::lock::blob_index::content_size;
 use kubexm_bundle::lock::{Descriptor, LockedImage};
-use kubexm_bundle::{BlobInfo, Bundle, BundleError, oci_artifact};
+use kubexm_bundle::{BlobIndex, BlobInfo, Bundle, BundleError, oci_artifact};
 use kubexm_types::Digest;
 
 /// A manifest to push, with its media type.
@@ -35,17 +36,8 @@ impl Pusher {
         bundle: &Arc<Bundle>,
         image: &LockedImage,
     ) -> Result<usize, FetchError> {
-        let registry = self.repository.resolve_registry();
-        self.client.store_auth_if_needed(registry, &self.auth).await;
-        let blobs = image.platforms.iter().flat_map(|platform| &platform.blobs);
         let label = image.name.to_string();
-        let all = blobs
-            .map(|blob| {
-                let (size, label) = (blob.size, label.clone());
-                (blob.digest, BlobInfo { size, label })
-            })
-            .collect();
-        let missing = self.missing(&all).await?;
+        let missing = self.missing_of(image).await?;
         let sent = missing.len();
         self.blobs(Arc::clone(bundle), missing).await?;
         let (reader, locked) = (Arc::clone(bundle), image.clone());
@@ -75,6 +67,26 @@ impl Pusher {
             other => other?,
         }
         Ok(sent)
+    }
+
+    /// Returns how many blobs of an image the registry does not have, and their size in bytes. Sends nothing.
+    ///
+    /// # Errors
+    /// The registry refuses a request, or it cannot be reached.
+    pub async fn count_missing(&self, image: &LockedImage) -> Result<(usize, u64), FetchError> {
+        let missing = self.missing_of(image).await?;
+        Ok((missing.len(), content_size(&missing)))
+    }
+
+    async fn missing_of(&self, image: &LockedImage) -> Result<BlobIndex, FetchError> {
+        let registry = self.repository.resolve_registry();
+        self.client.store_auth_if_needed(registry, &self.auth).await;
+        let blobs = image.platforms.iter().flat_map(|platform| &platform.blobs);
+        let all = blobs.map(|blob| {
+            let (size, label) = (blob.size, image.name.to_string());
+            (blob.digest, BlobInfo { size, label })
+        });
+        self.missing(&all.collect()).await
     }
 
     /// Pushes the indexes below the top manifest, and the top manifest under its tag.

@@ -17,7 +17,8 @@ use kubexm_types::event::Events;
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   kubexm backup create -f cluster.yaml -o /srv/backups --recipient age1…
-  kubexm backup create -f cluster.yaml --passphrase-file phrase --keep 14")]
+  kubexm backup create -f cluster.yaml --passphrase-file phrase --keep 14
+  kubexm backup create -f c.yaml --recipient age1… --keep 14 --dry-run")]
 pub struct Create {
     /// The cluster file
     #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
@@ -39,13 +40,17 @@ pub struct Create {
     /// Remove the oldest backups of the cluster in the directory, except for this number
     #[arg(long, value_name = "N")]
     keep: Option<NonZeroUsize>,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// Creates a backup.
 pub async fn run(arguments: &Create, output: Output, events: &Events) -> Result<(), Failure> {
+    let passphrase = &arguments.passphrase;
     let recipients = match arguments.recipients.is_empty() {
         false => BackupRecipients::Keys(arguments.recipients.clone()),
-        true => BackupRecipients::Passphrase(arguments.passphrase.new_passphrase()?),
+        true => BackupRecipients::Passphrase(passphrase.new_passphrase(arguments.dry_run)?),
     };
     let options = CreateOptions {
         cluster: arguments.cluster.clone(),
@@ -55,6 +60,9 @@ pub async fn run(arguments: &Create, output: Output, events: &Events) -> Result<
         keep: arguments.keep,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING);
+    if arguments.dry_run {
+        return Ok(backup::create_dry_run(&options, events, &stop).await?);
+    }
     let report = backup::create(&options, events, &stop).await?;
     if output != Output::Json {
         let etcd = &report.manifest.etcd;

@@ -42,7 +42,7 @@ it prints an `Error` document instead and ends with the exit code in it. The JSO
 `manifests/schema/output.json`. `config validate`, `cache verify`, \
 `bundle outdated` and `bundle vulnerabilities` describe a failure in their own document.
 
-Commands with progress print [events](events.md). `bundle sbom` without `-o` prints an SBOM. `config init`, \
+Commands with progress print [events](events.md), and so do `exec` and `kubeconfig` with `--dry-run`. `bundle sbom` without `-o` prints an SBOM. `config init`, \
 `config schema` and `completions` print the same text with and without this option.";
 
 /// A kind of document: its name, the commands that print it, and an example.

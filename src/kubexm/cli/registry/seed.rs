@@ -7,11 +7,12 @@ use clap::Args;
 use crate::cli::bundle_args::BundleArgs;
 use crate::cli::output::outln;
 use crate::cli::{Failure, interrupt};
-use kubexm_commands::registry::{SeedOptions, seed};
+use kubexm_commands::registry::{SeedOptions, seed, seed_dry_run};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
+  kubexm registry seed bundle.tar.zst -f cluster.yaml --dry-run
   kubexm registry seed bundle.tar.zst -f cluster.yaml")]
 pub struct Seed {
     #[command(flatten)]
@@ -22,6 +23,9 @@ pub struct Seed {
     /// Folder for blobs that wait to be sent: at most 512 MiB and the largest blob
     #[arg(long, value_name = "DIR", env = "KUBEXM_CACHE")]
     cache: Option<PathBuf>,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// Pushes the images.
@@ -33,6 +37,9 @@ pub async fn run(arguments: Seed, events: &Events) -> Result<(), Failure> {
         cluster: arguments.cluster,
         cache: arguments.cache,
     };
+    if arguments.dry_run {
+        return Ok(seed_dry_run(&options, events, &stop).await?);
+    }
     let report = seed(&options, events, &stop).await?;
     outln!("{} images are at {}", report.images, report.registry);
     outln!("  sent     {} blobs", report.sent);

@@ -18,7 +18,7 @@ use kubexm_commands::HostSelection;
 use kubexm_commands::backup::{BackupRecipients, CreateOptions};
 use kubexm_commands::certs::RenewOptions;
 use kubexm_commands::timer::{
-    self, InstallOptions, Job, RunReport, Schedule, TimerOptions, Unattended,
+    self, InstallOptions, Job, RemoveOptions, RunReport, Schedule, TimerOptions, Unattended,
 };
 use kubexm_types::event::Events;
 
@@ -166,10 +166,14 @@ pub struct StateCerts {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
+  kubexm certs timer remove -f cluster.yaml --state /srv/state --dry-run
   kubexm certs timer remove -f cluster.yaml --state /srv/state")]
 pub struct RemoveCerts {
     #[command(flatten)]
     of: OfCluster,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// Where backups go, and who can read them.
@@ -228,10 +232,14 @@ pub struct StateBackup {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
+  kubexm backup timer remove -f cluster.yaml --state /srv/state --dry-run
   kubexm backup timer remove -f cluster.yaml --state /srv/state")]
 pub struct RemoveBackup {
     #[command(flatten)]
     of: OfCluster,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// Runs one of the commands of `kubexm certs timer`.
@@ -264,7 +272,7 @@ pub async fn certs(command: CertsTimer, format: Output, events: &Events) -> Resu
             ended(&timer::renew(&options, renewal.days, events, &stop).await?)
         }
         CertsTimer::Status(arguments) => print(&arguments.of.options(job)?, format, events),
-        CertsTimer::Remove(arguments) => remove(&arguments.of.options(job)?, events),
+        CertsTimer::Remove(arguments) => remove(job, &arguments.of, arguments.dry_run, events),
     }
 }
 
@@ -294,7 +302,7 @@ pub async fn backup(command: BackupTimer, format: Output, events: &Events) -> Re
             ended(&timer::back_up(&options, events, &stop).await?)
         }
         BackupTimer::Status(arguments) => print(&arguments.of.options(job)?, format, events),
-        BackupTimer::Remove(arguments) => remove(&arguments.of.options(job)?, events),
+        BackupTimer::Remove(arguments) => remove(job, &arguments.of, arguments.dry_run, events),
     }
 }
 
@@ -324,13 +332,16 @@ async fn install(
     Ok(())
 }
 
-fn remove(options: &TimerOptions, events: &Events) -> Result<(), Failure> {
-    match timer::remove(options, events)? {
-        true => outln!("the {} timer is removed", options.job),
-        false => outln!(
-            "there is no {} timer of this cluster on this machine",
-            options.job
-        ),
+fn remove(job: Job, of: &OfCluster, dry_run: bool, events: &Events) -> Result<(), Failure> {
+    let options = RemoveOptions {
+        timer: of.options(job)?,
+        dry_run,
+    };
+    let is_installed = timer::remove(&options, events)?;
+    match (dry_run, is_installed) {
+        (true, _) => {}
+        (false, true) => outln!("the {job} timer is removed"),
+        (false, false) => outln!("there is no {job} timer of this cluster on this machine"),
     }
     Ok(())
 }
