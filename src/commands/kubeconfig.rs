@@ -184,7 +184,9 @@ fn plan(options: &KubeconfigOptions, host: &HostName) -> String {
 fn shown(validity: Duration) -> String {
     let seconds = validity.as_secs();
     let units = [(24 * 60 * 60, 'd'), (60 * 60, 'h'), (60, 'm')];
-    let whole = units.into_iter().find(|(unit, _)| seconds % unit == 0);
+    let whole = units
+        .into_iter()
+        .find(|(unit, _)| seconds.is_multiple_of(*unit));
     let (unit, letter) = whole.unwrap_or((1, 's'));
     format!("{}{letter}", seconds / unit)
 }

@@ -245,7 +245,8 @@ spec:
             .collect();
         let cluster = cluster();
         let members = snapshot::members(&cluster, &hosts);
-        let looking = Plan::look(&cluster, &hosts, &members, &Events::silent());
+        let events = Events::silent();
+        let looking = Plan::look(&cluster, &hosts, &members, &events);
         let plan = looking.await.unwrap();
         let ran = ran.lock().unwrap();
         assert_eq!(ran.len(), 2, "{ran:?}");

@@ -3,10 +3,12 @@
 mod ask;
 mod checks;
 mod etcd;
+mod etcd_changes;
 mod former;
 mod live;
 mod live_configs;
 mod path;
+mod prepare;
 mod programs;
 mod record;
 mod rollback;
@@ -21,25 +23,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::checks::{all_nodes, first_control_plane, running};
-use self::live::Live;
 use self::path::{Hop, Running};
-use self::programs::Target;
+use self::prepare::Prepared;
 use self::record::UpgradeRecord;
 pub(crate) use self::record::none_has_begun;
 pub use self::rollback::{RollbackReport, rollback};
-use self::runtime::Runtimes;
-use self::survey::Survey;
 use crate::archive::{Archive, Occasion};
 use crate::certificates::{self, CaEncryption};
-use crate::identity::KnownCluster;
 use crate::install::outcome::{Ended, carry_out};
 use crate::install::{kubeconfigs, prepare::verify};
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
 use crate::{
-    ClusterSource, CommandError, Connection, Stop, listeners, notices, plan_inputs, preflight,
-    rollback as older_bundle,
+    ClusterSource, CommandError, Connection, Stop, listeners, plan_inputs, rollback as older_bundle,
 };
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
@@ -147,19 +143,6 @@ struct Context<'a> {
     state: &'a Path,
 }
 
-/// What is known before the first change.
-struct Prepared {
-    facts: BTreeMap<HostName, Facts>,
-    running: Running,
-    hops: Vec<Hop>,
-    record: UpgradeRecord,
-    runtimes: Runtimes,
-    /// How versions of members of etcd change.
-    members: Vec<etcd::Change>,
-    /// Whether an earlier run began the upgrade.
-    continues: bool,
-}
-
 /// The cluster before a hop.
 struct Before<'a> {
     /// The version of its oldest API server.
@@ -169,73 +152,6 @@ struct Before<'a> {
 }
 
 impl Context<'_> {
-    /// Looks at the hosts and at the cluster.
-    ///
-    /// # Errors
-    /// Something prevents the upgrade.
-    async fn prepare(&self, hosts: &Hosts, events: &Events) -> Result<Prepared, CommandError> {
-        let (cluster, to) = (self.cluster, &self.cluster.kubernetes.version);
-        events.phase("preflight");
-        let facts = session::gather(cluster, hosts).await?;
-        notices::emit_experimental_hosts(&facts, events);
-        let known = KnownCluster::read(cluster, self.state)?;
-        known.origins(cluster, &facts, events)?;
-        all_nodes(cluster, &facts)?;
-        let begun = UpgradeRecord::load(self.state)?;
-        if let Some(record) = &begun {
-            record.check(to)?;
-        }
-        let (first, host) = first_control_plane(cluster, hosts)?;
-        let patience = match begun {
-            Some(_) => PROGRAMS_START,
-            None => Duration::ZERO,
-        };
-        let survey = Survey::read(self.cluster, host.as_ref(), patience).await?;
-        let running = running(cluster, &facts, &survey)?;
-        let is_done = begun.is_none() && running.is_at(to);
-        let hops = match is_done {
-            true => Vec::new(),
-            false => path::hops(&running, to, &self.bundle.lock().kubernetes)
-                .map_err(CommandError::configuration)?,
-        };
-        let mut findings = preflight::check_upgrade(cluster, hosts, &facts, self.bundle).await;
-        findings.extend(known.findings(cluster, &facts));
-        let mut members = Vec::new();
-        if !is_done {
-            findings.extend(self.findings(&survey, first, begun.is_some()));
-            findings.extend(space::findings(cluster, hosts).await?);
-            findings.extend(self.unready(hosts, begun.is_some()).await?);
-            if let Some(etcd) = etcd::State::read(cluster, hosts).await? {
-                findings.extend(etcd.findings(cluster, first, begun.is_some()));
-                members = etcd.changes(cluster, (self.bundle.lock(), &facts), &hops);
-                findings.extend(etcd::refused(&members));
-            }
-            let live = Live::read(cluster, hosts, (first, host.as_ref())).await?;
-            let targets = hops.iter().map(|hop| Target {
-                cluster: self.at(hop),
-                hop,
-            });
-            let targets: Vec<Target<'_>> = targets.collect();
-            let refused =
-                programs::findings(self.bundle, &targets, Some(&live), first, events).await?;
-            findings.extend(refused);
-        }
-        let runtimes = Runtimes::read(cluster, hosts, self.bundle.lock(), &facts).await?;
-        preflight::report(&findings, events)?;
-        let from = running.oldest().unwrap_or(to);
-        Ok(Prepared {
-            record: begun
-                .clone()
-                .unwrap_or_else(|| UpgradeRecord::new(from, to)),
-            continues: begun.is_some(),
-            runtimes,
-            members,
-            facts,
-            running,
-            hops,
-        })
-    }
-
     /// Returns how nodes are drained; `None` if there is only one, whose pods have no other place.
     fn drain(&self) -> Option<Drain> {
         (self.cluster.nodes().len() > 1).then_some(self.options.drain)

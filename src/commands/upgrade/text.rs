@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-use super::etcd::Change;
+use super::etcd_changes::Change;
 use super::path::Hop;
 use super::runtime::Runtimes;
 use kubexm_config::Cluster;
