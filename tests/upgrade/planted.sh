@@ -37,7 +37,7 @@ webhooks:
     rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [serviceaccounts]}]
 EOF
 }
-# A request for a certificate that nobody has decided is a warning. A certificate that expires today prevents the upgrade.
+# A certificate signing request without a decision is a warning. A certificate that expires today prevents the upgrade.
 open_questions() {
   openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$work/anna.key" -out "$work/anna.csr" -subj /CN=anna 2>/dev/null
   kubectl create -f - <<EOF
