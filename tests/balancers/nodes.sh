@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154 # the variables are the caller's
+# shellcheck shell=bash disable=SC2016,SC2034,SC2154 # programs of awk; the variables are the caller's
 # Hosts that leave a cluster, come back and are replaced (`kubexm node`), behind a load balancer that kubexm runs, while clients
 # ask the endpoint. Sourced by tests/e2e-balancers, after tests/lab/membership.sh and poll.sh.
 
