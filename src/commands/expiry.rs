@@ -15,9 +15,10 @@ const SOON: i64 = 60;
 const EXPIRED: &str = " has expired";
 const EXPIRES_TODAY: &str = " expires today";
 
-/// Returns with how many days left a certificate gets a warning: 60, or a third of a shorter validity.
+/// Returns with how many days left a certificate gets a warning: less than 60, than a third of a shorter validity, or than
+/// one day.
 pub(crate) fn soon(days_valid: i64) -> i64 {
-    SOON.min(days_valid / 3)
+    SOON.min(days_valid / 3).max(1)
 }
 
 /// Returns the same for a certificate that the kubelet renews. It does so when 10 to 30 % of the validity are left
@@ -214,6 +215,11 @@ fn hint(cluster: &Cluster, path: &str) -> &'static str {
 mod tests {
     use super::*;
     use kubexm_config::{parse_cluster, schema};
+
+    #[test]
+    fn certificate_of_a_day_expires_today() {
+        assert_eq!([0, 2, 9, 365].map(soon), [1, 1, 3, SOON]);
+    }
 
     #[test]
     fn certificate_with_less_than_sixty_days_is_reported() {
