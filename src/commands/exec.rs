@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde::Serialize;
 
+use crate::quoting::quoted;
 use crate::session::{HostErrors, Hosts};
 use crate::stop::unless_stopped;
 use crate::{CommandError, Connection, HostSelection, Stop, notices};
@@ -183,7 +184,7 @@ async fn connect(
 
 /// Returns the plan for people.
 fn plan<'a>(options: &ExecOptions, hosts: impl Iterator<Item = &'a HostName>) -> String {
-    let words: Vec<String> = options.command.iter().map(|word| shown(word)).collect();
+    let words: Vec<String> = options.command.iter().map(|word| quoted(word)).collect();
     let mut text = format!(
         "runs as root on these hosts at the same time, for at most {} seconds:",
         options.limit.as_secs()
@@ -192,15 +193,6 @@ fn plan<'a>(options: &ExecOptions, hosts: impl Iterator<Item = &'a HostName>) ->
         let _ = write!(text, "\n  {host}\n    {}", words.join(" "));
     }
     text
-}
-
-/// Returns an argument as a shell would need it, so that its ends are visible.
-fn shown(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+@:,=%".contains(letter);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }
 
 fn command(options: &ExecOptions) -> Command {

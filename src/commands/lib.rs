@@ -45,6 +45,7 @@ mod private_directory;
 mod program_settings;
 pub mod pull;
 pub mod push;
+mod quoting;
 pub mod registry;
 pub mod remove;
 pub mod render;

@@ -177,6 +177,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
+    use crate::status::example::cluster_of_four;
     use kubexm_host::{Command, Host, HostError, Output};
 
     /// A member of etcd that answers a question about its status, and records what runs.
@@ -207,24 +208,6 @@ mod tests {
         }
     }
 
-    fn cluster() -> Cluster {
-        let text = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts:
-    - {name: node1, address: 192.0.2.11}
-    - {name: node2, address: 192.0.2.12}
-    - {name: node3, address: 192.0.2.13}
-    - {name: node4, address: 192.0.2.14}
-  roleGroups: {control-plane: [node1, node2, node3], worker: [node4]}
-  kubernetes: {version: 1.36.3}
-  controlPlaneEndpoint: {address: 192.0.2.10, port: 6443}
-";
-        kubexm_config::parse_cluster("example", text).unwrap()
-    }
-
     #[tokio::test]
     async fn hosts_are_asked_for_the_status_of_etcd_only() {
         let ran = Arc::new(Mutex::new(Vec::new()));
@@ -243,7 +226,7 @@ spec:
             .enumerate()
             .map(host)
             .collect();
-        let cluster = cluster();
+        let cluster = cluster_of_four();
         let members = snapshot::members(&cluster, &hosts);
         let events = Events::silent();
         let looking = Plan::look(&cluster, &hosts, &members, &events);

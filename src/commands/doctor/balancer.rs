@@ -41,7 +41,7 @@ fn balancer(seen: &Seen) -> Outcome {
             let unit = problem.what.split(' ').next().unwrap_or_default();
             match &problem.host {
                 Some(host) if unit.ends_with(".service") => {
-                    let unit = super::command_line::quoted(unit);
+                    let unit = crate::quoting::quoted(unit);
                     let found = match problem.what.contains("masked") {
                         true => found.run(seen.line.on(host, &format!("systemctl unmask {unit}"))),
                         false => found,
@@ -100,20 +100,20 @@ fn address(seen: &Seen) -> Outcome {
         .filter(has)
         .map(|(host, _)| host)
         .collect();
-    let strangers: Vec<&HostName> = holders
+    let others: Vec<&HostName> = holders
         .iter()
         .filter(|host| !group.contains(host))
         .copied()
         .collect();
     let found = match holders.len() {
-        1 if strangers.is_empty() => return Outcome::Known(Vec::new()),
+        1 if others.is_empty() => return Outcome::Known(Vec::new()),
         0 if known.len() < group.len() => {
             return Outcome::Unknown(format!("no host that answers has {address}"));
         }
         0 => Found::new(format!("no host has the address {address}"))
             .cause("the program that holds the address does not run, or its election fails")
             .fix("start keepalived or kube-vip; with kube-vip, it needs an API server"),
-        _ if !strangers.is_empty() => strange(seen, address, &holders, &strangers),
+        _ if !others.is_empty() => held_outside(seen, address, &holders, &others),
         _ => several(seen, address, &holders),
     };
     let host = known.first().copied().unwrap_or(seen.administrator());
@@ -124,8 +124,13 @@ fn address(seen: &Seen) -> Outcome {
     Outcome::Known(vec![found.run(seen.line.logs(program, host))])
 }
 
-/// Returns the finding that hosts have the address, of which some do not run the load balancer.
-fn strange(seen: &Seen, address: IpAddr, holders: &[&HostName], strangers: &[&HostName]) -> Found {
+/// Returns the finding that hosts have the address, and that `others` of them do not run the load balancer.
+fn held_outside(
+    seen: &Seen,
+    address: IpAddr,
+    holders: &[&HostName],
+    others: &[&HostName],
+) -> Found {
     let what = match holders.len() {
         1 => format!("a host without the load balancer has the address {address}"),
         count => {
@@ -133,11 +138,11 @@ fn strange(seen: &Seen, address: IpAddr, holders: &[&HostName], strangers: &[&Ho
         }
     };
     let mut found = Found::new(what)
-        .evidence(strangers.iter().map(|host| format!("{host} is not a host of the load balancer")))
+        .evidence(others.iter().map(|host| format!("{host} is not a host of the load balancer")))
         .cause("the address was added to a host by hand or by another program: packets to it may arrive there")
         .fix("remove the address from the host that does not run the load balancer");
     found.hosts = holders.iter().map(|host| (*host).clone()).collect();
-    for host in strangers {
+    for host in others {
         found = found.run(seen.line.on(host, &format!("ip -o addr show to {address}")));
     }
     found

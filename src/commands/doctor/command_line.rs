@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::Connection;
+use crate::quoting::quoted;
 use kubexm_types::HostName;
 
 /// The options of this run that other commands need, too.
@@ -59,15 +60,6 @@ impl CommandLine {
             host,
             &format!("kubectl --kubeconfig /etc/kubernetes/admin.conf {words}"),
         )
-    }
-}
-
-/// Returns a word for a POSIX shell.
-pub(super) fn quoted(word: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:=@%+,".contains(&byte);
-    match !word.is_empty() && word.bytes().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 

@@ -52,7 +52,7 @@ fn dead_mount(seen: &Seen) -> Outcome {
                 .evidence([mount])
                 .cause("its server is gone, and every process that touches the directory hangs")
                 .fix("start the server, or unmount the file system");
-            let words = format!("umount -l {}", super::command_line::quoted(path));
+            let words = format!("umount -l {}", crate::quoting::quoted(path));
             all.push(found.run(seen.line.on(host, &words)));
         }
     }
@@ -96,7 +96,7 @@ fn inodes(seen: &Seen) -> Outcome {
                     .fix("remove directories with many small files");
                 let line = format!(
                     "du --inodes -xd3 {} | sort -n | tail -n 15",
-                    super::command_line::quoted(mount)
+                    crate::quoting::quoted(mount)
                 );
                 all.push(found.run(seen.line.shell(host, &line)));
             }
@@ -129,7 +129,7 @@ fn options(seen: &Seen) -> Outcome {
                     _ => "no container can start from a file system that permits no program",
                 })
                 .fix("look for errors of the disk first, then mount the file system again");
-            let path = super::command_line::quoted(path);
+            let path = crate::quoting::quoted(path);
             all.push(
                 found
                     .run(

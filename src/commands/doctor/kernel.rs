@@ -80,7 +80,7 @@ fn swap(seen: &Seen) -> Outcome {
             found = found.run(seen.line.shell(host, line));
         }
         for unit in units {
-            let words = format!("systemctl mask {}", super::command_line::quoted(unit));
+            let words = format!("systemctl mask {}", crate::quoting::quoted(unit));
             found = found.run(seen.line.on(host, &words));
         }
         vec![found.run(seen.line.on(host, "systemctl restart kubelet"))]

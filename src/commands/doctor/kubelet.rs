@@ -2,9 +2,9 @@
 
 use super::certificates::only_of_kubelet;
 use super::check::{Check, Found, Outcome};
-use super::command_line::quoted;
 use super::report::Area;
 use super::seen::Seen;
+use crate::quoting::quoted;
 use serde_json::Value;
 
 pub(super) const CHECKS: &[Check] = &[

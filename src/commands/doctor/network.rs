@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::check::{Check, Found, Outcome};
-use super::command_line::quoted;
 use super::report::Area;
 use super::seen::{Seen, Way};
+use crate::quoting::quoted;
 use kubexm_types::HostName;
 
 pub(super) const CHECKS: &[Check] = &[

@@ -211,7 +211,7 @@ fn settings(seen: &Seen, host: &HostName, entry: &LogEntry, mut found: Found) ->
         found.add_evidence([format!("{file}: {text}")]);
         let sed = format!(
             "sed -i -E 's/ ?{flag}(=[^ \"]*)?//' {}",
-            super::command_line::quoted(file)
+            crate::quoting::quoted(file)
         );
         return found
             .run(line.shell(host, &sed))

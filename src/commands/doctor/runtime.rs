@@ -98,9 +98,9 @@ fn runtime(seen: &Seen) -> Outcome {
             let unit = problem.what.split(' ').next().unwrap_or_default();
             match &problem.host {
                 Some(host) if unit.ends_with(".service") => {
-                    let start = format!("systemctl start {}", super::command_line::quoted(unit));
+                    let start = format!("systemctl start {}", crate::quoting::quoted(unit));
                     let masked = problem.what.contains("masked");
-                    let unmask = format!("systemctl unmask {}", super::command_line::quoted(unit));
+                    let unmask = format!("systemctl unmask {}", crate::quoting::quoted(unit));
                     let found = match masked {
                         true => found.run(seen.line.on(host, &unmask)),
                         false => found,
@@ -261,7 +261,7 @@ fn sandbox(seen: &Seen) -> Outcome {
                 .on(host)
                 .cause("no pod starts without it; the kubelet removes images when the disk is almost full")
                 .fix("pull it from the registry of the cluster");
-            let words = format!("crictl pull {}", super::command_line::quoted(image));
+            let words = format!("crictl pull {}", crate::quoting::quoted(image));
             all.push(found.run(seen.line.on(host, &words)));
         }
     }

@@ -77,7 +77,7 @@ fn controllers(seen: &Seen) -> Outcome {
         let unit = problem.what.split(' ').next().unwrap_or_default();
         match &problem.host {
             Some(host) if unit.ends_with(".service") => {
-                let unit = super::command_line::quoted(unit);
+                let unit = crate::quoting::quoted(unit);
                 found.run(seen.line.on(host, &format!("systemctl start {unit}")))
             }
             Some(host) => found.run(seen.line.logs(unit, host)),

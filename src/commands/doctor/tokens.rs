@@ -4,9 +4,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::check::{Check, Found, Outcome};
-use super::command_line::quoted;
 use super::report::Area;
 use super::seen::Seen;
+use crate::quoting::quoted;
 use kubexm_config::cluster::KubernetesKind;
 
 pub(super) const CHECKS: &[Check] = &[Check {

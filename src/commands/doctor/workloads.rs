@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::check::{Check, Found, Outcome};
-use super::command_line::quoted;
 use super::report::Area;
 use super::seen::Seen;
+use crate::quoting::quoted;
 use kubexm_types::HostName;
 
 pub(super) const CHECKS: &[Check] = &[

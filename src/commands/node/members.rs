@@ -172,7 +172,7 @@ impl Voters<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kubexm_config::parse_cluster;
+    use crate::status::example::cluster_of_four;
 
     /// Returns members node1, node2, …, of which these are healthy.
     fn members(count: u64, healthy: &[u64]) -> Members {
@@ -191,22 +191,7 @@ mod tests {
     }
 
     fn leaving(names: &[&str]) -> Vec<Leaving> {
-        let text = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts:
-    - {name: node1, address: 192.0.2.11}
-    - {name: node2, address: 192.0.2.12}
-    - {name: node3, address: 192.0.2.13}
-    - {name: node4, address: 192.0.2.14}
-  roleGroups: {control-plane: [node1, node2, node3], worker: [node4]}
-  highAvailability: {type: external}
-  controlPlaneEndpoint: {address: 192.0.2.99}
-  kubernetes: {version: 1.36.3}
-";
-        let cluster = parse_cluster("example", text).unwrap();
+        let cluster = cluster_of_four();
         let hosts = names.iter().map(|name| {
             let spec = cluster.host(&name.parse().unwrap()).unwrap();
             Leaving::of(&cluster, spec, false)

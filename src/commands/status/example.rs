@@ -24,3 +24,23 @@ pub(crate) fn cluster_of_units() -> Cluster {
     let text = format!("{CLUSTER}  etcd: {{type: systemd}}\n");
     parse_cluster("example", &text.replace("KUBERNETES", "type: systemd")).unwrap()
 }
+
+/// Returns a cluster of three control planes behind a load balancer of the site, and a worker.
+pub(crate) fn cluster_of_four() -> Cluster {
+    let text = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts:
+    - {name: node1, address: 192.0.2.11}
+    - {name: node2, address: 192.0.2.12}
+    - {name: node3, address: 192.0.2.13}
+    - {name: node4, address: 192.0.2.14}
+  roleGroups: {control-plane: [node1, node2, node3], worker: [node4]}
+  highAvailability: {type: external}
+  controlPlaneEndpoint: {address: 192.0.2.99}
+  kubernetes: {version: 1.36.3}
+";
+    parse_cluster("example", text).unwrap()
+}

@@ -258,11 +258,10 @@ pub(super) fn holds_address(cluster: &Cluster, host: &HostName) -> bool {
     is_holder && cluster.roles.load_balancer.contains(host)
 }
 
-/// Returns the step after which another load balancer has the address of the endpoint, on a host that leaves the cluster;
-/// `None` if load balancers depend on control planes.
+/// Returns the step after which another load balancer has the address of the endpoint. It is for a host that
+/// [can have the address](holds_address) and leaves the cluster.
 pub(super) fn ceding(cluster: &Cluster) -> Option<RunScript> {
-    let is_holder = matches!(cluster.load_balancer, LoadBalancer::Holder { .. });
-    let address = cluster.control_plane_endpoint.ip().filter(|_| is_holder)?;
+    let address = cluster.control_plane_endpoint.ip()?;
     Some(keepalived::ceding(address))
 }
 
