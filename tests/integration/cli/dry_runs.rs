@@ -49,7 +49,7 @@ fn dry_run_of_exec_runs_nothing() {
     assert!(!made.exists(), "a dry run ran the command");
     assert!(tree(state.path()).is_empty());
 
-    // A host that cannot be reached is a failure, as without the option.
+    // An unreachable host is a failure, as without the option.
     let (code, _, err) = exec(&["--dry-run"]);
     assert_eq!(code, Some(4), "{err}");
     assert!(
