@@ -40,6 +40,7 @@ pub(super) fn prepare(cache: &NodeLocal, task: Task) -> Result<Task, DeployError
         .step(ManageUnit {
             name: ADDRESS_UNIT.to_owned(),
             files: vec![path],
+            reload: None,
             start: true,
         }))
 }

@@ -47,6 +47,7 @@ pub(super) fn unit() -> Result<ManageUnit, DeployError> {
     Ok(ManageUnit {
         name: UNIT.to_owned(),
         files: read_at_start()?,
+        reload: None,
         start: true,
     })
 }

@@ -49,6 +49,10 @@ impl Proxy for Haproxy {
         "USR2"
     }
 
+    fn test_argument(&self) -> &'static str {
+        "-c"
+    }
+
     fn checks_servers(&self) -> bool {
         true
     }

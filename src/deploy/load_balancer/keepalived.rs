@@ -10,7 +10,7 @@ use crate::{DeployError, ETC, Inputs, controller_file, load_balancer, os};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{Cluster, HostSpec, KeepalivedSettings, LoadBalancer, PasswordSource};
 use kubexm_engine::plan::{StepError, Task, TaskId};
-use kubexm_engine::steps::{Content, ManageUnit, RunScript, WriteFile};
+use kubexm_engine::steps::{Content, ManageUnit, Reload, RunScript, WriteFile};
 use kubexm_render::load_balancer as template;
 use kubexm_scripts::load_balancer::CHECK_PROXY;
 use kubexm_types::{HostName, HostPath};
@@ -158,7 +158,7 @@ impl Keepalived {
                     .map_err(|error| StepError::Other(error.to_string()))
             }),
         };
-        let mut files = vec![config, check, unit.clone()];
+        let mut files = vec![check, unit.clone()];
         let task = match notify {
             Some(text) => {
                 files.push(notify_path.clone());
@@ -180,6 +180,10 @@ impl Keepalived {
             .step(ManageUnit {
                 name: UNIT.to_owned(),
                 files,
+                reload: Some(Reload {
+                    test: format!("{BINARY} --config-test --use-file={config}"),
+                    file: config,
+                }),
                 start: true,
             }))
     }

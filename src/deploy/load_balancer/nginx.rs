@@ -51,6 +51,10 @@ impl Proxy for Nginx {
         "HUP"
     }
 
+    fn test_argument(&self) -> &'static str {
+        "-t"
+    }
+
     fn checks_servers(&self) -> bool {
         false
     }

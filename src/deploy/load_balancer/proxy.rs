@@ -8,7 +8,7 @@ use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Task, TaskId, TaskValue};
 use kubexm_engine::steps::{
-    Content, ManageUnit, ProvideValue, RunScript, Undo, WaitFor, WriteFile,
+    Content, ManageUnit, ProvideValue, Reload, RunScript, Undo, WaitFor, WriteFile,
 };
 use kubexm_render::RenderError;
 use kubexm_render::load_balancer as template;
@@ -61,6 +61,9 @@ pub(super) trait Proxy: Sync {
 
     /// Returns the signal that makes it reload its configuration without closing connections.
     fn reload_signal(&self) -> &'static str;
+
+    /// Returns the argument with which it only tests its configuration.
+    fn test_argument(&self) -> &'static str;
 
     /// Returns whether it checks the health of API servers, and therefore needs the cluster's CA.
     fn checks_servers(&self) -> bool;
@@ -143,7 +146,7 @@ pub(super) fn serve(
     let command = format!("/usr/sbin/{} {}", proxy.name(), proxy.arguments().join(" "));
     let service = template::ProxyService {
         title: proxy.name().to_owned(),
-        command,
+        command: command.clone(),
         reload_signal: proxy.reload_signal(),
         run: proxy.run(),
     };
@@ -176,7 +179,11 @@ pub(super) fn serve(
     Ok(task
         .step(ManageUnit {
             name: proxy.unit(),
-            files: vec![config, unit],
+            files: vec![unit],
+            reload: Some(Reload {
+                file: config,
+                test: format!("{command} {}", proxy.test_argument()),
+            }),
             start: true,
         })
         .step(wait))

@@ -97,6 +97,7 @@ fn configure_node(
         .step(ManageUnit {
             name: UNIT.to_owned(),
             files: vec![script_path, config_path, unit_path],
+            reload: None,
             start: true,
         })
         // This is the last step: a node with this file is Ready.

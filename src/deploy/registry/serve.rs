@@ -146,6 +146,7 @@ fn unit(inputs: &Inputs<'_>) -> Result<ManageUnit, DeployError> {
     Ok(ManageUnit {
         name: UNIT.to_owned(),
         files: files.collect::<Result<_, _>>()?,
+        reload: None,
         start: true,
     })
 }

@@ -114,6 +114,7 @@ fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         .step(ManageUnit {
             name: UNIT.to_owned(),
             files: restart_for,
+            reload: None,
             start: true,
         })
         .step(cri::wait_until_ready("containerd", UNIT)))

@@ -114,6 +114,7 @@ impl Runtime for CriO {
             .step(ManageUnit {
                 name: UNIT.to_owned(),
                 files: restart_for,
+                reload: None,
                 start: true,
             })
             .step(cri::wait_until_ready("CRI-O", UNIT)))

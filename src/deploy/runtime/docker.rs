@@ -138,6 +138,7 @@ fn start_engine(
         .step(ManageUnit {
             name: UNIT.to_owned(),
             files,
+            reload: None,
             start: true,
         }))
 }
@@ -165,6 +166,7 @@ fn start_cri(
         .step(ManageUnit {
             name: CRI_UNIT.to_owned(),
             files,
+            reload: None,
             start: true,
         })
         .step(cri::wait_until_ready("cri-dockerd", CRI_UNIT)))

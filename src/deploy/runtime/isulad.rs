@@ -115,6 +115,7 @@ impl Runtime for Isulad {
             .step(ManageUnit {
                 name: UNIT.to_owned(),
                 files: vec![path, unit],
+                reload: None,
                 start: true,
             })
             .step(cri::wait_until_ready("iSulad", UNIT)))

@@ -30,7 +30,7 @@ pub use run_to_completion::{InputFile, RunToCompletion};
 pub use script::RunScript;
 pub use track_new_dirs::TrackNewDirs;
 pub use undo::Undo;
-pub use unit::ManageUnit;
+pub use unit::{ManageUnit, Reload};
 pub use wait::WaitFor;
 pub use write::{Content, WriteFile};
 

@@ -21,17 +21,31 @@ pub struct ManageUnit {
     /// Files that the unit reads when it starts. The step restarts the unit if their content differs from
     /// the content at its last start, even if an earlier run was killed in between.
     pub files: Vec<HostPath>,
+    /// The file for which a reload is sufficient; `None` if the unit has none.
+    pub reload: Option<Reload>,
     /// Whether the unit must run now.
     pub start: bool,
+}
+
+/// A file that a unit reads again after `systemctl reload`, without an interruption of its service.
+pub struct Reload {
+    /// The file.
+    pub file: HostPath,
+    /// A command of the shell that fails if the unit cannot read the file. It runs before a reload only: systemd does not
+    /// report that a program refused its new configuration.
+    pub test: String,
 }
 
 impl ManageUnit {
     fn command(&self, verb: &'static str) -> Command {
         let start = if self.start { "yes" } else { "no" };
         let files = self.files.iter().map(ToString::to_string);
-        let arguments = [self.name.clone(), start.to_owned()]
-            .into_iter()
-            .chain(files);
+        let (file, test) = match &self.reload {
+            Some(reload) => (reload.file.to_string(), reload.test.clone()),
+            None => Default::default(),
+        };
+        let arguments = [self.name.clone(), start.to_owned(), file, test];
+        let arguments = arguments.into_iter().chain(files);
         Command::from_script(systemd::UNIT.verb(verb), arguments)
     }
 }

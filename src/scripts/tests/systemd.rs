@@ -12,7 +12,7 @@ fn unit_restarts_if_its_files_changed() {
         );
         machine.fake("journalctl", "echo 'bind: address in use'");
         machine.write("/etc/a.conf", "1");
-        let arguments = ["a.service", "yes", "/etc/a.conf"];
+        let arguments = ["a.service", "yes", "", "", "/etc/a.conf"];
         let says = |words: &str| {
             let ended = machine.run(systemd::UNIT.verb("check"), &arguments);
             assert_eq!((ended.status, ended.printed.as_str()), (1, words));
@@ -31,7 +31,7 @@ fn unit_restarts_if_its_files_changed() {
         machine.write("/etc/a.conf", "2");
         says("runs with older files\n");
         machine.calls();
-        machine.done(systemd::UNIT.verb("apply"), &["a.service", "no"]);
+        machine.done(systemd::UNIT.verb("apply"), &["a.service", "no", "", ""]);
         assert_eq!(
             machine.calls(),
             [
@@ -49,7 +49,14 @@ fn unit_that_read_other_files_after_its_start_restarts() {
             "case $1 in\nshow) cat /root/invocation ;;\nrestart) echo 1 >/root/invocation ;;\nesac";
         machine.fake("systemctl", systemctl);
         machine.write("/etc/a.conf", "1");
-        let arguments = ["a.service", "yes", "/etc/a.conf", "/etc/absent.conf"];
+        let arguments = [
+            "a.service",
+            "yes",
+            "",
+            "",
+            "/etc/a.conf",
+            "/etc/absent.conf",
+        ];
         machine.done(systemd::UNIT.verb("apply"), &arguments);
         let mark = "/var/lib/kubexm/started/a.service";
         let written = |path: &str, seconds: u64| {
@@ -77,13 +84,76 @@ fn unit_that_read_other_files_after_its_start_restarts() {
 }
 
 #[test]
+fn unit_that_reads_its_configuration_again_is_reloaded() {
+    Machine::with_each_shell(|machine| {
+        let systemctl = "case $1 in\nis-active) [ ! -e /root/stopped ] ;;\nshow) cat /root/invocation ;;\n\
+                         restart) echo 1 >/root/invocation ;;\nesac";
+        machine.fake("systemctl", systemctl);
+        machine.write("/etc/a.conf", "1");
+        machine.write("/etc/a.service", "1");
+        let test = "! grep wrong /etc/a.conf";
+        let arguments = ["a.service", "yes", "/etc/a.conf", test, "/etc/a.service"];
+        // Returns how an apply made the unit read its files.
+        let applied = || {
+            machine.calls();
+            machine.done(systemd::UNIT.verb("apply"), &arguments);
+            machine.done(systemd::UNIT.verb("check"), &arguments);
+            let calls = machine.calls();
+            let mut verbs = calls.iter().filter_map(|call| {
+                let verb = call.split(' ').nth(1)?;
+                ["restart", "reload"]
+                    .contains(&verb)
+                    .then(|| verb.to_owned())
+            });
+            (verbs.next(), verbs.next())
+        };
+        let restarted = (Some("restart".to_owned()), None);
+        let reloaded = (Some("reload".to_owned()), None);
+        assert_eq!(applied(), restarted);
+        machine.write("/etc/a.conf", "2");
+        assert_eq!(applied(), reloaded);
+        machine.write("/etc/a.conf", "3");
+        machine.write("/etc/a.service", "2");
+        assert_eq!(applied(), restarted);
+
+        machine.write("/etc/a.conf", "wrong line");
+        let ended = machine.run(systemd::UNIT.verb("apply"), &arguments);
+        let expected = (1, "wrong line\n".to_owned());
+        assert_eq!((ended.status, ended.complained), expected);
+        assert!(!machine.calls().iter().any(|call| call.contains("reload a")));
+        let ended = machine.run(systemd::UNIT.verb("check"), &arguments);
+        assert_eq!(ended.printed, "runs with older files\n");
+
+        // A unit that does not run is started.
+        machine.write("/etc/a.conf", "4");
+        machine.write("/root/stopped", "");
+        machine.calls();
+        machine.done(systemd::UNIT.verb("apply"), &arguments);
+        assert!(
+            machine
+                .calls()
+                .contains(&"systemctl restart a.service".to_owned())
+        );
+        std::fs::remove_file(machine.at("/root/stopped")).unwrap();
+        // An earlier version did not record what needs a restart.
+        let mark = "/var/lib/kubexm/started/a.service";
+        let recorded = machine.read(mark);
+        let earlier: Vec<_> = recorded.lines().take(2).collect();
+        machine.write(mark, &format!("{}\n", earlier.join("\n")));
+        machine.done(systemd::UNIT.verb("check"), &arguments);
+        machine.write("/etc/a.conf", "5");
+        assert_eq!(applied(), restarted);
+    });
+}
+
+#[test]
 fn masked_unit_is_enabled() {
     Machine::with_each_shell(|machine| {
         machine.write("/root/masked", "");
         let systemctl = "case $1 in\nenable) [ ! -e /root/masked ] || { echo masked >&2; exit 1; } ;;\n\
                          unmask) rm /root/masked ;;\nesac";
         machine.fake("systemctl", systemctl);
-        machine.done(systemd::UNIT.verb("apply"), &["a.service", "yes"]);
+        machine.done(systemd::UNIT.verb("apply"), &["a.service", "yes", "", ""]);
         assert!(!machine.has("/root/masked"));
     });
 }

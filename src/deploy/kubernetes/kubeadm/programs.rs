@@ -68,6 +68,7 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
         .step(ManageUnit {
             name: "kubelet.service".to_owned(),
             files: Vec::new(),
+            reload: None,
             start: false,
         });
     if !inputs.cluster.is_control_plane(&host.name) {

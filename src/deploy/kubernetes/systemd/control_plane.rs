@@ -97,6 +97,7 @@ fn run(cluster: &Cluster, task: Task, program: Program) -> Result<Task, DeployEr
     Ok(task.step(file).step(ManageUnit {
         name: unit,
         files: reads,
+        reload: None,
         start: true,
     }))
 }

@@ -70,6 +70,7 @@ fn run(task: Task, name: &str, files: Files, others: Vec<HostPath>) -> Result<Ta
     Ok(task.step(ManageUnit {
         name: format!("{name}.service"),
         files: reads,
+        reload: None,
         start: true,
     }))
 }

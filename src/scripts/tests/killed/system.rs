@@ -163,19 +163,19 @@ pub(super) fn swap_and_services() {
         ),
         undo: vec![call(load_balancer::UNMASK_SERVICES, &[])],
     });
-    kill_everywhere(&Case {
-        before: services,
-        enter: ":",
-        check: Some(call(
-            systemd::UNIT.verb("check"),
-            &["kubelet.service", "yes", "/etc/fstab"],
-        )),
-        apply: call(
-            systemd::UNIT.verb("apply"),
-            &["kubelet.service", "yes", "/etc/fstab"],
-        ),
-        undo: vec![call(systemd::UNIT_STOP, &["kubelet.service"])],
-    });
+    let unit: [&[&str]; 2] = [
+        &["kubelet.service", "yes", "", "", "/etc/fstab"],
+        &["kubelet.service", "yes", "/etc/fstab", "true", "/etc/hosts"],
+    ];
+    for arguments in unit {
+        kill_everywhere(&Case {
+            before: services,
+            enter: ":",
+            check: Some(call(systemd::UNIT.verb("check"), arguments)),
+            apply: call(systemd::UNIT.verb("apply"), arguments),
+            undo: vec![call(systemd::UNIT_STOP, &["kubelet.service"])],
+        });
+    }
     kill_everywhere(&Case {
         before: |machine| {
             machine.fake("systemctl", "");
