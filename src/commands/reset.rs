@@ -1,8 +1,10 @@
 //! `reset`: reverts the changes that the receipts on the hosts record, and nothing else.
 
+mod dry_run;
 mod hooks;
 mod survey;
 
+pub use dry_run::reset_dry_run;
 pub(crate) use survey::roles;
 
 use std::path::{Path, PathBuf};

@@ -146,6 +146,11 @@ impl HostReset {
         self.reverts.len()
     }
 
+    /// Returns what each change is, in the order in which the reset reverts them.
+    pub fn titles(&self) -> impl Iterator<Item = &str> {
+        self.reverts.iter().map(Revert::title)
+    }
+
     /// Reverts all changes on the host and then removes its receipt.
     ///
     /// Stops between two changes when `stop` is cancelled; the receipt then remains for the next run.

@@ -36,7 +36,7 @@ impl RunReport {
 }
 
 /// Renews certificates that expire within a number of days, if all control planes and members of etcd are healthy, and
-/// records the run.
+/// records the run. A dry run emits the plan as a note, and records nothing.
 ///
 /// # Errors
 /// A host cannot be reached, the control plane is not healthy, or the renewal failed.
@@ -47,6 +47,9 @@ pub async fn renew(
     stop: &Stop,
 ) -> Result<RunReport, CommandError> {
     let state = state_of(&options.cluster, &options.connection, events)?;
+    if options.dry_run {
+        return renew_if_healthy(options, days, events, stop).await;
+    }
     let recorder = Recorder::begin(&state, Job::Certificates)?;
     let renewing = renew_if_healthy(options, days, events, stop).await;
     recorded(recorder, renewing)
@@ -139,6 +142,10 @@ async fn renew_if_healthy(
         });
     }
     let renewed = certs::renew_expiring(options, &expiring, events, stop).await?;
+    let Some(changes) = renewed.changed else {
+        let message = planned_text(&expiring, continues);
+        return Ok(RunReport::new(RunResult::Nothing, message));
+    };
     let mut problems = Vec::new();
     for at in 0..LOOKS {
         problems = look(options, events, stop).await?;
@@ -156,21 +163,35 @@ async fn renew_if_healthy(
             hint: "repair what `kubexm status` names",
         });
     }
-    let changes = renewed.changed.unwrap_or_default();
     let message = renewed_text(&expiring, continues, changes);
     Ok(RunReport::new(RunResult::Done, message))
 }
 
 /// Returns what a renewal did, in a line.
 fn renewed_text(expiring: &[Expiring], continues: bool, changes: usize) -> String {
-    let mut hosts: Vec<&str> = expiring.iter().map(|one| one.host.as_str()).collect();
-    hosts.dedup();
     let what = match continues {
         true => "completed the renewal that was interrupted".to_owned(),
-        false => format!("renewed the certificates of {}", hosts.join(", ")),
+        false => format!("renewed the certificates of {}", hosts_of(expiring)),
     };
     let count = expiring.len();
     format!("{what}: {count} were about to expire, {changes} changes")
+}
+
+/// Returns what a run would do, in a line.
+fn planned_text(expiring: &[Expiring], continues: bool) -> String {
+    match continues {
+        true => "a run completes the renewal that was interrupted".to_owned(),
+        false => {
+            let (hosts, count) = (hosts_of(expiring), expiring.len());
+            format!("a run renews the certificates of {hosts}: {count} expire soon")
+        }
+    }
+}
+
+fn hosts_of(expiring: &[Expiring]) -> String {
+    let mut hosts: Vec<&str> = expiring.iter().map(|one| one.host.as_str()).collect();
+    hosts.dedup();
+    hosts.join(", ")
 }
 
 async fn look(
@@ -243,6 +264,14 @@ mod tests {
         assert_eq!(
             renewed_text(&expiring, false, 4),
             "renewed the certificates of node1: 2 were about to expire, 4 changes"
+        );
+        assert_eq!(
+            planned_text(&expiring, false),
+            "a run renews the certificates of node1: 2 expire soon"
+        );
+        assert_eq!(
+            planned_text(&[], true),
+            "a run completes the renewal that was interrupted"
         );
         assert_eq!(
             renewed_text(&[], true, 4),

@@ -14,6 +14,7 @@ use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
+  kubexm reset -f cluster.yaml --dry-run
   kubexm reset -f cluster.yaml
   kubexm reset -f cluster.yaml --yes")]
 pub struct Reset {
@@ -34,6 +35,9 @@ pub struct Reset {
     /// It always saves the keys and certificates of the cluster there.
     #[arg(long)]
     no_snapshot: bool,
+    /// Print what a reset deletes and reverts on each host, and change nothing
+    #[arg(long)]
+    dry_run: bool,
     /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
@@ -42,7 +46,7 @@ pub struct Reset {
 /// Removes a cluster from its hosts.
 pub async fn run(arguments: &Reset, output: Output, events: &Events) -> Result<(), Failure> {
     let name = reset::cluster_name(&arguments.cluster)?;
-    if !arguments.yes && !std::io::stdin().is_terminal() {
+    if !arguments.yes && !arguments.dry_run && !std::io::stdin().is_terminal() {
         return Err(Failure::configuration(
             "the reset was not confirmed; nothing was touched\nhint: type the cluster's name, or pass --yes",
         ));
@@ -53,6 +57,10 @@ pub async fn run(arguments: &Reset, output: Output, events: &Events) -> Result<(
         lost: arguments.cluster_id,
         snapshot: !arguments.no_snapshot,
     };
+    if arguments.dry_run {
+        let stop = interrupt::watch(events, interrupt::STOPPING);
+        return Ok(reset::reset_dry_run(&options, events, &stop).await?);
+    }
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     let confirm = async || {
         let name = name.clone();

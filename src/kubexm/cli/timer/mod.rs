@@ -15,7 +15,7 @@ use super::password::CaPassphraseArgs;
 use super::{Failure, interrupt};
 use crate::report::Output;
 use kubexm_commands::HostSelection;
-use kubexm_commands::backup::{BackupRecipients, CreateOptions};
+use kubexm_commands::backup::{BackupRecipients, CreateOptions, create_dry_run};
 use kubexm_commands::certs::RenewOptions;
 use kubexm_commands::timer::{
     self, InstallOptions, Job, RemoveOptions, RunReport, Schedule, TimerOptions, Unattended,
@@ -147,6 +147,7 @@ pub struct InstallCerts {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
+  kubexm certs timer run -f cluster.yaml --dry-run
   kubexm certs timer run -f cluster.yaml
   kubexm certs timer run -f cluster.yaml --days 60")]
 pub struct RunCerts {
@@ -154,6 +155,9 @@ pub struct RunCerts {
     of: OfCluster,
     #[command(flatten)]
     renewal: RenewalArgs,
+    /// Print the plan, change nothing and record nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Debug, Args)]
@@ -214,12 +218,16 @@ pub struct InstallBackup {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
+  kubexm backup timer run -f c.yaml -o backups --recipient age1… --dry-run
   kubexm backup timer run -f cluster.yaml -o backups --recipient age1…")]
 pub struct RunBackup {
     #[command(flatten)]
     of: OfCluster,
     #[command(flatten)]
     backup: BackupArgs,
+    /// Print the plan, change nothing and record nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Debug, Args)]
@@ -265,8 +273,8 @@ pub async fn certs(command: CertsTimer, format: Output, events: &Events) -> Resu
                 cluster: arguments.of.cluster.clone(),
                 connection: arguments.of.connection.options()?,
                 selection: HostSelection::default(),
-                dry_run: false,
-                ca_encryption: renewal.passphrase.encryption(key, false)?,
+                dry_run: arguments.dry_run,
+                ca_encryption: renewal.passphrase.encryption(key, arguments.dry_run)?,
             };
             let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
             ended(&timer::renew(&options, renewal.days, events, &stop).await?)
@@ -299,6 +307,9 @@ pub async fn backup(command: BackupTimer, format: Output, events: &Events) -> Re
                 keep: Some(arguments.backup.keep),
             };
             let stop = interrupt::watch(events, interrupt::STOPPING);
+            if arguments.dry_run {
+                return Ok(create_dry_run(&options, events, &stop).await?);
+            }
             ended(&timer::back_up(&options, events, &stop).await?)
         }
         BackupTimer::Status(arguments) => print(&arguments.of.options(job)?, format, events),

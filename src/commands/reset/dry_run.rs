@@ -1,0 +1,75 @@
+//! `reset --dry-run`.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use futures_util::future::join_all;
+
+use super::hooks::Hooks;
+use super::{ResetOptions, all, survey};
+use crate::CommandError;
+use crate::identity::KnownCluster;
+use crate::session;
+use crate::stop::{Stop, unless_stopped};
+use kubexm_config::Cluster;
+use kubexm_engine::reset::HostReset;
+use kubexm_types::event::Events;
+
+/// Looks at the hosts, and emits as a note what a reset deletes and reverts. Changes nothing.
+///
+/// # Errors
+/// As [`super::reset`], as far as reading shows it.
+#[tracing::instrument(skip_all, fields(cluster = %options.cluster.display()))]
+pub async fn reset_dry_run(
+    options: &ResetOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<(), CommandError> {
+    options.connection.check()?;
+    let cluster = kubexm_config::load_cluster(&options.cluster)?;
+    crate::notices::emit(&cluster.notices, events);
+    let state = options.connection.state_directory(&cluster, events)?;
+    let looking = look(options, &cluster, &state, events);
+    let unreachable = unless_stopped(stop, looking).await?;
+    events.note("dry run: nothing was touched");
+    match unreachable.is_empty() {
+        true => Ok(()),
+        false => Err(CommandError::NotReset(unreachable)),
+    }
+}
+
+/// Returns the errors of hosts that do not answer.
+async fn look(
+    options: &ResetOptions,
+    cluster: &Cluster,
+    state: &Path,
+    events: &Events,
+) -> Result<Vec<kubexm_host::HostError>, CommandError> {
+    events.phase("connect");
+    let connecting = options.connection.connect_reachable(cluster, state, events);
+    let (hosts, unreachable) = connecting.await?;
+    let hosts = session::watched(&hosts, events);
+    Hooks::read(cluster)?;
+    let mut known = KnownCluster::read(cluster, state)?;
+    if let Some(lost) = options.lost {
+        known.assume(lost)?;
+    }
+    let facts = session::gather(cluster, &hosts).await?;
+    known.origins(cluster, &facts, events)?;
+    let resets = all(join_all(hosts.values().map(HostReset::read)).await)?;
+    let mut text = survey::survey(cluster, &hosts, &resets, &unreachable).await;
+    for reset in resets.iter().filter(|reset| reset.changes() > 0) {
+        let _ = write!(text, "\n{}, in this order:", reset.host().name());
+        for title in reset.titles() {
+            let _ = write!(text, "\n  {title}");
+        }
+    }
+    let archive = state.join("archive");
+    let saved = match options.snapshot {
+        true => "a snapshot of etcd, the keys and the certificates",
+        false => "the keys and the certificates",
+    };
+    let _ = write!(text, "\nfirst, {saved} are saved in {}", archive.display());
+    events.note(text);
+    Ok(unreachable)
+}
