@@ -65,6 +65,21 @@ expires_today() {
   check "and nothing changes" all_at "$before" "$count"
   on node1 mv /root/front-proxy-client.crt "$file.crt"
 }
+# A client requests a resource that the new version does not have.
+deprecated_apis() {
+  local manifest=/etc/kubernetes/manifests/kube-apiserver.yaml
+  # The kubelet reads each file of the directory, so the copy is elsewhere.
+  on node1 sh -euc "cp $manifest /root/kube-apiserver.yaml; sed -i 's|^    - kube-apiserver\$|&\n    - --runtime-config=storage.k8s.io/v1alpha1=true|' $manifest"
+  check "the API server of node1 serves a resource that Kubernetes 1.35 does not have" until_true 120 old_resource
+  check "a dry run names it, because a client has requested it" \
+    upgrade_ends 0 "volumeattributesclasses.storage.k8s.io/v1alpha1 (until 1.35)" --dry-run
+  grep -A 1 'clients have requested' "$work/upgrade.log"
+  on node1 mv /root/kube-apiserver.yaml "$manifest"
+  must "the API server of node1 runs with its own settings" until_true 120 no_old_resource
+}
+old_resource() { of_node1 get --raw /apis/storage.k8s.io/v1alpha1/volumeattributesclasses; }
+no_old_resource() { of_node1 get --raw /readyz && ! old_resource; }
+of_node1() { kubectl --server "https://$(address_of node1):6443" --tls-server-name kubernetes --request-timeout 5s "$@"; }
 # An administrator gives a worker a flag and a feature gate that its kubelet has, and the new one has not.
 live_settings() {
   on node4 sh -euc 'echo "KUBELET_EXTRA_ARGS=--feature-gates=MemoryManager=true --pod-infra-container-image=x" >/etc/default/kubelet'
