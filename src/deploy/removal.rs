@@ -223,7 +223,8 @@ impl RemovalInputs<'_> {
 }
 
 /// Returns the step that removes members of etcd without a host before control planes join: members that have never
-/// started, and those of these hosts, which have no data.
+/// started, those of these hosts, which have no data, and learners of hosts that the cluster does not have. etcd accepts
+/// one learner at a time.
 pub(crate) fn sweep_members(cluster: &Cluster, joining: &[&HostSpec]) -> Option<RunScript> {
     let kind = etcd_kind(cluster)?;
     let step = RunScript::new(
@@ -232,8 +233,11 @@ pub(crate) fn sweep_members(cluster: &Cluster, joining: &[&HostSpec]) -> Option<
         MEMBERSHIP.verb("clean"),
         MEMBERSHIP.verb("sweep"),
     );
-    let peers = joining.iter().map(|host| peer_url(host));
-    let arguments = std::iter::once(kind.to_owned()).chain(peers);
+    let joining = joining.iter().map(|host| peer_url(host));
+    let arguments = std::iter::once(kind.to_owned())
+        .chain(joining)
+        .chain(["--".to_owned()])
+        .chain(cluster.hosts.iter().map(peer_url));
     Some(step.arguments(arguments).limit(MEMBERS))
 }
 

@@ -66,8 +66,10 @@ join() {
   fi
   systemctl stop "$unit" 2>/dev/null || :
   old=$(printf '%s\n' "$list" | awk -F', ' -v peer="$peer" '$4 == peer { print $1 }')
-  # Members that have never started count for the quorum, and etcd accepts one learner at a time.
-  for id in $(printf '%s\n' "$list" | awk -F', ' -v old="$old" '$1 == old || $2 == "unstarted" { print $1 }'); do
+  # Members that have never started count for the quorum, and etcd accepts one learner at a time. A learner of a host that
+  # the cluster does not have stays one.
+  for id in $(printf '%s\n' "$list" | awk -F', ' -v old="$old" -v known=",$members," '
+    $1 == old || $2 == "unstarted" || ($6 == "true" && !index(known, "=" $4 ",")) { print $1 }'); do
     patiently 60 etcdctl member remove "$id" >/dev/null
   done
   added=$(patiently 60 etcdctl member add "$name" --learner --peer-urls "$peer")

@@ -3,10 +3,10 @@
 #   list          prints all members, and then the state of each one that answers, in one line each, as JSON of etcdctl
 #   gone, remove  checks whether no member has this peer address, or removes the member. A leader first hands over. A quorum
 #                 of the others must be healthy, so that this cannot stop the cluster.
-#   clean, sweep  checks whether no member is without a host, or removes such members: members that have never started, and
-#                 those of hosts that are about to join without data
+#   clean, sweep  checks whether no member is without a host, or removes such members: members that have never started,
+#                 those of hosts that are about to join without data, and learners of hosts that the cluster does not have
 # Arguments: verb, `kubeadm` or `systemd`, peer addresses: one for `gone` and `remove`; for `clean` and `sweep` those of hosts
-# that are about to join.
+# that are about to join, `--`, and those of all hosts of the cluster.
 verb=$1 kind=$2
 shift 2
 export PATH="/usr/local/bin:$PATH"
@@ -84,14 +84,19 @@ LIST
   ask=$leader
   etcdctl move-leader "$to" >/dev/null 2>&1 || :
 )
-# Prints the IDs of members that no host has.
-# Arguments: list of members, peer addresses of hosts that are about to join.
+# Prints the IDs of members that no host has. A voter of a host that the cluster does not have can be another's: it stays.
+# Arguments: list of members, peer addresses of hosts that are about to join, `--`, those of all hosts.
 stale() {
   list=$1
   shift
   {
-    printf '%s\n' "$list" | awk -F '\t' '$2 == "unstarted" { print $1 }'
-    for peer in "$@"; do id_of "$list" "$peer"; done
+    while [ "$1" != -- ]; do
+      id_of "$list" "$1"
+      shift
+    done
+    shift
+    printf '%s\n' "$list" | awk -F '\t' -v known=" $* " '
+      $2 == "unstarted" || ($6 == "true" && !index(known, " " $4 " ")) { print $1 }'
   } | sort -u
 }
 case $verb in

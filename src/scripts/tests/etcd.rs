@@ -96,6 +96,40 @@ fn member_of_a_new_host_is_added_and_none_is_removed() {
 }
 
 #[test]
+fn learner_of_a_host_that_the_cluster_does_not_have_is_removed() {
+    Machine::with_each_shell(|machine| {
+        with_etcd(machine, "*");
+        let others: Vec<&str> = MEMBERS.lines().skip(1).collect();
+        let learners =
+            [(8, 8), (9, 1)].map(|(id, host)| {
+                format!(
+                    "{id}, started, node{host}, https://192.0.2.{host}:2380, https://192.0.2.{host}:2379, true\n"
+                )
+            });
+        machine.write(
+            "/root/members",
+            &format!("{}\n{}", others.join("\n"), learners.concat()),
+        );
+        let all = "node1=https://192.0.2.1:2380,node2=https://192.0.2.2:2380,node3=https://192.0.2.3:2380";
+        let arguments = [
+            "node4",
+            "https://192.0.2.4:2380",
+            "/srv/etcd",
+            ARGUMENTS[3],
+            all,
+        ];
+        let ended = machine.run_after(ETCDCTL, etcd::MEMBER.verb("join"), &arguments, "");
+        assert_eq!(ended.status, 0, "{}", ended.complained);
+        let calls = machine.calls();
+        let removed: Vec<&String> = calls
+            .iter()
+            .filter(|call| call.contains("remove"))
+            .collect();
+        assert_eq!(removed, ["etcdctl --command-timeout=10s member remove 8"]);
+    });
+}
+
+#[test]
 fn etcd_members_do_not_change_without_a_quorum() {
     Machine::with_each_shell(|machine| {
         let cases = [

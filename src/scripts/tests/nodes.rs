@@ -11,6 +11,15 @@ pub(super) const ETCDCTL: &str = "mount -t tmpfs none /usr/local/lib\nmkdir -p /
 /// Kind, and the peer address of the member of node1.
 pub(super) const MEMBER: [&str; 2] = ["systemd", "https://192.0.2.1:2380"];
 
+/// Kind, a host that is about to join, and all hosts of the cluster.
+pub(super) const JOINING: [&str; 5] = [
+    "systemd",
+    "https://192.0.2.1:2380",
+    "--",
+    "https://192.0.2.1:2380",
+    "https://192.0.2.3:2380",
+];
+
 /// Adds an etcd with three members, of which node1 leads, and with a learner that has never started. The members whose
 /// addresses are in the file `dead` do not answer.
 pub(super) fn with_members(machine: &Machine) {
@@ -121,16 +130,27 @@ fn members_without_a_host_are_swept_before_a_join() {
         let run = |verb, arguments: &[&str]| {
             machine.run_after(ETCDCTL, MEMBERSHIP.verb(verb), arguments, "")
         };
+        // Learners of a host of the cluster and of another host. node2 votes, and can be a member of the administrator.
+        let mut members = machine.read("/root/etcd/members");
+        for (id, host) in [(5, 3), (6, 6)] {
+            members += &format!(
+                "{id}, started, node{host}, https://192.0.2.{host}:2380, https://192.0.2.{host}:2379, true\n"
+            );
+        }
+        machine.write("/root/etcd/members", &members);
         // node1 is a new host without data.
-        let ended = run("clean", &MEMBER);
+        let ended = run("clean", &JOINING);
         assert_eq!(
             (ended.status, ended.printed.as_str()),
-            (1, "etcd has members without a host: 1 4 \n")
+            (1, "etcd has members without a host: 1 4 6 \n")
         );
-        assert_eq!(run("sweep", &MEMBER).status, 0);
-        assert_eq!(ids(machine), "23");
-        assert_eq!(run("clean", &MEMBER).status, 0);
-        assert_eq!(run("clean", &["systemd"]).status, 0);
+        assert_eq!(run("sweep", &JOINING).status, 0);
+        assert_eq!(ids(machine), "235");
+        assert_eq!(run("clean", &JOINING).status, 0);
+        assert_eq!(
+            run("clean", &["systemd", "--"]).printed,
+            "etcd has members without a host: 5 \n"
+        );
     });
 }
 
