@@ -1,6 +1,7 @@
 //! Judges single hosts: what each reports about itself.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::answers::{Answers, Reply, Unit};
 use super::report::{About, CertificateState, HostState, Problem};
@@ -67,10 +68,7 @@ pub(super) fn judge(seen: &Seen<'_>, host: &HostSpec) -> Judged {
     let Some(facts) = seen.facts.get(name) else {
         return judged;
     };
-    // Milliseconds have no fraction that matters.
-    #[allow(clippy::cast_possible_truncation)]
-    let clock = (facts.clock_ahead * 1000.0).round() as i64;
-    judged.state.clock_ahead = Some(clock);
+    judged.state.clock_ahead = milliseconds(facts.clock_ahead);
     identity(&mut judged, seen.identity.as_ref(), facts);
     self::clock(&mut judged, cluster, facts);
     if !is_installed(facts) {
@@ -159,6 +157,13 @@ fn identity(judged: &mut Judged, ours: Option<&ClusterIdentity>, facts: &Facts) 
         ),
         _ => {}
     }
+}
+
+/// Returns seconds as whole milliseconds; `None` for a number of seconds that no clock has.
+fn milliseconds(seconds: f64) -> Option<i64> {
+    let positive = Duration::try_from_secs_f64(seconds.abs()).ok()?;
+    let count = i64::try_from(positive.as_millis()).ok()?;
+    Some(if seconds < 0.0 { -count } else { count })
 }
 
 fn clock(judged: &mut Judged, cluster: &Cluster, facts: &Facts) {
