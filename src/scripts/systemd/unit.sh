@@ -38,7 +38,10 @@ apply)
   [ "$start" = yes ] || exit 0
   if can_reload "$@"; then
     # A program that cannot read its new configuration continues with the former one, and systemd reports success.
-    said=$(sh -c "$test" 2>&1) || { printf '%s\n' "$said" >&2; exit 1; }
+    said=$(sh -c "$test" 2>&1) || {
+      printf '%s\n' "$said" "$unit refuses $config, and goes on with the former one" >&2
+      exit 1
+    }
     systemctl reload "$unit"
   elif ! systemctl restart "$unit"; then
     journalctl -u "$unit" -n 20 --no-pager -o cat >&2 || :

@@ -118,7 +118,11 @@ fn unit_that_reads_its_configuration_again_is_reloaded() {
 
         machine.write("/etc/a.conf", "wrong line");
         let ended = machine.run(systemd::UNIT.verb("apply"), &arguments);
-        let expected = (1, "wrong line\n".to_owned());
+        let expected = (
+            1,
+            "wrong line\na.service refuses /etc/a.conf, and goes on with the former one\n"
+                .to_owned(),
+        );
         assert_eq!((ended.status, ended.complained), expected);
         assert!(!machine.calls().iter().any(|call| call.contains("reload a")));
         let ended = machine.run(systemd::UNIT.verb("check"), &arguments);
