@@ -34,7 +34,7 @@ pub async fn reset_dry_run(
     events.note("dry run: nothing was touched");
     match unreachable.is_empty() {
         true => Ok(()),
-        false => Err(CommandError::NotReset(unreachable)),
+        false => Err(CommandError::Hosts(unreachable)),
     }
 }
 
@@ -58,18 +58,18 @@ async fn look(
     known.origins(cluster, &facts, events)?;
     let resets = all(join_all(hosts.values().map(HostReset::read)).await)?;
     let mut text = survey::survey(cluster, &hosts, &resets, &unreachable).await;
-    for reset in resets.iter().filter(|reset| reset.changes() > 0) {
-        let _ = write!(text, "\n{}, in this order:", reset.host().name());
-        for title in reset.titles() {
-            let _ = write!(text, "\n  {title}");
-        }
-    }
     let archive = state.join("archive");
     let saved = match options.snapshot {
         true => "a snapshot of etcd, the keys and the certificates",
         false => "the keys and the certificates",
     };
     let _ = write!(text, "\nfirst, {saved} are saved in {}", archive.display());
+    for reset in resets.iter().filter(|reset| reset.changes() > 0) {
+        let _ = write!(text, "\n{}, in this order:", reset.host().name());
+        for title in reset.titles() {
+            let _ = write!(text, "\n  {title}");
+        }
+    }
     events.note(text);
     Ok(unreachable)
 }
