@@ -1,6 +1,6 @@
 //! `kubexm registry add`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -23,7 +23,7 @@ use kubexm_types::event::Events;
 )]
 pub struct Add {
     /// The images; without one, all of the bundle
-    #[arg(value_name = "IMAGE", value_parser = ImageRef::parse)]
+    #[arg(value_name = "IMAGE", value_parser = image)]
     images: Vec<ImageRef>,
     /// The bundle; the base bundles of an incremental bundle come before it
     #[arg(long, value_name = "BUNDLE", required = true)]
@@ -41,6 +41,14 @@ pub struct Add {
     /// Print the plan and change nothing
     #[arg(long)]
     dry_run: bool,
+}
+
+/// Parses an image. Who passes a bundle in its place learns the option for it.
+fn image(text: &str) -> Result<ImageRef, String> {
+    ImageRef::parse(text).map_err(|error| match Path::new(text).is_file() {
+        true => "it is a file; pass a bundle with --bundle".to_owned(),
+        false => error.to_string(),
+    })
 }
 
 /// Adds the images.
