@@ -14,8 +14,8 @@ use futures_util::future::join_all;
 
 use self::hooks::Hooks;
 use crate::archive::{Archive, Occasion};
-use crate::identity::KnownCluster;
 pub use crate::identity::LostCluster;
+use crate::identity::{KnownCluster, Origins};
 use crate::session::{self, Hosts};
 use crate::stop::{AGAIN, Stop, in_time, unless_stopped};
 use crate::{CommandError, Connection, listeners, notices, rollback, state_record, timer};
@@ -182,15 +182,13 @@ pub(crate) async fn revert(
     events: &Events,
     stop: &Stop,
 ) -> Result<(usize, KnownCluster), CommandError> {
-    let hooks = Hooks::read(cluster)?;
-    let mut known = KnownCluster::read(cluster, state)?;
-    if let Some(lost) = lost {
-        known.assume(lost)?;
-    }
-    let facts = unless_stopped(stop, session::gather(cluster, hosts)).await?;
-    let origins = known.origins(cluster, &facts, events)?;
-    let reading = join_all(hosts.values().map(HostReset::read));
-    let resets = all(unless_stopped(stop, async { Ok(reading.await) }).await?)?;
+    let examining = examine(cluster, state, hosts, lost, events);
+    let Examined {
+        hooks,
+        mut known,
+        origins,
+        resets,
+    } = unless_stopped(stop, examining).await?;
     unless_stopped(stop, prepare(&resets)).await?;
     known.begin_reset(&origins)?;
     events.phase("reset");
@@ -208,6 +206,38 @@ pub(crate) async fn revert(
         return Err(CommandError::Interrupted(format!("stopped\nhint: {AGAIN}")));
     }
     Ok((reverted, known))
+}
+
+/// What a reset knows before it changes anything.
+struct Examined {
+    hooks: Hooks,
+    known: KnownCluster,
+    origins: Origins,
+    resets: Vec<HostReset>,
+}
+
+/// Reads the hooks and the records, and validates them. Changes nothing.
+async fn examine(
+    cluster: &Cluster,
+    state: &Path,
+    hosts: &Hosts,
+    lost: Option<LostCluster>,
+    events: &Events,
+) -> Result<Examined, CommandError> {
+    let hooks = Hooks::read(cluster)?;
+    let mut known = KnownCluster::read(cluster, state)?;
+    if let Some(lost) = lost {
+        known.assume(lost)?;
+    }
+    let facts = session::gather(cluster, hosts).await?;
+    let origins = known.origins(cluster, &facts, events)?;
+    let resets = all(join_all(hosts.values().map(HostReset::read)).await)?;
+    Ok(Examined {
+        hooks,
+        known,
+        origins,
+        resets,
+    })
 }
 
 /// Reports why the keys of the cluster stay.

@@ -3,16 +3,11 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use futures_util::future::join_all;
-
-use super::hooks::Hooks;
-use super::{ResetOptions, all, survey};
-use crate::CommandError;
-use crate::identity::KnownCluster;
-use crate::session;
+use super::{ResetOptions, examine, survey};
 use crate::stop::{Stop, unless_stopped};
+use crate::{CommandError, notices, session};
 use kubexm_config::Cluster;
-use kubexm_engine::reset::HostReset;
+use kubexm_host::HostError;
 use kubexm_types::event::Events;
 
 /// Looks at the hosts, and emits as a note what a reset deletes and reverts. Changes nothing.
@@ -27,7 +22,7 @@ pub async fn reset_dry_run(
 ) -> Result<(), CommandError> {
     options.connection.check()?;
     let cluster = kubexm_config::load_cluster(&options.cluster)?;
-    crate::notices::emit(&cluster.notices, events);
+    notices::emit(&cluster.notices, events);
     let state = options.connection.state_directory(&cluster, events)?;
     let looking = look(options, &cluster, &state, events);
     let unreachable = unless_stopped(stop, looking).await?;
@@ -44,19 +39,13 @@ async fn look(
     cluster: &Cluster,
     state: &Path,
     events: &Events,
-) -> Result<Vec<kubexm_host::HostError>, CommandError> {
+) -> Result<Vec<HostError>, CommandError> {
     events.phase("connect");
     let connecting = options.connection.connect_reachable(cluster, state, events);
     let (hosts, unreachable) = connecting.await?;
     let hosts = session::watched(&hosts, events);
-    Hooks::read(cluster)?;
-    let mut known = KnownCluster::read(cluster, state)?;
-    if let Some(lost) = options.lost {
-        known.assume(lost)?;
-    }
-    let facts = session::gather(cluster, &hosts).await?;
-    known.origins(cluster, &facts, events)?;
-    let resets = all(join_all(hosts.values().map(HostReset::read)).await)?;
+    let examined = examine(cluster, state, &hosts, options.lost, events).await?;
+    let resets = examined.resets;
     let mut text = survey::survey(cluster, &hosts, &resets, &unreachable).await;
     let archive = state.join("archive");
     let saved = match options.snapshot {
