@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{etcd, health, journal, kubernetes};
+use super::{DeployError, etcd, health, journal, kubernetes, network};
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
@@ -12,6 +12,7 @@ use kubexm_engine::steps::{RunScript, WaitFor};
 use kubexm_scripts::Call;
 use kubexm_scripts::etcd::RESTORE;
 use kubexm_scripts::kubernetes::{API_SERVER_READY, CONTROL_PLANE, NODES};
+use kubexm_scripts::network::POD_BRIDGE;
 use kubexm_types::HostName;
 
 /// Creates the new data of a member beside the old one.
@@ -60,7 +61,7 @@ pub enum Phase {
     Etcd,
     /// Control planes start, one after another.
     ControlPlanes,
-    /// Kubelets restart.
+    /// Kubelets restart, and the pod network follows the pod subnets of the nodes.
     Nodes,
     /// Files of the restore are removed.
     Tidy,
@@ -89,7 +90,10 @@ pub fn members(cluster: &Cluster) -> Vec<&HostSpec> {
 }
 
 /// Plans a phase.
-pub fn restore(given: &RestoreInputs<'_>, phase: Phase) -> Plan {
+///
+/// # Errors
+/// A file of the pod network cannot be rendered.
+pub fn restore(given: &RestoreInputs<'_>, phase: Phase) -> Result<Plan, DeployError> {
     let tasks = match phase {
         Phase::Prepare => given.each_member(|host| {
             let step = given.member(
@@ -110,10 +114,10 @@ pub fn restore(given: &RestoreInputs<'_>, phase: Phase) -> Plan {
                 .step(given.healthy(host))
         }),
         Phase::ControlPlanes => given.control_planes(),
-        Phase::Nodes => given.nodes(),
+        Phase::Nodes => given.nodes()?,
         Phase::Tidy => given.tidy(),
     };
-    Plan { tasks }
+    Ok(Plan { tasks })
 }
 
 /// Returns the call that prints what a member has at a revision.
@@ -304,7 +308,7 @@ impl RestoreInputs<'_> {
         tasks
     }
 
-    fn nodes(&self) -> Vec<Task> {
+    fn nodes(&self) -> Result<Vec<Task>, DeployError> {
         let mut nodes = self.cluster.nodes();
         nodes.retain(|host| !self.absent.contains(&host.name));
         let names: &[&str] = match self.kubernetes_kind() {
@@ -314,12 +318,14 @@ impl RestoreInputs<'_> {
         let mut tasks: Vec<Task> = Vec::new();
         for host in &nodes {
             let title = format!("Restart {}", names.join(" and "));
-            let verbs = match self.is_new {
-                true => ["renewed", "renew"],
-                false => ["restarted", "restart"],
-            };
+            let verbs = ["restarted", "restart"];
             let step = self.programs("restore restart", &title, "systemd", names, verbs);
-            tasks.push(NODE.task(&host.name).step(step));
+            let task = NODE.task(&host.name);
+            let task = match self.is_new {
+                true => task.step(self.clear()),
+                false => task,
+            };
+            tasks.push(task.step(step));
         }
         let restarted: Vec<TaskId> = tasks.iter().map(Task::id).collect();
         let first = self.hosts().into_iter().next();
@@ -333,7 +339,18 @@ impl RestoreInputs<'_> {
                 hosts: nodes.iter().map(|host| host.name.clone()).collect(),
             })
         }));
-        tasks
+        let ready = tasks.last().map(Task::id).into_iter().collect();
+        let follow = network::follow_subnets(self.cluster, &nodes, self.id, ready)?;
+        tasks.extend(follow);
+        Ok(tasks)
+    }
+
+    /// Returns the step that removes the pods that an install before the restore has started.
+    fn clear(&self) -> RunScript {
+        let [check, apply] = ["cleared", "clear"].map(|verb| POD_BRIDGE.verb(verb));
+        let title = "Remove the pods of the install before the restore";
+        let step = RunScript::new("restore clear", title, check, apply);
+        step.arguments([self.id]).limit(STOPPING)
     }
 
     fn tidy(&self) -> Vec<Task> {

@@ -222,6 +222,7 @@ scripts! {
     }
     /// The pod network.
     network {
+        POD_BRIDGE = "network/pod-bridge.sh"
         POD_ROUTES = "network/pod-routes.sh"
         POD_SUBNETS = "network/pod-subnets.sh"
         REMOVE_LEFTOVERS = "network/remove-leftovers.sh"

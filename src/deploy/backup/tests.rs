@@ -29,7 +29,8 @@ spec:
             is_new: false,
         },
         phase,
-    );
+    )
+    .unwrap();
     kubexm_engine::plan::graph::Graph::new(&plan).unwrap();
     let steps = plan.tasks.iter().flat_map(|task| {
         let after: Vec<&str> = task.after.iter().map(|id| id.0.as_str()).collect();
@@ -80,13 +81,50 @@ fn control_planes_start_one_after_another() {
 }
 
 #[test]
-fn kubelets_of_all_nodes_restart() {
-    insta::assert_snapshot!(steps(UNITS, Phase::Nodes).join("\n"), @r"
+fn kubelets_of_all_nodes_restart_and_the_pod_network_follows() {
+    let bridge = format!("{UNITS}\n  network: {{plugin: bridge}}");
+    let kubeadm = "kubernetes: {version: 1.36.3}";
+    insta::assert_snapshot!(steps(&bridge, Phase::Nodes).join("\n"), @r"
     node@c1 []: restore restart
     node@c2 []: restore restart
     node@w1 []: restore restart
     ready@c1 [restore/node@c1 restore/node@c2 restore/node@w1]: wait Wait until every node is Ready
+    subnets@c1 [restore/ready@c1]: provide network.pod_subnets
+    pod-network@c1 [restore/subnets@c1]: file /etc/kubexm/pod-routes.sh
+    pod-network@c1 [restore/subnets@c1]: file /etc/kubexm/pod-routes.conf
+    pod-network@c1 [restore/subnets@c1]: file /etc/systemd/system/kubexm-pod-routes.service
+    pod-network@c1 [restore/subnets@c1]: unit kubexm-pod-routes.service
+    pod-network@c1 [restore/subnets@c1]: file /etc/cni/net.d/10-kubexm-bridge.conflist
+    pod-network@c1 [restore/subnets@c1]: restore pod-network
+    pod-network@c2 [restore/subnets@c1]: file /etc/kubexm/pod-routes.sh
+    pod-network@c2 [restore/subnets@c1]: file /etc/kubexm/pod-routes.conf
+    pod-network@c2 [restore/subnets@c1]: file /etc/systemd/system/kubexm-pod-routes.service
+    pod-network@c2 [restore/subnets@c1]: unit kubexm-pod-routes.service
+    pod-network@c2 [restore/subnets@c1]: file /etc/cni/net.d/10-kubexm-bridge.conflist
+    pod-network@c2 [restore/subnets@c1]: restore pod-network
+    pod-network@w1 [restore/subnets@c1]: file /etc/kubexm/pod-routes.sh
+    pod-network@w1 [restore/subnets@c1]: file /etc/kubexm/pod-routes.conf
+    pod-network@w1 [restore/subnets@c1]: file /etc/systemd/system/kubexm-pod-routes.service
+    pod-network@w1 [restore/subnets@c1]: unit kubexm-pod-routes.service
+    pod-network@w1 [restore/subnets@c1]: file /etc/cni/net.d/10-kubexm-bridge.conflist
+    pod-network@w1 [restore/subnets@c1]: restore pod-network
     ");
+    insta::assert_snapshot!(steps(kubeadm, Phase::Nodes).join("\n"), @r"
+    node@c1 []: restore restart
+    node@c2 []: restore restart
+    node@w1 []: restore restart
+    ready@c1 [restore/node@c1 restore/node@c2 restore/node@w1]: wait Wait until every node is Ready
+    subnets@c1 [restore/ready@c1]: provide network.pod_subnets
+    pod-network@c1 [restore/subnets@c1]: restore pod-network
+    pod-network@c2 [restore/subnets@c1]: restore pod-network
+    pod-network@w1 [restore/subnets@c1]: restore pod-network
+    ");
+    let cilium = format!("{kubeadm}\n  network: {{plugin: cilium}}");
+    assert_eq!(steps(&cilium, Phase::Nodes).len(), 4);
+}
+
+#[test]
+fn each_phase_has_steps_of_all_members() {
     assert_eq!(steps(UNITS, Phase::Tidy).len(), 3);
     assert_eq!(steps(UNITS, Phase::Prepare).len(), 2);
     assert_eq!(steps(UNITS, Phase::Etcd).len(), 4);

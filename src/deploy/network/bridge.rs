@@ -1,16 +1,15 @@
 //! A bridge on each node, and routes to the pods of the other nodes. CNI plugins create the bridge, and a
 //! unit on each host maintains the routes. There is no network daemon.
 
-mod subnets;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use self::subnets::Subnets;
 use super::Plugin;
+use super::subnets::{self, Subnets};
 use crate::{DeployError, Inputs, kubernetes, network, pod_leftovers};
+use kubexm_config::Cluster;
 use kubexm_config::cluster::{HostSpec, IpFamilies};
 use kubexm_engine::plan::{StepError, Task, TaskValue};
 use kubexm_engine::steps::{Content, ManageUnit, WriteFile};
@@ -45,65 +44,72 @@ impl Plugin for Bridge {
     }
 
     fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {
-        let subnets: TaskValue<Subnets> = TaskValue::new("network.pod_subnets");
-        let nodes = inputs.nodes();
+        let bridges = Bridges {
+            cluster: inputs.cluster,
+            nodes: inputs.nodes(),
+            leaving: &inputs.leaving,
+            subnets: subnets::value(),
+        };
+        let nodes = bridges.nodes.iter();
         let read = network::SUBNETS
             .task(&first.name)
-            .after(nodes.iter().map(|host| kubernetes::joined(inputs, host)))
-            .step(subnets::read(&nodes, &subnets));
+            .after(nodes.map(|host| kubernetes::joined(inputs, host)))
+            .step(subnets::read(&bridges.nodes, &bridges.subnets));
         let mut tasks = vec![read];
-        for host in nodes {
-            tasks.push(configure_node(inputs, first, host, &subnets)?);
+        for host in &bridges.nodes {
+            let task = network::BRIDGE.task(&host.name);
+            let task = task.after([network::SUBNETS.id(&first.name)]);
+            tasks.push(bridges.configure(host, task)?);
         }
         Ok(tasks)
     }
 }
 
-/// Returns the task that configures the bridge and the routes of a node.
-fn configure_node(
-    inputs: &Inputs<'_>,
-    first: &HostSpec,
-    host: &HostSpec,
-    subnets: &TaskValue<Subnets>,
-) -> Result<Task, DeployError> {
-    let unit_path = HostPath::parse(&format!("/etc/systemd/system/{UNIT}"))?;
-    let (script_path, config_path) = (HostPath::parse(SCRIPT)?, HostPath::parse(CONFIG)?);
-    let service = PodRoutesService {
-        script: SCRIPT,
-        config: CONFIG,
-    };
-    let unit = kubexm_render::text("pod routes unit", &service)?;
-    let pods = inputs.cluster.network.pod_cidr;
-    let all: Vec<HostName> = inputs
-        .nodes()
-        .iter()
-        .map(|node| node.name.clone())
-        .collect();
-    let placeholder = Subnets::placeholder(&all, pods);
-    let conflist = from_subnets(subnets, &host.name, &placeholder, conflist)?;
-    let leaving = inputs.leaving.clone();
-    let config = from_subnets(subnets, &host.name, &placeholder, move |subnets, name| {
-        route_config(subnets, name, &leaving, pods)
-    })?;
-    let mut conflist = file(HostPath::parse(CONFLIST)?, conflist);
-    conflist.removed_elsewhere = true;
-    conflist.mode = inputs.cluster.security.settings_mode();
-    let mut task = network::BRIDGE
-        .task(&host.name)
-        .after([network::SUBNETS.id(&first.name)])
-        .step(WriteFile::new(script_path.clone(), POD_ROUTES.text))
-        .step(file(config_path.clone(), config))
-        .step(WriteFile::new(unit_path.clone(), unit))
-        .step(ManageUnit {
-            name: UNIT.to_owned(),
-            files: vec![script_path, config_path, unit_path],
-            reload: None,
-            start: true,
-        })
-        // This is the last step: a node with this file is Ready.
-        .step(conflist);
-    task.requires.push(subnets.name());
-    Ok(task)
+/// The bridges of all nodes.
+pub(super) struct Bridges<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) nodes: Vec<&'a HostSpec>,
+    /// Nodes that are about to leave the cluster.
+    pub(super) leaving: &'a BTreeSet<HostName>,
+    pub(super) subnets: TaskValue<Subnets>,
+}
+
+impl Bridges<'_> {
+    /// Adds the steps to a task that configure the bridge and the routes of a node.
+    pub(super) fn configure(&self, host: &HostSpec, task: Task) -> Result<Task, DeployError> {
+        let unit_path = HostPath::parse(&format!("/etc/systemd/system/{UNIT}"))?;
+        let (script_path, config_path) = (HostPath::parse(SCRIPT)?, HostPath::parse(CONFIG)?);
+        let service = PodRoutesService {
+            script: SCRIPT,
+            config: CONFIG,
+        };
+        let unit = kubexm_render::text("pod routes unit", &service)?;
+        let pods = self.cluster.network.pod_cidr;
+        let all: Vec<HostName> = self.nodes.iter().map(|node| node.name.clone()).collect();
+        let placeholder = Subnets::placeholder(&all, pods);
+        let conflist = from_subnets(&self.subnets, &host.name, &placeholder, conflist)?;
+        let leaving = self.leaving.clone();
+        let render =
+            move |subnets: &Subnets, name: &HostName| route_config(subnets, name, &leaving, pods);
+        let config = from_subnets(&self.subnets, &host.name, &placeholder, render)?;
+        let mut conflist = file(HostPath::parse(CONFLIST)?, conflist);
+        conflist.removed_elsewhere = true;
+        conflist.mode = self.cluster.security.settings_mode();
+        let mut task = task
+            .step(WriteFile::new(script_path.clone(), POD_ROUTES.text))
+            .step(file(config_path.clone(), config))
+            .step(WriteFile::new(unit_path.clone(), unit))
+            .step(ManageUnit {
+                name: UNIT.to_owned(),
+                files: vec![script_path, config_path, unit_path],
+                reload: None,
+                start: true,
+            })
+            // This is the last step: a node with this file is Ready.
+            .step(conflist);
+        task.requires.push(self.subnets.name());
+        Ok(task)
+    }
 }
 
 fn file(path: HostPath, content: Content) -> WriteFile {

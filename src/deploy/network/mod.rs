@@ -4,8 +4,12 @@ mod bridge;
 mod calico;
 mod cilium;
 mod flannel;
+mod restored;
+mod subnets;
 
 use std::io::Read;
+
+pub(super) use self::restored::follow_subnets;
 
 use super::module::Module;
 use super::{DeployError, Deployment, Inputs, dns};

@@ -1,4 +1,5 @@
-//! Standard input that a script receives completely or not at all.
+//! What a script receives: arguments that are known only while the plan runs, and standard input, which arrives completely
+//! or not at all.
 
 use std::sync::Arc;
 
@@ -9,6 +10,9 @@ use kubexm_scripts::steps::RECEIVE_INPUT;
 
 /// Produces the bytes of a script's standard input when the script runs. They may be secret.
 pub type DeferredInput = Arc<dyn Fn() -> Result<Vec<u8>, StepError> + Send + Sync>;
+
+/// Produces arguments of a script that other tasks provide. They are not secret.
+pub type DeferredArguments = Arc<dyn Fn() -> Result<Vec<String>, StepError> + Send + Sync>;
 
 /// Returns the command of a script that starts after all of its input has arrived.
 pub(super) fn script_with_input(

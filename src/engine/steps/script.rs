@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::input::{DeferredInput, script_with_input};
+use super::input::{DeferredArguments, DeferredInput, script_with_input};
 use super::{Undo, run_check, run_command};
 use crate::plan::{Check, Describe, Ensure, PlannedFile, Step, StepContext, StepError};
 use kubexm_host::{Command, Host, Limit};
@@ -20,6 +20,8 @@ pub struct RunScript {
     pub apply: Script,
     /// The arguments of `check` and `apply`.
     pub arguments: Vec<String>,
+    /// Arguments after these, which are known only while the plan runs.
+    pub more_arguments: Option<DeferredArguments>,
     /// The standard input of `apply`.
     pub input: Option<DeferredInput>,
     /// How long `apply` may run.
@@ -46,6 +48,7 @@ impl RunScript {
             check: check.into(),
             apply: apply.into(),
             arguments: Vec::new(),
+            more_arguments: None,
             input: None,
             limit: Limit::CHANGE,
             undo: Vec::new(),
@@ -58,6 +61,13 @@ impl RunScript {
     #[must_use]
     pub fn arguments<S: Into<String>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
         self.arguments = arguments.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Adds arguments that are known only while the plan runs.
+    #[must_use]
+    pub fn more_arguments(mut self, arguments: DeferredArguments) -> Self {
+        self.more_arguments = Some(arguments);
         self
     }
 
@@ -91,6 +101,15 @@ impl RunScript {
     }
 }
 
+impl RunScript {
+    fn all_arguments(&self) -> Result<Vec<String>, StepError> {
+        let more = self.more_arguments.as_ref().map(|more| more());
+        let mut all = self.arguments.clone();
+        all.extend(more.transpose()?.unwrap_or_default());
+        Ok(all)
+    }
+}
+
 impl Describe for RunScript {
     fn id(&self) -> String {
         self.id.clone()
@@ -114,7 +133,7 @@ impl From<RunScript> for Step {
 #[async_trait]
 impl Ensure for RunScript {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let command = Command::from_script(self.check, &self.arguments);
+        let command = Command::from_script(self.check, self.all_arguments()?);
         run_check(host, format!("check: {}", self.title), command).await
     }
 
@@ -123,7 +142,7 @@ impl Ensure for RunScript {
         for undo in &self.undo {
             context.undo.record(place, undo.to_value()?).await?;
         }
-        let command = script_with_input(self.apply, &self.arguments, self.input.as_ref())?;
+        let command = script_with_input(self.apply, &self.all_arguments()?, self.input.as_ref())?;
         run_command(context.host, &self.title, command.limit(self.limit))
             .await
             .map(|_| ())

@@ -1,9 +1,8 @@
 #!/bin/sh -eu
 # Stops programs of a control plane, or starts them again: static pods of kubeadm, or units. Static pods wait in a
-# directory of kubexm meanwhile. `restart` restarts units once in a restore. `renew` also removes the pods that an install
-# before the restore has started.
-# Arguments: `stopped`, `stop`, `started`, `start`, `restarted`, `restart`, `renewed` or `renew`; the ID of the restore;
-# `kubeadm` or `systemd`; names of programs.
+# directory of kubexm meanwhile. `restart` restarts units once in a restore.
+# Arguments: `stopped`, `stop`, `started`, `start`, `restarted` or `restart`; the ID of the restore; `kubeadm` or `systemd`;
+# names of programs.
 # Gives a complete file its name. The content reaches the disk before the name does, and the name before the
 # script goes on.
 replace() {
@@ -112,19 +111,5 @@ restart)
   for name in "$@"; do systemctl restart "$name.service"; done
   : >"$folder/restarted"
   ;;
-renewed) [ -e "$folder/renewed" ] || { echo "has pods of the time before the restore"; exit 1; } ;;
-renew)
-  umask 077
-  mkdir -p "$folder"
-  for name in "$@"; do systemctl stop "$name.service"; done
-  for pod in $(crictl pods -q); do
-    # Static pods use the network of the host.
-    if crictl inspectp "$pod" 2>/dev/null | grep -q '"network": *"POD"'; then crictl rmp -f "$pod" >/dev/null 2>&1 || :; fi
-  done
-  # The node may have another pod subnet than before. The bridge gets its address with the first pod.
-  ip link delete cni0 2>/dev/null || :
-  for name in "$@"; do systemctl start "$name.service"; done
-  : >"$folder/renewed"
-  ;;
-*) echo "usage: control-plane.sh stopped|stop|started|start|restarted|restart|renewed|renew" >&2; exit 2 ;;
+*) echo "usage: control-plane.sh stopped|stop|started|start|restarted|restart" >&2; exit 2 ;;
 esac

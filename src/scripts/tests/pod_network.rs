@@ -120,3 +120,120 @@ fn pod_routes_of_both_address_families_are_set_and_removed() {
         );
     });
 }
+
+const FOLLOWS: [&str; 3] = ["r1", "flannel", "10.244.1.1/24"];
+
+/// Gives a machine a runtime with a pod and flannel, and a bridge with an address.
+fn with_bridge(machine: &Machine, address: &str) {
+    machine.fake(
+        "crictl",
+        "case $1 in\n\
+         ps) cat /root/flannel ;;\n\
+         stop) echo \"$4-again\" >/root/flannel; cat /root/next >/run/flannel/subnet.env ;;\n\
+         pods) [ ! -e /root/pods ] || cat /root/pods ;;\n\
+         inspectp) grep -q \"$2 POD\" /root/pods && echo '\"network\": \"POD\"' ;;\n\
+         rmp) sed -i \"/^$3 /d\" /root/pods ;;\n\
+         esac",
+    );
+    machine.fake(
+        "ip",
+        "case $* in\n\
+         *addr*) [ ! -e /root/bridge ] || cat /root/bridge ;;\n\
+         'link delete cni0') rm /root/bridge ;;\n\
+         esac",
+    );
+    machine.fake("systemctl", "");
+    machine.fake("sleep", "");
+    machine.write("/root/flannel", "f1\n");
+    machine.write("/root/pods", "own POD\nstatic NODE\n");
+    let line = format!("7: cni0    inet {address} brd 10.244.255.255 scope global cni0\n");
+    machine.write("/root/bridge", &line);
+    machine.write("/run/flannel/subnet.env", "FLANNEL_SUBNET=10.244.4.1/24\n");
+    machine.write(
+        "/root/next",
+        "FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.1.1/24\n",
+    );
+}
+
+#[test]
+fn bridge_with_another_subnet_goes_with_its_pods() {
+    Machine::with_each_shell(|machine| {
+        with_bridge(machine, "10.244.4.1/24");
+        assert_eq!(
+            machine
+                .run(network::POD_BRIDGE.verb("follows"), &FOLLOWS)
+                .status,
+            1
+        );
+        machine.done(network::POD_BRIDGE.verb("follow"), &FOLLOWS);
+        machine.done(network::POD_BRIDGE.verb("follows"), &FOLLOWS);
+        assert!(!machine.has("/root/bridge"));
+        assert_eq!(machine.read("/root/pods"), "static NODE\n");
+        assert_eq!(machine.read("/root/flannel"), "f1-again\n");
+    });
+}
+
+#[test]
+fn bridge_with_the_subnet_of_the_node_keeps_its_pods() {
+    Machine::with_each_shell(|machine| {
+        with_bridge(machine, "10.244.1.1/24");
+        machine.done(network::POD_BRIDGE.verb("follow"), &FOLLOWS);
+        machine.done(network::POD_BRIDGE.verb("follows"), &FOLLOWS);
+        assert!(machine.has("/root/bridge"));
+        assert_eq!(machine.read("/root/pods"), "own POD\nstatic NODE\n");
+        // The plugin of kubexm has no daemon.
+        with_bridge(machine, "10.244.1.1/24");
+        let bridge = ["r1", "bridge", "10.244.1.1/24"];
+        machine.done(network::POD_BRIDGE.verb("follows"), &bridge);
+        let other = machine.run(
+            network::POD_BRIDGE.verb("follows"),
+            &["r1", "bridge", "10.244.9.1/24"],
+        );
+        assert_eq!(
+            (other.status, other.printed.as_str()),
+            (
+                1,
+                "the bridge cni0 has the address 10.244.1.1/24, not 10.244.9.1/24\n"
+            )
+        );
+    });
+}
+
+#[test]
+fn flannel_without_the_subnet_of_the_node_is_a_failure() {
+    Machine::with_each_shell(|machine| {
+        with_bridge(machine, "10.244.1.1/24");
+        machine.write("/root/next", "FLANNEL_SUBNET=10.244.4.1/24\n");
+        let ended = machine.run(network::POD_BRIDGE.verb("follow"), &FOLLOWS);
+        assert_eq!(
+            (ended.status, ended.complained.as_str()),
+            (
+                1,
+                "flannel does not follow: flannel has the subnet 10.244.4.1/24, not 10.244.1.1/24\n"
+            )
+        );
+        assert_eq!(
+            machine
+                .run(network::POD_BRIDGE.verb("follows"), &FOLLOWS)
+                .status,
+            1
+        );
+    });
+}
+
+#[test]
+fn pods_of_an_install_before_the_restore_go_once() {
+    Machine::with_each_shell(|machine| {
+        with_bridge(machine, "10.244.1.1/24");
+        assert_eq!(
+            machine
+                .run(network::POD_BRIDGE.verb("cleared"), &["r1"])
+                .status,
+            1
+        );
+        machine.done(network::POD_BRIDGE.verb("clear"), &["r1"]);
+        machine.done(network::POD_BRIDGE.verb("cleared"), &["r1"]);
+        assert_eq!(machine.read("/root/pods"), "static NODE\n");
+        assert!(!machine.has("/root/bridge"));
+    });
+}

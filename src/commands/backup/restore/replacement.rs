@@ -84,7 +84,7 @@ impl Replacement<'_> {
     }
 
     async fn carry_out(&self, phase: Phase) -> Result<usize, CommandError> {
-        let plan = deploy::restore(&self.given, phase);
+        let plan = deploy::restore(&self.given, phase)?;
         let run = outcome::run(plan, self.hosts, self.events, self.context.stop).await?;
         run.judged.map(|()| run.ended.changed)
     }

@@ -66,7 +66,7 @@ impl SnapshotRollback<'_> {
             absent: &absent,
             is_new: false,
         };
-        let phase = async |phase| self.carry_out(backup::restore(&given, phase)).await;
+        let phase = async |phase| self.carry_out(backup::restore(&given, phase)?).await;
         match stage {
             // A rollback in place has no other stage.
             RollbackStage::InPlace => Ok(Ended::default()),

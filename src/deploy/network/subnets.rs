@@ -1,7 +1,7 @@
 //! The pod subnets of the nodes. The controller manager assigns a subnet when a node joins.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
@@ -21,6 +21,11 @@ pub(super) struct Route {
 /// Every node of the cluster with a route in each address family, including nodes that are not in the cluster file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Subnets(BTreeMap<String, Vec<Route>>);
+
+/// Returns a value for the subnets, which [`read`] sets.
+pub(super) fn value() -> TaskValue<Subnets> {
+    TaskValue::new("network.pod_subnets")
+}
 
 /// Returns a step that reads the subnets from the cluster.
 pub(super) fn read(nodes: &[&HostSpec], subnets: &TaskValue<Subnets>) -> ProvideValue<Subnets> {
@@ -82,6 +87,20 @@ impl Subnets {
         routes.map(|route| route.subnet.clone()).collect()
     }
 
+    /// Returns the addresses of a node's bridge, with prefix lengths: the first one of each pod subnet.
+    pub(super) fn bridge_addresses(&self, node: &HostName) -> Vec<String> {
+        let subnets = self.of(node).into_iter();
+        let subnets = subnets.filter_map(|subnet| subnet.parse::<IpNet>().ok());
+        let first = |subnet: IpNet| {
+            let first = match subnet.network() {
+                IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() | 1).into(),
+                IpAddr::V6(address) => IpAddr::from(Ipv6Addr::from_bits(address.to_bits() | 1)),
+            };
+            format!("{first}/{}", subnet.prefix_len())
+        };
+        subnets.map(first).collect()
+    }
+
     /// Returns the routes to every other node that stays in the cluster.
     pub(super) fn others(
         &self,
@@ -132,6 +151,7 @@ mod tests {
         let node1 = HostName::parse("node1").unwrap();
         assert_eq!(subnets.of(&node1), ["10.244.0.0/24"]);
         assert_eq!(routes(&subnets, &node1), ["10.244.1.0/24 by 192.0.2.12"]);
+        assert_eq!(subnets.bridge_addresses(&node1), ["10.244.0.1/24"]);
     }
 
     fn routes(subnets: &Subnets, node: &HostName) -> Vec<String> {
@@ -149,6 +169,8 @@ mod tests {
         let subnets = Subnets::parse(text).unwrap();
         let node1 = HostName::parse("node1").unwrap();
         assert_eq!(subnets.of(&node1), ["10.244.0.0/24", "fd00:10:244::/64"]);
+        let addresses = ["10.244.0.1/24", "fd00:10:244::1/64"];
+        assert_eq!(subnets.bridge_addresses(&node1), addresses);
         let expected = [
             "10.244.1.0/24 by 192.0.2.12",
             "fd00:10:244:1::/64 by 2001:db8::12",
