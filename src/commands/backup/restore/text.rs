@@ -114,7 +114,7 @@ pub(crate) fn replacement(text: &mut String, cluster: &Cluster, programs: Option
          {control_planes}: stop kube-apiserver, kube-controller-manager and kube-scheduler\n  \
          {replaced}\n  \
          {control_planes}: start the programs, one host after another\n  \
-         {nodes}: restart the kubelet\n  \
+         {nodes}: restart the kubelet, and the pods of nodes whose pod subnet changes\n  \
          all: prove that members have equal data, that API servers store objects, and that nodes are Ready"
     );
 }
@@ -197,7 +197,7 @@ spec:
           node1: stop kube-apiserver, kube-controller-manager and kube-scheduler
           node1: stop etcd, move its data to /var/lib/etcd/member.before-…, and start it with the new data
           node1: start the programs, one host after another
-          node1, node2: restart the kubelet
+          node1, node2: restart the kubelet, and the pods of nodes whose pod subnet changes
           all: prove that members have equal data, that API servers store objects, and that nodes are Ready
         at the end: apply the cluster file to all hosts again
         ");
