@@ -95,19 +95,19 @@ fn kubelets_of_all_nodes_restart_and_the_pod_network_follows() {
     pod-network@c1 [restore/subnets@c1]: file /etc/systemd/system/kubexm-pod-routes.service
     pod-network@c1 [restore/subnets@c1]: unit kubexm-pod-routes.service
     pod-network@c1 [restore/subnets@c1]: file /etc/cni/net.d/10-kubexm-bridge.conflist
-    pod-network@c1 [restore/subnets@c1]: restore pod-network
+    pod-network@c1 [restore/subnets@c1]: pod bridge
     pod-network@c2 [restore/subnets@c1]: file /etc/kubexm/pod-routes.sh
     pod-network@c2 [restore/subnets@c1]: file /etc/kubexm/pod-routes.conf
     pod-network@c2 [restore/subnets@c1]: file /etc/systemd/system/kubexm-pod-routes.service
     pod-network@c2 [restore/subnets@c1]: unit kubexm-pod-routes.service
     pod-network@c2 [restore/subnets@c1]: file /etc/cni/net.d/10-kubexm-bridge.conflist
-    pod-network@c2 [restore/subnets@c1]: restore pod-network
+    pod-network@c2 [restore/subnets@c1]: pod bridge
     pod-network@w1 [restore/subnets@c1]: file /etc/kubexm/pod-routes.sh
     pod-network@w1 [restore/subnets@c1]: file /etc/kubexm/pod-routes.conf
     pod-network@w1 [restore/subnets@c1]: file /etc/systemd/system/kubexm-pod-routes.service
     pod-network@w1 [restore/subnets@c1]: unit kubexm-pod-routes.service
     pod-network@w1 [restore/subnets@c1]: file /etc/cni/net.d/10-kubexm-bridge.conflist
-    pod-network@w1 [restore/subnets@c1]: restore pod-network
+    pod-network@w1 [restore/subnets@c1]: pod bridge
     ");
     insta::assert_snapshot!(steps(kubeadm, Phase::Nodes).join("\n"), @r"
     node@c1 []: restore restart

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::IpNet;
 
@@ -11,11 +12,12 @@ use super::subnets::{self, Subnets};
 use crate::{DeployError, Inputs, kubernetes, network, pod_leftovers};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{HostSpec, IpFamilies};
+use kubexm_engine::Limit;
 use kubexm_engine::plan::{StepError, Task, TaskValue};
-use kubexm_engine::steps::{Content, ManageUnit, WriteFile};
+use kubexm_engine::steps::{Content, DeferredArguments, ManageUnit, RunScript, WriteFile};
 use kubexm_render::RenderError;
 use kubexm_render::network::{Bridge as Conflist, PodRoutes, PodRoutesService, Route};
-use kubexm_scripts::network::POD_ROUTES;
+use kubexm_scripts::network::{POD_BRIDGE, POD_ROUTES};
 use kubexm_types::{HostName, HostPath, ImageRef};
 
 /// The bridge plugin.
@@ -25,6 +27,8 @@ const CONFLIST: &str = "/etc/cni/net.d/10-kubexm-bridge.conflist";
 const SCRIPT: &str = "/etc/kubexm/pod-routes.sh";
 const CONFIG: &str = "/etc/kubexm/pod-routes.conf";
 pub(super) const UNIT: &str = "kubexm-pod-routes.service";
+/// How long pods and kubelet may take to stop, and flannel to start.
+const SETTLING: Limit = Limit::new(Duration::from_secs(420), "the pod network");
 
 impl Plugin for Bridge {
     fn images(&self, _: &Inputs<'_>) -> Vec<ImageRef> {
@@ -95,7 +99,8 @@ impl Bridges<'_> {
         let mut conflist = file(HostPath::parse(CONFLIST)?, conflist);
         conflist.removed_elsewhere = true;
         conflist.mode = self.cluster.security.settings_mode();
-        let mut task = task
+        let bridge = pod_bridge("pod bridge", &["bridge"], self.addresses(&host.name));
+        let task = task
             .step(WriteFile::new(script_path.clone(), POD_ROUTES.text))
             .step(file(config_path.clone(), config))
             .step(WriteFile::new(unit_path.clone(), unit))
@@ -105,11 +110,34 @@ impl Bridges<'_> {
                 reload: None,
                 start: true,
             })
-            // This is the last step: a node with this file is Ready.
-            .step(conflist);
-        task.requires.push(self.subnets.name());
-        Ok(task)
+            // A node with this file is Ready.
+            .step(conflist)
+            .step(bridge);
+        Ok(self.reads_subnets(task))
     }
+
+    /// Returns the addresses of a node's bridge, when they are known.
+    pub(super) fn addresses(&self, host: &HostName) -> DeferredArguments {
+        let (name, subnets) = (host.clone(), self.subnets.clone());
+        Arc::new(move || Ok(subnets.require()?.bridge_addresses(&name)))
+    }
+
+    /// Lets a task wait for the subnets.
+    pub(super) fn reads_subnets(&self, mut task: Task) -> Task {
+        task.requires.push(self.subnets.name());
+        task
+    }
+}
+
+/// Returns the step that removes a bridge with the address of another subnet. The node had it before.
+///
+/// `arguments` are the first ones of the script.
+pub(super) fn pod_bridge(id: &str, arguments: &[&str], addresses: DeferredArguments) -> RunScript {
+    let [check, apply] = ["follows", "follow"].map(|verb| POD_BRIDGE.verb(verb));
+    let title = "Let the bridge of pods follow the pod subnet of the node";
+    let step = RunScript::new(id, title, check, apply);
+    let step = step.arguments(arguments.iter().copied());
+    step.more_arguments(addresses).limit(SETTLING)
 }
 
 fn file(path: HostPath, content: Content) -> WriteFile {

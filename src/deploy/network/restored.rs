@@ -2,25 +2,18 @@
 //! and so can the nodes that an install before the restore has created.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
 
-use super::bridge::Bridges;
+use super::bridge::{Bridges, pod_bridge};
 use super::subnets;
 use crate::DeployError;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{HostSpec, NetworkPlugin};
-use kubexm_engine::Limit;
 use kubexm_engine::plan::{Task, TaskId, TaskName};
-use kubexm_engine::steps::{DeferredArguments, RunScript};
-use kubexm_scripts::network::POD_BRIDGE;
 
 /// Reads the pod subnet of each node.
 const READ: TaskName = TaskName::new("restore", "subnets");
-/// Lets the network of a node follow its pod subnet.
+/// Lets the network of a node follow the pod subnet of the node.
 const FOLLOW: TaskName = TaskName::new("restore", "pod-network");
-/// How long flannel may take to follow, and kubelet to stop.
-const SETTLING: Limit = Limit::new(Duration::from_secs(420), "the pod network");
 
 /// Returns tasks that let the network of each node follow the pod subnet that the restored cluster has for it. Calico and
 /// Cilium do not use the bridge, and assign addresses themselves.
@@ -32,13 +25,10 @@ pub(crate) fn follow_subnets(
     id: &str,
     after: Vec<TaskId>,
 ) -> Result<Vec<Task>, DeployError> {
-    let plugin = match cluster.network.plugin {
-        NetworkPlugin::Flannel(_) => "flannel",
-        NetworkPlugin::Bridge => "bridge",
-        NetworkPlugin::Calico(_) | NetworkPlugin::Cilium(_) | NetworkPlugin::None => {
-            return Ok(Vec::new());
-        }
-    };
+    let plugin = cluster.network.plugin;
+    if !matches!(plugin, NetworkPlugin::Flannel(_) | NetworkPlugin::Bridge) {
+        return Ok(Vec::new());
+    }
     let mut control_planes = cluster.roles.control_plane.iter();
     let Some(first) = control_planes.next() else {
         return Ok(Vec::new());
@@ -52,22 +42,15 @@ pub(crate) fn follow_subnets(
     let read = READ.task(first).after(after);
     let mut tasks = vec![read.step(subnets::read(nodes, &bridges.subnets))];
     for host in nodes {
-        let mut task = FOLLOW.task(&host.name).after([READ.id(first)]);
-        match cluster.network.plugin {
-            NetworkPlugin::Bridge => task = bridges.configure(host, task)?,
-            _ => task.requires.push(bridges.subnets.name()),
-        }
-        let (name, subnets) = (host.name.clone(), bridges.subnets.clone());
-        let addresses: DeferredArguments =
-            Arc::new(move || Ok(subnets.require()?.bridge_addresses(&name)));
-        let step = RunScript::new(
-            "restore pod-network",
-            "Let the bridge of pods follow the pod subnet of the node",
-            POD_BRIDGE.verb("follows"),
-            POD_BRIDGE.verb("follow"),
-        );
-        let step = step.arguments([id, plugin]).more_arguments(addresses);
-        tasks.push(task.step(step.limit(SETTLING)));
+        let task = FOLLOW.task(&host.name).after([READ.id(first)]);
+        tasks.push(match plugin {
+            NetworkPlugin::Bridge => bridges.configure(host, task)?,
+            _ => {
+                let addresses = bridges.addresses(&host.name);
+                let step = pod_bridge("restore pod-network", &["flannel", id], addresses);
+                bridges.reads_subnets(task.step(step))
+            }
+        });
     }
     Ok(tasks)
 }

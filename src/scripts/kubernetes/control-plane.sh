@@ -104,7 +104,11 @@ start)
   *) start_pods "$@" ;;
   esac
   ;;
-restarted) [ -e "$folder/restarted" ] || { echo "has not restarted"; exit 1; } ;;
+restarted)
+  [ -e "$folder/restarted" ] || { echo "has not restarted"; exit 1; }
+  # A later step stops the kubelet for a moment, and can be interrupted.
+  for name in "$@"; do systemctl is-active --quiet "$name.service" || { echo "$name does not run"; exit 1; }; done
+  ;;
 restart)
   umask 077
   mkdir -p "$folder"

@@ -1,12 +1,16 @@
 #!/bin/sh -eu
-# Lets the bridge of pods follow the pod subnet of a node after a restore. A bridge with the address of another subnet goes,
-# with the pods on it: kubelet starts them again, and the CNI plugin creates the bridge. flannel starts once more, because
-# it does not notice another subnet of a node in each case.
-# Arguments: `cleared` or `clear`, which removes all pods on the bridge once, or `follows` or `follow`; the ID of the
-# restore; and for the last two `flannel` or `bridge`, and the addresses of the bridge with prefix lengths.
-verb=$1 id=$2
-shift 2
-folder=/var/lib/kubexm/restore/$id
+# Lets the bridge of pods follow the pod subnet of a node, which can change in a restore. A bridge with the address of another
+# subnet goes, with the pods on it: kubelet starts them again, and the CNI plugin creates the bridge. flannel starts once more,
+# because it does not notice another subnet of a node in each case.
+# Arguments: `cleared ID` or `clear ID`, which removes all pods on the bridge once in a restore; or `follows` or `follow`, with
+# `bridge`, or `flannel` and the ID of the restore, and the addresses of the bridge with prefix lengths.
+verb=$1 plugin=''
+shift
+case $verb in follow*) plugin=$1; shift ;; esac
+if [ "$plugin" != bridge ]; then
+  folder=/var/lib/kubexm/restore/$1
+  shift
+fi
 export PATH="/usr/local/bin:$PATH"
 # Prints the containers of flannel that run.
 flannels() {
@@ -14,9 +18,9 @@ flannels() {
 }
 # Arguments: address, expected addresses.
 is_one_of() {
-  wanted=$1
+  searched=$1
   shift
-  for one in "$@"; do [ "$one" != "$wanted" ] || return 0; done
+  for one in "$@"; do [ "$one" != "$searched" ] || return 0; done
   return 1
 }
 # Prints what differs between the subnets of flannel and the expected ones.
@@ -28,11 +32,14 @@ differs_in_flannel() {
     is_one_of "$subnet" "$@" || echo "flannel has the subnet $subnet, not $*"
   done
 }
-# Prints the addresses of the bridge that are not the expected ones.
+# Prints what differs between the bridge and the expected addresses. A bridge that has no pods yet has no address.
 # Arguments: expected addresses.
 differs_in_bridge() {
-  ip -o addr show dev cni0 scope global 2>/dev/null | while read -r _ _ _ address _; do
-    is_one_of "$address" "$@" || echo "the bridge cni0 has the address $address, not $*"
+  for wanted in "$@"; do
+    case $wanted in *:*) family=-6 ;; *) family=-4 ;; esac
+    # shellcheck disable=SC2046 # one word for each address
+    set -- $(ip -o "$family" addr show dev cni0 scope global 2>/dev/null | awk '{ print $4 }')
+    [ $# = 0 ] || is_one_of "$wanted" "$@" || echo "the bridge cni0 has the address $*, not $wanted"
   done
 }
 # Removes the pods on the bridge, and the bridge. The next pod creates it.
@@ -69,8 +76,6 @@ clear)
   : >"$folder/cleared"
   ;;
 follows)
-  plugin=$1
-  shift
   if [ "$plugin" = flannel ]; then
     [ -e "$folder/flannel" ] || { echo "flannel has not started again"; exit 1; }
     differs=$(differs_in_flannel "$@")
@@ -78,13 +83,8 @@ follows)
   fi
   differs=$(differs_in_bridge "$@")
   [ -z "$differs" ] || { echo "$differs"; exit 1; }
-  systemctl is-active --quiet kubelet.service || { echo "kubelet does not run"; exit 1; }
   ;;
 follow)
-  plugin=$1
-  shift
-  # A run that was interrupted can have stopped it.
-  systemctl start kubelet.service
   if [ "$plugin" = flannel ]; then
     restart_flannel "$@"
     umask 077

@@ -121,7 +121,7 @@ fn pod_routes_of_both_address_families_are_set_and_removed() {
     });
 }
 
-const FOLLOWS: [&str; 3] = ["r1", "flannel", "10.244.1.1/24"];
+const FOLLOWS: [&str; 3] = ["flannel", "r1", "10.244.1.1/24"];
 
 /// Gives a machine a runtime with a pod and flannel, and a bridge with an address.
 fn with_bridge(machine: &Machine, address: &str) {
@@ -183,11 +183,11 @@ fn bridge_with_the_subnet_of_the_node_keeps_its_pods() {
         assert_eq!(machine.read("/root/pods"), "own POD\nstatic NODE\n");
         // The plugin of kubexm has no daemon.
         with_bridge(machine, "10.244.1.1/24");
-        let bridge = ["r1", "bridge", "10.244.1.1/24"];
+        let bridge = ["bridge", "10.244.1.1/24"];
         machine.done(network::POD_BRIDGE.verb("follows"), &bridge);
         let other = machine.run(
             network::POD_BRIDGE.verb("follows"),
-            &["r1", "bridge", "10.244.9.1/24"],
+            &["bridge", "10.244.9.1/24"],
         );
         assert_eq!(
             (other.status, other.printed.as_str()),
