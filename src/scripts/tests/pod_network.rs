@@ -121,15 +121,15 @@ fn pod_routes_of_both_address_families_are_set_and_removed() {
     });
 }
 
-const FOLLOWS: [&str; 3] = ["flannel", "r1", "10.244.1.1/24"];
+pub(super) const FOLLOWS: [&str; 3] = ["flannel", "r1", "10.244.1.1/24"];
 
 /// Gives a machine a runtime with a pod and flannel, and a bridge with an address.
-fn with_bridge(machine: &Machine, address: &str) {
+pub(super) fn with_bridge(machine: &Machine, address: &str) {
     machine.fake(
         "crictl",
         "case $1 in\n\
-         ps) cat /root/flannel ;;\n\
-         stop) echo \"$4-again\" >/root/flannel; cat /root/next >/run/flannel/subnet.env ;;\n\
+         ps) cat /run/kubexm/flannel ;;\n\
+         stop) echo \"$4-again\" >/run/kubexm/flannel; cat /root/next >/run/flannel/subnet.env ;;\n\
          pods) [ ! -e /root/pods ] || cat /root/pods ;;\n\
          inspectp) grep -q \"$2 POD\" /root/pods && echo '\"network\": \"POD\"' ;;\n\
          rmp) sed -i \"/^$3 /d\" /root/pods ;;\n\
@@ -144,7 +144,7 @@ fn with_bridge(machine: &Machine, address: &str) {
     );
     machine.fake("systemctl", "");
     machine.fake("sleep", "");
-    machine.write("/root/flannel", "f1\n");
+    machine.write("/run/kubexm/flannel", "f1\n");
     machine.write("/root/pods", "own POD\nstatic NODE\n");
     let line = format!("7: cni0    inet {address} brd 10.244.255.255 scope global cni0\n");
     machine.write("/root/bridge", &line);
@@ -169,7 +169,7 @@ fn bridge_with_another_subnet_goes_with_its_pods() {
         machine.done(network::POD_BRIDGE.verb("follows"), &FOLLOWS);
         assert!(!machine.has("/root/bridge"));
         assert_eq!(machine.read("/root/pods"), "static NODE\n");
-        assert_eq!(machine.read("/root/flannel"), "f1-again\n");
+        assert_eq!(machine.read("/run/kubexm/flannel"), "f1-again\n");
     });
 }
 

@@ -1,10 +1,12 @@
 //! The scripts of a restore.
 
 use super::super::backup::{MEMBER, PODS, archive, with_member, with_runtime};
+use super::super::pod_network::{FOLLOWS, with_bridge};
 use super::{Case, call, kill_everywhere as kill_case, with};
 use crate::etcd::RESTORE;
 use crate::kubeadm::AUTHORITIES;
 use crate::kubernetes::CONTROL_PLANE;
+use crate::network::POD_BRIDGE;
 
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
@@ -30,7 +32,6 @@ pub(super) fn restores() {
         ("stopped", "stop", &PODS[..]),
         ("started", "start", &["r1", "kubeadm", "etcd"]),
         ("restarted", "restart", &units),
-        ("renewed", "renew", &units),
     ] {
         kill_case(&Case {
             before: |machine| {
@@ -38,11 +39,28 @@ pub(super) fn restores() {
                 machine.write("/etc/kubernetes/manifests/kube-apiserver.yaml", "kind: Pod");
                 machine.write("/etc/kubernetes/manifests/kube-scheduler.yaml", "kind: Pod");
                 machine.write("/var/lib/kubexm/restore/manifests/etcd.yaml", "kind: Pod");
-                machine.write("/root/pods", "pod1\n");
             },
             enter: ":",
             check: Some(call(CONTROL_PLANE.verb(check), arguments)),
             apply: call(CONTROL_PLANE.verb(apply), arguments),
+            undo: vec![],
+        });
+    }
+}
+
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn pod_subnets() {
+    for (check, apply, arguments) in [
+        ("cleared", "clear", &["r1"][..]),
+        ("follows", "follow", &FOLLOWS),
+        ("follows", "follow", &["bridge", "10.244.1.1/24"]),
+    ] {
+        kill_case(&Case {
+            before: |machine| with_bridge(machine, "10.244.4.1/24"),
+            enter: ":",
+            check: Some(call(POD_BRIDGE.verb(check), arguments)),
+            apply: call(POD_BRIDGE.verb(apply), arguments),
             undo: vec![],
         });
     }

@@ -44,6 +44,7 @@ const TESTS: &[fn()] = &[
     nodes::removed_nodes,
     rotation::rotated_authorities,
     backup::restores,
+    backup::pod_subnets,
     backup::authorities,
 ];
 
