@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::joined;
 use super::members::Members;
@@ -15,6 +16,9 @@ use kubexm_deploy::removal::{self as deploy, Leaving};
 use kubexm_host::{Facts, Host};
 use kubexm_preflight::Finding;
 use kubexm_types::HostName;
+
+/// How long etcd may refuse to answer after a change of its members.
+const AFTER_A_CHANGE: Duration = Duration::from_secs(60);
 
 impl Context<'_> {
     /// Returns the hosts that leave: those that do not work any more come first, because etcd then needs fewer members.
@@ -71,7 +75,7 @@ impl Context<'_> {
             let Some(host) = hosts.get(name) else {
                 continue;
             };
-            match Members::read(host.as_ref(), kind).await {
+            match Members::read(host.as_ref(), kind, AFTER_A_CHANGE).await {
                 Ok(members) => return members.after(leaving),
                 Err(error) => failed = Some(error),
             }

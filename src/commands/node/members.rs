@@ -1,6 +1,7 @@
 //! The members of etcd before a change, and whether enough of them remain.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::CommandError;
 use crate::status::etcd;
@@ -27,13 +28,19 @@ pub(crate) struct Members(Vec<Member>);
 struct Voters<'a>(Vec<&'a Member>);
 
 impl Members {
-    /// Asks the member of a host.
+    /// Asks the member of a host, again and again for some time.
     ///
     /// # Errors
     /// It does not answer, or etcd has no quorum.
-    pub(crate) async fn read(host: &dyn Host, kind: &str) -> Result<Self, CommandError> {
+    pub(crate) async fn read(
+        host: &dyn Host,
+        kind: &str,
+        at_most: Duration,
+    ) -> Result<Self, CommandError> {
         let what = "list the members of etcd";
-        let command = Command::from_script(MEMBERSHIP.verb("list"), [kind]).describe(what);
+        let seconds = at_most.as_secs().to_string();
+        let arguments = [kind, seconds.as_str()];
+        let command = Command::from_script(MEMBERSHIP.verb("list"), arguments).describe(what);
         let output = host.run(command).await?;
         let failed = |cause: String| {
             CommandError::Configuration(format!(

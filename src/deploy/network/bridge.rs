@@ -134,7 +134,7 @@ impl Bridges<'_> {
 /// `arguments` are the first ones of the script.
 pub(super) fn pod_bridge(id: &str, arguments: &[&str], addresses: DeferredArguments) -> RunScript {
     let [check, apply] = ["follows", "follow"].map(|verb| POD_BRIDGE.verb(verb));
-    let title = "Let the bridge of pods follow the pod subnet of the node";
+    let title = "Let the pod network follow the pod subnet of the node";
     let step = RunScript::new(id, title, check, apply);
     let step = step.arguments(arguments.iter().copied());
     step.more_arguments(addresses).limit(SETTLING)

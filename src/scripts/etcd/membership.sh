@@ -1,12 +1,13 @@
 #!/bin/sh -eu
 # The members of etcd, from a host with a member that answers.
-#   list          prints all members, and then the state of each one that answers, in one line each, as JSON of etcdctl
+#   list          prints all members, and then the state of each one that answers, in one line each, as JSON of etcdctl. It
+#                 asks for so many seconds, or for a minute.
 #   gone, remove  checks whether no member has this peer address, or removes the member. A leader first hands over. A quorum
 #                 of the others must be healthy, so that this cannot stop the cluster.
 #   clean, sweep  checks whether no member is without a host, or removes such members: members that have never started,
 #                 those of hosts that are about to join without data, and learners of hosts that the cluster does not have
-# Arguments: verb, `kubeadm` or `systemd`, peer addresses: one for `gone` and `remove`; for `clean` and `sweep` those of hosts
-# that are about to join, `--`, and those of all hosts of the cluster.
+# Arguments: verb, `kubeadm` or `systemd`, seconds for `list`, or peer addresses: one for `gone` and `remove`; for `clean` and
+# `sweep` those of hosts that are about to join, `--`, and those of all hosts of the cluster.
 verb=$1 kind=$2
 shift 2
 export PATH="/usr/local/bin:$PATH"
@@ -28,8 +29,9 @@ etcdctl() {
     --cacert "$pki/ca.crt" --cert "$pki/server.crt" --key "$pki/server.key" "$@"
 }
 # Repeats a command for a minute: after a change of the members, etcd reports itself unhealthy and refuses another change.
+patience=60
 patiently() {
-  deadline=$(($(date +%s) + 60))
+  deadline=$(($(date +%s) + patience))
   until said=$("$@" 2>&1); do
     [ "$(date +%s)" -lt "$deadline" ] || { printf '%s\n' "$said" >&2; return 1; }
     sleep 2
@@ -101,6 +103,7 @@ stale() {
 }
 case $verb in
 list)
+  patience=${1:-$patience}
   list=$(patiently etcdctl member list -w json) || exit 75
   printf '%s\n' "$list" | grep '^{"header"' | tail -n 1
   # One after another: crictl prints nothing of a command that fails, as with one member that does not answer.

@@ -114,7 +114,7 @@ fn members_and_their_states_are_listed() {
     Machine::with_each_shell(|machine| {
         with_members(machine);
         machine.write("/root/etcd/dead", "https://192.0.2.2:2379\n");
-        let ended = machine.run_after(ETCDCTL, MEMBERSHIP.verb("list"), &["systemd"], "");
+        let ended = machine.run_after(ETCDCTL, MEMBERSHIP.verb("list"), &["systemd", "15"], "");
         assert_eq!(ended.status, 0, "{}", ended.complained);
         assert_eq!(
             ended.printed,

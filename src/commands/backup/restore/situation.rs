@@ -1,6 +1,7 @@
 //! Whether a backup fits a cluster and its hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 
@@ -17,6 +18,9 @@ use kubexm_engine::cluster::ClusterRecord;
 use kubexm_host::Facts;
 use kubexm_host::facts::Membership;
 use kubexm_types::{HostName, Version};
+
+/// How long members of etcd may take until they have a leader.
+const ELECTION: Duration = Duration::from_secs(15);
 
 /// What the hosts are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,8 +169,9 @@ pub(super) async fn no_other_members(cluster: &Cluster, hosts: &Hosts) -> Result
     let reachable = members(cluster)
         .into_iter()
         .filter_map(|host| hosts.get(&host.name));
-    let answers = join_all(reachable.map(|host| Members::read(host.as_ref(), kind))).await;
     // Without a quorum, no member answers, and none can go on.
+    let read = reachable.map(|host| Members::read(host.as_ref(), kind, ELECTION));
+    let answers = join_all(read).await;
     for found in answers.into_iter().flatten() {
         let others = found.others(&own);
         if !others.is_empty() {
