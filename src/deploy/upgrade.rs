@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use super::module::Module;
+use super::network::PodNetwork;
 use super::{DeployError, Deployment, Inputs, images, kubernetes, load_balancer, runtime};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
 use kubexm_engine::steps::RunScript;
 use kubexm_scripts::kubernetes::DRAIN;
-use kubexm_types::HostName;
+use kubexm_types::{HostName, ImageRef};
 
 /// Upgrades a node with kubeadm.
 const NODE: TaskName = TaskName::new("upgrade", "node");
@@ -53,6 +55,11 @@ pub struct HopInputs<'a> {
     pub drain: Option<Drain>,
     /// The number of workers that change at the same time.
     pub max_unavailable: NonZeroUsize,
+}
+
+/// Returns the images of the pod network in the bundle.
+pub fn network_images(inputs: &Inputs<'_>) -> Vec<ImageRef> {
+    PodNetwork.images(inputs)
 }
 
 /// Plans a hop.

@@ -328,6 +328,7 @@ impl Context<'_> {
             prepared.continues,
         )];
         let mut runtimes = prepared.runtimes.clone();
+        let mut network = prepared.network.clone();
         for hop in &prepared.hops {
             let cluster = self.at(hop);
             let plans: Result<Vec<Plan>, CommandError> = self
@@ -344,7 +345,7 @@ impl Context<'_> {
                 self.state,
                 (&cluster, &prepared.members),
                 &plans?,
-                &mut runtimes,
+                (&mut runtimes, &mut network),
             ));
         }
         parts.push(text::end(

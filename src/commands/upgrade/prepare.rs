@@ -1,6 +1,6 @@
 //! What an upgrade looks at before its first change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::checks::{all_nodes, first_control_plane, running};
@@ -14,6 +14,8 @@ use super::{Context, PROGRAMS_START, etcd, etcd_changes, space};
 use crate::identity::KnownCluster;
 use crate::session::{self, Hosts};
 use crate::{CommandError, notices, preflight};
+use kubexm_deploy::Certificates;
+use kubexm_deploy::upgrade::network_images;
 use kubexm_host::Facts;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
@@ -27,6 +29,8 @@ pub(super) struct Prepared {
     pub(super) runtimes: Runtimes,
     /// How versions of members of etcd change.
     pub(super) members: Vec<etcd_changes::Change>,
+    /// How images of the pod network change, for people.
+    pub(super) network: Vec<String>,
     /// Whether an earlier run began the upgrade.
     pub(super) continues: bool,
 }
@@ -88,6 +92,9 @@ impl Context<'_> {
             findings.extend(refused);
         }
         let runtimes = Runtimes::read(cluster, hosts, self.bundle.lock(), &facts).await?;
+        let placeholder = Certificates::placeholder(cluster);
+        let given = self.inputs(cluster, &facts, placeholder, BTreeSet::new());
+        let network = survey.changed_images(&network_images(&given.inputs));
         preflight::report(&findings, events)?;
         let from = running.oldest().unwrap_or(to);
         Ok(Prepared {
@@ -97,6 +104,7 @@ impl Context<'_> {
             continues: begun.is_some(),
             runtimes,
             members,
+            network,
             facts,
             running,
             hops,

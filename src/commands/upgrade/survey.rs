@@ -10,7 +10,7 @@ use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host};
 use kubexm_preflight::Finding;
 use kubexm_scripts::kubernetes::UPGRADE_SURVEY;
-use kubexm_types::{HostName, Untrusted, Version};
+use kubexm_types::{HostName, ImageRef, Untrusted, Version};
 
 /// The largest number of names that a finding lists.
 const LISTED: usize = 10;
@@ -38,6 +38,8 @@ pub(crate) struct Survey {
     webhooks: Vec<(String, String)>,
     /// Release without the resource, and the resource.
     deprecated: Vec<(String, String)>,
+    /// Images of DaemonSets and Deployments.
+    images: Vec<ImageRef>,
     /// Roles that do not permit exec, attach or portforward since [`STREAMS`].
     streams: Vec<String>,
 }
@@ -91,6 +93,23 @@ impl Survey {
         pods.map(|(_, pod)| pod.clone()).collect()
     }
 
+    /// Returns how the tags of these images change, for people.
+    pub(super) fn changed_images(&self, new: &[ImageRef]) -> Vec<String> {
+        let is_same = |one: &ImageRef, other: &ImageRef| {
+            (one.registry(), one.repository()) == (other.registry(), other.repository())
+        };
+        let changed = new.iter().filter_map(|image| {
+            let mut found = self.images.iter().filter(|old| is_same(old, image));
+            let from = found.clone().next()?.tag()?;
+            let to = image.tag()?;
+            // An upgrade that was interrupted may have applied it.
+            found
+                .all(|old| old != image)
+                .then(|| format!("{}/{} {from} -> {to}", image.registry(), image.repository()))
+        });
+        changed.collect()
+    }
+
     /// Parses the output of the script. The error is the line that has another form.
     fn parse(text: &str) -> Result<Self, String> {
         let mut survey = Self::default();
@@ -115,6 +134,8 @@ impl Survey {
                 ["deprecated", release, resource] => {
                     survey.deprecated.push(pair(release, resource));
                 }
+                // An image that cannot be pulled has any name.
+                ["image", name] => survey.images.extend(ImageRef::parse(name)),
                 ["exec", role] => survey.streams.push(role.to_owned()),
                 ["end"] => is_complete = true,
                 _ => return Err(refused()),
@@ -287,6 +308,11 @@ end
         ] {
             assert!(Survey::parse(text).is_err(), "{text}");
         }
+        let text = "image ghcr.io/a/b:v1\nimage A:B:C\nimage ghcr.io/a/c:v1\nend";
+        let survey = Survey::parse(text).unwrap();
+        let new = ["ghcr.io/a/b:v2", "ghcr.io/a/c:v1", "ghcr.io/a/d:v1"];
+        let new = new.map(|name| ImageRef::parse(name).unwrap());
+        assert_eq!(survey.changed_images(&new), ["ghcr.io/a/b v1 -> v2"]);
         let nodes = Survey::parse(TEXT).unwrap().nodes;
         let node = &nodes[&"node2".parse::<HostName>().unwrap()];
         assert!(!node.is_ready);

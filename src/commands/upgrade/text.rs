@@ -31,13 +31,14 @@ pub(super) fn head(cluster: &Cluster, from: &Version, hops: &[Hop], continues: b
     )
 }
 
-/// Returns a hop: what changes on each node, in order. `plans` are those of control planes and of workers.
+/// Returns a hop: what changes on each node, in order. `plans` are those of control planes and of workers. The first plan changes
+/// the images of the `network`.
 pub(super) fn hop(
     hop: &Hop,
     state: &Path,
     (cluster, members): (&Cluster, &[Change]),
     plans: &[Plan],
-    runtimes: &mut Runtimes,
+    (runtimes, network): (&mut Runtimes, &mut Vec<String>),
 ) -> String {
     let mut text = format!("Kubernetes {}\n", hop.version);
     let archive = state.join("archive");
@@ -73,6 +74,9 @@ pub(super) fn hop(
             text,
             "  all hosts of this plan\n    - apply the cluster file, as an install does"
         );
+        for line in network.drain(..) {
+            let _ = writeln!(text, "    - {line}");
+        }
     }
     text
 }
@@ -203,11 +207,18 @@ mod tests {
         };
         let changes = [change];
         let runtimes = &mut Runtimes::default();
-        let text = hop(&step, Path::new("s"), (&own, &changes), &[], runtimes);
+        let network = vec!["ghcr.io/a/b v1 -> v2".to_owned()];
+        let changed = (runtimes, &mut network.clone());
+        let text = hop(&step, Path::new("s"), (&own, &changes), &[], changed);
         assert!(
             text.ends_with("    - node1: etcd 3.5.33 -> 3.6.16\n"),
             "{text}"
         );
+        let none = &mut Runtimes::default();
+        let plans = [Plan { tasks: vec![] }, Plan { tasks: vec![] }];
+        let changed = (none, &mut network.clone());
+        let text = hop(&step, Path::new("s"), (&own, &[]), &plans, changed);
+        assert_eq!(text.matches("v1 -> v2").count(), 1, "{text}");
         let text = end((&own, &changes), &Version::new(1, 36, 1), &[step]);
         assert!(text.contains("keeps etcd 3.6.16"), "{text}");
     }

@@ -7,6 +7,7 @@
 #   unmanaged NODE NAMESPACE/NAME   a pod that no controller creates again
 #   webhook KIND/NAME NAMESPACE/SERVICE     a webhook whose failure refuses requests, and whose service has no endpoint
 #   deprecated RELEASE RESOURCE     a resource that clients request, and the release without it
+#   image NAME                      an image of a DaemonSet or a Deployment
 #   exec KIND/NAME                  a role that permits `get`, and not `create`, for exec, attach or portforward of pods
 #   end                             the list is complete
 # Arguments: how long the API server may take until it answers, in seconds; URLs of all API servers.
@@ -61,6 +62,10 @@ deprecated() {
       print "deprecated", of("removed_release"), of("resource") (group == "" ? "" : "." group) "/" of("version")
     }' | sort -u
 }
+images() {
+  list=$(get daemonsets,deployments -A -o 'jsonpath={range .items[*].spec.template.spec}{range .initContainers[*]}{.image}{"\n"}{end}{range .containers[*]}{.image}{"\n"}{end}{end}')
+  printf '%s\n' "$list" | awk 'NF == 1 { print "image", $1 }' | sort -u
+}
 # Since Kubernetes 1.35, these requests need the verb `create` also if clients send them by WebSocket.
 streams() {
   # shellcheck disable=SC2016 # a variable of the template
@@ -84,5 +89,6 @@ budgets
 unmanaged
 webhooks
 deprecated "$@"
+images
 streams
 echo end

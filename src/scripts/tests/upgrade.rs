@@ -223,6 +223,7 @@ fn survey_lists_what_stops_an_upgrade() {
              *mutating*) printf 'fine.example\\tmesh\\tinjector\\n' ;;\n\
              *service-name=injector*) printf x ;;\n\
              *endpointslices*) ;;\n\
+             *daemonsets*) printf 'ghcr.io/a/b:v1\nregistry.k8s.io/c:v2\nghcr.io/a/b:v1\n' ;;\n\
              *clusterroles*) printf 'ClusterRole/debug\\tpods/exec \\tget \\nClusterRole/edit\\tpods/exec pods/log \\tget list \\nClusterRole/edit\\tpods/exec \\tcreate \\nRole/read\\tpods \\tget \\n' ;;\n\
              *https://192.0.2.11:6443*metrics*) echo 'other 1'; [ ! -e /usr/local/bin/broken ] ;;\n\
              *https://192.0.2.12:6443*metrics*) cat /usr/local/bin/metrics; [ ! -e /usr/local/bin/broken ] ;;\n\
@@ -247,6 +248,8 @@ fn survey_lists_what_stops_an_upgrade() {
                 "unmanaged node2 default/alone",
                 "webhook validatingwebhook/w.example policy/server",
                 "deprecated 1.37 things.g.io/v1beta1",
+                "image ghcr.io/a/b:v1",
+                "image registry.k8s.io/c:v2",
                 "exec ClusterRole/debug",
                 "end",
             ]
