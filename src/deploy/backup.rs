@@ -61,8 +61,10 @@ pub enum Phase {
     Etcd,
     /// Control planes start, one after another.
     ControlPlanes,
-    /// Kubelets restart, and the pod network follows the pod subnets of the nodes.
+    /// Kubelets restart.
     Nodes,
+    /// The pod network follows the pod subnets of the nodes.
+    PodNetwork,
     /// Files of the restore are removed.
     Tidy,
 }
@@ -114,7 +116,10 @@ pub fn restore(given: &RestoreInputs<'_>, phase: Phase) -> Result<Plan, DeployEr
                 .step(given.healthy(host))
         }),
         Phase::ControlPlanes => given.control_planes(),
-        Phase::Nodes => given.nodes()?,
+        Phase::Nodes => given.nodes(),
+        Phase::PodNetwork => {
+            network::follow_subnets(given.cluster, &given.present_nodes(), given.id)?
+        }
         Phase::Tidy => given.tidy(),
     };
     Ok(Plan { tasks })
@@ -308,9 +313,14 @@ impl RestoreInputs<'_> {
         tasks
     }
 
-    fn nodes(&self) -> Result<Vec<Task>, DeployError> {
+    fn present_nodes(&self) -> Vec<&HostSpec> {
         let mut nodes = self.cluster.nodes();
         nodes.retain(|host| !self.absent.contains(&host.name));
+        nodes
+    }
+
+    fn nodes(&self) -> Vec<Task> {
+        let nodes = self.present_nodes();
         let names: &[&str] = match self.kubernetes_kind() {
             "systemd" => &["kubelet", "kube-proxy"],
             _ => &["kubelet"],
@@ -339,10 +349,7 @@ impl RestoreInputs<'_> {
                 hosts: nodes.iter().map(|host| host.name.clone()).collect(),
             })
         }));
-        let ready = tasks.last().map(Task::id).into_iter().collect();
-        let follow = network::follow_subnets(self.cluster, &nodes, self.id, ready)?;
-        tasks.extend(follow);
-        Ok(tasks)
+        tasks
     }
 
     /// Returns the step that removes the pods that an install before the restore has started.

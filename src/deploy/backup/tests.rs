@@ -82,14 +82,16 @@ fn control_planes_start_one_after_another() {
 
 #[test]
 fn kubelets_of_all_nodes_restart_and_the_pod_network_follows() {
-    let bridge = format!("{UNITS}\n  network: {{plugin: bridge}}");
-    let kubeadm = "kubernetes: {version: 1.36.3}";
-    insta::assert_snapshot!(steps(&bridge, Phase::Nodes).join("\n"), @r"
+    insta::assert_snapshot!(steps(UNITS, Phase::Nodes).join("\n"), @r"
     node@c1 []: restore restart
     node@c2 []: restore restart
     node@w1 []: restore restart
     ready@c1 [restore/node@c1 restore/node@c2 restore/node@w1]: wait Wait until every node is Ready
-    subnets@c1 [restore/ready@c1]: provide network.pod_subnets
+    ");
+    let bridge = format!("{UNITS}\n  network: {{plugin: bridge}}");
+    let kubeadm = "kubernetes: {version: 1.36.3}";
+    insta::assert_snapshot!(steps(&bridge, Phase::PodNetwork).join("\n"), @r"
+    subnets@c1 []: provide network.pod_subnets
     pod-network@c1 [restore/subnets@c1]: file /etc/kubexm/pod-routes.sh
     pod-network@c1 [restore/subnets@c1]: file /etc/kubexm/pod-routes.conf
     pod-network@c1 [restore/subnets@c1]: file /etc/systemd/system/kubexm-pod-routes.service
@@ -109,18 +111,14 @@ fn kubelets_of_all_nodes_restart_and_the_pod_network_follows() {
     pod-network@w1 [restore/subnets@c1]: file /etc/cni/net.d/10-kubexm-bridge.conflist
     pod-network@w1 [restore/subnets@c1]: pod bridge
     ");
-    insta::assert_snapshot!(steps(kubeadm, Phase::Nodes).join("\n"), @r"
-    node@c1 []: restore restart
-    node@c2 []: restore restart
-    node@w1 []: restore restart
-    ready@c1 [restore/node@c1 restore/node@c2 restore/node@w1]: wait Wait until every node is Ready
-    subnets@c1 [restore/ready@c1]: provide network.pod_subnets
+    insta::assert_snapshot!(steps(kubeadm, Phase::PodNetwork).join("\n"), @r"
+    subnets@c1 []: provide network.pod_subnets
     pod-network@c1 [restore/subnets@c1]: restore pod-network
     pod-network@c2 [restore/subnets@c1]: restore pod-network
     pod-network@w1 [restore/subnets@c1]: restore pod-network
     ");
     let cilium = format!("{kubeadm}\n  network: {{plugin: cilium}}");
-    assert_eq!(steps(&cilium, Phase::Nodes).len(), 4);
+    assert_eq!(steps(&cilium, Phase::PodNetwork).len(), 0);
 }
 
 #[test]

@@ -28,7 +28,7 @@ const SCRIPT: &str = "/etc/kubexm/pod-routes.sh";
 const CONFIG: &str = "/etc/kubexm/pod-routes.conf";
 pub(super) const UNIT: &str = "kubexm-pod-routes.service";
 /// How long pods and kubelet may take to stop, and flannel to start.
-const SETTLING: Limit = Limit::new(Duration::from_secs(420), "the pod network");
+const SETTLING: Limit = Limit::new(Duration::from_secs(900), "the pod network");
 
 impl Plugin for Bridge {
     fn images(&self, _: &Inputs<'_>) -> Vec<ImageRef> {

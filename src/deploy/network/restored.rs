@@ -8,7 +8,7 @@ use super::subnets;
 use crate::DeployError;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{HostSpec, NetworkPlugin};
-use kubexm_engine::plan::{Task, TaskId, TaskName};
+use kubexm_engine::plan::{Task, TaskName};
 
 /// Reads the pod subnet of each node.
 const READ: TaskName = TaskName::new("restore", "subnets");
@@ -23,7 +23,6 @@ pub(crate) fn follow_subnets(
     cluster: &Cluster,
     nodes: &[&HostSpec],
     id: &str,
-    after: Vec<TaskId>,
 ) -> Result<Vec<Task>, DeployError> {
     let plugin = cluster.network.plugin;
     if !matches!(plugin, NetworkPlugin::Flannel(_) | NetworkPlugin::Bridge) {
@@ -39,8 +38,12 @@ pub(crate) fn follow_subnets(
         leaving: &BTreeSet::new(),
         subnets: subnets::value(),
     };
-    let read = READ.task(first).after(after);
-    let mut tasks = vec![read.step(subnets::read(nodes, &bridges.subnets))];
+    let mut read = subnets::read(nodes, &bridges.subnets);
+    if plugin != NetworkPlugin::Bridge {
+        // Other nodes may have no address: only the routes of the bridge need it.
+        read.parse = subnets::parse_only(nodes);
+    }
+    let mut tasks = vec![READ.task(first).step(read)];
     for host in nodes {
         let task = FOLLOW.task(&host.name).after([READ.id(first)]);
         tasks.push(match plugin {

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 use kubexm_config::cluster::{HostSpec, IpFamilies, OfFamily};
 use kubexm_engine::plan::TaskValue;
-use kubexm_engine::steps::ProvideValue;
+use kubexm_engine::steps::{Parse, ProvideValue};
 use kubexm_scripts::network::POD_SUBNETS;
 use kubexm_types::HostName;
 
@@ -40,6 +40,19 @@ pub(super) fn read(nodes: &[&HostSpec], subnets: &TaskValue<Subnets>) -> Provide
         only_reads: true,
         files: Vec::new(),
     }
+}
+
+/// Returns how to parse the lines of these nodes alone.
+pub(super) fn parse_only(nodes: &[&HostSpec]) -> Parse<Subnets> {
+    let names: BTreeSet<String> = nodes.iter().map(|host| host.name.to_string()).collect();
+    Box::new(move |text| {
+        let is_one = |line: &&str| {
+            let name = line.split_whitespace().next();
+            name.is_some_and(|name| names.contains(name))
+        };
+        let lines: Vec<&str> = text.lines().filter(is_one).collect();
+        Subnets::parse(&lines.join("\n"))
+    })
 }
 
 impl Subnets {

@@ -12,6 +12,7 @@ if [ "$plugin" != bridge ]; then
   shift
 fi
 export PATH="/usr/local/bin:$PATH"
+crictl() { command crictl --timeout 60s "$@"; }
 # Prints the containers of flannel that run.
 flannels() {
   crictl ps -q --state running --name '^kube-flannel$' || { echo "the container runtime does not answer" >&2; exit 1; }
@@ -27,9 +28,10 @@ is_one_of() {
 # Arguments: expected addresses.
 differs_in_flannel() {
   found=$(sed -n -E 's/^FLANNEL_(IPV6_)?SUBNET=//p' /run/flannel/subnet.env 2>/dev/null) || :
-  [ "$(echo "$found" | grep -c .)" = "$#" ] || { echo "flannel has the subnet ${found:-of no node}"; return; }
+  # shellcheck disable=SC2086 # one word for each subnet
+  [ "$(echo $found | wc -w)" = "$#" ] || { echo "flannel has" ${found:-no subnet}", not $*"; return; }
   for subnet in $found; do
-    is_one_of "$subnet" "$@" || echo "flannel has the subnet $subnet, not $*"
+    is_one_of "$subnet" "$@" || { echo "flannel has $subnet, not $*"; return; }
   done
 }
 # Prints what differs between the bridge and the expected addresses. A bridge that has no pods yet has no address.
@@ -42,17 +44,44 @@ differs_in_bridge() {
     [ $# = 0 ] || is_one_of "$wanted" "$@" || echo "the bridge cni0 has the address $*, not $wanted"
   done
 }
-# Removes the pods on the bridge, and the bridge. The next pod creates it.
+# Prints the pods on the bridge. Static pods use the network of the host.
+pods_on_bridge() {
+  listed=$(crictl pods -q) || return
+  for pod in $listed; do
+    about=$(crictl inspectp "$pod") || return
+    # crictl prints one blank or two.
+    if printf '%s\n' "$about" | grep -q '"network": *"POD"'; then echo "$pod"; fi
+  done
+}
+# Removes the pods on the bridge, and the bridge. The next pod creates it. A pod that stays would have no network, and
+# kubelet would not start it again.
 remove_pods() {
+  timer=kubexm-pod-bridge
+  systemctl stop "$timer.timer" 2>/dev/null || :
+  # systemd starts the kubelet if this run ends before it does so, and no other run follows.
+  systemd-run --quiet --collect --unit="$timer" --on-active=900 systemctl start kubelet.service
   systemctl stop kubelet.service
-  for pod in $(crictl pods -q); do
-    # Static pods use the network of the host.
-    if crictl inspectp "$pod" 2>/dev/null | grep -q '"network": *"POD"'; then crictl rmp -f "$pod" >/dev/null 2>&1 || :; fi
+  round=0 said='' pods=''
+  until pods=$(pods_on_bridge) && [ -z "$pods" ]; do
+    round=$((round + 1))
+    [ "$round" -lt 10 ] || {
+      systemctl start kubelet.service
+      systemctl stop "$timer.timer" 2>/dev/null || :
+      echo "pods do not end: $(echo "$pods" | paste -sd' ') $said" >&2
+      exit 1
+    }
+    [ "$round" = 1 ] || sleep 3
+    # shellcheck disable=SC2086 # one word for each pod
+    [ -z "$pods" ] || said=$(crictl rmp -f $pods 2>&1) || :
   done
   ip link delete cni0 2>/dev/null || :
+  # cri-dockerd and iSulad read the files of the plugin every five seconds.
+  sleep 6
   systemctl start kubelet.service
+  systemctl stop "$timer.timer" 2>/dev/null || :
 }
-# Lets flannel start again, and waits until it has the expected subnets.
+# Lets flannel start again, and waits until it has the expected subnets. Where it cannot run, as on a node with a taint that
+# it does not tolerate, the expected subnets are sufficient.
 # Arguments: expected addresses.
 restart_flannel() {
   old=$(flannels)
@@ -61,9 +90,16 @@ restart_flannel() {
   while :; do
     new=$(flannels)
     differs=$(differs_in_flannel "$@")
-    [ -z "$new" ] || [ "$new" = "$old" ] || [ -n "$differs" ] || return 0
+    if [ -z "$differs" ] && [ "$new" != "$old" ]; then
+      [ -z "$new" ] || return 0
+    fi
+    [ -n "$old$new$differs" ] || [ "$left" -gt 120 ] || return 0
     left=$((left - 1))
-    [ "$left" -gt 0 ] || { echo "flannel does not follow: ${differs:-it does not start again}" >&2; exit 1; }
+    [ "$left" -gt 0 ] || {
+      printf '%s\n' "flannel does not follow: ${differs:-it does not start again}" \
+        "hint: see why its pod does not run; run kubexm install, and then this command again" >&2
+      exit 1
+    }
     sleep 2
   done
 }

@@ -127,12 +127,13 @@ pub(super) const FOLLOWS: [&str; 3] = ["flannel", "r1", "10.244.1.1/24"];
 pub(super) fn with_bridge(machine: &Machine, address: &str) {
     machine.fake(
         "crictl",
-        "case $1 in\n\
+        "[ \"$1\" != --timeout ] || shift 2\n\
+         case $1 in\n\
          ps) cat /run/kubexm/flannel ;;\n\
          stop) echo \"$4-again\" >/run/kubexm/flannel; cat /root/next >/run/flannel/subnet.env ;;\n\
          pods) [ ! -e /root/pods ] || cat /root/pods ;;\n\
-         inspectp) grep -q \"$2 POD\" /root/pods && echo '\"network\": \"POD\"' ;;\n\
-         rmp) sed -i \"/^$3 /d\" /root/pods ;;\n\
+         inspectp) sed -n \"s/^$2 \\(.*\\)/\\\"network\\\": \\\"\\1\\\"/p\" /root/pods ;;\n\
+         rmp) [ ! -e /root/stuck ] || exit 1; sed -i \"/^$3 /d\" /root/pods ;;\n\
          esac",
     );
     machine.fake(
@@ -143,6 +144,7 @@ pub(super) fn with_bridge(machine: &Machine, address: &str) {
          esac",
     );
     machine.fake("systemctl", "");
+    machine.fake("systemd-run", "");
     machine.fake("sleep", "");
     machine.write("/run/kubexm/flannel", "f1\n");
     machine.write("/root/pods", "own POD\nstatic NODE\n");
@@ -209,7 +211,8 @@ fn flannel_without_the_subnet_of_the_node_is_a_failure() {
             (ended.status, ended.complained.as_str()),
             (
                 1,
-                "flannel does not follow: flannel has the subnet 10.244.4.1/24, not 10.244.1.1/24\n"
+                "flannel does not follow: flannel has 10.244.4.1/24, not 10.244.1.1/24\n\
+                 hint: see why its pod does not run; run kubexm install, and then this command again\n"
             )
         );
         assert_eq!(
@@ -235,5 +238,34 @@ fn pods_of_an_install_before_the_restore_go_once() {
         machine.done(network::POD_BRIDGE.verb("cleared"), &["r1"]);
         assert_eq!(machine.read("/root/pods"), "static NODE\n");
         assert!(!machine.has("/root/bridge"));
+    });
+}
+
+#[test]
+fn bridge_stays_until_its_pods_have_ended() {
+    Machine::with_each_shell(|machine| {
+        with_bridge(machine, "10.244.4.1/24");
+        machine.write("/root/stuck", "");
+        let bridge = ["bridge", "10.244.1.1/24"];
+        let ended = machine.run(network::POD_BRIDGE.verb("follow"), &bridge);
+        assert_eq!(
+            (ended.status, ended.complained.as_str()),
+            (1, "pods do not end: own \n")
+        );
+        assert!(machine.has("/root/bridge"));
+        let calls = machine.calls();
+        let kubelet = calls.iter().rfind(|call| call.contains("kubelet.service"));
+        assert_eq!(kubelet.unwrap(), "systemctl start kubelet.service");
+    });
+}
+
+#[test]
+fn node_without_flannel_is_complete_if_the_subnet_is_right() {
+    Machine::with_each_shell(|machine| {
+        with_bridge(machine, "10.244.1.1/24");
+        machine.write("/run/kubexm/flannel", "");
+        machine.write("/run/flannel/subnet.env", "FLANNEL_SUBNET=10.244.1.1/24\n");
+        machine.done(network::POD_BRIDGE.verb("follow"), &FOLLOWS);
+        machine.done(network::POD_BRIDGE.verb("follows"), &FOLLOWS);
     });
 }

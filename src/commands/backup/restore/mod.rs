@@ -104,10 +104,21 @@ pub async fn restore(
     }
     let record = context.begin(confirm, events).await?;
     context.install(&record, Stage::Install, events).await?;
-    let id = context.replace(events).await?;
+    let id = context.replace(Part::Data, events).await?;
     context.install(&record, Stage::Reconcile, events).await?;
+    if record.is_new {
+        context.replace(Part::PodNetwork, events).await?;
+    }
     RestoreRecord::remove(&state)?;
     Ok(context.report(Some(id)))
+}
+
+/// What a restore changes on hosts that have a cluster.
+#[derive(Clone, Copy)]
+enum Part {
+    Data,
+    /// The pod network, after the install of new hosts.
+    PodNetwork,
 }
 
 /// What a restore works with.
@@ -335,8 +346,8 @@ impl Context<'_> {
         record.reaches(stage).save(self.state)
     }
 
-    /// Replaces the data of etcd. Returns the ID of the restore.
-    async fn replace(&self, events: &Events) -> Result<String, CommandError> {
+    /// Replaces the data of etcd, or lets the network follow it. Returns the ID of the restore.
+    async fn replace(&self, part: Part, events: &Events) -> Result<String, CommandError> {
         let journal = Arc::new(session::journal(self.state)?);
         let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
         let prepared = self.prepare(events).await?;
@@ -373,7 +384,11 @@ impl Context<'_> {
                         is_new: record.is_new,
                     },
                 };
-                work.run(&programs).await.map(|()| record.id.clone())
+                let ended = match part {
+                    Part::Data => work.run(&programs).await,
+                    Part::PodNetwork => work.settle().await,
+                };
+                ended.map(|()| record.id.clone())
             }
             None => Err(CommandError::Configuration(
                 "the record of the restore is gone\nhint: run the same command again".to_owned(),

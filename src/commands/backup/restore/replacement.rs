@@ -62,6 +62,10 @@ impl Replacement<'_> {
                     proof::of_members(&self.given, &manifest.etcd, self.observed, events).await?;
                 }
                 Phase::Nodes => {
+                    // New hosts get their network from the install that follows.
+                    if !record.is_new {
+                        changed += self.carry_out(Phase::PodNetwork).await?;
+                    }
                     proof::of_api_servers(context.cluster, &record.id, self.observed, events)
                         .await?;
                 }
@@ -83,8 +87,20 @@ impl Replacement<'_> {
         Ok(())
     }
 
+    /// Lets the pod network follow the pod subnets of the nodes, after the install of new hosts.
+    pub(super) async fn settle(&self) -> Result<(), CommandError> {
+        for phase in [Phase::PodNetwork, Phase::Tidy] {
+            self.carry_out(phase).await?;
+        }
+        Ok(())
+    }
+
     async fn carry_out(&self, phase: Phase) -> Result<usize, CommandError> {
         let plan = deploy::restore(&self.given, phase)?;
+        // Not each plugin has a bridge.
+        if plan.tasks.is_empty() {
+            return Ok(0);
+        }
         let run = outcome::run(plan, self.hosts, self.events, self.context.stop).await?;
         run.judged.map(|()| run.ended.changed)
     }
