@@ -134,7 +134,7 @@ impl Survey {
                 ["deprecated", release, resource] => {
                     survey.deprecated.push(pair(release, resource));
                 }
-                // An image that cannot be pulled has any name.
+                // The API server accepts any text as the name of an image.
                 ["image", name] => survey.images.extend(ImageRef::parse(name)),
                 ["exec", role] => survey.streams.push(role.to_owned()),
                 ["end"] => is_complete = true,

@@ -99,9 +99,7 @@ impl RunScript {
         self.input = Some(input);
         self
     }
-}
 
-impl RunScript {
     fn all_arguments(&self) -> Result<Vec<String>, StepError> {
         let more = self.more_arguments.as_ref().map(|more| more());
         let mut all = self.arguments.clone();

@@ -53,11 +53,16 @@ pods_on_bridge() {
     if printf '%s\n' "$about" | grep -q '"network": *"POD"'; then echo "$pod"; fi
   done
 }
+timer=kubexm-pod-bridge
+without_timer() { systemctl stop "$timer.timer" 2>/dev/null || :; }
+start_kubelet() {
+  systemctl start kubelet.service
+  without_timer
+}
 # Removes the pods on the bridge, and the bridge. The next pod creates it. A pod that stays would have no network, and
 # kubelet would not start it again.
 remove_pods() {
-  timer=kubexm-pod-bridge
-  systemctl stop "$timer.timer" 2>/dev/null || :
+  without_timer
   # systemd starts the kubelet if this run ends before it does so, and no other run follows.
   systemd-run --quiet --collect --unit="$timer" --on-active=900 systemctl start kubelet.service
   systemctl stop kubelet.service
@@ -65,8 +70,7 @@ remove_pods() {
   until pods=$(pods_on_bridge) && [ -z "$pods" ]; do
     round=$((round + 1))
     [ "$round" -lt 10 ] || {
-      systemctl start kubelet.service
-      systemctl stop "$timer.timer" 2>/dev/null || :
+      start_kubelet
       echo "pods do not end: $(echo "$pods" | paste -sd' ') $said" >&2
       exit 1
     }
@@ -77,8 +81,7 @@ remove_pods() {
   ip link delete cni0 2>/dev/null || :
   # cri-dockerd and iSulad read the files of the plugin every five seconds.
   sleep 6
-  systemctl start kubelet.service
-  systemctl stop "$timer.timer" 2>/dev/null || :
+  start_kubelet
 }
 # Lets flannel start again, and waits until it has the expected subnets. Where it cannot run, as on a node with a taint that
 # it does not tolerate, the expected subnets are sufficient.
@@ -90,9 +93,7 @@ restart_flannel() {
   while :; do
     new=$(flannels)
     differs=$(differs_in_flannel "$@")
-    if [ -z "$differs" ] && [ "$new" != "$old" ]; then
-      [ -z "$new" ] || return 0
-    fi
+    if [ -n "$new" ] && [ "$new" != "$old" ] && [ -z "$differs" ]; then return 0; fi
     [ -n "$old$new$differs" ] || [ "$left" -gt 120 ] || return 0
     left=$((left - 1))
     [ "$left" -gt 0 ] || {
