@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 
 use crate::ssh_config::SshConfig;
+use crate::upgrade::record as upgrade_record;
 use crate::{CommandError, FileError, backup, certs, preflight, registry, state};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{JumpHost, PasswordSource};
@@ -311,7 +312,7 @@ pub(crate) fn journal(folder: &Path) -> Result<Journal, CommandError> {
 /// Takes the locks of all hosts for a command that changes them.
 ///
 /// # Errors
-/// Another kubexm has a lock, or a host was lost.
+/// Another kubexm has a lock, another command must be completed first, or a host was lost.
 pub(crate) async fn lock(
     cluster: &Cluster,
     hosts: &Hosts,
@@ -324,6 +325,7 @@ pub(crate) async fn lock(
     certs::permit(state, command)?;
     backup::permit(state, command)?;
     registry::permit(cluster, state, command)?;
+    upgrade_record::permit(cluster, state, command)?;
     let state = std::path::absolute(state).unwrap_or_else(|_| state.to_owned());
     let holder = Holder {
         user: of_environment(&["SUDO_USER", "USER", "LOGNAME"]),

@@ -10,7 +10,7 @@ mod live_configs;
 mod path;
 mod prepare;
 mod programs;
-mod record;
+pub(crate) mod record;
 mod rollback;
 mod runtime;
 mod space;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::{CommandError, FileError, state_record};
+use kubexm_config::Cluster;
 use kubexm_engine::plan::Journal;
 use kubexm_types::{UtcTime, Version};
 
@@ -134,6 +135,15 @@ impl UpgradeRecord {
         )))
     }
 
+    /// Returns the error of another command that must wait for the end of this upgrade.
+    fn refuses(&self, command: &str) -> CommandError {
+        CommandError::Configuration(format!(
+            "cannot run {command} now: an upgrade from Kubernetes {} to {} has begun\nhint: complete it with kubexm \
+             upgrade, or go back with kubexm upgrade --rollback",
+            self.from, self.to
+        ))
+    }
+
     /// Writes the record.
     pub(super) fn save(&self, journal: &Journal) -> Result<(), CommandError> {
         let text = serde_json::to_vec(self).map_err(CommandError::configuration)?;
@@ -154,14 +164,31 @@ impl UpgradeRecord {
 /// # Errors
 /// An upgrade has begun, or its record cannot be read.
 pub(crate) fn none_has_begun(state: &Path, command: &str) -> Result<(), CommandError> {
-    let Some(record) = UpgradeRecord::load(state)? else {
+    match UpgradeRecord::load(state)? {
+        Some(record) => Err(record.refuses(command)),
+        None => Ok(()),
+    }
+}
+
+/// Commands that give nodes the programs of the bundle without a drain.
+const REFUSED: [&str; 4] = ["install", "node add", "node replace", "status --fix"];
+
+/// Refuses a command that would upgrade the nodes that an upgrade has not reached. The version of before is permitted: an
+/// upgrade that failed before its first change leaves a record.
+///
+/// # Errors
+/// An upgrade or its rollback has begun, and the command is not permitted meanwhile.
+pub(crate) fn permit(cluster: &Cluster, state: &Path, command: &str) -> Result<(), CommandError> {
+    if !REFUSED.contains(&command) {
         return Ok(());
+    }
+    let is_before = |record: &UpgradeRecord| {
+        record.rollback.is_none() && record.from == cluster.kubernetes.version.to_string()
     };
-    Err(CommandError::Configuration(format!(
-        "cannot run {command} now: an upgrade from Kubernetes {} to {} has begun\nhint: complete it with kubexm upgrade, or go \
-         back with kubexm upgrade --rollback",
-        record.from, record.to
-    )))
+    match UpgradeRecord::load(state)? {
+        Some(record) if !is_before(&record) => Err(record.refuses(command)),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -183,6 +210,36 @@ mod tests {
                 .to_string()
                 .contains("from Kubernetes 1.35.4 to 1.36.3")
         );
+    }
+
+    #[test]
+    fn other_commands_do_not_go_on_with_an_upgrade() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path()).unwrap();
+        let at = |version: &str| {
+            let mut cluster = crate::identity::tests::cluster();
+            cluster.kubernetes.version = version.parse().unwrap();
+            cluster
+        };
+        let permitted = |version: &str, command: &str| permit(&at(version), folder.path(), command);
+        permitted("1.36.3", "install").unwrap();
+        let (from, to) = (Version::new(1, 34, 4), Version::new(1, 36, 3));
+        let mut record = UpgradeRecord::new(&from, &to);
+        record.save(&journal).unwrap();
+        for command in REFUSED {
+            permitted("1.34.4", command).unwrap();
+            let refused = permitted("1.36.3", command).unwrap_err().to_string();
+            let expected = format!(
+                "cannot run {command} now: an upgrade from Kubernetes 1.34.4 to 1.36.3 has begun\nhint: "
+            );
+            assert!(refused.starts_with(&expected), "{refused}");
+        }
+        for command in ["upgrade", "upgrade --rollback", "node remove", "reset"] {
+            permitted("1.36.3", command).unwrap();
+        }
+        record.rollback = Some(RollbackRecord::new(&from, RollbackStage::InPlace));
+        record.save(&journal).unwrap();
+        permitted("1.34.4", "install").unwrap_err();
     }
 
     #[test]
