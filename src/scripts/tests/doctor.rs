@@ -154,6 +154,10 @@ fn logs_begin_with_the_clock_and_name_their_sources() {
             "/var/log/pods/kube-system_etcd-node1_1/etcd/0.log",
             "2026-01-02T03:04:05Z stderr F x\n",
         );
+        machine.write(
+            "/var/log/pods/shop_web-0_2/web/0.log",
+            "2026-01-02T03:04:05Z stderr F too many open files\n",
+        );
         let printed = machine.done(LOGS, &["10", "15", "kubelet"]);
         let found = lines(&printed);
         assert!(found[0].starts_with("now="), "{found:?}");
