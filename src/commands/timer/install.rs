@@ -142,7 +142,9 @@ impl InstallOptions {
                 }
             }
         }
-        for path in writable.iter().chain([&program, &file]) {
+        let named = self.arguments.iter().map(PathBuf::from);
+        let named: Vec<PathBuf> = named.filter(|path| path.is_absolute()).collect();
+        for path in named.iter().chain(&writable).chain([&program, &file]) {
             check_path(path)?;
         }
         let owner = metadata(state).map_err(|error| FileError::io("read", state, &error))?;
@@ -214,10 +216,8 @@ impl InstallOptions {
 mod tests {
     use super::*;
 
-    #[test]
-    fn encrypted_keys_need_a_file_that_opens_them() {
-        let folder = tempfile::tempdir().unwrap();
-        let options = |has_key| InstallOptions {
+    fn options(has_key: bool) -> InstallOptions {
+        InstallOptions {
             timer: TimerOptions {
                 job: Job::Certificates,
                 cluster: PathBuf::from("cluster.yaml"),
@@ -231,7 +231,22 @@ mod tests {
                 next: String::new(),
             },
             dry_run: true,
-        };
+        }
+    }
+
+    #[test]
+    fn files_of_options_must_be_there_after_a_start_of_the_machine() {
+        let cluster = crate::identity::tests::cluster();
+        let mut options = options(true);
+        options.arguments = ["--ca-identity", "/tmp/key"].map(str::to_owned).to_vec();
+        let error = options.service(&cluster, Path::new("/srv")).unwrap_err();
+        let expected = "cannot install a timer that uses /tmp/key";
+        assert!(error.to_string().starts_with(expected), "{error}");
+    }
+
+    #[test]
+    fn encrypted_keys_need_a_file_that_opens_them() {
+        let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("pki/kubernetes")).unwrap();
         options(false).check_keys(folder.path()).unwrap();
         std::fs::write(folder.path().join("pki/kubernetes/kubernetes.key.age"), "x").unwrap();
