@@ -8,13 +8,19 @@ use kubexm_commands::{CommandError, ErrorKind};
 pub const CODES: [(u8, &str); 10] = [
     (0, "success"),
     (1, "interrupted or unexpected"),
-    (2, "usage or configuration"),
+    (
+        2,
+        "usage or configuration, or kubexm refused the command",
+    ),
     (3, "bundle (building, downloading or reading it)"),
     (
         4,
         "a host cannot be reached, refuses the login or was lost during the work",
     ),
-    (5, "a step, or the command of `exec`, failed on a host"),
+    (
+        5,
+        "a step, or the command of `exec`, failed on a host; `certs timer run`: the control plane is not healthy",
+    ),
     (
         6,
         "`plan --diff`, or a dry run of `install` or `status --fix` on an installed cluster, found changes",
@@ -26,7 +32,8 @@ pub const CODES: [(u8, &str); 10] = [
     ),
     (
         9,
-        "`status` or `doctor`: the cluster needs attention; `registry list`: registries differ",
+        "`status` or `doctor`: the cluster needs attention; `registry list`: registries differ; `timer status`: a timer needs attention; \
+         `backup timer run`: the backup is not complete",
     ),
 ];
 

@@ -22,7 +22,7 @@ pub struct SupportBundle {
     /// The cluster file
     #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
     cluster: PathBuf,
-    /// The archive; default: support-CLUSTER-TIME.tar.zst in this directory
+    /// The archive; default: support-FILE-TIME.tar.zst in this directory; FILE is the name of the cluster file
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Maximum number of lines of each unit and container

@@ -259,7 +259,7 @@ impl Context<'_> {
         }
         Err(CommandError::Configuration(format!(
             "the state directory {} has no longer the keys of the Secrets in the backup: {}\nhint: take these files out of \
-             the backup (age -d FILE | zstd -d | tar -x state), put them back, and run kubexm install",
+             the backup (age -d -i IDENTITY FILE | zstd -d | tar -x state), put them back, and run kubexm install",
             self.state.display(),
             missing.join(", ")
         )))

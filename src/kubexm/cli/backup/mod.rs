@@ -19,8 +19,8 @@ pub enum Command {
     /// static pods or units, the configuration of kubelet, kubeadm and load balancer, the cluster file, the state directory,
     /// and the program etcdutl. It does not contain volumes of pods, images, and files of workers. The cluster goes on to run.
     ///
-    /// The file is a tar archive, compressed by zstd, in the format of age: `age -d FILE | zstd -d | tar -t` lists it without
-    /// kubexm. Keep it away from the cluster, and its identity or passphrase away from the file.
+    /// The file is a tar archive, compressed by zstd, in the format of age: `age -d -i IDENTITY FILE | zstd -d | tar -t` lists
+    /// it without kubexm. Keep it away from the cluster, and its identity or passphrase away from the file.
     Create(create::Create),
     /// List the backups in a directory
     ///

@@ -20,8 +20,8 @@ use kubexm_types::event::Events;
     after_long_help = "Examples:
   kubexm registry move --to node3 -f c.yaml --bundle b.zst --unsigned --dry-run
   kubexm registry move --to node3,node4 -f c.yaml --bundle b.zst --unsigned
-  kubexm registry move --from node1 --to node3 -f c.yaml --bundle b.zst
-  kubexm registry move --cancel -f c.yaml --bundle b.zst"
+  kubexm registry move --from node1 --to node3 -f c.yaml --bundle b --trust k
+  kubexm registry move --cancel -f c.yaml --bundle b.zst --trust k"
 )]
 pub struct Move {
     /// The hosts that get a registry, separated by commas

@@ -28,7 +28,7 @@ pub enum CertsTimer {
     /// Install the timer on this machine
     ///
     /// Writes a service and a timer of systemd, which need root. The service has the user that owns the state directory, and
-    /// no password: kubexm first logs in to all hosts as the service does. Run the command again to change the timer.
+    /// no terminal: kubexm first logs in to all hosts as the service does. Run the command again to change the timer.
     Install(InstallCerts),
     /// Do what the timer does, and record it for `kubexm status`
     ///
