@@ -32,7 +32,7 @@ const EVICTION_PERCENT: u64 = 15;
 /// snapshots.
 const ETCD_SPACE: u64 = 1024 * 1024;
 /// Free space in KiB below which an installed host gets a warning.
-const ALMOST_FULL: u64 = 256 * 1024;
+pub const ALMOST_FULL: u64 = 256 * 1024;
 
 impl Checker<'_> {
     /// Compares the free space of each file system with the sum of what its paths need.

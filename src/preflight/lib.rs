@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 
 use checker::Checker;
 pub use checker::{Carried, Offer};
+pub use disk_space::ALMOST_FULL;
 pub use finding::Finding;
 pub use immutable::check as immutable_settings;
 pub use immutable::check_upgrade as immutable_settings_in_upgrade;

@@ -1,12 +1,13 @@
 //! `registry add`: sends images of a bundle to the registries of a running cluster.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
 use super::catalog::failed;
 use super::change::{Change, ChangeReport, Prepared, bytes, count};
 use super::site::{Site, check_own};
+use super::space;
 use super::sync::{IMAGES, distinct};
 use crate::install::prepare::verify;
 use crate::stop::unless_stopped;
@@ -114,16 +115,18 @@ async fn prepared(
     let mut text = String::new();
     let mut plan = Plan::default();
     let mut sent: Vec<TaskId> = Vec::new();
+    let mut sizes = BTreeMap::new();
     let names = cluster.roles.registry.iter();
     for (name, host) in names.filter_map(|name| Some((name, site.hosts.get(name)?))) {
         let data_dir = &cluster.registry.data_dir;
-        let storage = Storage::read(host.as_ref(), data_dir)
+        let storage = Storage::of_registry(host.as_ref(), data_dir)
             .await
             .map_err(failed)?;
         let missing = content.missing_in(&storage);
         if missing.is_empty() {
             continue;
         }
+        sizes.insert(name.clone(), missing.bytes());
         let title = format!(
             "Send {}, {}, to the registry",
             count(missing.blobs(), "blob"),
@@ -143,6 +146,7 @@ async fn prepared(
         sent.push(task.id());
         plan.tasks.push(task);
     }
+    space::check(&cluster.registry.data_dir, &site.facts, &sizes)?;
     let clients = clients(site, bundle, &lock, events)?;
     // Such a node cannot pull images of another public registry until it knows where they are.
     let is_client =

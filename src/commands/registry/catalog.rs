@@ -14,6 +14,7 @@ use kubexm_engine::seed::{
     Manifest, Platform, RegistryContent, SeedError, Storage, small_blobs, source,
 };
 use kubexm_host::Host;
+use kubexm_types::event::Events;
 use kubexm_types::{Digest, HostName, ImageRef};
 
 /// What is in the registries of a cluster.
@@ -39,6 +40,8 @@ pub(super) struct Registry {
 struct Merged {
     /// The manifests of each tag, with the number of registries where the tag names it.
     tags: BTreeMap<String, BTreeMap<Digest, usize>>,
+    /// The first registry in which a tag is damaged, by tag.
+    damaged: BTreeMap<String, HostName>,
     manifests: BTreeSet<Digest>,
 }
 
@@ -96,13 +99,13 @@ impl Catalog {
     /// Reads the registries of the hosts with a connection.
     ///
     /// # Errors
-    /// A host was lost, or cannot read its registry.
+    /// A host was lost, or cannot read its registry, or has none.
     pub(super) async fn read(cluster: &Cluster, hosts: &Hosts) -> Result<Self, CommandError> {
         let data_dir = &cluster.registry.data_dir;
         let names = cluster.roles.registry.iter();
         let reads = names.filter_map(|name| Some((name, hosts.get(name)?)));
         let reads = reads.map(async |(name, host)| {
-            let storage = Storage::read(host.as_ref(), data_dir).await?;
+            let storage = Storage::of_registry(host.as_ref(), data_dir).await?;
             Ok::<_, SeedError>(Registry {
                 name: name.clone(),
                 host: Arc::clone(host),
@@ -164,8 +167,42 @@ impl Catalog {
                     let manifests = merged.tags.entry(tag).or_default();
                     *manifests.entry(digest).or_default() += 1;
                 }
+                for tag in repository.damaged {
+                    let first = registry.name.clone();
+                    merged.damaged.entry(tag).or_insert(first);
+                }
                 merged.manifests.extend(repository.manifests);
             }
+        }
+    }
+
+    /// Fails if no registry knows what a tag means, because a power failure left its file empty. If one does,
+    /// `kubexm registry sync` repairs the others.
+    pub(super) fn check_tags(&self, cluster: &Cluster) -> Result<(), CommandError> {
+        let mut damaged = Vec::new();
+        for (name, repository) in &self.repositories {
+            let tags = repository.damaged.iter();
+            let lost = tags.filter(|(tag, _)| !repository.tags.contains_key(*tag));
+            damaged.extend(lost.map(|(tag, host)| {
+                let directory = format!("{}/docker/registry/v2", cluster.registry.data_dir);
+                format!("{host}: {directory}/{}", tag_link(name, tag))
+            }));
+        }
+        match damaged.is_empty() {
+            true => Ok(()),
+            false => Err(CommandError::Configuration(format!(
+                "these tags name no image, because their files are damaged; no other registry has them\n  {}\nhint: add the \
+                 images again from a bundle that contains them: kubexm registry add; if nothing needs a tag, remove its \
+                 directory on the host",
+                damaged.join("\n  ")
+            ))),
+        }
+    }
+
+    /// Warns where [`Self::check_tags`] fails.
+    pub(super) fn warn_of_tags(&self, cluster: &Cluster, events: &Events) {
+        if let Err(error) = self.check_tags(cluster) {
+            events.warn(error.to_string().replace("\nhint: ", "\n  hint: "));
         }
     }
 

@@ -142,6 +142,8 @@ async fn unused(site: &mut Site<'_>, text: &mut String) -> Result<Former, Comman
     )?;
     let (catalog, uses) = tokio::join!(Catalog::read(site.cluster, &site.hosts), Uses::read(site));
     let catalog = catalog?;
+    // Such an image has no name, and would look unused.
+    catalog.check_tags(site.cluster)?;
     if let Some(cause) = &uses.unknown {
         return Err(CommandError::Configuration(format!(
             "cannot find unused images: it is not known which images the cluster uses: {cause}\nhint: leave out --unused, or \

@@ -39,7 +39,9 @@ pub async fn list(
         let hosts = session::watched(&hosts, events);
         let site = Site::of(&cluster, &state, hosts, unreachable, events).await?;
         let (catalog, uses) = tokio::join!(Catalog::read(&cluster, &site.hosts), Uses::read(&site));
-        Ok(RegistryReport::of(&site, &catalog?, &uses))
+        let catalog = catalog?;
+        catalog.warn_of_tags(&cluster, events);
+        Ok(RegistryReport::of(&site, &catalog, &uses))
     };
     unless_stopped(stop, looking).await
 }

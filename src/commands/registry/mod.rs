@@ -11,6 +11,7 @@ mod remove;
 mod report;
 mod seed;
 mod site;
+mod space;
 mod sync;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! `registry remove`: removes the names of images from the registries of a running cluster.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -64,6 +64,7 @@ pub async fn remove(
         let (catalog, uses) =
             tokio::join!(Catalog::read(site.cluster, &site.hosts), Uses::read(site));
         let catalog = catalog?;
+        catalog.warn_of_tags(site.cluster, events);
         let images = named(&catalog, &options.images)?;
         let problems = in_use(&catalog, &uses, &images);
         match (problems.is_empty(), options.force) {
@@ -157,6 +158,7 @@ pub(super) fn plan(
     for registry in &catalog.registries {
         let mut paths = Vec::new();
         let mut names = Vec::new();
+        let mut former = Vec::new();
         for repository in distinct(images.iter().map(|image| image.repository.clone())) {
             let of_repository = |image: &&Image| image.repository == repository;
             let leaving: Vec<&Image> = images.iter().filter(of_repository).collect();
@@ -174,6 +176,7 @@ pub(super) fn plan(
                     .is_some_and(|(path, _)| path.starts_with(&below))
             };
             let mut tags = Vec::new();
+            former.extend(of_former(own, &repository, &gone));
             for digest in &gone {
                 paths.push(revision(&repository, &digest.hex()));
                 let own = catalog.tags_of_manifest(&repository, *digest).into_iter();
@@ -195,6 +198,7 @@ pub(super) fn plan(
             continue;
         }
         let title = format!("Remove {} tags and manifests", paths.len());
+        paths.extend(former);
         let _ = writeln!(text, "  {}\n    - {title}", registry.name);
         for name in names {
             let _ = writeln!(text, "      {name}");
@@ -207,6 +211,24 @@ pub(super) fn plan(
             }));
     }
     plan
+}
+
+/// Returns the directories in which tags still name these manifests, although they name others now. A tag keeps the digest of
+/// each manifest that it ever named.
+fn of_former(
+    links: &BTreeMap<String, Digest>,
+    repository: &str,
+    gone: &BTreeSet<Digest>,
+) -> Vec<String> {
+    let tags = tag_directory(repository, "");
+    let below = links.range(tags.clone()..).map(|(path, _)| path);
+    let below = below.take_while(|path| path.starts_with(&tags));
+    let directories = below.filter_map(|path| path.strip_suffix("/link"));
+    let of_gone = directories.filter(|directory| {
+        let index = directory.rsplit_once("/index/sha256/");
+        index.is_some_and(|(_, hex)| gone.iter().any(|digest| digest.hex() == hex))
+    });
+    of_gone.map(str::to_owned).collect()
 }
 
 /// Returns the manifests of images, in all versions that their tags have.

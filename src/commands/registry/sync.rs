@@ -8,10 +8,12 @@ use std::sync::Arc;
 use super::catalog::{Catalog, Image, Registry};
 use super::change::{Change, ChangeReport, Prepared, bytes, count};
 use super::site::check_own;
+use super::space;
 use crate::{CommandError, Connection, Stop, notices};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Plan, TaskName};
 use kubexm_engine::seed::{RegistryBlobs, RegistryContent, StoreImages};
+use kubexm_host::Facts;
 use kubexm_types::event::Events;
 use kubexm_types::{Digest, HostName};
 
@@ -56,7 +58,13 @@ pub async fn sync(
     };
     let prepare = async |site: &mut super::site::Site<'_>, events: &Events| {
         let catalog = Catalog::read(site.cluster, &site.hosts).await?;
-        prepared(site.cluster, &catalog, options.from.as_ref(), events)
+        prepared(
+            site.cluster,
+            &catalog,
+            &site.facts,
+            options.from.as_ref(),
+            events,
+        )
     };
     change.run(prepare, async || true, events, stop).await
 }
@@ -64,10 +72,12 @@ pub async fn sync(
 pub(super) fn prepared(
     cluster: &Cluster,
     catalog: &Catalog,
+    facts: &BTreeMap<HostName, Facts>,
     from: Option<&HostName>,
     events: &Events,
 ) -> Result<Prepared, CommandError> {
     let images = chosen(catalog, from)?;
+    catalog.warn_of_tags(cluster, events);
     let (wanted, lost) = complete(catalog, &images);
     for (name, blobs) in lost {
         events.warn(format!(
@@ -82,11 +92,13 @@ pub(super) fn prepared(
     let source = Arc::new(source(cluster, catalog, &content));
     let mut text = String::new();
     let mut plan = Plan::default();
+    let mut sizes = BTreeMap::new();
     for registry in &catalog.registries {
         let missing = content.missing_in(&registry.storage);
         if missing.is_empty() {
             continue;
         }
+        sizes.insert(registry.name.clone(), missing.bytes());
         let lacking = wanted
             .iter()
             .filter(|(_, own)| !own.missing_in(&registry.storage).is_empty());
@@ -109,6 +121,7 @@ pub(super) fn prepared(
                 blobs: Arc::clone(&source) as _,
             }));
     }
+    space::check(&cluster.registry.data_dir, facts, &sizes)?;
     if !text.is_empty() {
         text = format!(
             "registries of the cluster '{}' that become equal:\n{text}",

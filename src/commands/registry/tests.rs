@@ -1,6 +1,6 @@
 //! Registries on directories that represent hosts: the scripts run, no program serves the images.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::catalog::{Catalog, Image};
@@ -11,7 +11,9 @@ use crate::install::outcome::carry_out;
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Plan, Stop, Task};
 use kubexm_engine::seed::{CollectGarbage, Garbage};
-use kubexm_types::Digest;
+use kubexm_host::Facts;
+use kubexm_host::facts::Disk;
+use kubexm_types::{Digest, HostName};
 
 const STORE: &str = "srv/registry/docker/registry/v2";
 
@@ -19,6 +21,15 @@ fn two_registries() -> Cluster {
     let mut cluster = cluster_with("registry: {dataDir: /srv/registry}");
     cluster.roles.registry = ["node1", "node2"].map(|name| name.parse().unwrap()).into();
     cluster
+}
+
+/// Returns hosts with empty registries.
+fn site() -> Site {
+    let site = Site::new();
+    for host in ["node1", "node2"] {
+        std::fs::create_dir_all(Store(&site, host).at("repositories")).unwrap();
+    }
+    site
 }
 
 /// The storage of the registry of a host.
@@ -146,9 +157,23 @@ async fn run(site: &Site, plan: Plan) {
 }
 
 async fn synced(site: &Site, from: Option<&str>) -> Result<String, String> {
+    synced_with(site, &BTreeMap::new(), from).await
+}
+
+async fn synced_with(
+    site: &Site,
+    facts: &BTreeMap<HostName, Facts>,
+    from: Option<&str>,
+) -> Result<String, String> {
     let from = from.map(|name| name.parse().unwrap());
     let catalog = read(site).await;
-    let prepared = sync::prepared(&two_registries(), &catalog, from.as_ref(), &site.events);
+    let prepared = sync::prepared(
+        &two_registries(),
+        &catalog,
+        facts,
+        from.as_ref(),
+        &site.events,
+    );
     let Prepared { text, plan, .. } = prepared.map_err(|error| error.to_string())?;
     run(site, plan).await;
     Ok(text)
@@ -156,7 +181,7 @@ async fn synced(site: &Site, from: Option<&str>) -> Result<String, String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn registry_gets_what_another_one_has_and_nothing_that_no_image_needs() {
-    let site = Site::new();
+    let site = site();
     let [one, two] = [Store(&site, "node1"), Store(&site, "node2")];
     let (index, _) = one.image("r.io_5000/app", "v1", "layer of the application");
     one.sign("r.io_5000/app", index);
@@ -187,7 +212,7 @@ async fn registry_gets_what_another_one_has_and_nothing_that_no_image_needs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn images_of_which_a_host_that_leaves_has_the_only_copy_are_named() {
-    let site = Site::new();
+    let site = site();
     let [one, two] = [Store(&site, "node1"), Store(&site, "node2")];
     for store in [&one, &two] {
         store.image("r.io/both", "v1", "layer of both");
@@ -210,7 +235,7 @@ async fn images_of_which_a_host_that_leaves_has_the_only_copy_are_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn blobs_that_are_missing_or_cut_off_are_replaced() {
-    let site = Site::new();
+    let site = site();
     let [one, two] = [Store(&site, "node1"), Store(&site, "node2")];
     let large = "x".repeat((17 << 20) + 5);
     for store in [&one, &two] {
@@ -234,7 +259,7 @@ async fn blobs_that_are_missing_or_cut_off_are_replaced() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn name_with_two_meanings_needs_a_decision() {
-    let site = Site::new();
+    let site = site();
     let [one, two] = [Store(&site, "node1"), Store(&site, "node2")];
     let (first, _) = one.image("r.io/a", "v1", "old");
     let (second, _) = two.image("r.io/a", "v1", "new");
@@ -264,7 +289,7 @@ async fn name_with_two_meanings_needs_a_decision() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn removed_image_takes_its_signature_and_leaves_what_others_need() {
-    let site = Site::new();
+    let site = site();
     let [one, two] = [Store(&site, "node1"), Store(&site, "node2")];
     for store in [&one, &two] {
         let (index, _) = store.image("r.io/a", "v1", "shared");
@@ -326,10 +351,120 @@ async fn removed_image_takes_its_signature_and_leaves_what_others_need() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_sent_to_a_disk_without_space() {
+    let site = site();
+    Store(&site, "node1").image("r.io/a", "v1", "layer");
+    let disk = Disk {
+        free: 100,
+        size: 1000,
+        mount: "/srv".to_owned(),
+    };
+    let facts = Facts {
+        disks: BTreeMap::from([("/srv/registry".to_owned(), disk)]),
+        ..Facts::default()
+    };
+    // The disk of node1 is as full, but node1 gets nothing.
+    let facts = ["node1", "node2"].map(|name| (name.parse().unwrap(), facts.clone()));
+    let error = synced_with(&site, &facts.into(), None).await.unwrap_err();
+    assert!(
+        error.contains("node2: /srv/registry needs") && !error.contains("node1"),
+        "{error}"
+    );
+    assert!(Store(&site, "node2").content().is_empty());
+}
+
+/// Without its disk, the directory of a registry is empty, and the other registries would look complete.
+#[tokio::test(flavor = "multi_thread")]
+async fn registry_without_its_storage_is_no_empty_registry() {
+    let site = site();
+    Store(&site, "node1").image("r.io/a", "v1", "layer");
+    std::fs::remove_dir_all(site.at("node2", "srv/registry")).unwrap();
+    let read = Catalog::read(&two_registries(), &site.hosts).await;
+    let error = read.err().unwrap().to_string();
+    assert!(
+        error.starts_with("node2: cannot list the registry's images: /srv/registry has no"),
+        "{error}"
+    );
+    assert!(error.contains("\nhint: mount the disk"), "{error}");
+    // A host that is to have a registry has none yet.
+    let mut cluster = two_registries();
+    cluster.roles.registry.truncate(1);
+    assert!(Catalog::read(&cluster, &site.hosts).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_a_power_failure_left_empty_are_repaired_or_named() {
+    let site = site();
+    let [one, two] = [Store(&site, "node1"), Store(&site, "node2")];
+    let (index, _) = one.image("r.io/a", "v1", "layer");
+    let untagged = one.manifest("r.io/b", r#"{"layers":[]}"#);
+    synced(&site, None).await.unwrap();
+    let whole = one.content();
+    let cluster = two_registries();
+    let tag = "repositories/r.io/a/_manifests/tags/v1/current/link";
+    let revision = |repository: &str, digest: Digest| {
+        let hex = digest.hex();
+        format!("repositories/{repository}/_manifests/revisions/sha256/{hex}/link")
+    };
+    for store in [&one, &two] {
+        store.write(&revision("r.io/b", untagged), b"");
+        store.write(&revision("r.io/a", index), b"sha256:12");
+    }
+    two.write(tag, b"");
+    assert!(read(&site).await.check_tags(&cluster).is_ok());
+    synced(&site, None).await.unwrap();
+    assert!(one.content() == whole && two.content() == whole);
+    for store in [&one, &two] {
+        store.write(tag, b"");
+    }
+    let catalog = read(&site).await;
+    let error = catalog.check_tags(&cluster).unwrap_err().to_string();
+    let named = format!("node1: /srv/registry/docker/registry/v2/{tag}");
+    assert!(
+        error.contains(&named) && error.contains("\nhint: add the images again"),
+        "{error}"
+    );
+}
+
+/// The tag of a replaced image keeps the digest of the former one.
+#[tokio::test(flavor = "multi_thread")]
+async fn former_image_of_a_tag_can_be_removed_with_its_blobs() {
+    let site = site();
+    let one = Store(&site, "node1");
+    let (former, layer) = one.image("r.io/a", "v1", "former layer");
+    one.image("r.io/a", "v1", "layer");
+    let catalog = read(&site).await;
+    assert_eq!(
+        names(&catalog),
+        ["r.io/a:v1".to_owned(), format!("r.io/a@{former}")]
+    );
+    let index = format!(
+        "repositories/r.io/a/_manifests/tags/v1/index/sha256/{}",
+        former.hex()
+    );
+    assert!(one.at(&index).exists());
+    let mut text = String::new();
+    let images = &catalog.images()[1..];
+    let plan = remove::plan(&two_registries(), &catalog, images, &mut text);
+    assert!(text.contains("Remove 2 tags and manifests"), "{text}");
+    run(&site, plan).await;
+    assert!(!one.at(&index).exists());
+    assert_eq!(names(&read(&site).await), ["r.io/a:v1"]);
+    let host = site.hosts.values().next().unwrap();
+    let data_dir = &two_registries().registry.data_dir;
+    let garbage = Garbage::read(host.as_ref(), data_dir).await.unwrap();
+    let blobs: BTreeSet<Digest> = garbage.blobs.keys().copied().collect();
+    assert!(
+        blobs.contains(&layer) && blobs.contains(&former) && blobs.len() == 3,
+        "{blobs:?}"
+    );
+}
+
 /// What no registry can restore is named, and does not prevent the rest.
 #[tokio::test(flavor = "multi_thread")]
 async fn image_that_lost_a_blob_everywhere_does_not_stop_the_others() {
-    let site = Site::new();
+    let site = site();
     let [one, two] = [Store(&site, "node1"), Store(&site, "node2")];
     let (_, layer) = one.image("r.io/lost", "v1", "lost");
     std::fs::remove_file(one.at(&format!("{}/data", blob(layer)))).unwrap();

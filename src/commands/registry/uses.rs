@@ -74,28 +74,43 @@ impl Uses {
         Err(failed)
     }
 
-    /// Reads what the script prints about objects.
+    /// Reads what the script prints about objects. Users of the cluster can write tabs and line feeds into names of images:
+    /// a line counts only with the word of the first one, which they cannot know.
     ///
     /// # Errors
     /// A line has another form, or the last one is missing.
     fn parse(&mut self, text: &str) -> Result<(), String> {
-        for line in text.lines() {
-            if line == "end" {
-                return Ok(());
-            }
+        let mut lines = text.lines();
+        let word = lines.next().unwrap_or_default();
+        let mut is_complete = false;
+        let mut last = "the first line".to_owned();
+        for line in lines {
             let fields: Vec<&str> = line.split('\t').collect();
-            let [kind, namespace, name, state, images, ids] = fields.as_slice() else {
-                let line = Untrusted::one_line(line, 200);
-                return Err(format!("the list of images in use has the line '{line}'"));
-            };
-            if starts_no_container(kind, state) {
-                continue;
+            match fields.as_slice() {
+                [first, "end"] if *first == word && !is_complete => is_complete = true,
+                [first, kind, namespace, name, state, images, ids]
+                    if *first == word && !is_complete =>
+                {
+                    last = format!("{kind} {namespace}/{name}");
+                    if !starts_no_container(kind, state) {
+                        let words = images.split_whitespace().chain(ids.split_whitespace());
+                        words.for_each(|image| self.add(image, &last));
+                    }
+                }
+                _ => {
+                    let line = Untrusted::one_line(line, 200);
+                    let last = Untrusted::one_line(&last, 200);
+                    return Err(format!(
+                        "the list of images in use has the line '{line}' after {last}: the name of an image there may have a \
+                         tab or a line feed"
+                    ));
+                }
             }
-            let by = format!("{kind} {namespace}/{name}");
-            let words = images.split_whitespace().chain(ids.split_whitespace());
-            words.for_each(|image| self.add(image, &by));
         }
-        Err("the list of images in use is truncated".to_owned())
+        match is_complete {
+            true => Ok(()),
+            false => Err("the list of images in use is truncated".to_owned()),
+        }
     }
 
     fn add(&mut self, image: &str, by: &str) {
@@ -167,12 +182,12 @@ mod tests {
     fn images_of_objects_are_read() {
         let digest = Digest::of(b"x");
         let text = format!(
-            "pod\tdefault\ta\tRunning\t r.io/app:1  \t r.io/app@{digest}\n\
-             pod\tdefault\tb\tSucceeded\t r.io/job:1  \t \n\
-             job\tdefault\tended\tSuccessCriteriaMet Complete\t r.io/job:2  \t\n\
-             job\tdefault\twaits\tSuspended\t r.io/job:3  \t\n\
-             replicaset\tweb\tformer\tDeployment\t r.io/former:1  \t\n\
-             deployment\tweb\td\t\t nginx  \t\nend\n"
+            "w\nw\tpod\tdefault\ta\tRunning\t r.io/app:1  \t r.io/app@{digest}\n\
+             w\tpod\tdefault\tb\tSucceeded\t r.io/job:1  \t \n\
+             w\tjob\tdefault\tended\tSuccessCriteriaMet Complete\t r.io/job:2  \t\n\
+             w\tjob\tdefault\twaits\tSuspended\t r.io/job:3  \t\n\
+             w\treplicaset\tweb\tformer\tDeployment\t r.io/former:1  \t\n\
+             w\tdeployment\tweb\td\t\t nginx  \t\nw\tend\n"
         );
         let mut uses = Uses::default();
         uses.parse(&text).unwrap();
@@ -190,7 +205,36 @@ mod tests {
             uses.digests[&digest].first().map(String::as_str),
             Some("pod default/a")
         );
-        assert!(uses.parse("pod\tdefault\ta\tRunning\t\t\n").is_err());
-        assert!(uses.parse("what\nend\n").is_err());
+        let truncated = "w\nw\tpod\tdefault\ta\tRunning\t\t\n";
+        for text in ["", "\n", "w\n", truncated, "w\nwhat\nw\tend\n"] {
+            assert!(uses.parse(text).is_err(), "{text}");
+        }
+    }
+
+    /// A template of a pod can have any text as the name of an image.
+    #[test]
+    fn image_with_tabs_or_line_feeds_hides_no_image_and_adds_none() {
+        for image in [
+            "r.io/a:1\nend",
+            "r.io/a:1\nw\tend",
+            "r.io/a:1\t\nend",
+            "r.io/a:1\tr.io/b:1",
+            "r.io/a:1\t\npod\tdefault\tb\tRunning\tr.io/b:1",
+            "r.io/a:1\t\nother\tpod\tdefault\tb\tRunning\tr.io/b:1",
+            "r.io/a:1\t\n\n",
+        ] {
+            let text = format!(
+                "word\nword\tdeployment\tweb\ta\t\t {image}  \t\n\
+                 word\tpod\tdefault\tc\tRunning\t r.io/c:1  \t\nword\tend\n"
+            );
+            let mut uses = Uses::default();
+            let error = uses.parse(&text).unwrap_err();
+            assert!(error.contains("may have a tab or a line feed"), "{error}");
+            let b = ImageRef::parse("r.io/b:1").unwrap();
+            assert!(!uses.names.contains_key(&b), "{image:?}");
+        }
+        let mut uses = Uses::default();
+        let after = "word\nword\tend\nword\tpod\tdefault\tc\tRunning\t r.io/c:1  \t\n";
+        assert!(uses.parse(after).is_err());
     }
 }

@@ -42,11 +42,13 @@ pub enum SeedError {
     Bundle(#[from] BundleError),
     /// A command on the host failed.
     #[error(
-        "cannot upload images to {host} (exit status {status}):\n{complaint}{}",
+        "{host}: cannot {what} (exit status {status}):\n{complaint}{}",
         output_in(.log.as_deref())
     )]
     Refused {
         host: String,
+        /// What the command does.
+        what: &'static str,
         status: i32,
         /// The last lines that the command printed.
         complaint: Untrusted,
@@ -56,6 +58,12 @@ pub enum SeedError {
     /// A host printed something else than its blobs.
     #[error("{host}: cannot look for blobs that no image needs: it printed '{line}'")]
     Answer { host: String, line: Untrusted },
+    /// The storage of a registry does not exist.
+    #[error(
+        "{host}: cannot list the registry's images: {data_dir} has no directory of images\nhint: mount the disk of {data_dir} \
+         on {host}, then run the same command again; if its images are lost, run kubexm install, and then kubexm registry sync"
+    )]
+    NoStorage { host: String, data_dir: HostPath },
     /// The stream to the host failed.
     #[error("cannot send images: {0}")]
     Io(#[from] io::Error),
@@ -264,14 +272,10 @@ pub async fn seed(
         let sent = Arc::clone(&transfer);
         let stream = piped(move |out| send(out, &wanted, source.as_ref(), &sent))?;
         let command = Command::from_script(scripts::RECEIVE, [data_dir.to_string()]);
-        run_command(
-            host,
-            command
-                .input(Input::Stream(stream))
-                .limit(Limit::transfer(missing_bytes))
-                .describe("write images into the registry"),
-        )
-        .await?;
+        let command = command
+            .input(Input::Stream(stream))
+            .limit(Limit::transfer(missing_bytes));
+        run_command(host, "write images into the registry", command).await?;
     }
     let (tags, others): (Vec<_>, Vec<_>) = missing
         .links
@@ -282,29 +286,30 @@ pub async fn seed(
         .chain(&tags)
         .map(|(path, digest)| format!("{path} {digest}\n"))
         .collect();
-    let command = Command::from_script(scripts::LINK, [data_dir.to_string()]);
-    run_command(
-        host,
-        command
-            .input(Input::Bytes(lines.into_bytes()))
-            .limit(Limit::CHANGE)
-            .describe("tag the registry's images"),
-    )
-    .await?;
+    let command = Command::from_script(scripts::LINK, [data_dir.to_string()])
+        .input(Input::Bytes(lines.into_bytes()))
+        .limit(Limit::CHANGE);
+    run_command(host, "tag the registry's images", command).await?;
     if let Some(transfer) = Arc::into_inner(transfer) {
         transfer.done();
     }
     Ok(())
 }
 
-async fn run_command(host: &dyn Host, command: Command) -> Result<Output, SeedError> {
-    let output = host.run(command).await?;
+/// Runs a command that does this.
+async fn run_command(
+    host: &dyn Host,
+    what: &'static str,
+    command: Command,
+) -> Result<Output, SeedError> {
+    let output = host.run(command.describe(what)).await?;
     if output.success() {
         return Ok(output);
     }
     let (host, status, complaint) = (host.name().to_string(), output.status, output.complaint());
     Err(SeedError::Refused {
         host,
+        what,
         status,
         complaint,
         log: output.log,

@@ -18,10 +18,14 @@ const BATCH: u64 = 8 << 20;
 /// The blobs and links in the storage of the registry of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Storage {
+    /// Whether the directory of the repositories exists. A registry that kubexm runs always has it.
+    pub exists: bool,
     /// Sizes of the blobs, in bytes.
     pub blobs: BTreeMap<Digest, u64>,
     /// The digest in each link file, by its path below the registry's root.
     pub links: BTreeMap<String, Digest>,
+    /// Links without a digest, as a power failure leaves them, by the same path.
+    pub damaged: BTreeSet<String>,
 }
 
 /// A repository in the storage of a registry.
@@ -29,6 +33,8 @@ pub struct Storage {
 pub struct Repository {
     /// The manifest of each tag.
     pub tags: BTreeMap<String, Digest>,
+    /// The tags whose manifest is unknown, because their links are damaged.
+    pub damaged: BTreeSet<String>,
     /// The manifests that clients can pull.
     pub manifests: BTreeSet<Digest>,
 }
@@ -39,30 +45,43 @@ impl Storage {
     /// # Errors
     /// The connection to the host fails, or the host cannot read the directory of its registry.
     pub async fn read(host: &dyn Host, data_dir: &HostPath) -> Result<Self, SeedError> {
-        let command = Command::from_script(scripts::LIST, [data_dir.to_string()])
-            .describe("list the registry's images")
-            .limit(Limit::CHANGE);
-        let output = run_command(host, command).await?;
+        let command =
+            Command::from_script(scripts::LIST, [data_dir.to_string()]).limit(Limit::CHANGE);
+        let output = run_command(host, "list the registry's images", command).await?;
         Ok(Self::parse(&output.text()))
     }
 
-    /// Reads the lines of the script. A line of another form is what a power failure left: nothing uses it.
+    /// Does the same on a host that has a registry.
+    ///
+    /// # Errors
+    /// As [`Self::read`]. Also if there is no storage: its disk is not mounted.
+    pub async fn of_registry(host: &dyn Host, data_dir: &HostPath) -> Result<Self, SeedError> {
+        let storage = Self::read(host, data_dir).await?;
+        match storage.exists {
+            true => Ok(storage),
+            false => Err(SeedError::NoStorage {
+                host: host.name().to_string(),
+                data_dir: data_dir.clone(),
+            }),
+        }
+    }
+
+    /// Reads the lines of the script.
     fn parse(text: &str) -> Self {
         let mut storage = Self::default();
         for line in text.lines() {
             let words: Vec<&str> = line.split(' ').collect();
             match words.as_slice() {
-                ["blob", hex, size] => {
-                    let digest = of_hex(hex);
-                    let blob = digest.zip(size.parse().ok());
+                ["storage"] => storage.exists = true,
+                ["blob", directory, size] => {
+                    let hex = directory.rsplit('/').next();
+                    let blob = hex.and_then(of_hex).zip(size.parse().ok());
                     storage.blobs.extend(blob);
                 }
-                ["link", path, digest] => {
-                    let digest = Digest::parse(digest).ok();
-                    storage
-                        .links
-                        .extend(digest.map(|digest| ((*path).to_owned(), digest)));
-                }
+                ["link", path, rest @ ..] => match Digest::parse(&rest.join(" ")) {
+                    Ok(digest) => drop(storage.links.insert((*path).to_owned(), digest)),
+                    Err(_) => drop(storage.damaged.insert((*path).to_owned())),
+                },
                 _ => {}
             }
         }
@@ -72,7 +91,12 @@ impl Storage {
     /// Returns the repositories by name.
     pub fn repositories(&self) -> BTreeMap<String, Repository> {
         let mut all: BTreeMap<String, Repository> = BTreeMap::new();
-        for (path, digest) in &self.links {
+        let links = self
+            .links
+            .iter()
+            .map(|(path, digest)| (path, Some(*digest)));
+        let damaged = self.damaged.iter().map(|path| (path, None));
+        for (path, digest) in links.chain(damaged) {
             let rest = path.strip_prefix("repositories/");
             let Some((name, place)) = rest.and_then(|rest| rest.split_once("/_manifests/")) else {
                 continue;
@@ -81,11 +105,19 @@ impl Storage {
             match place.as_slice() {
                 ["tags", tag, "current", "link"] => {
                     let repository = all.entry(name.to_owned()).or_default();
-                    repository.tags.insert((*tag).to_owned(), *digest);
+                    match digest {
+                        Some(digest) => drop(repository.tags.insert((*tag).to_owned(), digest)),
+                        None => drop(repository.damaged.insert((*tag).to_owned())),
+                    }
                 }
-                ["revisions", "sha256", hex, "link"] if *hex == digest.hex() => {
-                    let repository = all.entry(name.to_owned()).or_default();
-                    repository.manifests.insert(*digest);
+                // The path has the digest, too: an empty file hides no manifest.
+                ["revisions", "sha256", hex, "link"] => {
+                    let named = of_hex(hex);
+                    let named = named.filter(|named| digest.is_none_or(|digest| digest == *named));
+                    if let Some(named) = named {
+                        let repository = all.entry(name.to_owned()).or_default();
+                        repository.manifests.insert(named);
+                    }
                 }
                 _ => {}
             }
@@ -178,9 +210,8 @@ pub async fn small_blobs(
             .collect();
         let command = Command::from_script(scripts::BLOBS, [data_dir.to_string()])
             .input(Input::Bytes(lines.into_bytes()))
-            .describe("read manifests of the registry")
             .limit(Limit::transfer(BATCH));
-        let output = run_command(host, command).await?;
+        let output = run_command(host, "read manifests of the registry", command).await?;
         found.extend(printed(&output.stdout));
     }
     Ok(found)
@@ -238,9 +269,8 @@ impl Garbage {
     /// The connection to the host fails, or the host cannot read the directory of its registry.
     pub async fn read(host: &dyn Host, data_dir: &HostPath) -> Result<Self, SeedError> {
         let command = Command::from_script(scripts::GARBAGE.verb("list"), [data_dir.to_string()])
-            .describe("look for blobs that no image needs")
             .limit(Limit::CHANGE);
-        let output = run_command(host, command).await?;
+        let output = run_command(host, "look for blobs that no image needs", command).await?;
         let text = output.text();
         let mut garbage = Self::default();
         for line in text.lines() {
@@ -276,25 +306,30 @@ mod tests {
 
     #[test]
     fn repositories_have_tags_and_manifests() {
-        let [one, two] = [Digest::of(b"1"), Digest::of(b"2")];
+        let [one, two, three] = [b"1", b"2", b"3"].map(|text| Digest::of(text));
         let text = format!(
-            "blob {} 7\nblob x 7\nlink repositories/r.io/a/b/_manifests/tags/v1/current/link {one}\n\
+            "storage\nblob blobs/sha256/00/{} 7\nblob x 7\nlink repositories/r.io/a/b/_manifests/tags/v1/current/link {one}\n\
              link repositories/r.io/a/b/_manifests/tags/v1/index/sha256/{}/link {two}\n\
              link repositories/r.io/a/b/_manifests/revisions/sha256/{}/link {one}\n\
              link repositories/r.io/a/b/_manifests/revisions/sha256/{}/link {one}\n\
-             link repositories/r.io/a/b/_layers/sha256/{}/link {two}\nlink broken \n",
+             link repositories/r.io/a/b/_layers/sha256/{}/link {two}\n\
+             link repositories/r.io/a/b/_manifests/revisions/sha256/{}/link \n\
+             link repositories/r.io/a/b/_manifests/tags/v2/current/link sha256:1\n",
             one.hex(),
             two.hex(),
             one.hex(),
             two.hex(),
             two.hex(),
+            three.hex(),
         );
         let storage = Storage::parse(&text);
+        assert!(storage.exists && !Storage::parse("").exists);
         assert_eq!(storage.blobs, BTreeMap::from([(one, 7)]));
         assert_eq!(storage.links.len(), 5);
         let expected = Repository {
             tags: BTreeMap::from([("v1".to_owned(), one)]),
-            manifests: BTreeSet::from([one]),
+            damaged: BTreeSet::from(["v2".to_owned()]),
+            manifests: BTreeSet::from([one, three]),
         };
         assert_eq!(
             storage.repositories(),

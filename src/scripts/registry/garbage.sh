@@ -7,11 +7,20 @@ verb=$1
 export LC_ALL=C
 cd "$2/docker/registry/v2" 2>/dev/null || exit 0
 [ -d blobs ] || exit 0
-work=/run/kubexm/garbage
 install -d -m 700 /run/kubexm
-rm -rf "$work"
-install -d -m 700 "$work"
+# Each run has its own directory, because another run may look for garbage, and the script of a killed run may still work.
+# Directories without a lock are leftovers.
+for old in /run/kubexm/garbage-*; do
+  [ ! -d "$old" ] || flock -n "$old" rm -rf "$old" || :
+done
+work=$(mktemp -d /run/kubexm/garbage-XXXXXX)
 trap 'rm -rf "$work"' EXIT
+exec 9<"$work"
+flock 9
+if [ "$verb" = remove ]; then
+  exec 8>/run/kubexm/garbage.lock
+  flock -w 300 8 || { echo "another run still removes blobs on this host after 5 minutes" >&2; exit 1; }
+fi
 digests() { # FILE: the hexadecimal digests in it, sorted
   grep -aoE 'sha256:[0-9a-f]{64}' "$1" >"$work/found" || [ $? -eq 1 ]
   cut -d: -f2 "$work/found" | sort -u
@@ -23,9 +32,15 @@ sed 's,^blobs/sha256/../,,' "$work/all" | sort >"$work/present"
 # Manifests and configurations are small. Larger blobs are layers, which contain no digests.
 awk '$2 <= 4194304 { print $1 }' "$work/present" >"$work/small"
 find repositories -type f -path '*/_manifests/*/link' -print >"$work/links"
-find repositories -type f -path '*/_manifests/*/link' -exec cat {} + >"$work/targets"
+# The index of a tag keeps each manifest that the tag ever named. Such a link counts only while the manifest exists; the
+# current manifest of a tag counts by another link.
+awk 'NR == FNR { exists[$0]; next }
+  { path = $0 }
+  sub("/_manifests/tags/[^/]*/index/", "/_manifests/revisions/", path) && !(path in exists) { next }
+  { print }' "$work/links" "$work/links" >"$work/roots"
+xargs cat <"$work/roots" >"$work/targets"
 # The path of a link has the digest, too: an empty file of a power failure hides none.
-sed 's,.*/sha256/\([0-9a-f]\{64\}\)/link$,sha256:\1,' "$work/links" >>"$work/targets"
+sed 's,.*/sha256/\([0-9a-f]\{64\}\)/link$,sha256:\1,' "$work/roots" >>"$work/targets"
 digests "$work/targets" >"$work/needed"
 cut -d' ' -f1 "$work/present" | comm -12 "$work/needed" - >"$work/next"
 while [ -s "$work/next" ]; do
@@ -37,8 +52,9 @@ while [ -s "$work/next" ]; do
 done
 join -v 2 -o 2.1,2.2 "$work/needed" "$work/present" >"$work/garbage"
 cut -d' ' -f1 "$work/present" | comm -12 "$work/needed" - >"$work/kept"
-find repositories -type f -path '*/_layers/sha256/*/link' -print >"$work/layers"
-sed 's,.*/sha256/\([0-9a-f]*\)/link$,\1 &,' "$work/layers" | sort >"$work/by-digest"
+find repositories -type f '(' -path '*/_layers/sha256/*/link' -o -path '*/_manifests/tags/*/index/sha256/*/link' ')' \
+  -print >"$work/others"
+sed 's,.*/sha256/\([0-9a-f]*\)/link$,\1 &,' "$work/others" | sort >"$work/by-digest"
 join -v 2 -o 2.2 "$work/kept" "$work/by-digest" >"$work/dead"
 sed 's/^/blob /' "$work/garbage"
 sed 's/^/link /' "$work/dead"

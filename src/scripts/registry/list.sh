@@ -1,9 +1,31 @@
 #!/bin/sh -eu
-# Prints what is in the storage of a registry: `blob`, digest and size; `link`, path and digest.
+# Prints what is in the storage of a registry: `storage` if it exists; `blob`, directory and size of each blob; `link`, path
+# and digest of each link. A link that a power failure left empty has no digest.
 # Arguments: the registry's data directory.
-cd "$1/docker/registry/v2" 2>/dev/null || exit 0
-find blobs -type f -name data -printf 'blob %h %s\n' 2>/dev/null | sed 's,blobs/sha256/../,,'
-find repositories -type f -name link 2>/dev/null | while read -r path; do
+root=$1/docker/registry/v2
+[ -d "$root" ] || exit 0
+cd "$root"
+# What is only a part of the storage must not look like the whole.
+failed() {
+  echo "cannot read all of $root" >&2
+  echo "hint: look for errors of the disk in the kernel's log of this host (dmesg), and check its file system" >&2
+  exit 1
+}
+[ ! -d blobs ] || find blobs -ignore_readdir_race -type f -name data -printf 'blob %h %s\n' || failed
+[ -d repositories ] || exit 0
+echo storage
+links=$(find repositories -ignore_readdir_race -type f -name link) || failed
+[ -n "$links" ] || exit 0
+while read -r path; do
+  digest=
+  # It fails at the end of the file, because a link has no end of a line.
   read -r digest <"$path" || :
+  if [ -z "$digest" ] && ! cat "$path" >/dev/null; then
+    # Another run may remove it meanwhile.
+    [ ! -e "$path" ] || failed
+    continue
+  fi
   echo "link $path $digest"
-done
+done <<LINKS
+$links
+LINKS

@@ -119,6 +119,42 @@ fn blobs_that_no_manifest_needs_are_found_and_removed() {
     });
 }
 
+/// A part of a storage must not look like the whole: `registry move` would copy only this part, and remove the rest.
+#[test]
+fn storage_is_listed_completely_or_not_at_all() {
+    Machine::with_each_shell(|machine| {
+        let list = || machine.run(registry::LIST, &[DATA]);
+        let nothing = list();
+        assert_eq!((nothing.status, nothing.printed.as_str()), (0, ""));
+        storage(machine);
+        let path = "repositories/r.io/b/_manifests/revisions/sha256/";
+        let link = |digest: &str| format!("link {path}{}/link {digest}", hex('9'));
+        let printed = machine.done(registry::LIST, &[DATA]);
+        let lines: Vec<&str> = printed.lines().collect();
+        assert_eq!((lines.len(), lines[9]), (22, "storage"), "{printed}");
+        let named = format!("blob blobs/sha256/77/{} 7", hex('7'));
+        assert!(lines.contains(&named.as_str()), "{printed}");
+        assert!(lines.contains(&link(&format!("sha256:{}", hex('9'))).as_str()));
+        machine.write(&revision("r.io/b", '9'), "");
+        let printed = machine.done(registry::LIST, &[DATA]);
+        assert!(printed.lines().any(|line| line == link("")), "{printed}");
+        // A damaged file: cat reads it, too, after the shell got nothing.
+        machine.fake("cat", "case $* in *9999/link*) exit 1 ;; esac");
+        let ended = list();
+        assert!(
+            ended.status == 1 && ended.complained.contains("\nhint: "),
+            "{}",
+            ended.complained
+        );
+        machine.write(&revision("r.io/b", '9'), &format!("sha256:{}", hex('9')));
+        for folder in ["blobs", "repositories"] {
+            let find = format!("/usr/bin/find \"$@\"; [ $1 != {folder} ]");
+            machine.fake("find", &find);
+            assert_eq!(list().status, 1, "{folder}");
+        }
+    });
+}
+
 /// A power failure can leave empty files. Their names are enough to keep what they mean.
 #[test]
 fn empty_link_keeps_its_manifest() {
@@ -127,6 +163,76 @@ fn empty_link_keeps_its_manifest() {
         machine.write(&revision("r.io/b", '9'), "");
         let listed = machine.done(registry::GARBAGE.verb("list"), &[DATA]);
         assert!(!listed.contains(&hex('9')), "{listed}");
+    });
+}
+
+/// A tag that was replaced has a link to its former manifest, which counts while the manifest exists.
+#[test]
+fn former_manifest_of_a_tag_is_garbage_once_it_was_removed() {
+    Machine::with_each_shell(|machine| {
+        storage(machine);
+        let tags = format!("{}/_manifests/tags", repository("r.io/a"));
+        let index = |tag: &str, digit: char| format!("{tags}/{tag}/index/sha256/{}", hex(digit));
+        let link = |digit: char| format!("sha256:{}", hex(digit));
+        machine.write(&format!("{}/link", index("v1", '8')), &link('8'));
+        machine.write(&revision("r.io/a", '8'), &link('8'));
+        // The manifest of this tag is gone: pods cannot pull it, but the tag still names it.
+        machine.write(&format!("{}/link", index("v2", '9')), &link('9'));
+        machine.write(&format!("{tags}/v2/current/link"), &link('9'));
+        std::fs::remove_file(machine.at(&revision("r.io/b", '9'))).unwrap();
+        let garbage = || machine.done(registry::GARBAGE.verb("list"), &[DATA]);
+        let list = garbage();
+        assert!(!list.contains("blob"), "{list}");
+        std::fs::remove_file(machine.at(&revision("r.io/a", '8'))).unwrap();
+        machine.done(registry::GARBAGE.verb("remove"), &[DATA]);
+        assert!(!machine.has(&blob('8')) && !machine.has(&blob('7')));
+        assert!(!machine.has(&index("v1", '8')) && machine.has(&index("v1", '0')));
+        assert!(machine.has(&blob('9')) && machine.has(&index("v2", '9')));
+        assert_eq!(garbage(), "");
+    });
+}
+
+/// A dry run takes no lock, and the script of a killed run goes on.
+#[test]
+fn two_runs_that_look_for_garbage_do_not_share_files() {
+    Machine::with_each_shell(|machine| {
+        storage(machine);
+        machine.write("/run/kubexm/garbage-killed/all", "");
+        machine.write("/root/garbage.sh", registry::GARBAGE.text);
+        // Another run begins and ends while this one works.
+        machine.fake(
+            "join",
+            "[ -e /root/begun ] || { : >/root/begun; sh -eu /root/garbage.sh list /srv/registry >/root/other; }\n\
+             exec /usr/bin/join \"$@\"",
+        );
+        let printed = machine.done(registry::GARBAGE.verb("remove"), &[DATA]);
+        assert_eq!(printed, machine.read("/root/other"));
+        assert_eq!(printed.lines().count(), 4, "{printed}");
+        let left = std::fs::read_dir(machine.at("/run/kubexm")).unwrap();
+        let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["garbage.lock"]);
+    });
+}
+
+#[test]
+fn second_removal_of_garbage_waits_for_the_first() {
+    Machine::with_each_shell(|machine| {
+        storage(machine);
+        machine.fake(
+            "flock",
+            "case $1 in -w) shift 2; exec /usr/bin/flock -n \"$@\" ;; *) exec /usr/bin/flock \"$@\" ;; esac",
+        );
+        let first = "install -d /run/kubexm\nexec 7>/run/kubexm/garbage.lock\n/usr/bin/flock 7";
+        let run = |verb| machine.run_after(first, registry::GARBAGE.verb(verb), &[DATA], "");
+        let ended = run("remove");
+        assert_eq!(ended.status, 1);
+        assert!(
+            ended.complained.contains("another run still removes blobs"),
+            "{}",
+            ended.complained
+        );
+        assert!(machine.has(&blob('7')));
+        assert_eq!(run("list").status, 0);
     });
 }
 
@@ -244,11 +350,17 @@ fn uses_end_with_a_line_only_if_all_questions_were_answered() {
     Machine::with_each_shell(|machine| {
         machine.fake("kubectl", "printf 'x\\n'");
         let printed = machine.done(registry::USES, &["https://192.0.2.11:6443"]);
-        assert!(printed.ends_with("end\n"), "{printed}");
+        let word = printed.lines().next().unwrap();
+        assert!(
+            word.len() == 36 && printed.ends_with(&format!("\n{word}\tend\n")),
+            "{printed}"
+        );
         let calls = machine.calls().join("\n");
         assert!(
             calls.contains("get cronjob") && calls.contains("--server https://192.0.2.11:6443")
         );
+        let template = format!("{{range .items[*]}}{word}{{\"");
+        assert!(calls.contains(&template), "{calls}");
         machine.fake("kubectl", "case $* in *cronjob*) exit 1 ;; esac");
         let ended = machine.run(registry::USES, &["https://192.0.2.11:6443"]);
         assert!(ended.status != 0 && !ended.printed.contains("end"));

@@ -1,5 +1,7 @@
 //! What a run of `registry move` does: it begins a move, goes on with one, or undoes it.
 
+use std::collections::BTreeSet;
+
 use super::joined;
 use super::record::{MoveRecord, Stage, refused};
 use crate::CommandError;
@@ -73,6 +75,13 @@ fn new(wanted: Wanted<'_>, cluster: &Cluster) -> Result<MoveRecord, CommandError
     let refused = |what: String, hint: String| {
         CommandError::Configuration(format!("cannot move registries: {what}\nhint: {hint}"))
     };
+    for names in [wanted.to, wanted.from] {
+        let mut known = BTreeSet::new();
+        if let Some(name) = names.iter().find(|name| !known.insert(*name)) {
+            let what = format!("the host '{name}' is named twice");
+            return Err(refused(what, "name each host once".to_owned()));
+        }
+    }
     for name in wanted.to.iter().chain(wanted.from) {
         if cluster.host(name).is_none() {
             let hint = "add the host to the cluster first: kubexm node add";

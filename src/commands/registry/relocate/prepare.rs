@@ -9,6 +9,7 @@ use super::{Move, joined};
 use crate::certificates::{self, CaEncryption};
 use crate::install::outcome::{Ended, carry_out};
 use crate::registry::catalog::Catalog;
+use crate::registry::space;
 use crate::registry::sync::{distinct, equal_content, source};
 use crate::session::{self, Hosts};
 use crate::{CommandError, Stop, identity, plan_inputs, preflight};
@@ -63,6 +64,8 @@ impl Move<'_> {
             Course::Move => {
                 let catalog = self.catalog(&hosts, &mut facts, events).await?;
                 let content = equal_content(&catalog)?;
+                let sizes = self.sizes(&catalog, &content);
+                space::check(&self.cluster.registry.data_dir, &facts, &sizes)?;
                 let text = self.text(&catalog, &content, &reverts);
                 let blobs = Arc::new(source(&self.cluster, &catalog, &content));
                 (Some((content, blobs)), text)
@@ -146,7 +149,9 @@ impl Move<'_> {
                 facts.registry_sources.extend(sources.iter().cloned());
             }
         }
-        Catalog::read(&running, hosts).await
+        let catalog = Catalog::read(&running, hosts).await?;
+        catalog.check_tags(&self.cluster)?;
+        Ok(catalog)
     }
 
     /// Carries the plan out, and records how far it is.

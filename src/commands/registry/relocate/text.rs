@@ -1,12 +1,13 @@
 //! The plan of a move for people, and the change of the cluster file after it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
 use super::super::catalog::Catalog;
 use super::super::change::{bytes, count};
 use super::{Move, joined};
-use kubexm_engine::seed::RegistryContent;
+use kubexm_engine::seed::{Missing, RegistryContent, Storage};
 use kubexm_types::HostName;
 
 impl Move<'_> {
@@ -24,14 +25,7 @@ impl Move<'_> {
             joined(&self.record.to)
         );
         for name in &self.record.to {
-            let storage = catalog
-                .registries
-                .iter()
-                .find(|registry| registry.name == *name);
-            let storage = storage
-                .map(|registry| registry.storage.clone())
-                .unwrap_or_default();
-            let missing = content.missing_in(&storage);
+            let missing = missing(catalog, content, name);
             let _ = writeln!(
                 text,
                 "  {name}\n    - Copy {}, {}, from the other registries\n    - Run a registry with a certificate and the login",
@@ -59,6 +53,17 @@ impl Move<'_> {
             joined(&self.record.from)
         );
         text
+    }
+
+    /// Returns the number of bytes that each new host gets.
+    pub(super) fn sizes(
+        &self,
+        catalog: &Catalog,
+        content: &RegistryContent,
+    ) -> BTreeMap<HostName, u64> {
+        let new = self.record.to.iter();
+        let sizes = new.map(|name| (name.clone(), missing(catalog, content, name).bytes()));
+        sizes.collect()
     }
 
     /// Returns the plan of a cancellation for people.
@@ -107,6 +112,15 @@ impl Move<'_> {
     fn all(&self) -> String {
         let hosts = self.cluster.hosts.iter().map(|host| host.name.as_str());
         hosts.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Returns what a host with a registry, or without one, does not have.
+fn missing(catalog: &Catalog, content: &RegistryContent, name: &HostName) -> Missing {
+    let mut registries = catalog.registries.iter();
+    match registries.find(|registry| registry.name == *name) {
+        Some(registry) => content.missing_in(&registry.storage),
+        None => content.missing_in(&Storage::default()),
     }
 }
 

@@ -166,6 +166,23 @@ fn another_move_waits_for_the_end_of_one_that_has_begun() {
     assert!(nothing.contains("none has begun"), "{nothing}");
 }
 
+/// A plan cannot have two registries on a host. The record of such a move would stay.
+#[test]
+fn host_that_is_named_twice_is_refused_before_the_move_begins() {
+    let cluster = with_registries(&["node1"]);
+    let (one, two) = (names(&["node1"]), names(&["node2"]));
+    for (from, to, twice) in [
+        (&one, &names(&["node2", "node2"]), "node2"),
+        (&names(&["node1", "node1"]), &two, "node1"),
+    ] {
+        let error = choose(wanted(from, to), &cluster, None).unwrap_err();
+        let expected = format!(
+            "cannot move registries: the host '{twice}' is named twice\nhint: name each host once"
+        );
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
 #[test]
 fn host_that_left_the_cluster_does_not_take_part_in_the_move() {
     let folder = tempfile::tempdir().unwrap();
