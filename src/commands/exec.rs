@@ -38,6 +38,8 @@ pub struct ExecReport {
     pub hosts: Vec<Ended>,
     /// The hosts on which the command did not run to its end.
     pub failed: Vec<NotRun>,
+    /// The hosts on which kubexm ended the command, because the user stopped it.
+    pub stopped: Vec<HostName>,
 }
 
 /// A command that ended on a host.
@@ -69,9 +71,31 @@ impl ExecReport {
     /// Checks whether the command succeeded on all hosts.
     ///
     /// # Errors
-    /// A host cannot be reached, the command did not end in time, or it ended with another exit status than 0.
+    /// The user stopped the command, a host cannot be reached, the command did not end in time, or it ended with another exit
+    /// status than 0.
     pub fn check(&mut self, program: &str) -> Result<(), CommandError> {
-        let count = self.hosts.len() + self.failed.len();
+        let count = self.hosts.len() + self.failed.len() + self.stopped.len();
+        let stopped = self.stopped_on(count);
+        let ended = self.check_ended(program, count);
+        match stopped {
+            None => ended,
+            Some(stopped) => {
+                let also = ended.err().map(|error| format!("\n{error}"));
+                let also = also.unwrap_or_default();
+                Err(CommandError::Interrupted(format!("{stopped}{also}")))
+            }
+        }
+    }
+
+    fn stopped_on(&self, count: usize) -> Option<String> {
+        let names: Vec<&str> = self.stopped.iter().map(HostName::as_str).collect();
+        let (stopped, names) = (names.len(), names.join(", "));
+        (stopped > 0).then(|| {
+            format!("stopped: kubexm ended the command on {stopped} of {count} hosts: {names}")
+        })
+    }
+
+    fn check_ended(&mut self, program: &str, count: usize) -> Result<(), CommandError> {
         let failed: Vec<HostError> = std::mem::take(&mut self.failed)
             .into_iter()
             .map(|host| host.error)
@@ -110,8 +134,8 @@ impl ExecReport {
 /// question about a host on which an install runs.
 ///
 /// # Errors
-/// The cluster file is wrong, it does not have a selected host, or the user stopped the command. A command that fails and
-/// an unreachable host are part of the report.
+/// The cluster file is wrong, it does not have a selected host, or the user stopped kubexm before a command ran. A command
+/// that fails or is stopped, and an unreachable host are part of the report.
 #[tracing::instrument(skip_all, fields(cluster = %options.cluster.display()))]
 pub async fn exec(
     options: &ExecOptions,
@@ -119,30 +143,37 @@ pub async fn exec(
     stop: &Stop,
 ) -> Result<ExecReport, CommandError> {
     let (hosts, errors) = connect(options, events, stop).await?;
-    let runs = hosts
-        .iter()
-        .map(|(name, host)| async move { (name.clone(), host.run(command(options)).await) });
-    let results = tokio::select! {
-        results = join_all(runs) => results,
-        () = stop.cancelled() => {
-            join_all(hosts.values().map(|host| host.settle())).await;
-            return Err(CommandError::Interrupted(
-                "stopped: kubexm ended the command on all hosts".to_owned(),
-            ));
-        }
-    };
     let not_run = |(host, error)| NotRun { host, error };
+    let mut report = run_on(&hosts, options, stop).await;
+    report.failed.splice(..0, errors.into_iter().map(not_run));
+    Ok(report)
+}
+
+/// Runs the command on hosts until it ended on each of them, or the user stops it.
+async fn run_on(hosts: &Hosts, options: &ExecOptions, stop: &Stop) -> ExecReport {
+    let runs = hosts.iter().map(|(name, host)| async move {
+        tokio::select! {
+            // A command that ended was not stopped.
+            biased;
+            result = host.run(command(options)) => (name.clone(), Some(result)),
+            () = stop.cancelled() => (name.clone(), None),
+        }
+    });
     let mut report = ExecReport {
         hosts: Vec::new(),
-        failed: errors.into_iter().map(not_run).collect(),
+        failed: Vec::new(),
+        stopped: Vec::new(),
     };
-    for (host, result) in results {
+    for (host, result) in join_all(runs).await {
         match result {
-            Ok(output) => report.hosts.push(ended(host, &output)),
-            Err(error) => report.failed.push(NotRun { host, error }),
+            Some(Ok(output)) => report.hosts.push(ended(host, &output)),
+            Some(Err(error)) => report.failed.push(NotRun { host, error }),
+            None => report.stopped.push(host),
         }
     }
-    Ok(report)
+    let stopped = report.stopped.iter().filter_map(|name| hosts.get(name));
+    join_all(stopped.map(|host| host.settle())).await;
+    report
 }
 
 /// Connects to the selected hosts, and emits as a note what the command would run on which of them. Runs nothing.
@@ -219,100 +250,4 @@ fn message<S: serde::Serializer>(error: &HostError, serializer: S) -> Result<S::
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-    use crate::ErrorKind;
-    use kubexm_host::Reason;
-
-    fn name(text: &str) -> HostName {
-        HostName::parse(text).unwrap()
-    }
-
-    fn report(statuses: &[i32], failed: Vec<HostError>) -> ExecReport {
-        let ended = |(at, status): (usize, &i32)| Ended {
-            host: name(&format!("node{}", at + 1)),
-            exit_status: *status,
-            stdout: String::new(),
-            stderr: String::new(),
-        };
-        let not_run = |error| NotRun {
-            host: name("node9"),
-            error,
-        };
-        ExecReport {
-            hosts: statuses.iter().enumerate().map(ended).collect(),
-            failed: failed.into_iter().map(not_run).collect(),
-        }
-    }
-
-    fn failure(mut report: ExecReport) -> (ErrorKind, String) {
-        let error = report.check("df").unwrap_err();
-        (error.kind(), error.to_string())
-    }
-
-    #[test]
-    fn command_that_succeeds_on_all_hosts_is_a_success() {
-        assert!(report(&[0, 0], Vec::new()).check("df").is_ok());
-    }
-
-    #[test]
-    fn failed_commands_are_counted_by_host() {
-        let (kind, text) = failure(report(&[1, 0, 127], Vec::new()));
-        assert_eq!(kind, ErrorKind::Step);
-        insta::assert_snapshot!(text, @"
-        df failed on 2 of 3 hosts: node1, node3
-        hint: kubexm runs a program without a shell; for a line of shell, use -- sh -c 'LINE'
-        ");
-    }
-
-    #[test]
-    fn command_that_does_not_end_is_a_failure_of_the_command() {
-        let error = HostError::TimedOut {
-            host: name("node9"),
-            command: "df".to_owned(),
-            limit: Limit::new(Duration::from_secs(2), "this command (--timeout)"),
-            output: String::new(),
-        };
-        let (kind, text) = failure(report(&[0], vec![error]));
-        assert_eq!(kind, ErrorKind::Step);
-        assert!(
-            text.starts_with("node9: df: exceeded the time limit of 2 seconds"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn plan_has_the_command_of_each_host() {
-        let options = ExecOptions {
-            cluster: PathBuf::from("cluster.yaml"),
-            connection: Connection::default(),
-            selection: HostSelection::default(),
-            command: ["sh", "-c", "echo 'it is'; rm -rf /srv/x", ""]
-                .map(str::to_owned)
-                .into(),
-            limit: Duration::from_secs(600),
-        };
-        let hosts = [name("node1"), name("node2")];
-        insta::assert_snapshot!(plan(&options, hosts.iter()), @r"
-        runs as root on these hosts at the same time, for at most 600 seconds:
-          node1
-            sh -c 'echo '\''it is'\''; rm -rf /srv/x' ''
-          node2
-            sh -c 'echo '\''it is'\''; rm -rf /srv/x' ''
-        ");
-    }
-
-    #[test]
-    fn host_that_cannot_be_reached_is_a_failure_of_the_host() {
-        let error = HostError::Unreachable {
-            host: name("node9"),
-            address: "192.0.2.9:22".to_owned(),
-            reason: Reason::new("no route to host"),
-        };
-        let (kind, text) = failure(report(&[1], vec![error]));
-        assert_eq!(kind, ErrorKind::Host);
-        assert_eq!(text, "node9: cannot reach 192.0.2.9:22: no route to host");
-    }
-}
+mod tests;

@@ -18,11 +18,13 @@ use kubexm_host::{Command, Host, Input};
 use kubexm_pki::{Certificate, UserRequest};
 use kubexm_scripts::kubernetes::USER_CERTIFICATE;
 use kubexm_types::event::Events;
-use kubexm_types::{Digest, HostName, InvalidValue, write_atomic};
+use kubexm_types::{AtomicFile, Digest, HostName, InvalidValue, write_atomic};
 
 /// The shortest validity that the signer of Kubernetes accepts
 /// (<https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/certificate-signing-request-v1/>).
 pub const SHORTEST: Duration = Duration::from_secs(600);
+/// The longest validity that the API has a number for: `spec.expirationSeconds` is an int32.
+pub const LONGEST: Duration = Duration::from_secs(i32::MAX as u64);
 /// The most characters of a common name and of an organization (RFC 5280, appendix A.1).
 const LONGEST_NAME: usize = 64;
 
@@ -143,10 +145,7 @@ async fn prepare<'a>(
     stop: &Stop,
 ) -> Result<Prepared<'a>, CommandError> {
     options.connection.check()?;
-    if options.out.exists() {
-        let error = FileError::new("write the kubeconfig", &options.out, "the file exists");
-        return Err(error.hint("remove it, or name another file with -o").into());
-    }
+    check_file(&options.out)?;
     let cluster = kubexm_config::load_cluster(&options.cluster)?;
     notices::emit(&cluster.notices, events);
     let state = options.connection.state_directory(&cluster, events)?;
@@ -164,6 +163,20 @@ async fn prepare<'a>(
         host: host.ok_or_else(|| no_control_plane(names))?,
         group: options.group.as_ref().map(|group| group.0.as_str()),
     })
+}
+
+/// Fails if the kubeconfig cannot be written, before the cluster signs a certificate whose key would be lost.
+fn check_file(path: &Path) -> Result<(), CommandError> {
+    if path.exists() {
+        let error = FileError::new("write the kubeconfig", path, "the file exists");
+        return Err(error.hint("remove it, or name another file with -o").into());
+    }
+    let probe = AtomicFile::create(path, 0o600);
+    probe.map_err(|error| {
+        FileError::io("write the kubeconfig", path, &error)
+            .hint("name a file in a folder that exists and that you can write to with -o")
+    })?;
+    Ok(())
 }
 
 /// Returns the plan for people.
@@ -304,6 +317,26 @@ mod tests {
             &"a".repeat(65),
         ] {
             assert!(SubjectName::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn file_that_cannot_be_written_is_refused_before_the_request() {
+        let folder = tempfile::tempdir().unwrap();
+        check_file(&folder.path().join("anna.conf")).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        // Root can write to each folder, except for those of the kernel.
+        for path in [
+            folder.path().join("absent/anna.conf"),
+            "/proc/anna.conf".into(),
+        ] {
+            let refused = check_file(&path).unwrap_err().to_string();
+            let expected = format!("cannot write the kubeconfig {}: ", path.display());
+            assert!(refused.starts_with(&expected), "{refused}");
+            assert!(
+                refused.contains("\nhint: name a file in a folder"),
+                "{refused}"
+            );
         }
     }
 

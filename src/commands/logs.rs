@@ -2,20 +2,23 @@
 
 pub(crate) mod entry;
 mod follow;
+mod lost;
+mod printed;
+mod read;
 
 use std::path::PathBuf;
 
-use futures_util::future::join_all;
 use serde::Serialize;
 use time::OffsetDateTime;
 
 pub use self::entry::LogEntry;
 pub use self::follow::Follower;
-use crate::session::Hosts;
+use self::read::Wanted;
+use crate::session::{HostErrors, Hosts};
 use crate::stop::unless_stopped;
 use crate::{CommandError, Connection, HostSelection, Stop, notices};
-use kubexm_host::{Command, Host, HostError};
-use kubexm_scripts::systemd::LOGS;
+use kubexm_config::Cluster;
+use kubexm_host::HostError;
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, InvalidValue};
 
@@ -99,90 +102,65 @@ pub async fn logs(
     events: &Events,
     stop: &Stop,
 ) -> Result<LogsReport, CommandError> {
-    let (hosts, unreachable) = connect(options, events, stop).await?;
-    let reading = collect(&hosts, options, |_| options.since);
-    let mut report = unless_stopped(stop, reading).await?;
-    report.errors.extend(unreachable);
-    Ok(report)
+    let site = Site::load(options, events)?;
+    let (hosts, unreachable) = site.connect(events, stop).await?;
+    let wanted = |_: &HostName| Wanted {
+        since: options.since,
+        lines: options.lines,
+    };
+    let reading = async { Ok(read::all(&hosts, &options.program, wanted).await) };
+    let mut read = unless_stopped(stop, reading).await?;
+    read.errors.extend(unreachable);
+    read.check(&options.program)?;
+    Ok(LogsReport {
+        entries: read.entries,
+        errors: read.errors,
+    })
 }
 
-/// Connects to the selected hosts. Returns those that cannot be reached, too.
-async fn connect(
-    options: &LogsOptions,
-    events: &Events,
-    stop: &Stop,
-) -> Result<(Hosts, Vec<HostError>), CommandError> {
-    options.connection.check()?;
-    let cluster = kubexm_config::load_cluster(&options.cluster)?;
-    notices::emit(&cluster.notices, events);
-    let state = options.connection.state_directory(&cluster, events)?;
-    let cluster = options.selection.of(cluster)?;
-    let connecting = options
-        .connection
-        .connect_reachable(&cluster, &state, events);
-    unless_stopped(stop, connecting).await
+/// The selected hosts, and how to connect to them.
+struct Site {
+    connection: Connection,
+    cluster: Cluster,
+    state: PathBuf,
 }
 
-/// Reads the entries of all hosts, each since a time.
-///
-/// # Errors
-/// Each host answers, and none has such a unit or container.
-async fn collect(
-    hosts: &Hosts,
-    options: &LogsOptions,
-    since: impl Fn(&HostName) -> Option<OffsetDateTime>,
-) -> Result<LogsReport, CommandError> {
-    let reads = hosts.iter().map(|(name, host)| {
-        let since = since(name);
-        async move { (name, since, read(host.as_ref(), options, since).await) }
-    });
-    let (mut entries, mut errors) = (Vec::new(), Vec::new());
-    let mut has_source = false;
-    for (name, since, result) in join_all(reads).await {
-        match result {
-            Ok(text) => {
-                has_source |= !text.is_empty();
-                let found = entry::parse(name, &text).into_iter();
-                entries.extend(found.filter(|entry| since.is_none_or(|since| entry.time >= since)));
-            }
-            Err(error) => errors.push(error),
-        }
+impl Site {
+    fn load(options: &LogsOptions, events: &Events) -> Result<Self, CommandError> {
+        options.connection.check()?;
+        let cluster = kubexm_config::load_cluster(&options.cluster)?;
+        notices::emit(&cluster.notices, events);
+        let state = options.connection.state_directory(&cluster, events)?;
+        Ok(Self {
+            connection: options.connection.clone(),
+            cluster: options.selection.of(cluster)?,
+            state,
+        })
     }
-    if !has_source && errors.is_empty() {
-        return Err(CommandError::Configuration(format!(
-            "no selected host has a unit or a container '{}'\nhint: the names are those of units, as in kubelet or \
-             containerd, and of containers, as in kube-apiserver or coredns",
-            options.program.0
-        )));
-    }
-    // Entries of one source keep their order.
-    entries.sort_by_key(|entry| entry.time);
-    Ok(LogsReport { entries, errors })
-}
 
-/// Returns what the script prints on a host.
-async fn read(
-    host: &dyn Host,
-    options: &LogsOptions,
-    since: Option<OffsetDateTime>,
-) -> Result<String, HostError> {
-    let since = since.map_or(0, OffsetDateTime::unix_timestamp);
-    let arguments = [
-        options.program.0.clone(),
-        options.lines.to_string(),
-        since.max(0).to_string(),
-    ];
-    let what = format!("read the log of {}", options.program.0);
-    let output = host
-        .run(Command::from_script(LOGS, arguments).describe(what.clone()))
-        .await?;
-    match output.success() {
-        true => Ok(output.text()),
-        false => Err(HostError::Command {
-            host: host.name().clone(),
-            command: what,
-            reason: output.complaint().to_string(),
-        }),
+    /// Connects to the hosts. Returns those that cannot be reached, too.
+    async fn connect(
+        &self,
+        events: &Events,
+        stop: &Stop,
+    ) -> Result<(Hosts, Vec<HostError>), CommandError> {
+        let connecting = self
+            .connection
+            .connect_reachable(&self.cluster, &self.state, events);
+        unless_stopped(stop, connecting).await
+    }
+
+    /// Connects to one of the hosts.
+    async fn connect_to(
+        &self,
+        name: &HostName,
+        events: &Events,
+    ) -> Result<(Hosts, HostErrors), CommandError> {
+        let mut cluster = self.cluster.clone();
+        cluster.hosts.retain(|host| host.name == *name);
+        self.connection
+            .connect_each(&cluster, &self.state, events)
+            .await
     }
 }
 

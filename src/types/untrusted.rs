@@ -119,6 +119,12 @@ pub fn printable(text: &str) -> String {
     }
 }
 
+/// Returns the lines of a text as [`printable`]. Text that kubexm puts before each of them, such as the name of a host, is
+/// at the start of each line that a terminal shows.
+pub fn printable_lines(text: &str) -> Vec<String> {
+    printable(text).lines().map(str::to_owned).collect()
+}
+
 /// Returns a message of kubexm, which may quote a text from outside, as [`printable`] and with at most some
 /// hundred lines of at most 2000 characters.
 pub fn message(text: &str) -> String {
@@ -281,6 +287,17 @@ mod tests {
             assert_eq!(printable(text), shown, "{text:?}");
             assert_eq!(message(text), shown, "{text:?}");
         }
+    }
+
+    #[test]
+    fn every_line_that_a_terminal_shows_is_a_line() {
+        let text = "a\rb\u{85}c\u{2028}d\u{2029}e\r\nf\n";
+        assert_eq!(printable_lines(text), ["a", "b", "c", "d", "e", "f"]);
+        // What is left has no other line ends.
+        for line in printable_lines(text) {
+            assert_eq!(printable(&line), line);
+        }
+        assert!(printable_lines("").is_empty());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Entries of the journal, and of the log files of containers.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -62,6 +64,22 @@ pub(crate) fn parse(host: &HostName, text: &str) -> Vec<LogEntry> {
         }));
     }
     entries
+}
+
+/// Returns the number of lines of each source that `logs.sh` prints, including lines that are not entries.
+pub(super) fn counts(text: &str) -> BTreeMap<String, u32> {
+    let mut source = None;
+    let mut counts = BTreeMap::new();
+    for line in text.lines() {
+        match (line.strip_prefix("= "), &source) {
+            (Some(name), _) => source = parse_source(name),
+            (None, Some(Source::Unit(name) | Source::Pod(name))) => {
+                *counts.entry(name.clone()).or_default() += 1;
+            }
+            (None, None) => {}
+        }
+    }
+    counts
 }
 
 fn parse_source(text: &str) -> Option<Source> {

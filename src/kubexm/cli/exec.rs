@@ -6,12 +6,12 @@ use std::time::Duration;
 use clap::Args;
 
 use super::connection::ConnectionArgs;
-use super::output::outln;
 use super::selection::SelectionArgs;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
 use kubexm_commands::exec::{self, Ended, ExecOptions};
 use kubexm_types::event::Events;
+use kubexm_types::untrusted::printable_lines;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -67,7 +67,7 @@ pub async fn run(arguments: &Exec, format: Output, events: &Events) -> Result<()
     let mut report = exec::exec(&options, events, &stop).await?;
     match format {
         Output::Json => output::document("ExecReport", &report)?,
-        Output::Auto | Output::Plain => print(&report.hosts),
+        Output::Auto | Output::Plain => output::text(&shown(&report.hosts)),
     }
     let checked = report.check(&arguments.command[0]).map_err(Failure::from);
     match format {
@@ -76,8 +76,8 @@ pub async fn run(arguments: &Exec, format: Output, events: &Events) -> Result<()
     }
 }
 
-/// Prints one block for all hosts with the same result, in the order of their first host.
-fn print(ended: &[Ended]) {
+/// Returns one block for all hosts with the same result, in the order of their first host.
+fn shown(ended: &[Ended]) -> String {
     let result = |host: &Ended| (host.exit_status, host.stdout.clone(), host.stderr.clone());
     let mut groups: Vec<Vec<&Ended>> = Vec::new();
     for host in ended {
@@ -89,24 +89,68 @@ fn print(ended: &[Ended]) {
             None => groups.push(vec![host]),
         }
     }
-    for group in groups {
-        let names: Vec<&str> = group.iter().map(|host| host.host.as_str()).collect();
-        let Ended {
-            exit_status,
-            stdout,
-            stderr,
-            ..
-        } = group[0];
-        let status = match exit_status {
-            0 => String::new(),
-            status => format!(" (exit status {status})"),
+    groups.iter().map(|group| block(group)).collect()
+}
+
+/// Returns what the command printed on hosts with the same result. Each line is indented, so that no program can print the
+/// name of another host.
+fn block(group: &[&Ended]) -> String {
+    let names: Vec<&str> = group.iter().map(|host| host.host.as_str()).collect();
+    let Ended {
+        exit_status,
+        stdout,
+        stderr,
+        ..
+    } = group[0];
+    let status = match exit_status {
+        0 => String::new(),
+        status => format!(" (exit status {status})"),
+    };
+    let title = format!("{}{status}:\n", names.join(", "));
+    let printed = printable_lines(stdout).into_iter();
+    let printed = printed.map(|line| format!("  {line}\n"));
+    let complained = printable_lines(stderr).into_iter();
+    let complained = complained.map(|line| format!("  stderr: {line}\n"));
+    [title]
+        .into_iter()
+        .chain(printed)
+        .chain(complained)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn program_cannot_print_lines_of_other_hosts() {
+        let ended = |host: &str, stdout: &str, stderr: &str| Ended {
+            host: host.parse().unwrap(),
+            exit_status: 0,
+            stdout: stdout.to_owned(),
+            stderr: stderr.to_owned(),
         };
-        outln!("{}{status}:", names.join(", "));
-        for line in stdout.lines() {
-            outln!("  {line}");
-        }
-        for line in stderr.lines() {
-            outln!("  stderr: {line}");
-        }
+        let forged = "a\rnode9:\u{85}node9:\u{2028}node9:\u{2029}node9:\u{1b}[1Gb\n";
+        let hosts = [
+            ended("node1", "fine\n", ""),
+            ended("node2", forged, "c\rnode9:"),
+            ended("node3", "fine\n", ""),
+        ];
+        let text = shown(&hosts);
+        insta::assert_snapshot!(text, @"
+        node1, node3:
+          fine
+        node2:
+          a
+          node9:
+          node9:
+          node9:
+          node9:b
+          stderr: c
+          stderr: node9:
+        ");
+        assert_eq!(kubexm_types::untrusted::printable(&text), text);
     }
 }

@@ -8,10 +8,7 @@ use kubexm_commands::{CommandError, ErrorKind};
 pub const CODES: [(u8, &str); 10] = [
     (0, "success"),
     (1, "interrupted or unexpected"),
-    (
-        2,
-        "usage or configuration, or kubexm refused the command",
-    ),
+    (2, "usage or configuration, or kubexm refused the command"),
     (3, "bundle (building, downloading or reading it)"),
     (
         4,

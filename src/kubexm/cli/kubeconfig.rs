@@ -10,7 +10,7 @@ use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::{Failure, duration, interrupt, output};
 use crate::report::Output;
-use kubexm_commands::kubeconfig::{self, KubeconfigOptions, SHORTEST, SubjectName};
+use kubexm_commands::kubeconfig::{self, KubeconfigOptions, LONGEST, SHORTEST, SubjectName};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub struct Kubeconfig {
     group: Option<SubjectName>,
     /// How long the certificate is valid, as in 8h or 30d
     ///
-    /// At least 10m. The cluster shortens it to the limit of its controller manager, by default one year. A certificate
+    /// From 10m to 24855d. The cluster shortens it to the limit of its controller manager, by default one year. A certificate
     /// cannot be revoked.
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = validity)]
     expires: Duration,
@@ -53,10 +53,17 @@ impl Kubeconfig {
 
 fn validity(text: &str) -> Result<Duration, String> {
     let validity = duration::parse(text)?;
-    match validity < SHORTEST {
-        true => Err("Kubernetes signs no certificate for less than 10m".to_owned()),
-        false => Ok(validity),
+    if validity < SHORTEST {
+        return Err("Kubernetes signs no certificate for less than 10m".to_owned());
     }
+    if validity > LONGEST {
+        let days = LONGEST.as_secs() / (24 * 60 * 60);
+        return Err(format!(
+            "the API of Kubernetes takes at most {days}d\nhint: the cluster shortens it to the limit of its controller manager, \
+             by default one year"
+        ));
+    }
+    Ok(validity)
 }
 
 /// Writes the kubeconfig and prints when it expires.
@@ -93,4 +100,23 @@ pub async fn run(arguments: &Kubeconfig, format: Output, events: &Events) -> Res
         written.user
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn validity_is_one_that_the_api_takes() {
+        for good in ["10m", "30d", "24855d"] {
+            assert!(validity(good).is_ok(), "{good}");
+        }
+        for wrong in ["9m", "24856d", "36500d"] {
+            assert!(validity(wrong).is_err(), "{wrong}");
+        }
+        let refused = validity("36500d").unwrap_err();
+        assert!(refused.contains("at most 24855d\nhint: "), "{refused}");
+    }
 }

@@ -9,13 +9,13 @@ use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
 use super::connection::ConnectionArgs;
-use super::output::outln;
 use super::selection::SelectionArgs;
 use super::{Failure, duration, interrupt, output};
 use crate::report::Output;
 use kubexm_commands::Stop;
 use kubexm_commands::logs::{self, Follower, LogEntry, LogsOptions, ProgramName};
 use kubexm_types::event::Events;
+use kubexm_types::untrusted::{COLUMNS, Untrusted, printable_lines};
 
 /// How long hosts rest between two reads of new lines.
 const REST: Duration = Duration::from_secs(1);
@@ -43,9 +43,13 @@ pub struct Logs {
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<OffsetDateTime>,
     /// Maximum number of lines of each unit and container
+    ///
+    /// kubexm prints the newest lines, also with --since. --follow prints all lines of later, too.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=5000))]
     lines: u32,
     /// Print new lines until you stop kubexm
+    ///
+    /// kubexm connects again to hosts that it lost. Not with --output json.
     #[arg(long)]
     follow: bool,
     #[command(flatten)]
@@ -76,16 +80,14 @@ pub async fn run(arguments: &Logs, format: Output, events: &Events) -> Result<()
             .check()
             .map_err(|error| Failure::from(error).reported());
     }
-    for entry in &report.entries {
-        print(entry)?;
-    }
+    output::text(&shown(&report.entries)?);
     if report.entries.is_empty() {
         events.note("nothing was logged in this time");
     }
     Ok(report.check()?)
 }
 
-/// Prints the lines that exist, and then each new one until the user stops the command.
+/// Prints the lines that exist, and then each new one until the user stops the command, or the reader of the lines ends.
 async fn follow(
     options: LogsOptions,
     format: Output,
@@ -97,23 +99,35 @@ async fn follow(
             "--follow prints lines, and no JSON document\nhint: remove --follow, and repeat the command with --since",
         ));
     }
-    let (mut follower, entries) = Follower::begin(options, events, stop).await?;
-    entries.iter().try_for_each(print)?;
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            () = tokio::time::sleep(REST) => {}
-        }
-        let entries = match follower.next(events, stop).await {
-            Err(_) if stop.is_cancelled() => return Ok(()),
-            found => found?,
-        };
-        entries.iter().try_for_each(print)?;
+    tokio::select! {
+        ended = print_new(options, events, stop) => ended,
+        // As in `kubexm logs … --follow | grep -m1 ready`. There may be no other line, which would fail to reach it.
+        () = output::closed() => Ok(()),
     }
 }
 
-/// Prints a line with the time in milliseconds, which is enough to compare hosts.
-fn print(entry: &LogEntry) -> Result<(), Failure> {
+async fn print_new(options: LogsOptions, events: &Events, stop: &Stop) -> Result<(), Failure> {
+    let (mut follower, mut entries) = Follower::begin(options, events, stop).await?;
+    while output::write(&shown(&entries)?).is_continue() {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            () = tokio::time::sleep(REST) => {}
+        }
+        entries = match follower.next(events, stop).await {
+            Err(_) if stop.is_cancelled() => break,
+            found => found?,
+        };
+    }
+    Ok(())
+}
+
+fn shown(entries: &[LogEntry]) -> Result<String, Failure> {
+    entries.iter().map(lines).collect()
+}
+
+/// Returns the lines of an entry. Each has the host and the source, so that no program can print a line of another one. The
+/// time is in milliseconds, which is enough to compare hosts.
+fn lines(entry: &LogEntry) -> Result<String, Failure> {
     let format =
         format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
     let time = entry.time.format(format).map_err(Failure::unexpected)?;
@@ -123,8 +137,15 @@ fn print(entry: &LogEntry) -> Result<(), Failure> {
         message,
         ..
     } = entry;
-    outln!("{time} {host} {source}: {}", message.trim_end());
-    Ok(())
+    let source = Untrusted::one_line(source, COLUMNS);
+    let mut lines = printable_lines(message.trim_end());
+    if lines.is_empty() {
+        lines.push(String::new());
+    }
+    let lines = lines.iter();
+    Ok(lines
+        .map(|line| format!("{time} {host} {source}: {line}\n"))
+        .collect())
 }
 
 /// Parses a duration before now, or a time.
@@ -147,6 +168,33 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+
+    #[test]
+    fn program_cannot_print_lines_of_other_hosts() {
+        let entry = |source: &str, message: &str| LogEntry {
+            time: time::macros::datetime!(2026-01-31 12:00:00.25 UTC),
+            host: "node1".parse().unwrap(),
+            source: source.to_owned(),
+            message: message.to_owned(),
+        };
+        let entries = [
+            entry("kubelet", "a\nb\rc\u{85}d\u{2028}e\u{2029}f\n"),
+            entry("demo/a\rnode9", "\u{1b}[1Gx"),
+            entry("etcd", "x\n"),
+        ];
+        let text = shown(&entries).unwrap();
+        insta::assert_snapshot!(text, @"
+        2026-01-31T12:00:00.250Z node1 kubelet: a
+        2026-01-31T12:00:00.250Z node1 kubelet: b
+        2026-01-31T12:00:00.250Z node1 kubelet: c
+        2026-01-31T12:00:00.250Z node1 kubelet: d
+        2026-01-31T12:00:00.250Z node1 kubelet: e
+        2026-01-31T12:00:00.250Z node1 kubelet: f
+        2026-01-31T12:00:00.250Z node1 demo/a node9: x
+        2026-01-31T12:00:00.250Z node1 etcd: x
+        ");
+        assert_eq!(kubexm_types::untrusted::printable(&text), text);
+    }
 
     #[test]
     fn start_is_a_duration_or_a_time() {

@@ -3,9 +3,13 @@
 //! A reader may close standard output early: `kubexm bundle list B | head -1` is not a failure.
 
 use std::io::{ErrorKind, Write};
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::OnceLock;
 
 use serde::Serialize;
+use tokio::io::Interest;
+use tokio::net::unix::pipe::Sender;
 
 use super::Failure;
 use kubexm_types::event::Events;
@@ -29,22 +33,54 @@ pub fn redirect_to_events(events: &Events) {
 /// a full disk behind `>`, ends the program with exit code 1. Otherwise half an output could be used as a
 /// complete one.
 pub fn text(text: &str) {
+    // The work continues without a reader.
+    let _ = write(text);
+}
+
+/// Writes text as [`text`]. Breaks if the reader closed the pipe, for a command that only prints.
+pub fn write(text: &str) -> ControlFlow<()> {
     if let Some(events) = EVENTS.get() {
-        return events.note(text.trim_end());
+        events.note(text.trim_end());
+        return ControlFlow::Continue(());
     }
+    write_to(&mut std::io::stdout().lock(), text).unwrap_or_else(|error| {
+        // Standard error may be closed, too.
+        let _ = writeln!(
+            std::io::stderr(),
+            "error: standard output cannot be written: {error}"
+        );
+        std::process::exit(1);
+    })
+}
+
+fn write_to(out: &mut impl Write, text: &str) -> std::io::Result<ControlFlow<()>> {
     let text = untrusted::printable(text);
-    let mut out = std::io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            // Standard error may be closed, too.
-            let _ = writeln!(
-                std::io::stderr(),
-                "error: standard output cannot be written: {error}"
-            );
-            std::process::exit(1);
-        }
-        _ => {}
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(ControlFlow::Continue(())),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
+        Err(error) => Err(error),
+    }
+}
+
+/// Waits until the reader of standard output closed the pipe. Waits for ever if standard output is something else, such as
+/// a file.
+pub async fn closed() {
+    reader_gone(std::io::stdout().as_fd()).await;
+}
+
+/// The end of a pipe for writes has an error once nothing has the other end open.
+async fn reader_gone(pipe: BorrowedFd<'_>) {
+    let watched = pipe
+        .try_clone_to_owned()
+        // The checked form would make writes of the whole process fail while the pipe is full.
+        .and_then(Sender::from_owned_fd_unchecked);
+    let gone = match &watched {
+        Ok(watched) => watched.ready(Interest::ERROR).await.is_ok(),
+        // The kernel does not watch files.
+        Err(_) => false,
+    };
+    if !gone {
+        std::future::pending::<()>().await;
     }
 }
 
@@ -99,3 +135,41 @@ macro_rules! outln {
     };
 }
 pub(super) use outln;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[test]
+    fn closed_pipe_ends_the_output_and_is_no_failure() {
+        let (reader, mut pipe) = std::io::pipe().unwrap();
+        assert!(write_to(&mut pipe, "a\n").unwrap().is_continue());
+        drop(reader);
+        assert!(write_to(&mut pipe, "b\n").unwrap().is_break());
+        let mut full = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        assert!(write_to(&mut full, "c\n").is_err());
+    }
+
+    #[tokio::test]
+    async fn reader_that_ends_is_noticed_without_output() {
+        let (reader, mut pipe) = std::io::pipe().unwrap();
+        pipe.write_all(b"not read yet\n").unwrap();
+        let soon = Duration::from_millis(100);
+        timeout(soon, reader_gone(pipe.as_fd())).await.unwrap_err();
+        drop(reader);
+        timeout(Duration::from_secs(30), reader_gone(pipe.as_fd()))
+            .await
+            .unwrap();
+        let file = tempfile::tempfile().unwrap();
+        timeout(soon, reader_gone(file.as_fd())).await.unwrap_err();
+    }
+}

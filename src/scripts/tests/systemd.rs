@@ -214,13 +214,17 @@ fn logs_come_from_units_and_containers_of_a_name() {
         machine.fake("systemctl", "[ \"$2\" = kubexm-proxy.service ]");
         machine.fake("journalctl", "echo '{\"entry\": 1}'");
         let pods = "/var/log/pods/kube-system_proxy-a_1";
-        machine.write(&format!("{pods}/proxy/2.log"), "3\n4\n");
-        machine.write(&format!("{pods}/proxy/10.log"), "5\n= unit other\n");
+        let line = |text: &str| format!("2026-01-02T03:04:05Z stdout F {text}\n");
+        machine.write(&format!("{pods}/proxy/2.log"), &(line("3") + &line("4")));
+        machine.write(
+            &format!("{pods}/proxy/10.log"),
+            &(line("5") + "= unit other\n"),
+        );
         machine.write(&format!("{pods}/other/0.log"), "other\n");
         let ended = machine.run(systemd::LOGS, &["proxy", "3", "17"]);
         assert_eq!(ended.status, 0, "{}", ended.complained);
-        let expected = "= unit kubexm-proxy\n|{\"entry\": 1}\n\
-                        = pod kube-system_proxy-a\n|4\n|5\n|= unit other\n";
+        let expected = "= unit kubexm-proxy\n|{\"entry\": 1}\n= pod kube-system_proxy-a\n\
+                        |2026-01-02T03:04:05Z stdout F 4\n|2026-01-02T03:04:05Z stdout F 5\n|= unit other\n";
         assert_eq!(ended.printed, expected);
         let calls = machine.calls();
         let journal =
@@ -229,6 +233,87 @@ fn logs_come_from_units_and_containers_of_a_name() {
         assert_eq!(
             machine.run(systemd::LOGS, &["absent", "3", "0"]).printed,
             ""
+        );
+    });
+}
+
+/// The time since which logs are read: 2026-03-01T00:00:00Z.
+const SINCE: &str = "1772323200";
+
+/// Returns the lines of a log file that the host prints.
+fn logged(machine: &Machine, lines: &[&str]) -> Vec<String> {
+    let file = "/var/log/pods/demo_web-a_1/web/0.log";
+    machine.write(file, &(lines.join("\n") + "\n"));
+    let printed = machine.done(systemd::LOGS, &["web", "100", SINCE]);
+    let printed = printed.lines().filter_map(|line| line.strip_prefix('|'));
+    printed.map(str::to_owned).collect()
+}
+
+#[test]
+fn logs_of_containers_begin_at_a_time() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("systemctl", "exit 1");
+        for [before, after] in [
+            ["2026-02-28T23:59:59.999999999Z", "2026-03-01T00:00:00Z"],
+            ["2026-03-01T07:59:59.9+08:00", "2026-03-01T08:00:00.1+08:00"],
+            ["2026-02-28T18:29:59-05:30", "2026-02-28T18:30:00-05:30"],
+            ["2024-02-29T00:00:00Z", "2028-02-29T00:00:00Z"],
+            ["2025-12-31T23:59:59Z", "2026-10-31T00:00:00+14:00"],
+        ] {
+            let line = |time: &str| format!("{time} stderr F 9999-01-01T00:00:00Z");
+            let json = |time: &str| {
+                format!(r#"{{"log":"\"time\":\"9999\"\n","stream":"stdout","time":"{time}"}}"#)
+            };
+            for [before, after] in [[line(before), line(after)], [json(before), json(after)]] {
+                assert_eq!(logged(machine, &[&before, &after]), [after.as_str()]);
+                assert!(logged(machine, &[&before]).is_empty(), "{before}");
+                // A clock that was changed hides no later line.
+                assert_eq!(logged(machine, &[&after, &before]), [&*after, &*before]);
+            }
+        }
+    });
+}
+
+#[test]
+fn logs_of_containers_have_the_start_of_a_line_from_before() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("systemctl", "exit 1");
+        let cri = [
+            "2026-02-28T23:59:57Z stdout P other",
+            "2026-02-28T23:59:57Z stdout F line",
+            "2026-02-28T23:59:58Z stdout P one",
+            "2026-02-28T23:59:59Z stdout P two",
+            "2026-03-01T00:00:00Z stdout F three",
+        ];
+        assert_eq!(logged(machine, &cri), cri[2..]);
+        let docker = [
+            r#"{"log":"other\n","stream":"stdout","time":"2026-02-28T23:59:58Z"}"#,
+            r#"{"log":"one","stream":"stdout","time":"2026-02-28T23:59:59Z"}"#,
+            r#"{"log":"two\n","stream":"stdout","attrs":{"time":"x"},"time":"2026-03-01T00:00:00Z"}"#,
+        ];
+        assert_eq!(logged(machine, &docker), docker[1..]);
+    });
+}
+
+#[test]
+fn log_files_without_new_lines_are_not_read() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("systemctl", "exit 1");
+        machine.fake("tail", "cat \"${3:-/dev/null}\"");
+        let file = "/var/log/pods/demo_web-a_1/web/0.log";
+        machine.write(file, "2026-03-01T00:00:00Z stdout F x\n");
+        let written = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_772_323_199);
+        let opened = std::fs::File::options().write(true).open(machine.at(file));
+        opened.unwrap().set_modified(written).unwrap();
+        let printed = machine.done(systemd::LOGS, &["web", "100", SINCE]);
+        assert_eq!(printed, "= pod demo_web-a\n");
+        assert_eq!(
+            machine
+                .calls()
+                .iter()
+                .filter(|call| call.ends_with(".log"))
+                .count(),
+            0
         );
     });
 }

@@ -70,6 +70,7 @@ pub(super) fn exec() -> ExecReport {
             host: host("node3"),
             error: unreachable("node3"),
         }],
+        stopped: vec![host("node2")],
     }
 }
 
