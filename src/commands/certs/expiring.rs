@@ -129,7 +129,7 @@ fn found(
     let mut expiring = Vec::new();
     for (host, facts) in facts {
         for (path, text) in &facts.certificates {
-            if files::ca_of(cluster, path).is_none() {
+            if !files::is_issued(cluster, path) {
                 continue;
             }
             let Ok(found) = Certificate::first(path, text) else {
@@ -151,7 +151,25 @@ fn found(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::certs::check::tests::self_signed;
     use crate::identity::tests::cluster;
+
+    /// A renewal does not replace it. A timer would renew the host each week until the site replaces the file.
+    #[test]
+    fn certificate_of_the_site_is_no_reason_for_a_renewal() {
+        let text = self_signed("x", 5, false);
+        let files = ["apiserver.crt", "site.crt"];
+        let files = files.map(|name| (format!("{}/{name}", files::PKI), text.clone()));
+        let facts = Facts {
+            certificates: files.into(),
+            ..Facts::default()
+        };
+        let facts = BTreeMap::from([("node1".parse().unwrap(), facts)]);
+        let within = Duration::days(30);
+        let found = found(&cluster(), &facts, within, OffsetDateTime::now_utc());
+        let paths: Vec<&str> = found.iter().map(|found| found.path.as_str()).collect();
+        assert_eq!(paths, ["/etc/kubernetes/pki/apiserver.crt"]);
+    }
 
     #[test]
     fn renewal_does_not_need_hosts_without_certificates() {

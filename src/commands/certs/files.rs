@@ -7,6 +7,8 @@ use kubexm_config::cluster::Etcd;
 pub(super) const PKI: &str = "/etc/kubernetes/pki";
 /// kubexm's directory of files on hosts.
 const ETC: &str = "/etc/kubexm";
+/// The kubeconfig of the kubelet of kubeadm. It contains a certificate until the kubelet has requested its own one.
+pub(super) const KUBELET_KUBECONFIG: &str = "/etc/kubernetes/kubelet.conf";
 /// The directory of the kubelet's own certificates.
 pub(super) const KUBELET: &str = "/var/lib/kubelet/pki";
 
@@ -25,10 +27,7 @@ const PURPOSES: &[(&str, &str)] = &[
         "/etc/kubernetes/scheduler.conf",
         "kubeconfig of the scheduler",
     ),
-    (
-        "/etc/kubernetes/kubelet.conf",
-        "first kubeconfig of the kubelet",
-    ),
+    (KUBELET_KUBECONFIG, "first kubeconfig of the kubelet"),
     (
         "/etc/kubernetes/kube-proxy.conf",
         "kubeconfig of kube-proxy",
@@ -90,13 +89,22 @@ const PURPOSES: &[(&str, &str)] = &[
 
 /// Returns what a file on a host is for.
 pub(super) fn purpose(path: &str) -> &'static str {
-    let found = PURPOSES
-        .iter()
-        .find(|(known, _)| match known.ends_with('/') {
-            true => path.starts_with(known),
-            false => path == *known,
-        });
-    found.map_or("other certificate", |(_, purpose)| purpose)
+    known(path).unwrap_or("other certificate")
+}
+
+fn known(path: &str) -> Option<&'static str> {
+    let mut purposes = PURPOSES.iter();
+    let found = purposes.find(|(known, _)| match known.ends_with('/') {
+        true => path.starts_with(known),
+        false => path == *known,
+    });
+    found.map(|(_, purpose)| *purpose)
+}
+
+/// Returns whether kubeadm or kubexm issues the certificate in a file. Beside theirs, a site can have files of its own, such as
+/// the one of `--tls-sni-cert-file`.
+pub(super) fn is_issued(cluster: &Cluster, path: &str) -> bool {
+    known(path).is_some() && ca_of(cluster, path).is_some()
 }
 
 /// Returns the path of the CA that signs the certificate in a file, on the same host; `None` if kubexm does not know it.

@@ -264,12 +264,13 @@ impl Prepared {
     fn has_expired(&self, cluster: &Cluster) -> bool {
         let mut files = self.facts.values().flat_map(|facts| &facts.certificates);
         files.any(|(path, text)| {
-            files::ca_of(cluster, path).is_some()
+            files::is_issued(cluster, path)
                 && leaf(path, text).is_some_and(|leaf| leaf.days_left() < 0)
         })
     }
 
-    /// Returns the nodes of kubeadm whose kubelet cannot request a certificate any more.
+    /// Returns the nodes of kubeadm whose kubelet cannot request a certificate any more, and those where an earlier run was
+    /// interrupted: their kubeconfig still has the certificate for the request.
     fn expired_kubelets(
         &self,
         cluster: &Cluster,
@@ -280,6 +281,7 @@ impl Prepared {
             let found = facts.rotated.get(&path);
             let found = found.and_then(|text| leaf(&path, text));
             found.is_some_and(|leaf| leaf.days_left() < 0)
+                || facts.certificates.contains_key(files::KUBELET_KUBECONFIG)
         };
         let hosts = self.facts.iter().filter(|(name, facts)| {
             cluster.kubernetes.kind == KubernetesKind::Kubeadm
@@ -385,9 +387,9 @@ fn is_in_plan(cluster: &Cluster, selected: &BTreeSet<HostName>, path: &str) -> b
     let shared = match path {
         "/etc/kubexm/registry/tls.crt" => "registry",
         "/etc/kubexm/etcd/client.crt" => "etcd-client",
-        _ => return files::ca_of(cluster, path).is_some(),
+        _ => return files::is_issued(cluster, path),
     };
-    files::ca_of(cluster, path).is_some() && is_renewed(cluster, selected, shared)
+    files::is_issued(cluster, path) && is_renewed(cluster, selected, shared)
 }
 
 /// Returns the hosts of a plan in the order of their tasks, and then those without tasks.

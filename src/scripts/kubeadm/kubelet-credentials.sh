@@ -20,6 +20,8 @@ check) [ "$(cat "$mark" 2>/dev/null)" = "$id" ] || { echo "its certificate has e
 apply)
   cat >"$live.kubexm-new"
   replace "$live.kubexm-new" "$live"
+  # A kubelet with a valid certificate requests none, such as the one that an interrupted run has started.
+  rm -f "$own"
   systemctl restart kubelet || :
   left=90
   until [ -n "$(find -L "$own" -newer "$live" 2>/dev/null)" ]; do
@@ -28,6 +30,7 @@ apply)
       {
         echo "the kubelet does not get a certificate"
         journalctl -u kubelet -n 10 --no-pager -o cat 2>/dev/null | sed 's/^/kubelet: /' || :
+        echo "hint: correct what its log names, then run the same command again"
       } >&2
       exit 1
     fi

@@ -188,7 +188,7 @@ fn kubeconfigs_are_printed_with_their_users() {
     });
 }
 
-/// Adds a node whose kubelet gets a certificate as soon as it starts.
+/// Adds a node whose kubelet gets a certificate as soon as it starts, if it has none that is valid.
 pub(super) fn with_kubelet(machine: &Machine) {
     machine.write("/etc/kubernetes/kubelet.conf", "expired\n");
     machine.write("/var/lib/kubexm/receipt.jsonl", "");
@@ -198,7 +198,9 @@ pub(super) fn with_kubelet(machine: &Machine) {
     );
     machine.fake(
         "systemctl",
-        "[ -e /usr/local/bin/broken ] || echo new >/var/lib/kubelet/pki/kubelet-client-current.pem",
+        "own=/var/lib/kubelet/pki/kubelet-client-current.pem
+         if [ -e /usr/local/bin/broken ] || grep -qs new $own; then exit 0; fi
+         echo new >$own",
     );
     machine.fake("journalctl", "echo 'the cause'");
     machine.fake("sleep", "");
@@ -214,9 +216,12 @@ fn kubelet_gets_a_certificate_and_its_kubeconfig_names_the_file() {
         machine.write("/root/fake/broken", "");
         let ended = run("apply", KUBECONFIG_TEXT);
         assert_eq!(ended.status, 1);
-        let expected = "the kubelet does not get a certificate\nkubelet: the cause\n";
+        let expected = "the kubelet does not get a certificate\nkubelet: the cause\n\
+                        hint: correct what its log names, then run the same command again\n";
         assert_eq!(ended.complained, expected);
         std::fs::remove_file(machine.at("/root/fake/broken")).unwrap();
+        // The kubelet starts by itself before the next run.
+        machine.write("/var/lib/kubelet/pki/kubelet-client-current.pem", "new\n");
         let ended = run("apply", KUBECONFIG_TEXT);
         assert_eq!(ended.status, 0, "{}", ended.complained);
         let own = "/var/lib/kubelet/pki/kubelet-client-current.pem";

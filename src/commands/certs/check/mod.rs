@@ -309,4 +309,4 @@ impl Row<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -3,7 +3,7 @@ use kubexm_config::{parse_cluster, schema};
 use kubexm_host::HostError;
 use kubexm_pki::{Ca, CertificateStore, Leaf};
 
-fn self_signed(name: &str, days: i64, is_ca: bool) -> String {
+pub(in crate::certs) fn self_signed(name: &str, days: i64, is_ca: bool) -> String {
     let mut params = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
     params
         .distinguished_name
