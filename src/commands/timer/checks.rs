@@ -92,6 +92,29 @@ pub(super) fn check_machine() -> Result<(), CommandError> {
     }
 }
 
+/// Creates and removes a file in each directory of a run, with its user and its limits.
+pub(super) fn try_write(service: &Service) -> Result<(), CommandError> {
+    for folder in &service.writable {
+        let probe = folder.join(".kubexm-probe");
+        let words = ["touch".to_owned(), probe.display().to_string()];
+        let (code, printed) = system::run_as_service(&service.properties(), &words)?;
+        // It may not exist.
+        let _ = std::fs::remove_file(&probe);
+        if code != Some(0) {
+            let cause = format!(
+                "the user {} of its service cannot write there: {}",
+                service.user,
+                Untrusted::last(printed.trim())
+            );
+            let error = FileError::new("install a timer that uses", folder, cause);
+            let path = folder.display();
+            let hint = format!("chown {} {path}, or name another directory", service.user);
+            return Err(error.hint(hint).into());
+        }
+    }
+    Ok(())
+}
+
 /// Logs in to all hosts as a run does: with its user, its limits, and without a terminal and an agent.
 pub(super) fn try_login(options: &TimerOptions, service: &Service) -> Result<(), CommandError> {
     let mut command = service.command.iter();

@@ -4,7 +4,9 @@ use std::fs::metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::checks::{check_machine, check_passwords, check_path, check_state, try_login};
+use super::checks::{
+    check_machine, check_passwords, check_path, check_state, try_login, try_write,
+};
 use super::record::{self, TimerState};
 use super::schedule::Schedule;
 use super::unit::{Service, service_name, timer_name};
@@ -65,8 +67,9 @@ pub async fn install(options: &InstallOptions, events: &Events) -> Result<(), Co
     }
     check_machine()?;
     for folder in &service.writable {
-        private_directory::create(folder, "create the directory of backups")?;
+        create_for(&service, folder)?;
     }
+    try_write(&service)?;
     try_login(&options.timer, &service)?;
     let folder = Path::new(system::UNITS);
     let (job, name) = (options.timer.job, &cluster.name);
@@ -98,6 +101,20 @@ pub async fn install(options: &InstallOptions, events: &Events) -> Result<(), Co
     system::systemctl(["enable", "--quiet", &timer])?;
     // A timer that runs keeps its former calendar.
     system::systemctl(["restart", &timer])
+}
+
+/// Creates a directory, and those above it, for the user of a service.
+fn create_for(service: &Service, folder: &Path) -> Result<(), CommandError> {
+    let absent: Vec<&Path> = folder
+        .ancestors()
+        .take_while(|path| !path.exists())
+        .collect();
+    private_directory::create(folder, "create the directory of backups")?;
+    for created in absent {
+        std::os::unix::fs::chown(created, Some(service.user), None)
+            .map_err(|error| FileError::io("change the owner of", created, &error))?;
+    }
+    Ok(())
 }
 
 /// Returns the timers of a cluster that this machine has.
