@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::check::{Check, Found, Outcome};
-use super::network::delete_rules;
 use super::report::Area;
+use super::rules::{self, Packets};
 use super::seen::Seen;
 use kubexm_config::cluster::LoadBalancer;
 use kubexm_host::Facts;
@@ -160,24 +160,19 @@ fn several(seen: &Seen, address: IpAddr, holders: &[&HostName]) -> Found {
             .cause("the hosts disagree about the lease of the address: kube-vip of one of them hangs, or was killed and left the address")
             .fix("restart kube-vip on the host that does not hold the lease");
     }
+    let mut has_rule = false;
     for host in holders {
-        found = delete_rules(seen, host, found, &vrrp_rules(seen, host));
+        let rules = rules::dropping(seen, host, Packets::Vrrp);
+        has_rule |= rules.name_them();
+        found = rules.explain(seen, host, found);
     }
-    found
+    found = found
         .cause("the hosts do not hear each other: a firewall drops VRRP (IP protocol 112) between them")
-        .fix("permit protocol 112 between the hosts")
-}
-
-/// Returns the rules of a host that drop packets of VRRP.
-fn vrrp_rules<'a>(seen: &'a Seen, host: &HostName) -> Vec<&'a String> {
-    let answers = seen.hosts.get(host);
-    let all = answers.map_or(&[][..], |answers| answers.all("rule"));
-    let names_it = |rule: &&String| {
-        let words: Vec<&str> = rule.split(' ').collect();
-        let mut pairs = words.windows(2);
-        pairs.any(|pair| matches!(pair, ["-p" | "protocol", "112" | "vrrp"]))
-    };
-    all.iter().filter(names_it).collect()
+        .fix("permit protocol 112 between the hosts");
+    match has_rule {
+        true => found,
+        false => found.likely(),
+    }
 }
 
 fn endpoint(seen: &Seen) -> Outcome {

@@ -64,23 +64,37 @@ fn answer<'a>(seen: &'a Seen, host: &HostName) -> Option<&'a Result<Member, Stri
 /// Returns a line of shell that runs etcdctl on the host of a member.
 fn etcdctl(seen: &Seen, host: &HostName, words: &str) -> String {
     match seen.cluster.etcd {
-        Etcd::Kubeadm { .. } => seen.line.shell(host, &format!("{IN_POD} {words}")),
+        Etcd::Kubeadm { .. } => {
+            let line = format!("{} {words}", in_pod(seen, host));
+            seen.line.shell(host, &line)
+        }
         _ => seen.line.on(host, &format!("{ON_HOST} {words}")),
     }
 }
 
-/// The call of etcdctl in the static pod of kubeadm.
-const IN_POD: &str = "crictl exec $(crictl ps -q --name \"^etcd$\") etcdctl --endpoints https://127.0.0.1:2379 --cacert \
-                      /etc/kubernetes/pki/etcd/ca.crt --cert /etc/kubernetes/pki/etcd/server.crt --key \
-                      /etc/kubernetes/pki/etcd/server.key";
+/// Returns the call of etcdctl in the static pod of kubeadm. It listens on the loopback address of the family of the host's
+/// first address.
+fn in_pod(seen: &Seen, host: &HostName) -> String {
+    let spec = seen.cluster.host(host);
+    let local = match spec.is_some_and(|spec| spec.internal_address().is_ipv6()) {
+        true => "[::1]",
+        false => "127.0.0.1",
+    };
+    format!(
+        "crictl exec $(crictl ps -q --name \"^etcd$\") etcdctl --endpoints https://{local}:2379 --cacert \
+         /etc/kubernetes/pki/etcd/ca.crt --cert /etc/kubernetes/pki/etcd/server.crt --key \
+         /etc/kubernetes/pki/etcd/server.key"
+    )
+}
+
 /// The call of etcdctl for a member that is a systemd unit.
 const ON_HOST: &str = "etcdctl";
 
 /// Returns the command that removes all members that have never started.
 fn remove_unstarted(seen: &Seen, host: &HostName) -> String {
     let etcdctl = match seen.cluster.etcd {
-        Etcd::Kubeadm { .. } => IN_POD,
-        _ => ON_HOST,
+        Etcd::Kubeadm { .. } => in_pod(seen, host),
+        _ => ON_HOST.to_owned(),
     };
     let ids = format!("$({etcdctl} member list | sed -n \"s/, unstarted,.*//p\")");
     seen.line.shell(
@@ -173,7 +187,10 @@ fn without_space(seen: &Seen, mut found: Found) -> Found {
         Etcd::Systemd { .. } => {
             format!("etcdctl compact $(etcdctl endpoint status -w json | {revision})")
         }
-        _ => format!("E=\"{IN_POD}\"; $E compact $($E endpoint status -w json | {revision})"),
+        _ => format!(
+            "E=\"{}\"; $E compact $($E endpoint status -w json | {revision})",
+            in_pod(seen, first)
+        ),
     };
     found = found
         .cause("the database reached its quota: etcd refuses every write, so that the API is read-only")

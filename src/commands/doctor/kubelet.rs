@@ -221,8 +221,10 @@ fn address(seen: &Seen) -> Outcome {
             .cause("the host has several addresses, and the kubelet chose or was given another one; API servers and pods do not reach it there")
             .fix("give the kubelet the address of the cluster file, and restart it");
         if let Some((file, _)) = flags.first().and_then(|line| line.split_once(' ')) {
+            // As the install writes it: a space would begin another flag.
+            let own = &host.internal_addresses;
             let sed = format!(
-                "sed -i 's/--node-ip=[^ \"]*/--node-ip={ours}/' {}",
+                "sed -i 's/--node-ip=[^ \"]*/--node-ip={own}/' {}",
                 quoted(file)
             );
             found = found

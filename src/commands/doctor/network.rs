@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::check::{Check, Found, Outcome};
-use super::report::Area;
+use super::cni;
+use super::report::{Area, Certainty};
+use super::rules::{self, Packets};
 use super::seen::{Seen, Way};
 use crate::quoting::quoted;
 use kubexm_types::HostName;
@@ -25,7 +27,7 @@ pub(super) const CHECKS: &[Check] = &[
         id: "cni-leftovers",
         area: Area::Network,
         read: "addresses of bridges, flannel's subnet, /etc/cni/net.d, leases in /var/lib/cni/networks",
-        run: leftovers,
+        run: cni::leftovers,
     },
     Check {
         id: "pod-network",
@@ -62,40 +64,6 @@ impl<'a> Label<'a> {
     pub(super) fn text(&self) -> String {
         format!("{}/{}/{}", self.purpose, self.target, self.port)
     }
-}
-
-/// Returns the rules of a host that drop packets and name this port, or no port.
-fn rules<'a>(seen: &'a Seen, host: &HostName, port: &str) -> Vec<&'a String> {
-    let all = seen
-        .hosts
-        .get(host)
-        .map_or(&[][..], |answers| answers.all("rule"));
-    let names_other = |rule: &str| {
-        rule.contains("dport") && !rule.split([' ', ',', ':']).any(|word| word == port)
-    };
-    all.iter().filter(|rule| !names_other(rule)).collect()
-}
-
-/// Returns whether a shell of the user reads only words in this text, which a host provided.
-fn is_harmless(rule: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ._:/,-".contains(&byte);
-    rule.bytes().all(is_plain)
-}
-
-/// Adds commands that delete rules of iptables.
-pub(super) fn delete_rules(
-    seen: &Seen,
-    host: &HostName,
-    mut found: Found,
-    rules: &[&String],
-) -> Found {
-    for rule in rules {
-        found.add_evidence([format!("{host}: {rule}")]);
-        if let Some(rest) = rule.strip_prefix("-A ").filter(|rest| is_harmless(rest)) {
-            found = found.run(seen.line.on(host, &format!("iptables -D {rest}")));
-        }
-    }
-    found
 }
 
 fn firewall(seen: &Seen) -> Outcome {
@@ -136,7 +104,7 @@ fn firewall(seen: &Seen) -> Outcome {
                 }
                 continue;
             }
-            let rules = rules(seen, &to.name, &port);
+            let rules = rules::dropping(seen, &to.name, Packets::Tcp(label.port));
             let found = Found::new(what)
                 .on(&to.name)
                 .on(from)
@@ -148,11 +116,11 @@ fn firewall(seen: &Seen) -> Outcome {
                 .fix(format!(
                     "permit TCP port {port} between the hosts of the cluster"
                 ));
-            let found = match rules.is_empty() {
-                true => found.likely(),
-                false => found,
+            let found = match rules.name_them() {
+                true => found,
+                false => found.likely(),
             };
-            all.push(delete_rules(seen, &to.name, found, &rules));
+            all.push(rules.explain(seen, &to.name, found));
         }
     }
     Outcome::Known(all)
@@ -188,69 +156,6 @@ fn program(seen: &Seen) -> Outcome {
         }
     }
     Outcome::Known(all)
-}
-
-fn leftovers(seen: &Seen) -> Outcome {
-    let mut all = Vec::new();
-    for (host, answers) in seen.hosts().filter(|(name, _)| seen.cluster.is_node(name)) {
-        let subnet = answers.one("flannel_subnet");
-        if let (Some(subnet), Some(address)) = (subnet, answers.word("bridge", "cni0"))
-            && !address.split(',').any(|one| one == subnet)
-        {
-            let found = Found::new(format!("the bridge cni0 has the address {address}, and flannel's subnet is {subnet}"))
-                .on(host)
-                .cause("the bridge is left from an earlier cluster: new pods fail with '\"cni0\" already has an IP address different from'")
-                .fix("delete the bridge, which the next pod creates again, then the pods that were on it")
-                .run(seen.line.on(host, "ip link delete cni0"));
-            all.push(found);
-        }
-        let files = answers.all("cni_file");
-        if files.len() > 1 {
-            let extra: Vec<&String> = files.iter().filter(|file| !is_ours(file)).collect();
-            let mut found = Found::new(format!("/etc/cni/net.d has {} network configurations", files.len()))
-                .on(host)
-                .evidence(files)
-                .cause("the runtime uses the first one by name, which may be that of another plugin")
-                .fix("remove the files of plugins that the cluster does not use, and restart the runtime");
-            for file in extra {
-                found = found.run(seen.line.on(host, &format!("rm {}", quoted(file))));
-            }
-            let restart = format!("systemctl restart {}", seen.runtime_unit());
-            all.push(found.run(seen.line.on(host, &restart)));
-        }
-        let sandboxes: Option<usize> = answers
-            .one("sandboxes")
-            .and_then(|count| count.parse().ok());
-        for line in answers.all("cni_leases") {
-            let Some((network, count)) = line.split_once(' ') else {
-                continue;
-            };
-            let (Ok(count), Some(sandboxes)) = (count.parse::<usize>(), sandboxes) else {
-                continue;
-            };
-            // A subnet of a node has 254 addresses; leases of sandboxes that were killed stay.
-            if count >= 230 && count > sandboxes + 50 {
-                let found = Found::new(format!("the network {network} has {count} leases for {sandboxes} pods"))
-                    .on(host)
-                    .cause("leases of pods that no longer exist use up the addresses: 'no IP addresses available in range'")
-                    .fix("drain the node, remove the leases, and restart the runtime")
-                    .run(seen.line.kubectl(seen.administrator(), &format!("drain {host} --ignore-daemonsets")))
-                    .run(seen.line.on(host, &format!("rm -r {}", quoted(&format!("/var/lib/cni/networks/{network}")))));
-                all.push(found);
-            }
-        }
-    }
-    match seen.hosts.is_empty() {
-        true => Outcome::Unknown("no host answers".to_owned()),
-        false => Outcome::Known(all),
-    }
-}
-
-/// Returns whether a network configuration is of a plugin that kubexm installs.
-fn is_ours(file: &str) -> bool {
-    let names = ["10-flannel.", "10-kubexm-", "10-calico.", "05-cilium."];
-    let name = file.rsplit('/').next().unwrap_or(file);
-    names.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// The connections from nodes to CoreDNS pods on other nodes: pairs of nodes, and how they ended.
@@ -301,15 +206,14 @@ fn pods(seen: &Seen) -> Outcome {
         .filter(|name| ends(name) == lost.len())
         .collect();
     let overlay = seen.hosts().find_map(|(_, answers)| answers.one("overlay"));
-    let port = match overlay {
-        Some("vxlan.calico") => "4789",
-        _ => "8472",
+    let port: u16 = match overlay {
+        Some("vxlan.calico") => 4789,
+        _ => 8472,
     };
     let carries = |name: &&HostName| {
-        seen.hosts.get(*name).is_some_and(|answers| {
-            let hexadecimal = format!("{:04X}", port.parse::<u16>().unwrap_or_default());
-            answers.all("udp").contains(&hexadecimal)
-        })
+        seen.hosts
+            .get(*name)
+            .is_some_and(|answers| answers.all("udp").contains(&format!("{port:04X}")))
     };
     let mut found = Found::new("pods of other nodes are not reachable")
         .evidence(
@@ -331,13 +235,13 @@ fn pods(seen: &Seen) -> Outcome {
     };
     let mut has_rule = false;
     for host in &involved {
-        let rules = rules(seen, host, port);
-        has_rule |= !rules.is_empty();
-        found = delete_rules(seen, host, found, &rules);
+        let rules = rules::dropping(seen, host, Packets::Udp(port));
+        has_rule |= rules.name_them();
+        found = rules.explain(seen, host, found);
     }
     found = match (overlay, silent.first(), has_rule) {
         (Some(_), _, true) => {
-            found.certainty = super::report::Certainty::Certain;
+            found.certainty = Certainty::Certain;
             found.cause(format!("a rule drops packets of the pod network, which are UDP packets to port {port} between hosts"))
                 .fix(format!("permit UDP port {port} between the hosts of the cluster"))
         }

@@ -163,9 +163,11 @@ impl Seen {
 
     /// Returns whether the API server answered this question.
     pub(super) fn has_api(&self, key: &str) -> bool {
+        // The cause behind the key may be missing.
+        let is_it = |value: &String| value.split(' ').next() == Some(key);
         self.api
             .as_ref()
-            .is_some_and(|api| api.word("failed", key).is_none())
+            .is_some_and(|api| !api.all("failed").iter().any(is_it))
     }
 
     fn now(&self) -> i64 {

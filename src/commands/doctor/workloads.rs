@@ -85,13 +85,15 @@ fn webhooks(seen: &Seen) -> Outcome {
                 (!has_endpoint(seen, &service)).then_some((at, hook, service))
             })
             .collect();
-        let Some((at, ..)) = without.first() else {
+        if without.is_empty() {
             continue;
-        };
+        }
         let kind = kind.trim_end_matches('s');
-        let patch = format!(
-            "[{{\"op\": \"replace\", \"path\": \"/webhooks/{at}/failurePolicy\", \"value\": \"Ignore\"}}]"
-        );
+        let changes: Vec<String> = without
+            .iter()
+            .map(|(at, ..)| format!("{{\"op\": \"replace\", \"path\": \"/webhooks/{at}/failurePolicy\", \"value\": \"Ignore\"}}"))
+            .collect();
+        let patch = format!("[{}]", changes.join(", "));
         let found = Found::new(format!("the webhook {name} has no program that answers"))
             .evidence(without.iter().map(|(_, hook, service)| format!("{hook} needs the service {service}, which has no endpoint")))
             .cause("the API server refuses every request that the webhook is for, perhaps also those that would start its pods")

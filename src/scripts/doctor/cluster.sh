@@ -7,21 +7,39 @@ ask() {
     --request-timeout=20s --server "$server" "$@" </dev/null
 }
 server=$1 kind=$2
-# Prints the objects of a list, one in a line. Arguments: key, largest number of lines, awk condition, those of kubectl.
+complaints=$(mktemp -d /run/kubexm-doctor-XXXXXX)
+trap 'rm -rf "$complaints"' EXIT
+# Prints why a question has no answer. Arguments: the exit status, and the file with what kubectl complained about.
+cause() {
+  # Of timeout: its own, of a command that had to be killed, and those of busybox.
+  case $1 in 124 | 137 | 143) echo "no answer in 25 s" && return ;; esac
+  last=$(grep -s . "$2" | tail -n 1 | cut -c1-500)
+  echo "${last:-kubectl ended with $1}"
+}
+# Prints the objects of a list, one in a line. Arguments: key, largest number of lines, awk program, those of kubectl.
 list() {
-  key=$1 most=$2 condition=$3
+  key=$1 most=$2 program=$3
   shift 3
-  if said=$(ask "$@" 2>&1); then
-    printf '%s\n' "$said" | awk -F '\t' "NF && ($condition)" | head -n "$most" | cut -c1-60000 | sed "s/^/$key=/"
+  # The second argument distinguishes the questions of a key. An answer has no warnings in it.
+  if said=$(ask "$@" 2>"$complaints/$key-$2"); then
+    printf '%s\n' "$said" | awk -F '\t' "!NF { next } $program" | head -n "$most" | cut -c1-60000 | sed "s/^/$key=/"
   else
-    echo "failed=$key $(printf '%s\n' "$said" | grep . | tail -n 1 | cut -c1-500)"
+    echo "failed=$key $(cause $? "$complaints/$key-$2")"
   fi
 }
 each() { printf 'jsonpath={range .items[*]}%s{"\\n"}{end}' "$1"; }
+# Passes on pods that are not ready. A controller leaves a pod that failed, as one that was evicted, beside the one that replaces
+# it: such a pod only counts if its owner has no pod that is ready or has succeeded. Static pods, whose owner is a node, have no
+# replacement.
+# shellcheck disable=SC2016 # awk expands it
+unready='$3 == "Succeeded" || $3 == "Running" && !index($0, "\"ready\":false") { well[$8] = 1; next }
+  $3 == "Failed" && $8 != "" { failed[$8] = failed[$8] $0 "\n"; next }
+  1
+  END { for (owner in failed) if (!(owner in well)) printf "%s", failed[owner] }'
 # shellcheck disable=SC2016 # awk expands the conditions
 questions() {
-  list pod 200 '$3 != "Succeeded" && ($3 != "Running" || index($0, "\"ready\":false"))' get pods -A -o "$(each \
-    '{.metadata.namespace}/{.metadata.name}{"\t"}{.spec.nodeName}{"\t"}{.status.phase}{"\t"}{.metadata.creationTimestamp}{"\t"}{.status.conditions}{"\t"}{.status.containerStatuses}{"\t"}{.status.initContainerStatuses}')" &
+  list pod 200 "$unready" get pods -A -o "$(each \
+    '{.metadata.namespace}/{.metadata.name}{"\t"}{.spec.nodeName}{"\t"}{.status.phase}{"\t"}{.metadata.creationTimestamp}{"\t"}{.status.conditions}{"\t"}{.status.containerStatuses}{"\t"}{.status.initContainerStatuses}{"\t"}{.metadata.ownerReferences[?(@.kind!="Node")].uid}')" &
   list dns 20 1 -n kube-system get pods -l k8s-app=kube-dns -o "$(each '{.metadata.name}{"\t"}{.spec.nodeName}{"\t"}{.status.podIP}{"\t"}{.status.conditions[?(@.type=="Ready")].status}')" &
   list request 100 '$5 == ""' get certificatesigningrequests -o "$(each \
     '{.metadata.name}{"\t"}{.spec.signerName}{"\t"}{.spec.username}{"\t"}{.metadata.creationTimestamp}{"\t"}{.status.conditions[*].type}')" &

@@ -7,12 +7,14 @@ export PATH="/usr/local/bin:$PATH"
 data=$1
 manifests=/etc/kubernetes/manifests
 kubelet=/var/lib/kubelet
-# Runs a command with a limit in seconds; prints at most 40 lines of it.
-bounded() {
+# Runs a command with a limit in seconds.
+timed() {
   limit=$1
   shift
-  timeout -k 1 "$limit" "$@" 2>/dev/null </dev/null | head -n 40 | cut -c1-1000
+  timeout -k 1 "$limit" "$@" 2>/dev/null </dev/null
 }
+# The same; prints at most 40 lines.
+bounded() { timed "$@" | head -n 40 | cut -c1-1000; }
 # Prints each line of standard input as a value of this key.
 each() { sed "s/^/$1=/"; }
 field() { [ ! -f "$2" ] || sed -n "/^ *$1:/{s/^ *$1: *//;s/[\"']//g;p;q;}" "$2"; }
@@ -75,14 +77,23 @@ kubelet() {
     awk '$1 == "nameserver" { print $2 }' "$resolv" | head -n 10 | each nameserver
   fi
 }
+# Passes on at most 40 rules that name a port, and 40 others: some firewalls ban thousands of addresses by a rule for each.
+some() { awk '/dport/ ? ++ports <= 40 : ++others <= 40' | cut -c1-1000; }
+# Rules of an administrator or of another firewall that drop packets.
+rules() {
+  timed 5 iptables-save -t filter | grep -E -e '-j (DROP|REJECT)' -e '^:(INPUT|FORWARD|OUTPUT) DROP' |
+    grep -vE -e '^-A (KUBE|cali|CILIUM|FLANNEL|CNI)' | some | each rule
+  timed 5 nft list ruleset | awk '/^table/ { table = $3 } /(drop|reject)$/ && table !~ /^(kube|filter|nat|mangle|raw|cali)/ { gsub(/^[ \t]+/, ""); print table ": " $0 }' |
+    some | each rule
+}
 network() {
-  find /etc/cni/net.d -maxdepth 1 \( -name '*.conf' -o -name '*.conflist' -o -name '*.json' \) 2>/dev/null | sort | head -n 20 | each cni_file || :
+  find /etc/cni/net.d -maxdepth 1 \( -name '*.conf' -o -name '*.conflist' -o -name '*.json' \) 2>/dev/null | LC_ALL=C sort | head -n 20 | each cni_file || :
   for folder in /var/lib/cni/networks/*/; do
     [ -d "$folder" ] || continue
     echo "cni_leases=$(basename "$folder") $(find "$folder" -maxdepth 1 -name '[0-9a-f]*[.:]*' ! -name 'last_*' | wc -l)"
   done
-  bounded 20 crictl pods -q --state ready >/run/kubexm-doctor.$$ && echo "sandboxes=$(wc -l </run/kubexm-doctor.$$)"
-  rm -f /run/kubexm-doctor.$$
+  # All of them: with a number that is too small, the leases of pods that run would count as leftovers.
+  if ready=$(timed 20 crictl pods -q --state ready); then echo "sandboxes=$(printf '%s\n' "$ready" | grep -c .)"; fi
   sed -n 's/^FLANNEL_SUBNET=//p' /run/flannel/subnet.env 2>/dev/null | each flannel_subnet || :
   bounded 5 ip -br addr show type bridge | awk '{ print $1, $3 }' | each bridge
   for link in flannel.1 vxlan.calico cilium_vxlan; do
@@ -91,11 +102,7 @@ network() {
     bounded 5 ethtool -k "$link" | sed -n "s/^tx-checksum-ip-generic: */offload=$link /p"
   done
   awk 'FNR > 1 { split($2, part, ":"); print part[2] }' /proc/net/udp /proc/net/udp6 2>/dev/null | sort -u | head -n 200 | each udp
-  # Rules of an administrator or of another firewall that drop packets.
-  bounded 5 iptables-save -t filter | grep -E -e '-j (DROP|REJECT)' | grep -vE -e '^-A (KUBE|cali|CILIUM|FLANNEL|CNI)' | each rule || :
-  bounded 5 iptables-save -t filter | grep -E '^:(INPUT|FORWARD|OUTPUT) DROP' | each rule || :
-  bounded 5 nft list ruleset 2>/dev/null | awk '/^table/ { table = $3 } /(drop|reject)$/ && table !~ /^(kube|filter|nat|mangle|raw|cali)/ { gsub(/^[ \t]+/, ""); print table ": " $0 }' |
-    each rule || :
+  rules
 }
 # Backends of the load balancers that kubexm runs here.
 balancers() {

@@ -95,3 +95,34 @@ fn controller_manager_that_is_stopped_explains_old_tokens() {
     });
     assert_eq!(causes(&judge(&seen)), ["control-plane"]);
 }
+
+#[test]
+fn questions_that_failed_are_no_finding() {
+    let mut api = changed(API, "dns=", "failed=dns\nfailed=cluster_info ");
+    for (old, new) in [("slice=", "failed=slice"), ("webhook=", "failed=webhook x")] {
+        api = format!("{}{api}", changed(&api, old, new));
+    }
+    let report = judge(&seen(HOST, RUNTIME, &api));
+    assert_eq!(report.findings, []);
+}
+
+#[test]
+fn patch_names_each_webhook_without_a_backend() {
+    let hook = |name: &str| {
+        format!(
+            "{{\"name\":\"{name}.example.com\",\"failurePolicy\":\"Fail\",\"clientConfig\":{{\"service\":{{\"namespace\":\"default\",\"name\":\"{name}\"}}}}}}"
+        )
+    };
+    let hooks = ["absent", "policy", "gone"].map(hook).join(",");
+    let row = format!("webhook=validatingwebhookconfigurations\tpolicy\t[{hooks}]");
+    let report = judge(&seen(HOST, RUNTIME, &changed(API, "webhook=", &row)));
+    let mut causes = report.causes();
+    let found = causes.find(|found| found.check == "webhooks").unwrap();
+    let change = |at: usize| {
+        format!(
+            "{{\"op\": \"replace\", \"path\": \"/webhooks/{at}/failurePolicy\", \"value\": \"Ignore\"}}"
+        )
+    };
+    let patch = format!("'[{}, {}]'", change(0), change(2));
+    assert!(found.commands[0].ends_with(&patch), "{:?}", found.commands);
+}

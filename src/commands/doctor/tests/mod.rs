@@ -2,6 +2,7 @@
 
 mod api;
 mod logs;
+mod rules;
 mod together;
 
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use time::OffsetDateTime;
 
 use super::answers::{self, Answers};
 use super::command_line::CommandLine;
-use super::report::{DoctorReport, Verdict};
+use super::report::{Certainty, DoctorReport, Verdict};
 use super::seen::{Logs, Seen, Way};
 use super::{checks, judge};
 use crate::Connection;
@@ -252,6 +253,12 @@ fn answers_of_hosts_lead_to_their_cause() {
         ),
         ("bridge=", "bridge=cni0 10.99.0.1/24", "cni-leftovers"),
         ("", "cni_file=/etc/cni/net.d/00-old.conf", "cni-leftovers"),
+        // Of another program, while the pod of flannel has not written its file.
+        (
+            "cni_file=",
+            "cni_file=/etc/cni/net.d/87-podman-bridge.conflist",
+            "cni-leftovers",
+        ),
         ("cni_leases=", "cni_leases=cbr0 250", "cni-leftovers"),
         ("nameserver=", "nameserver=127.0.0.53", "dns-servers"),
         (
@@ -347,7 +354,8 @@ fn lost_packets_to_a_program_that_listens_are_a_firewall() {
 
 #[test]
 fn host_cannot_put_a_command_into_a_fix() {
-    let host = changed(HOST, "", "rule=-A INPUT -j DROP; rm -rf /");
+    let rule = "rule=-A INPUT -p tcp --dport 10250 -j DROP; rm -rf /";
+    let host = changed(HOST, "", rule);
     let mut seen = seen(&host, RUNTIME, API);
     let ways = seen.ways.get_mut(&name("node1")).unwrap();
     ways.insert("kubelet/node2/10250".to_owned(), Way::Timeout);
@@ -368,6 +376,42 @@ fn host_cannot_put_a_command_into_a_fix() {
         "{:?}",
         found.commands
     );
+}
+
+#[test]
+fn only_network_configurations_before_the_own_one_are_leftovers() {
+    for file in [
+        "87-podman-bridge.conflist",
+        "100-crio-bridge.conf",
+        "00-multus.conf",
+    ] {
+        let host = changed(HOST, "", &format!("cni_file=/etc/cni/net.d/{file}"));
+        assert_eq!(
+            causes(&judge(&seen(&host, RUNTIME, API))),
+            [""; 0],
+            "{file}"
+        );
+    }
+    let files =
+        "cni_file=/etc/cni/net.d/87-podman.conflist\ncni_file=/etc/cni/net.d/05-cilium.conflist";
+    let report = judge(&seen(&changed(HOST, "", files), RUNTIME, API));
+    let found = report.causes().find(|found| found.check == "cni-leftovers");
+    let found = found.unwrap();
+    assert_eq!(found.certainty, Certainty::Likely);
+    let on = "kubexm exec -f cluster.yaml --host node2 --";
+    let removal = format!("{on} rm /etc/cni/net.d/05-cilium.conflist");
+    let restart = format!("{on} systemctl restart containerd");
+    assert_eq!(found.commands, [removal, restart]);
+}
+
+#[test]
+fn leases_need_a_count_of_pods() {
+    let host = changed(HOST, "cni_leases=", "cni_leases=cbr0 250");
+    for sandboxes in ["sandboxes=235", "ntp=yes"] {
+        let host = changed(&host, "sandboxes=", sandboxes);
+        let report = judge(&seen(&host, RUNTIME, API));
+        assert_eq!(causes(&report), [""; 0], "{sandboxes}");
+    }
 }
 
 #[test]

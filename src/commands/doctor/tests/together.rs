@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::status::{About, Problem};
+use kubexm_config::cluster::IpFamilies;
 use kubexm_config::parse_cluster;
 
 fn problem(host: &str, what: &str) -> Problem {
@@ -122,5 +123,60 @@ fn rule_that_drops_announcements_is_named() {
             "{:?}",
             found.commands
         );
+    }
+}
+
+#[test]
+fn ban_of_an_address_is_not_why_hosts_do_not_hear_each_other() {
+    let rules = "rule=-A f2b-sshd -s 198.51.100.7/32 -j REJECT\nrule=-A INPUT -j DROP";
+    let host = changed(HOST, "", rules);
+    let found = of(
+        &judge(&with_address(&["node1", "node2"], &host)),
+        "virtual-address",
+    );
+    assert_eq!(found.evidence, ["node2: -A INPUT -j DROP"]);
+    assert_eq!(found.certainty, Certainty::Likely);
+    assert!(!found.commands.concat().contains("iptables"), "{found:?}");
+}
+
+#[test]
+fn commands_have_all_addresses_of_a_host() {
+    let mut seen = seen(
+        HOST,
+        RUNTIME,
+        &changed(
+            API,
+            "node=",
+            "node=node2\t[{\"address\":\"10.0.2.15\",\"type\":\"InternalIP\"}]\t",
+        ),
+    );
+    let both = ["fd00::12", "192.0.2.12"].map(|text| text.parse().unwrap());
+    seen.cluster.hosts[1].internal_addresses = IpFamilies::from_list(&both).unwrap();
+    let found = of(&judge(&seen), "node-address");
+    assert!(
+        found.commands[0].contains("/--node-ip=fd00::12,192.0.2.12/"),
+        "{:?}",
+        found.commands
+    );
+}
+
+#[test]
+fn etcdctl_asks_the_loopback_address_of_the_member() {
+    for (address, endpoint) in [
+        ("192.0.2.11", "https://127.0.0.1:2379"),
+        ("fd00::11", "https://[::1]:2379"),
+    ] {
+        let mut seen = seen(HOST, RUNTIME, API);
+        seen.cluster.etcd = cluster("").etcd;
+        seen.cluster.hosts[0].internal_addresses =
+            IpFamilies::from_list(&[address.parse().unwrap()]).unwrap();
+        seen.report
+            .problems
+            .push(problem("node1", "etcd has the alarm NOSPACE"));
+        let found = of(&judge(&seen), "etcd-alarm");
+        assert_eq!(found.commands.len(), 3, "{:?}", found.commands);
+        for command in found.commands {
+            assert!(command.contains(endpoint), "{command}");
+        }
     }
 }
