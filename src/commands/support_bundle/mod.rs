@@ -1,6 +1,7 @@
 //! `support-bundle`: an archive for people who help, without secrets.
 
 mod archive;
+mod cluster_file;
 mod secrets;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,11 @@ use kubexm_types::{HostName, untrusted};
 
 /// How long a part of a host may take. Each of its answers has a limit of its own.
 const LIMIT: Limit = Limit::new(Duration::from_secs(180), "a part of a support bundle");
+/// The number of seconds after which a part asks nothing more. The rest of [`LIMIT`] is for slow hosts: a part that reaches
+/// the limit is lost.
+const ASKING: u32 = 150;
+/// The largest number of answers that are named as missing for one part.
+const MOST_NAMED: usize = 10;
 
 /// What to collect, and where to write it.
 #[derive(Debug, Clone)]
@@ -130,7 +136,7 @@ fn own_files(
     archive.add_json("doctor.json", &examined.report)?;
     let text = std::fs::read_to_string(&options.cluster)
         .map_err(|error| FileError::io("read", &options.cluster, &error))?;
-    archive.add_text("cluster.yaml", &text)?;
+    add_cluster_file(&text, archive, missing)?;
     if let Some(BundlesToCompare { bundles, access }) = options.plan.clone() {
         let source = ClusterSource {
             bundles,
@@ -144,6 +150,21 @@ fn own_files(
         }
     }
     Ok(())
+}
+
+fn add_cluster_file(
+    text: &str,
+    archive: &mut Archive,
+    missing: &mut Vec<String>,
+) -> Result<(), CommandError> {
+    match cluster_file::without_secrets(text) {
+        Some(text) => archive.add_text("cluster.yaml", &text),
+        None => {
+            let cause = "cannot be parsed, so that kubexm cannot find its secrets";
+            missing.push(format!("cluster.yaml: {cause}"));
+            Ok(())
+        }
+    }
 }
 
 async fn collect_host(
@@ -170,7 +191,8 @@ async fn collect_host(
     }
     for part in parts {
         let what = format!("collect {}", part[..part.len().min(2)].join(" "));
-        let command = Command::from_script(SUPPORT, part).describe(what.clone());
+        let arguments = std::iter::once(ASKING.to_string()).chain(part);
+        let command = Command::from_script(SUPPORT, arguments).describe(what.clone());
         let text = match host.run(command.limit(LIMIT)).await {
             Ok(output) if output.success() => output.text(),
             Ok(output) => {
@@ -185,11 +207,28 @@ async fn collect_host(
         if !text.ends_with("end=\n") {
             missing.push(format!("{name}: {what}: the end is missing"));
         }
+        if let Some(left_out) = left_out(&text) {
+            missing.push(format!("{name}: {what}: {left_out}"));
+        }
         for (file, content) in files(&text) {
             archive.add_text(&format!("hosts/{name}/{file}"), &content)?;
         }
     }
     Ok(())
+}
+
+/// Returns what the script left out, and why; `None` if nothing.
+fn left_out(text: &str) -> Option<String> {
+    let all = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("left_out="));
+    let all: Vec<String> = all.map(untrusted::message).collect();
+    let named = all[..all.len().min(MOST_NAMED)].join(", ");
+    match all.len().saturating_sub(MOST_NAMED) {
+        0 if all.is_empty() => None,
+        0 => Some(named),
+        more => Some(format!("{named}, and {more} more")),
+    }
 }
 
 /// Splits what the script printed into files. A name that is not a plain relative path gets a harmless one.
@@ -245,5 +284,29 @@ mod tests {
         ];
         let expected = expected.map(|(name, text)| (name.to_owned(), text.to_owned()));
         assert_eq!(files(text), expected);
+    }
+
+    #[test]
+    fn left_out_answers_are_named() {
+        assert_eq!(left_out("= a\n|left_out=b\nend=\n"), None);
+        let one = "= a\n|x\nleft_out=disks.txt: no time\u{1b}[31m\nend=\n";
+        assert_eq!(left_out(one).as_deref(), Some("disks.txt: no time"));
+        let many = "left_out=a: no time\n".repeat(MOST_NAMED + 2);
+        let found = left_out(&many).unwrap();
+        assert!(found.ends_with("a: no time, and 2 more"), "{found}");
+        assert_eq!(found.matches("no time").count(), MOST_NAMED);
+    }
+
+    #[test]
+    fn cluster_file_that_cannot_be_parsed_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut archive = Archive::create(&folder.path().join("a")).unwrap();
+        let mut missing = Vec::new();
+        add_cluster_file("a: {password: x}", &mut archive, &mut missing).unwrap();
+        assert!(missing.is_empty(), "{missing:?}");
+        add_cluster_file("a: {password: x", &mut archive, &mut missing).unwrap();
+        assert!(missing[0].starts_with("cluster.yaml: cannot be parsed"));
+        // about.json is not there yet.
+        assert_eq!(archive.finish().unwrap().1, 1);
     }
 }

@@ -1,5 +1,5 @@
 //! Removes what looks like a secret from a text. Hosts do the same before they print anything (`doctor/support.sh`); this is
-//! for the cluster file, and the second line of defence for hosts.
+//! for texts in the cluster file, and the second line of defence for hosts.
 
 /// Words in names of fields whose values are secret, in lower case.
 const WORDS: [&str; 9] = [
@@ -13,35 +13,152 @@ const WORDS: [&str; 9] = [
     "apikey",
     "-key-data",
 ];
-const REPLACEMENT: &str = "[redacted]";
+/// Texts in names of environment variables whose values are secret, in lower case. `bgp_peers` of kube-vip has passwords.
+const VARIABLES: [&str; 13] = [
+    "pass",
+    "pwd",
+    "psk",
+    "secret",
+    "token",
+    "credential",
+    "key",
+    "private",
+    "login",
+    "auth",
+    "peers",
+    "cookie",
+    "dsn",
+];
+/// Directives of haproxy and keepalived that a secret follows.
+const DIRECTIVES: [&str; 3] = ["stats auth ", "insecure-password ", "auth_pass "];
+/// What stands around names and values, also in JSON that is a string of JSON.
+const QUOTES: [char; 4] = ['"', '\'', '\\', ' '];
+pub(super) const REPLACEMENT: &str = "[redacted]";
 
-/// Returns the text without private keys and without values of fields with such names.
+/// Returns the text without private keys and without values of fields and variables with such names.
 pub(super) fn without(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut inside = false;
-    for line in text.lines() {
-        if line.contains("-----BEGIN ") && line.contains("PRIVATE KEY-----") {
-            inside = !line.contains("-----END ");
-            out.push_str("[redacted: a private key]\n");
-            continue;
-        }
-        if inside {
-            inside = !line.contains("-----END ");
-            continue;
-        }
-        out.push_str(&line_without(line));
+    let mut filter = Filter::default();
+    for line in text.lines().filter_map(|line| filter.line(line)) {
+        out.push_str(&line);
         out.push('\n');
     }
     out
 }
 
-fn line_without(line: &str) -> String {
-    let lower = line.to_ascii_lowercase();
-    let values = WORDS.iter().filter_map(|word| value_after(&lower, word));
-    let mut text = match values.min() {
-        Some(start) => format!("{}{REPLACEMENT}", &line[..start]),
-        None => line.to_owned(),
-    };
+/// Returns whether an environment variable with this name can have a secret.
+pub(super) fn is_secret_variable(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    VARIABLES.iter().any(|word| lower.contains(word))
+}
+
+/// What the lines before say about a line.
+#[derive(Default)]
+struct Filter {
+    /// The line is in a private key.
+    is_key: bool,
+    /// The line before is the name of a variable whose value is secret.
+    is_named: bool,
+    /// The indentation of a secret field without a value in its line.
+    open: Option<usize>,
+    /// The indentation of a secret field whose value goes on.
+    hidden: Option<usize>,
+}
+
+impl Filter {
+    /// Returns the line without secrets, or `None` if all of it is secret.
+    fn line(&mut self, line: &str) -> Option<String> {
+        if line.contains("-----BEGIN ") && line.contains("PRIVATE KEY-----") {
+            self.is_key = !line.contains("-----END ");
+            return Some("[redacted: a private key]".to_owned());
+        }
+        if self.is_key {
+            self.is_key = !line.contains("-----END ");
+            return None;
+        }
+        let blank = line.trim().is_empty();
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        self.hidden = self.hidden.filter(|above| blank || indent > *above);
+        if self.hidden.is_some() {
+            return None;
+        }
+        if let Some(above) = self.open.take_if(|_| !blank)
+            && indent > above
+            && !is_field(line)
+        {
+            self.hidden = Some(above);
+            return Some(REPLACEMENT.to_owned());
+        }
+        Some(self.fields(line, indent))
+    }
+
+    fn fields(&mut self, line: &str, indent: usize) -> String {
+        let lower = line.to_ascii_lowercase();
+        let variable = self.variable(&lower);
+        let field = secret_field(&lower);
+        let is_block = |at: usize| lower[at..].starts_with(['|', '>']);
+        if field.is_some_and(is_block) || (variable.is_some() && !is_closed(&lower)) {
+            self.hidden = Some(indent);
+        }
+        if is_open(&lower) {
+            self.open = Some(indent);
+        }
+        without_login(match variable.into_iter().chain(field).min() {
+            Some(start) => format!("{}{REPLACEMENT}", &line[..start]),
+            None => line.to_owned(),
+        })
+    }
+
+    /// Returns where the value of a secret variable begins. Its name can be in the same line, or in the one before.
+    fn variable(&mut self, lower: &str) -> Option<usize> {
+        let start = lower.trim_start();
+        let is_named = values_of(lower, "name").any(|at| names_variable(&lower[at..]));
+        let is_value = start.trim_start_matches(QUOTES).starts_with("value");
+        let value = values_of(lower, "value").next();
+        let value = value.filter(|_| is_named || (self.is_named && is_value));
+        if !start.is_empty() && !start.starts_with('#') {
+            self.is_named = is_named && value.is_none();
+        }
+        value
+    }
+}
+
+/// Returns whether the value of a field is the name of a secret variable.
+fn names_variable(value: &str) -> bool {
+    let name = value.trim_start_matches(QUOTES);
+    let end = name.find(|c: char| !c.is_ascii_alphanumeric() && !"_.-".contains(c));
+    is_secret_variable(&name[..end.unwrap_or(name.len())])
+}
+
+/// Returns whether a line is a field of YAML, so that it is not the value of the field above.
+fn is_field(line: &str) -> bool {
+    let mut words = line.trim_start_matches([' ', '-']).split(' ');
+    words.next().is_some_and(|word| word.ends_with(':'))
+}
+
+/// Returns whether a mapping in braces ends in the line, and with it its values.
+fn is_closed(lower: &str) -> bool {
+    lower.contains('{') && lower.trim_end_matches([']', ',', ' ']).ends_with('}')
+}
+
+/// Returns whether the line is the name of a secret field without a value.
+fn is_open(lower: &str) -> bool {
+    let name = lower.trim_end().strip_suffix(':');
+    let name = name.map(|name| name.trim_end_matches(QUOTES));
+    name.is_some_and(|name| WORDS.iter().any(|word| name.ends_with(word)))
+}
+
+/// Returns where the first value of a secret field or directive begins.
+fn secret_field(lower: &str) -> Option<usize> {
+    let fields = WORDS.iter().filter_map(|word| value_after(lower, word));
+    let auth = values_of(lower, "auth").filter(|at| is_text(&lower[*at..]));
+    let directives = DIRECTIVES.iter();
+    let directives = directives.filter_map(|word| Some(lower.find(word)? + word.len()));
+    fields.chain(auth).chain(directives).min()
+}
+
+/// Replaces the login in a URL.
+fn without_login(mut text: String) -> String {
     if let Some(start) = text.find("://")
         && let Some(end) = text[start + 3..].find('@')
         && text[start + 3..start + 3 + end].contains(':')
@@ -52,23 +169,38 @@ fn line_without(line: &str) -> String {
     text
 }
 
-/// Returns where the value begins that follows this word and `:` or `=`. The line is in lower case, which keeps the positions
-/// of ASCII.
+/// Returns where the values of fields with this name begin, which follow `:` or `=`. The line is in lower case, which keeps
+/// the positions of ASCII.
+fn values_of<'a>(lower: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
+    lower.match_indices(name).filter_map(move |(at, _)| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+        let rest = lower[at + name.len()..].trim_start_matches(QUOTES);
+        let value = rest.strip_prefix([':', '=']);
+        let value = value.filter(|_| !lower[..at].ends_with(is_part))?;
+        Some(lower.len() - value.trim_start().len())
+    })
+}
+
+/// Returns where the value begins that follows this word and `:` or `=`.
 fn value_after(lower: &str, word: &str) -> Option<usize> {
     let mut from = 0;
     while let Some(at) = lower[from..].find(word) {
         let end = from + at + word.len();
-        let rest = &lower[end..];
-        let quoted = rest.trim_start_matches(['"', '\'', '\\', ' ']);
-        if let Some(value) = quoted.strip_prefix([':', '=']) {
-            let value = value.trim_start();
-            if !value.is_empty() && !value.starts_with(['{', '[']) {
-                return Some(lower.len() - value.len());
-            }
+        let quoted = lower[end..].trim_start_matches(QUOTES);
+        if let Some(value) = quoted.strip_prefix([':', '='])
+            && is_text(value.trim_start())
+        {
+            return Some(lower.len() - value.trim_start().len());
         }
         from = end;
     }
     None
+}
+
+/// Returns whether a value is not empty, no list, no mapping, and not removed already.
+fn is_text(value: &str) -> bool {
+    let quoted = value.trim_start_matches(QUOTES);
+    !value.is_empty() && !value.starts_with(['{', '[']) && !quoted.starts_with(REPLACEMENT)
 }
 
 #[cfg(test)]
@@ -85,12 +217,36 @@ mod tests {
     }
 
     #[test]
+    fn secrets_of_hosts_are_removed() {
+        let text = "- {name: \"bgp_peerpass\", value: \"PLANTED\"}\n- {name: port, value: \"6443\"}\n\
+                    - {value: PLANTED, name: OWN_PSK}\n\
+                    - name: pass\n  value: |\n    PLANTED\n\n    PLANTED\n- name: vip_interface\n  value: eth0\n\
+                    - name: bgp_peers\n  # a comment\n  value: PLANTED\n\
+                    stats auth admin:PLANTED\nuser a insecure-password PLANTED\nauthentication { auth_pass PLANTED }\n\
+                    \"r\": {\"auth\": \"PLANTED\"}\nauth = 'PLANTED'\n\
+                    password:\n  PLANTED\ntoken: >-\n  PLANTED\nsecret:\n  secretName: kept\nend";
+        let expected = "- {name: \"bgp_peerpass\", value: [redacted]\n- {name: port, value: \"6443\"}\n\
+                        - {value: [redacted]\n\
+                        - name: pass\n  value: [redacted]\n- name: vip_interface\n  value: eth0\n\
+                        - name: bgp_peers\n  # a comment\n  value: [redacted]\n\
+                        stats auth [redacted]\nuser a insecure-password [redacted]\nauthentication { auth_pass [redacted]\n\
+                        \"r\": {\"auth\": [redacted]\nauth = [redacted]\n\
+                        password:\n[redacted]\ntoken: [redacted]\nsecret:\n  secretName: kept\nend\n";
+        assert_eq!(without(text), expected);
+        assert_eq!(without(expected), expected);
+    }
+
+    #[test]
     fn other_text_stays() {
         for line in [
             "image: registry.k8s.io/kube-apiserver:v1.36.3",
             "- --service-account-signing-key-file=/etc/kubernetes/pki/sa.key",
             "tokens:",
             "secret",
+            "- {name: vip_interface, value: eth0}",
+            "- {name: own_key, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}",
+            "auth_type PASS",
+            "password: \"[redacted]\"",
             "https://example.com/a:b@c",
         ] {
             assert_eq!(without(line), format!("{line}\n"));
