@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use crate::backup::members::by_preference;
 use crate::session::Hosts;
 use crate::snapshot::{self, Failure, Member, Source};
 use crate::{CommandError, FileError, private_directory};
@@ -109,7 +110,7 @@ impl Archive {
     }
 
     /// Saves a snapshot of the etcd that the change affects. Returns its file; `None` if no reachable host has data of
-    /// etcd.
+    /// etcd. Asks first the members that take the snapshot of a backup.
     ///
     /// `resetting` returns whether an earlier reset of a host began, after it saved what it had to. Such a reset may have
     /// ended etcd before it removed the data, so that a member without a snapshot does not stop this one.
@@ -124,7 +125,7 @@ impl Archive {
         events: &Events,
     ) -> Result<Option<PathBuf>, CommandError> {
         let mut failures = Vec::new();
-        for member in snapshot::members(cluster, hosts) {
+        for member in by_preference(snapshot::members(cluster, hosts)).await {
             let name = member.name;
             if !member.has_data().await? {
                 continue;
@@ -192,20 +193,19 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
     use kubexm_host::{Host, HostError, Output};
     use kubexm_types::Digest;
 
-    /// A host with a member of etcd. It answers the calls of `snapshot.sh` in their order: whether there is data, size
-    /// and digest of a snapshot, its parts, and the removal.
+    /// A host with a member of etcd. It answers the calls of `snapshot.sh`.
     struct FakeHost {
         name: HostName,
         content: Vec<u8>,
         digest: String,
         has_data: bool,
-        calls: AtomicUsize,
+        /// The ID of the leader, 0 without one; `None` for a member that does not answer.
+        leader: Option<u64>,
     }
 
     #[async_trait::async_trait]
@@ -214,19 +214,31 @@ mod tests {
             &self.name
         }
 
-        async fn run(&self, _: Command) -> Result<Output, HostError> {
-            let parts: Vec<&[u8]> = self.content.chunks(8 << 20).collect();
-            let call = self.calls.fetch_add(1, Ordering::SeqCst);
-            let (status, stdout) = match call {
-                0 => (i32::from(!self.has_data), Vec::new()),
-                1 => (
+        async fn run(&self, command: Command) -> Result<Output, HostError> {
+            let words = command.into_parts().0;
+            let verbs = ["status", "has-data", "save", "read", "remove"];
+            let verb = verbs
+                .iter()
+                .find(|verb| words.iter().any(|word| word == *verb));
+            let (status, stdout) = match (*verb.unwrap(), self.leader) {
+                ("status", None) => (1, String::new().into_bytes()),
+                ("status", Some(leader)) => (
+                    0,
+                    format!(
+                        r#"[{{"Status":{{"header":{{"cluster_id":7,"member_id":1}},"version":"3.6.8","leader":{leader}}}}}]"#
+                    )
+                    .into_bytes(),
+                ),
+                ("has-data", _) => (i32::from(!self.has_data), Vec::new()),
+                ("save", _) => (
                     0,
                     format!("{} {}\n", self.content.len(), self.digest).into_bytes(),
                 ),
-                part => (
-                    0,
-                    parts.get(part - 2).map_or(Vec::new(), |part| part.to_vec()),
-                ),
+                ("read", _) => {
+                    let part: usize = words.last().unwrap().parse().unwrap();
+                    (0, self.content.chunks(8 << 20).nth(part).unwrap().to_vec())
+                }
+                _ => (0, Vec::new()),
             };
             Ok(Output {
                 status,
@@ -238,18 +250,20 @@ mod tests {
     }
 
     fn etcd(name: &str, digest: Option<&str>, has_data: bool) -> (HostName, Arc<dyn Host>) {
-        let content: Vec<u8> = (0..20_000_000u32).map(|n| n.to_le_bytes()[1]).collect();
+        let host = fake(name, 20_000_000, digest, has_data);
+        (host.name.clone(), Arc::new(host))
+    }
+
+    fn fake(name: &str, size: u32, digest: Option<&str>, has_data: bool) -> FakeHost {
+        let content: Vec<u8> = (0..size).map(|n| n.to_le_bytes()[1]).collect();
         let digest = digest.map_or_else(|| Digest::of(&content).hex(), str::to_owned);
-        let name: HostName = name.parse().unwrap();
-        let calls = AtomicUsize::new(0);
-        let host = FakeHost {
-            name: name.clone(),
+        FakeHost {
+            name: name.parse().unwrap(),
             content,
             digest,
             has_data,
-            calls,
-        };
-        (name, Arc::new(host))
+            leader: None,
+        }
     }
 
     async fn snapshot(hosts: Hosts) -> (Result<Option<u64>, CommandError>, usize) {
@@ -289,6 +303,26 @@ spec:
         assert_eq!(snapshot(hosts).await.0.unwrap(), Some(20_000_000));
         let hosts = [etcd("node1", None, false), etcd("node2", None, false)].into();
         assert_eq!(snapshot(hosts).await.0.unwrap(), None);
+    }
+
+    /// A host that was off during a restore has former data, and can precede the others in the cluster file.
+    #[tokio::test]
+    async fn snapshot_is_of_a_member_with_a_leader_if_there_is_one() {
+        let host = |name, size, leader| {
+            let mut host = fake(name, size, None, true);
+            host.leader = leader;
+            (host.name.clone(), Arc::new(host) as Arc<dyn Host>)
+        };
+        let hosts = [
+            host("node1", 1000, None),
+            host("node2", 2000, Some(0)),
+            host("node3", 3000, Some(1)),
+        ];
+        let mut hosts: Hosts = hosts.into();
+        for size in [3000, 2000, 1000] {
+            assert_eq!(snapshot(hosts.clone()).await.0.unwrap(), Some(size));
+            hosts.pop_last();
+        }
     }
 
     #[tokio::test]

@@ -19,7 +19,7 @@ use prepare::{Context, Prepared, planned, prepare};
 
 pub use crate::certificates::CaEncryption;
 use crate::stop::{Stop, unless_stopped};
-use crate::{CommandError, listeners, node, rollback, session};
+use crate::{CommandError, backup, listeners, node, rollback, session};
 use kubexm_engine::cluster::HostLocks;
 use kubexm_engine::plan;
 use kubexm_types::event::Events;
@@ -143,6 +143,7 @@ async fn install_locked(
         events.note(format!("the kubeconfig is {}", kubeconfig.display()));
         return Err(failed.into_error());
     }
+    backup::record_install(journal.folder())?;
     Ok(InstallReport {
         changed: run.ended.changed,
         unchanged: run.ended.unchanged,

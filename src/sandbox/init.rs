@@ -14,8 +14,6 @@ use crate::process::{NOBODY, map_user, step, unless_failed};
 use crate::run::{Identity, ProgramRun, Specification};
 use crate::{loopback, mounts};
 
-/// Maximum size of a file that a program writes, in bytes.
-const LARGEST_FILE: u64 = 256 * 1024 * 1024;
 /// Maximum number of open files of a process.
 const MOST_FILES: u64 = 1024;
 
@@ -36,7 +34,7 @@ fn isolate(specification: Option<&OsStr>) -> Result<ProgramRun, String> {
     set_no_new_privs().map_err(step("cannot set no_new_privs"))?;
     let limits = [
         (Resource::RLIMIT_CORE, 0),
-        (Resource::RLIMIT_FSIZE, LARGEST_FILE),
+        (Resource::RLIMIT_FSIZE, program.largest_file),
         (Resource::RLIMIT_NOFILE, MOST_FILES),
         (Resource::RLIMIT_CPU, 2 * program.limit.as_secs()),
     ];

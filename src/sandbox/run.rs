@@ -27,6 +27,8 @@ pub struct ProgramRun {
     pub scratch: PathBuf,
     /// After this time, the program and its children are killed.
     pub limit: Duration,
+    /// Maximum size of a file that the program writes in the sandbox, in bytes.
+    pub largest_file: u64,
     /// Maximum number of bytes on standard output, and on standard error.
     pub largest_output: u64,
     /// A server in the network of the program.
@@ -93,6 +95,7 @@ impl ProgramRun {
             readable: Vec::new(),
             scratch,
             limit: Duration::from_secs(60),
+            largest_file: 256 * 1024 * 1024,
             largest_output: 16 * 1024 * 1024,
             answer: None,
             inputs: workspace.inputs(),

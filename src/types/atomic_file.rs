@@ -1,11 +1,14 @@
 //! Files that get their name only when they are complete.
 
-use std::fs::{File, Permissions};
+use std::fs::{DirEntry, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::NamedTempFile;
+
+const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A file that replaces `target` when it is complete.
 ///
@@ -45,6 +48,15 @@ impl AtomicFile {
         })
     }
 
+    /// Removes the uncommitted files that killed processes have left in a folder: those that no process has written for a day.
+    /// A file that cannot be removed only takes space, and stays.
+    pub fn remove_abandoned(folder: &Path) {
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        for file in files.filter(|file| is_abandoned(file).unwrap_or(false)) {
+            let _ = std::fs::remove_file(file.path());
+        }
+    }
+
     /// Returns the open file.
     pub fn as_file(&self) -> &File {
         self.partial.as_file()
@@ -76,6 +88,16 @@ impl Write for AtomicFile {
     fn flush(&mut self) -> io::Result<()> {
         self.partial.flush()
     }
+}
+
+fn is_abandoned(file: &DirEntry) -> io::Result<bool> {
+    // Those of a link itself.
+    let about = file.metadata()?;
+    let name = file.file_name();
+    let is_partial = name.to_string_lossy().starts_with(AtomicFile::PREFIX);
+    // A time in the future counts as now.
+    let age = about.modified()?.elapsed().unwrap_or_default();
+    Ok(is_partial && about.is_file() && age > A_DAY)
 }
 
 /// Removes the name of the temporary file from an error: users do not know the file.
@@ -139,6 +161,29 @@ mod tests {
         drop(file);
         assert_eq!(std::fs::read(&target).unwrap(), b"old");
         assert_eq!(names(folder.path()), ["key"]);
+    }
+
+    #[test]
+    fn files_that_killed_processes_have_left_are_removed_after_a_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = std::time::SystemTime::now() - 2 * A_DAY;
+        for (name, is_old) in [("backup", true), ("old", true), ("new", false)] {
+            let path = folder.path().join(match name {
+                "backup" => name.to_owned(),
+                _ => format!("{}{name}", AtomicFile::PREFIX),
+            });
+            let file = File::create(path).unwrap();
+            if is_old {
+                file.set_modified(old).unwrap();
+            }
+        }
+        let linked = format!("{}link", AtomicFile::PREFIX);
+        std::os::unix::fs::symlink("backup", folder.path().join(&linked)).unwrap();
+        AtomicFile::remove_abandoned(folder.path());
+        let mut left = names(folder.path());
+        left.sort();
+        assert_eq!(left, [linked.as_str(), ".kubexm-partial-new", "backup"]);
+        AtomicFile::remove_abandoned(&folder.path().join("missing"));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! `backup create`.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,10 +7,12 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use super::collect::{self, Collected};
-use super::directory;
+use super::directory::NewBackup;
 use super::file::Writer;
+use super::gaps::gaps;
 use super::manifest::{BackedUpFile, FORMAT, MANIFEST, Manifest, SNAPSHOT, program};
-use super::members::{MemberStatus, Survey};
+use super::members::{self, Survey};
+use super::programs;
 use super::request::{CreateOptions, Request};
 use crate::identity::KnownCluster;
 use crate::session::{self, Hosts};
@@ -21,10 +22,9 @@ use crate::{CommandError, FileError, Stop, listeners, private_directory};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_engine::cluster::ClusterRecord;
-use kubexm_host::Facts;
 use kubexm_pki::Recipients;
 use kubexm_types::event::Events;
-use kubexm_types::{Arch, HostName, UtcTime};
+use kubexm_types::{AtomicFile, UtcTime};
 
 /// A backup that was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +33,8 @@ pub struct CreateReport {
     /// The size of the file in bytes.
     pub size: u64,
     pub manifest: Manifest,
-    /// Whether it has the last writes, and everything that hosts without a cluster need.
-    pub is_complete: bool,
+    /// What is missing: the last writes, or something that hosts without a cluster need. A complete backup has no gap.
+    pub gaps: Vec<String>,
     /// Old backups that were removed.
     pub removed: Vec<PathBuf>,
 }
@@ -68,28 +68,34 @@ pub async fn create(
         hosts: &hosts,
         deployment: request.deployment,
         record: &request.record,
+        new: &NewBackup::begin(folder, request.record.identity())?,
+        folder,
         events,
     };
-    let path = directory::path_for_now(folder, &cluster.name)?;
+    AtomicFile::remove_abandoned(folder);
     let members = snapshot::members(cluster, &hosts);
     // A run that was killed can have left one on each member, with all objects in clear text.
     join_all(members.iter().map(Member::remove)).await;
-    let written = unless_stopped(stop, work.write(&members, &path, &request.recipients)).await;
+    let written = unless_stopped(stop, work.write(&members, &request.recipients)).await;
     if written.is_err() {
         join_all(members.iter().map(Member::remove)).await;
     }
     locks.release().await;
-    let manifest = written?;
+    let (manifest, gaps) = written?;
+    let path = work.new.path(gaps.is_empty());
     let size = path
         .metadata()
         .map_err(|error| FileError::io("read", &path, &error))?
         .len();
-    let is_complete = is_complete(manifest.etcd.quorum, manifest.hosts.iter(), cluster);
+    for gap in &gaps {
+        events.warn(format!("the backup is not complete: {gap}"));
+    }
     let removed = match options.keep {
-        Some(keep) if is_complete => directory::keep(&path, &cluster.name, keep.get())?,
-        Some(_) => {
-            events.warn("the backup is not complete, so no old one is removed");
-            Vec::new()
+        Some(keep) => {
+            if !gaps.is_empty() {
+                events.warn("the backup is not complete, so no complete one is removed");
+            }
+            work.new.keep(keep.get(), gaps.is_empty())?
         }
         None => Vec::new(),
     };
@@ -97,7 +103,7 @@ pub async fn create(
         path,
         size,
         manifest,
-        is_complete,
+        gaps,
         removed,
     })
 }
@@ -119,19 +125,6 @@ pub(super) async fn connect(
     Ok(hosts)
 }
 
-/// Whether a backup can take the place of an older one. Without a control plane, it does not have the authorities of kubeadm.
-pub(super) fn is_complete<'a>(
-    has_quorum: bool,
-    mut hosts: impl Iterator<Item = &'a HostName>,
-    cluster: &Cluster,
-) -> bool {
-    let has_authorities = match cluster.kubernetes.kind {
-        KubernetesKind::Kubeadm => hosts.any(|host| cluster.is_control_plane(host)),
-        KubernetesKind::Systemd => true,
-    };
-    has_quorum && has_authorities
-}
-
 /// What a backup works with.
 struct Work<'a> {
     cluster: &'a Cluster,
@@ -141,6 +134,9 @@ struct Work<'a> {
     hosts: &'a Hosts,
     deployment: &'static str,
     record: &'a ClusterRecord,
+    new: &'a NewBackup<'a>,
+    /// The directory of the backup.
+    folder: &'a Path,
     events: &'a Events,
 }
 
@@ -152,20 +148,24 @@ pub(crate) struct Taken<'a> {
 }
 
 impl Work<'_> {
+    /// Writes the backup. Returns what it contains, and what is missing.
     async fn write(
         &self,
         members: &[Member<'_>],
-        path: &Path,
         recipients: &Recipients,
-    ) -> Result<Manifest, CommandError> {
+    ) -> Result<(Manifest, Vec<String>), CommandError> {
         let facts = session::gather(self.cluster, self.hosts).await?;
         KnownCluster::read(self.cluster, self.state)?.origins(self.cluster, &facts, self.events)?;
         self.events.phase("snapshot");
         let taken = take(members, self.deployment, self.events).await?;
         let mut files = collect::of_controller(self.file, self.state)?;
         files.extend(collect::of_hosts(self.cluster, self.hosts, self.events).await?);
-        files.extend(programs(&facts, members, path).await?);
+        files.extend(programs::of_members(&facts, members, self.folder, self.events).await?);
         let manifest = self.manifest(&taken, &files);
+        let has_program = |arch| manifest.file(&program(arch)).is_some();
+        let (etcd, kept) = (&manifest.etcd, &manifest.hosts);
+        let gaps = gaps(self.cluster, etcd.quorum, kept.iter(), &facts, has_program);
+        let path = &self.new.path(gaps.is_empty());
         self.events.phase("write");
         let unwritable = |error: io::Error| FileError::io("write the backup", path, &error);
         let text = serde_json::to_vec_pretty(&manifest).map_err(CommandError::configuration)?;
@@ -185,7 +185,7 @@ impl Work<'_> {
         member.remove().await;
         writer.end(file.size).map_err(unwritable)?;
         writer.commit().map_err(unwritable)?;
-        Ok(manifest)
+        Ok((manifest, gaps))
     }
 
     fn manifest(&self, taken: &Taken<'_>, files: &[Collected]) -> Manifest {
@@ -261,10 +261,10 @@ pub(super) async fn survey(
     members: &[Member<'_>],
     events: &Events,
 ) -> Result<Survey, CommandError> {
-    let asked = join_all(members.iter().map(Member::status)).await;
+    let asked = members::ask(members).await;
     let (mut statuses, mut silent) = (Vec::new(), Vec::new());
     for (member, answer) in members.iter().zip(asked) {
-        match answer.and_then(|text| MemberStatus::parse(member.name, &text)) {
+        match answer {
             Ok(status) => statuses.push(status),
             Err(cause) => silent.push(format!("{}: {cause}", member.name)),
         }
@@ -282,49 +282,5 @@ pub(crate) fn failed(member: &Member<'_>, failure: Failure) -> CommandError {
             "{}: cannot copy from the host: {cause}\nhint: run the same command again",
             member.name
         )),
-    }
-}
-
-/// Returns the program etcdutl of the members, for each architecture. A restore needs the one that fits the snapshot.
-pub(crate) async fn programs(
-    facts: &BTreeMap<HostName, Facts>,
-    members: &[Member<'_>],
-    path: &Path,
-) -> Result<Vec<Collected>, CommandError> {
-    let arch = |name: &HostName| facts.get(name).and_then(Facts::arch);
-    let arches: BTreeSet<Arch> = members
-        .iter()
-        .filter_map(|member| arch(member.name))
-        .collect();
-    let mut files = Vec::new();
-    let mut failures = Vec::new();
-    for wanted in arches {
-        let of_arch = members
-            .iter()
-            .filter(|member| arch(member.name) == Some(wanted));
-        for member in of_arch {
-            let found = match member.program().await {
-                Ok(found) => found,
-                Err(cause) => {
-                    failures.push(format!("{}: {cause}", member.name));
-                    continue;
-                }
-            };
-            let content = Vec::new();
-            let copied = member.copy(Source::Program, &found, content, path).await;
-            let content = copied.map_err(|failure| failed(member, failure))?;
-            files.push(Collected {
-                path: program(wanted),
-                content,
-            });
-            break;
-        }
-    }
-    match files.is_empty() {
-        false => Ok(files),
-        true => Err(CommandError::Configuration(format!(
-            "cannot copy the program etcdutl of the members, without which a backup cannot be restored:\n{}",
-            failures.join("\n")
-        ))),
     }
 }

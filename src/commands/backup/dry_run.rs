@@ -1,10 +1,12 @@
 //! `backup create --dry-run`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::collect::kept_hosts;
-use super::create::{self, is_complete};
-use super::directory;
+use super::create;
+use super::directory::NewBackup;
+use super::gaps::gaps;
 use super::request::{CreateOptions, Request};
 use crate::identity::KnownCluster;
 use crate::session::{self, Hosts};
@@ -12,6 +14,7 @@ use crate::snapshot::{self, Member};
 use crate::stop::unless_stopped;
 use crate::{CommandError, Stop};
 use kubexm_config::Cluster;
+use kubexm_host::Facts;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
@@ -34,7 +37,7 @@ pub async fn create_dry_run(
         let facts = session::gather(cluster, &hosts).await?;
         KnownCluster::read(cluster, state)?.origins(cluster, &facts, events)?;
         let members = snapshot::members(cluster, &hosts);
-        let plan = Plan::look(cluster, &hosts, &members, events).await?;
+        let plan = Plan::look(cluster, (&hosts, &facts), &members, events).await?;
         events.note(plan.text(&Here::look(&plan, options, &request)?));
         Ok(())
     };
@@ -51,8 +54,8 @@ struct Plan<'a> {
     members: &'a [Member<'a>],
     /// Those that can take the snapshot, in the order in which they are asked.
     order: Vec<&'a HostName>,
-    /// Whether the backup can take the place of an older one.
-    is_complete: bool,
+    /// What the backup does not have, as far as reading shows it.
+    gaps: Vec<String>,
 }
 
 /// What a backup does on this machine.
@@ -63,6 +66,8 @@ struct Here {
     written: PathBuf,
     /// Old backups.
     removed: Vec<PathBuf>,
+    /// What the backup does not have.
+    gaps: Vec<String>,
     /// Whether old backups stay because the new one is not complete.
     keeps_all: bool,
 }
@@ -74,19 +79,18 @@ impl Here {
         request: &Request,
     ) -> Result<Self, CommandError> {
         let folder: &Path = &request.folder;
-        let name = &request.cluster.name;
-        let written = directory::path_for_now(folder, name)?;
+        let new = NewBackup::begin(folder, request.record.identity())?;
+        let is_complete = plan.gaps.is_empty();
         let removed = match options.keep {
-            Some(keep) if plan.is_complete && folder.exists() => {
-                directory::superseded(&written, name, keep.get())?
-            }
+            Some(keep) if folder.exists() => new.superseded(keep.get(), is_complete)?,
             _ => Vec::new(),
         };
         Ok(Self {
             created: (!folder.exists()).then(|| folder.to_owned()),
-            written,
+            written: new.path(is_complete),
             removed,
-            keeps_all: options.keep.is_some() && !plan.is_complete,
+            gaps: plan.gaps.clone(),
+            keeps_all: options.keep.is_some() && !is_complete,
         })
     }
 
@@ -96,10 +100,12 @@ impl Here {
         let written = [format!("write {}", self.written.display())];
         let removed = self.removed.iter();
         let removed = removed.map(|path| format!("remove {}", path.display()));
-        let all = created.chain(written).chain(removed);
+        let gaps = self.gaps.iter();
+        let gaps = gaps.map(|gap| format!("the backup is not complete: {gap}"));
+        let all = created.chain(written).chain(removed).chain(gaps);
         let kept = self
             .keeps_all
-            .then(|| "the backup is not complete, so no old one is removed".to_owned());
+            .then(|| "the backup is not complete, so no complete one is removed".to_owned());
         all.chain(kept).collect()
     }
 }
@@ -107,7 +113,7 @@ impl Here {
 impl<'a> Plan<'a> {
     async fn look(
         cluster: &'a Cluster,
-        hosts: &'a Hosts,
+        (hosts, facts): (&'a Hosts, &BTreeMap<HostName, Facts>),
         members: &'a [Member<'a>],
         events: &Events,
     ) -> Result<Self, CommandError> {
@@ -115,12 +121,13 @@ impl<'a> Plan<'a> {
         let kept = kept_hosts(cluster).into_iter();
         let kept = kept.filter(|name| hosts.contains_key(*name));
         let order = survey.order(members).into_iter();
+        let reachable = |arch| facts.values().any(|facts| facts.arch() == Some(arch));
         Ok(Self {
             cluster,
             hosts,
             members,
             order: order.map(|member| member.name).collect(),
-            is_complete: is_complete(survey.has_quorum(), kept, cluster),
+            gaps: gaps(cluster, survey.has_quorum(), kept, facts, reachable),
         })
     }
 
@@ -179,6 +186,7 @@ mod tests {
     use super::*;
     use crate::status::example::cluster_of_four;
     use kubexm_host::{Command, Host, HostError, Output};
+    use kubexm_types::Arch;
 
     /// A member of etcd that answers a question about its status, and records what runs.
     struct FakeHost {
@@ -226,10 +234,18 @@ mod tests {
             .enumerate()
             .map(host)
             .collect();
-        let cluster = cluster_of_four();
+        let mut cluster = cluster_of_four();
+        for host in &mut cluster.hosts {
+            host.arch = Some(Arch::Amd64);
+        }
+        let of_node1 = Facts {
+            machine: "x86_64".to_owned(),
+            ..Facts::default()
+        };
+        let facts = [("node1".parse().unwrap(), of_node1)].into();
         let members = snapshot::members(&cluster, &hosts);
         let events = Events::silent();
-        let looking = Plan::look(&cluster, &hosts, &members, &events);
+        let looking = Plan::look(&cluster, (&hosts, &facts), &members, &events);
         let plan = looking.await.unwrap();
         let ran = ran.lock().unwrap();
         assert_eq!(ran.len(), 2, "{ran:?}");
@@ -239,6 +255,7 @@ mod tests {
             created: Some("/srv/backups".into()),
             written: "/srv/backups/new".into(),
             removed: vec!["/srv/backups/old".into()],
+            gaps: Vec::new(),
             keeps_all: false,
         };
         insta::assert_snapshot!(plan.text(&here), @r"
@@ -255,7 +272,7 @@ mod tests {
             write /srv/backups/new
             remove /srv/backups/old
         ");
-        assert!(plan.is_complete);
+        assert_eq!(plan.gaps, [""; 0]);
     }
 
     #[test]
@@ -264,9 +281,11 @@ mod tests {
             created: None,
             written: "new".into(),
             removed: Vec::new(),
+            gaps: vec!["etcd has no quorum".to_owned()],
             keeps_all: true,
         };
-        let expected = "the backup is not complete, so no old one is removed";
-        assert_eq!(here.lines(), ["write new", expected]);
+        let expected = "the backup is not complete, so no complete one is removed";
+        let gap = "the backup is not complete: etcd has no quorum";
+        assert_eq!(here.lines(), ["write new", gap, expected]);
     }
 }

@@ -170,15 +170,30 @@ fn first(
     parse(path, &mut entry)
 }
 
-/// Reads the whole file, and compares every digest with the manifest. `visit` may read a part of each file. Returns the
-/// manifest.
+/// Why a part of a backup was not used.
+#[derive(Debug)]
+pub(super) enum VisitError {
+    /// The backup cannot be read: it is damaged.
+    Backup(io::Error),
+    /// Something else failed, such as a disk to which a file is copied.
+    Other(CommandError),
+}
+
+impl From<io::Error> for VisitError {
+    fn from(error: io::Error) -> Self {
+        Self::Backup(error)
+    }
+}
+
+/// Reads the whole file, and compares every digest with the manifest. `visit` gets the manifest and the name of each file, and
+/// may read a part of it. Returns the manifest.
 ///
 /// # Errors
 /// The file cannot be decrypted, is damaged or incomplete, or `visit` fails.
 pub(super) fn read(
     path: &Path,
     identity: &KeyIdentity,
-    mut visit: impl FnMut(&str, &mut dyn Read) -> io::Result<()>,
+    mut visit: impl FnMut(&Manifest, &str, &mut dyn Read) -> Result<(), VisitError>,
 ) -> Result<Manifest, CommandError> {
     let mut archive = open(path, identity)?;
     let failed = |error: io::Error| damaged(path, &error);
@@ -191,7 +206,10 @@ pub(super) fn read(
             return Err(missing());
         }
         let mut content = DigestReader::new(entry);
-        visit(&file.path, &mut content).map_err(failed)?;
+        visit(&manifest, &file.path, &mut content).map_err(|error| match error {
+            VisitError::Backup(error) => failed(error),
+            VisitError::Other(error) => error,
+        })?;
         io::copy(&mut content, &mut io::sink()).map_err(failed)?;
         let (digest, size) = content.finish();
         if (digest, size) != (file.digest, file.size) {
@@ -320,7 +338,7 @@ pub(super) mod tests {
         assert_eq!(mode & 0o777, MODE);
         assert_eq!(super::manifest(&path, &identity).unwrap(), manifest);
         let mut seen = Vec::new();
-        let visit = |path: &str, content: &mut dyn Read| {
+        let visit = |_: &Manifest, path: &str, content: &mut dyn Read| {
             let mut bytes = Vec::new();
             content.read_to_end(&mut bytes)?;
             seen.push((path.to_owned(), bytes));
@@ -346,7 +364,7 @@ pub(super) mod tests {
         let path = folder.path().join("backup");
         let (identity, files) = (identity(), files());
         let check = || {
-            let error = read(&path, &identity, |_, _| Ok(()))
+            let error = read(&path, &identity, |_, _, _| Ok(()))
                 .unwrap_err()
                 .to_string();
             assert!(error.contains("\nhint: "), "{error}");

@@ -1,5 +1,9 @@
 //! The members of etcd at the time of a backup, and which of them takes the snapshot.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
 use serde::Deserialize;
 
 use super::manifest::{EtcdMember, EtcdSnapshot};
@@ -80,6 +84,41 @@ impl MemberStatus {
     fn is_leader(&self) -> bool {
         self.id == self.leader
     }
+
+    /// Returns the place of the member among those that are asked for a snapshot; the lowest is the first.
+    ///
+    /// A learner, or a member without a leader, may lack changes. A member that came back after a restore can have applied
+    /// more changes than all others, so that their number decides last.
+    fn rank(&self) -> impl Ord + use<> {
+        let has_leader = self.leader != 0;
+        (
+            self.is_learner,
+            !has_leader,
+            self.is_leader(),
+            Reverse(self.applied),
+        )
+    }
+}
+
+/// Asks members for their status. Returns the answers in the same order, or why a member does not answer.
+pub(super) async fn ask(members: &[Member<'_>]) -> Vec<Result<MemberStatus, String>> {
+    let asked = members.iter().map(async |member| {
+        let text = member.status().await?;
+        MemberStatus::parse(member.name, &text)
+    });
+    join_all(asked).await
+}
+
+/// Orders members for a snapshot that is taken before a change: as for a backup, then those that do not answer. The change
+/// may be what ends a disagreement of members, which therefore is not an error.
+pub(crate) async fn by_preference<'a>(members: Vec<Member<'a>>) -> Vec<Member<'a>> {
+    let statuses = ask(&members).await;
+    let mut ranked: Vec<_> = statuses.into_iter().zip(members).collect();
+    ranked.sort_by_key(|(status, _)| {
+        let rank = status.as_ref().ok().map(MemberStatus::rank);
+        (rank.is_none(), rank)
+    });
+    ranked.into_iter().map(|(_, member)| member).collect()
 }
 
 /// The members that answered, in the order in which they are asked for a snapshot.
@@ -89,11 +128,11 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Orders the members: those that are not the leader first, and among these the one with the most changes. A learner
-    /// may lack changes.
+    /// Orders the members: those that are not the leader first, and among these the one with the most changes. A member
+    /// without a leader is the last one, and a learner is not asked: both may lack changes.
     ///
     /// # Errors
-    /// No member answers, or etcd reports that members have different data.
+    /// No member answers, members are of different clusters, or etcd reports that they have different data.
     pub(super) fn new(
         mut statuses: Vec<MemberStatus>,
         silent: &[String],
@@ -111,6 +150,7 @@ impl Survey {
                 corrupt.join(", ")
             )));
         }
+        same_cluster(&statuses)?;
         statuses.retain(|status| !status.is_learner);
         if statuses.is_empty() {
             let silent = match silent.is_empty() {
@@ -122,7 +162,7 @@ impl Survey {
                  command again"
             )));
         }
-        statuses.sort_by_key(|status| (status.is_leader(), std::cmp::Reverse(status.applied)));
+        statuses.sort_by_key(MemberStatus::rank);
         Ok(Self { statuses })
     }
 
@@ -178,6 +218,31 @@ impl Survey {
     }
 }
 
+/// Refuses members of different clusters: a host that was off during a restore can come back with the former data.
+fn same_cluster(statuses: &[MemberStatus]) -> Result<(), CommandError> {
+    let mut clusters: BTreeMap<u64, Vec<&MemberStatus>> = BTreeMap::new();
+    for status in statuses {
+        clusters.entry(status.cluster_id).or_default().push(status);
+    }
+    if clusters.len() < 2 {
+        return Ok(());
+    }
+    let lines = clusters.iter().map(|(id, members)| {
+        let hosts: Vec<&str> = members.iter().map(|member| member.host.as_str()).collect();
+        let leader = match members.iter().any(|member| member.leader != 0) {
+            true => "with a leader",
+            false => "without a leader",
+        };
+        format!("  {}: ID {id:x}, {leader}", hosts.join(", "))
+    });
+    Err(CommandError::Configuration(format!(
+        "cannot back up etcd: members belong to different clusters of etcd:\n{}\nhint: a host that was off during a restore \
+         comes back with former data: reset it with `kubexm node remove HOST`, or stop its etcd and run the same command \
+         again; `kubexm backup restore` gives all members the same data",
+        lines.collect::<Vec<_>>().join("\n")
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,6 +287,34 @@ mod tests {
         let without = status("node2", 2, 0, 98, r#","errors":["etcdserver: no leader"]"#);
         let survey = Survey::new(vec![without], &[]).unwrap();
         assert!(!survey.has_quorum());
+    }
+
+    /// A host that was off during a restore onto fewer hosts has applied more changes than those of the new cluster.
+    #[test]
+    fn member_without_a_leader_takes_no_snapshot_before_one_with_a_leader() {
+        let back = status("node3", 3, 0, 5000, "");
+        let leader = status("node1", 1, 1, 100, "");
+        assert_eq!(order(vec![back, leader]).unwrap(), "node1 node3");
+    }
+
+    #[test]
+    fn members_of_different_clusters_are_refused() {
+        let mut back = status("node3", 3, 0, 5000, "");
+        back.cluster_id = 0xabc;
+        let members = ["node1", "node2"].map(|name| status(name, 1, 1, 100, ""));
+        for is_learner in [false, true] {
+            back.is_learner = is_learner;
+            let all = [back.clone()].into_iter().chain(members.clone());
+            let refused = order(all.collect()).unwrap_err();
+            insta::allow_duplicates! {
+                insta::assert_snapshot!(refused, @"
+                cannot back up etcd: members belong to different clusters of etcd:
+                  node3: ID abc, without a leader
+                  node1, node2: ID ef37ad9dc622a7c4, with a leader
+                hint: a host that was off during a restore comes back with former data: reset it with `kubexm node remove HOST`, or stop its etcd and run the same command again; `kubexm backup restore` gives all members the same data
+                ");
+            }
+        }
     }
 
     #[test]

@@ -6,16 +6,18 @@ pub(crate) mod create;
 mod directory;
 mod dry_run;
 mod file;
+mod gaps;
 mod identity;
 mod list;
 pub(crate) mod manifest;
-mod members;
+pub(crate) mod members;
+pub(crate) mod programs;
 mod record;
 mod request;
 pub mod restore;
 mod verify;
 
-pub(crate) use record::{FILE as RESTORE_RECORD, permit};
+pub(crate) use record::{FILE as RESTORE_RECORD, permit, record_install};
 pub(crate) use request::etcd_deployment;
 
 pub use create::{CreateReport, create};

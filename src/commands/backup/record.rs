@@ -61,14 +61,20 @@ pub(super) struct RestoreRecord {
     /// Since when the control planes run with the data of the backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) works_since: Option<String>,
+    /// When an install of new hosts succeeded first after that. It has done what the install at the end does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) installed: Option<String>,
+}
+
+fn now() -> String {
+    UtcTime::now().whole_seconds().to_string()
 }
 
 impl RestoreRecord {
     /// Returns the record of a restore that begins.
     pub(super) fn new(snapshot: Digest, is_new: bool) -> Self {
-        let now = UtcTime::now().whole_seconds().to_string();
         Self {
-            id: now.replace(['-', ':'], ""),
+            id: now().replace(['-', ':'], ""),
             snapshot,
             stage: match is_new {
                 true => Stage::Install,
@@ -76,35 +82,57 @@ impl RestoreRecord {
             },
             is_new,
             works_since: None,
+            installed: None,
         }
     }
 
     /// Returns the restore that this run continues; `None` if it begins again.
     ///
-    /// `is_blank` states that no host has a cluster.
-    pub(super) fn continued(self, snapshot: Digest, is_blank: bool) -> Option<Self> {
+    /// `is_blank` states that no host has a cluster, and `began` when the command began: a record does not become too old while
+    /// the command runs.
+    pub(super) fn continued(
+        self,
+        snapshot: Digest,
+        is_blank: bool,
+        began: OffsetDateTime,
+    ) -> Option<Self> {
         // Hosts that were installed once, and have no cluster, were reset or replaced meanwhile.
         let is_of_former_hosts = is_blank && self.stage > Stage::Install;
-        // The cluster works since then, so that the user expects the data of the backup once more. New hosts need the install at
-        // the end.
-        let is_past = !self.is_new
-            && self.stage == Stage::Nodes
-            && self.works_for().is_none_or(|time| time > LONGEST);
-        (self.snapshot == snapshot && !is_of_former_hosts && !is_past).then_some(self)
+        let is_continued = self.snapshot == snapshot && !is_of_former_hosts && !self.is_past(began);
+        is_continued.then_some(self)
     }
 
-    /// Returns how long the cluster works again; `None` if the record does not state it.
-    fn works_for(&self) -> Option<Duration> {
-        let since = OffsetDateTime::parse(self.works_since.as_deref()?, &Rfc3339).ok()?;
-        Some(OffsetDateTime::now_utc() - since)
+    /// Returns whether the cluster works for so long that the user expects the data of the backup once more.
+    fn is_past(&self, began: OffsetDateTime) -> bool {
+        if self.stage < Stage::Nodes || self.needs_install() {
+            return false;
+        }
+        let since = match self.is_new {
+            true => &self.installed,
+            false => &self.works_since,
+        };
+        let since = since.as_deref();
+        let since = since.and_then(|since| OffsetDateTime::parse(since, &Rfc3339).ok());
+        since.is_none_or(|since| began - since > LONGEST)
+    }
+
+    /// Returns whether new hosts wait for the install at the end. They need it, no matter how late it comes.
+    fn needs_install(&self) -> bool {
+        self.is_new && self.installed.is_none()
+    }
+
+    /// Returns whether the hosts are still new ones for a restore of another backup: they have nodes that its data does not
+    /// describe. Later, they are those of a cluster that works.
+    pub(super) fn has_new_hosts(&self) -> bool {
+        self.needs_install() && self.stage < Stage::Reconcile
     }
 
     /// Returns the record of the next stage.
     pub(super) fn reaches(&self, stage: Stage) -> Self {
-        let now = (stage == Stage::Nodes).then(|| UtcTime::now().whole_seconds().to_string());
+        let works = stage >= Stage::Nodes;
         Self {
             stage,
-            works_since: now.or_else(|| self.works_since.clone()),
+            works_since: works.then(|| self.works_since.clone().unwrap_or_else(now)),
             ..self.clone()
         }
     }
@@ -136,6 +164,23 @@ impl RestoreRecord {
     }
 }
 
+/// Records that an install has succeeded, also one that is not part of the restore. The record of a restore on new hosts then ends
+/// a day later, as that of an existing cluster. Until then, the same command can let the pod network follow.
+///
+/// # Errors
+/// The record cannot be read or written.
+pub(crate) fn record_install(state: &Path) -> Result<(), CommandError> {
+    let waits = |record: &RestoreRecord| record.stage >= Stage::Nodes && record.needs_install();
+    match RestoreRecord::load(state)?.filter(waits) {
+        None => Ok(()),
+        Some(record) => RestoreRecord {
+            installed: Some(now()),
+            ..record
+        }
+        .save(state),
+    }
+}
+
 /// Refuses a command that would start API servers, or change hosts, while the data of etcd is being replaced.
 ///
 /// # Errors
@@ -161,26 +206,105 @@ pub(crate) fn permit(state: &Path, command: &str) -> Result<(), CommandError> {
 mod tests {
     use super::*;
 
+    /// Long before every test.
+    const LONG_AGO: &str = "2026-01-31T12:00:00Z";
+
+    fn continued(record: &RestoreRecord, snapshot: Digest, is_blank: bool) -> bool {
+        let began = OffsetDateTime::now_utc();
+        record
+            .clone()
+            .continued(snapshot, is_blank, began)
+            .is_some()
+    }
+
     #[test]
     fn restore_begins_anew_for_another_backup_and_on_other_hosts() {
         let (one, other) = (Digest::of(b"1"), Digest::of(b"2"));
         for is_new in [false, true] {
             let mut record = RestoreRecord::new(one, is_new);
-            let continued = |record: &RestoreRecord, snapshot, is_blank| {
-                record.clone().continued(snapshot, is_blank).is_some()
-            };
             assert_eq!(continued(&record, one, true), is_new);
             assert!(!continued(&record, other, false));
             record = record.reaches(Stage::Nodes);
             assert!(continued(&record, one, false));
             // The hosts were reset.
             assert!(!continued(&record, one, true));
-            record.works_since = Some("2026-01-31T12:00:00Z".to_owned());
-            // New hosts need the install at the end.
-            assert_eq!(continued(&record, one, false), is_new);
-            record.stage = Stage::Reconcile;
-            assert!(continued(&record, one, false));
         }
+    }
+
+    #[test]
+    fn restore_begins_anew_if_the_cluster_works_for_long() {
+        let one = Digest::of(b"1");
+        for stage in [Stage::Nodes, Stage::Reconcile] {
+            let mut record = RestoreRecord::new(one, false).reaches(stage);
+            assert!(record.works_since.is_some(), "{stage:?}");
+            assert!(continued(&record, one, false), "{stage:?}");
+            record.works_since = Some(LONG_AGO.to_owned());
+            // At the last stage, a run that was killed has left the record: it would restore nothing, and report success.
+            assert!(!continued(&record, one, false), "{stage:?}");
+            let began = OffsetDateTime::parse(LONG_AGO, &Rfc3339).unwrap();
+            assert!(record.clone().continued(one, false, began).is_some());
+            let next = record.reaches(Stage::Reconcile);
+            assert_eq!(next.works_since.as_deref(), Some(LONG_AGO));
+            record.works_since = None;
+            assert!(!continued(&record, one, false), "{stage:?}");
+        }
+        let record = RestoreRecord::new(one, false).reaches(Stage::ControlPlanes);
+        assert_eq!(record.works_since, None);
+    }
+
+    #[test]
+    fn install_ends_the_record_of_new_hosts_after_a_day() {
+        let state = tempfile::tempdir().unwrap();
+        let load = || RestoreRecord::load(state.path()).unwrap().unwrap();
+        let one = Digest::of(b"1");
+        for stage in [Stage::Nodes, Stage::Reconcile] {
+            let mut record = RestoreRecord::new(one, true).reaches(stage);
+            record.works_since = Some(LONG_AGO.to_owned());
+            // Without the install at the end, new hosts do not have all that they need.
+            assert!(continued(&record, one, false), "{stage:?}");
+            record.save(state.path()).unwrap();
+            record_install(state.path()).unwrap();
+            record = load();
+            // The restore itself goes on after its own install, also in another run.
+            assert!(continued(&record, one, false) && record.is_new, "{stage:?}");
+            assert_eq!(record.stage, stage);
+            assert!(!record.has_new_hosts(), "{stage:?}");
+            record.installed = Some(LONG_AGO.to_owned());
+            record.save(state.path()).unwrap();
+            // Later installs do not prolong it.
+            record_install(state.path()).unwrap();
+            assert_eq!(load(), record);
+            assert!(!continued(&record, one, false), "{stage:?}");
+        }
+    }
+
+    #[test]
+    fn install_leaves_other_records_as_they_are() {
+        let state = tempfile::tempdir().unwrap();
+        record_install(state.path()).unwrap();
+        assert_eq!(RestoreRecord::load(state.path()).unwrap(), None);
+        let new = RestoreRecord::new(Digest::of(b"1"), true);
+        let existing = RestoreRecord::new(Digest::of(b"1"), false);
+        for record in [
+            new.clone(),
+            new.reaches(Stage::Prepare),
+            existing.clone(),
+            existing.reaches(Stage::Reconcile),
+        ] {
+            record.save(state.path()).unwrap();
+            record_install(state.path()).unwrap();
+            assert_eq!(RestoreRecord::load(state.path()).unwrap(), Some(record));
+        }
+    }
+
+    #[test]
+    fn hosts_are_new_for_another_backup_until_the_cluster_works() {
+        let is_new = |is_new, stage| {
+            let record = RestoreRecord::new(Digest::of(b"1"), is_new);
+            record.reaches(stage).has_new_hosts()
+        };
+        assert!(is_new(true, Stage::Install) && is_new(true, Stage::Nodes));
+        assert!(!is_new(true, Stage::Reconcile) && !is_new(false, Stage::Nodes));
     }
 
     #[test]

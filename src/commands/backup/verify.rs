@@ -1,23 +1,23 @@
 //! `backup verify`: reads a whole backup, and restores its snapshot into a temporary directory.
 
-use std::fs::File;
-use std::io::{self, Read};
+mod space;
+mod trial;
+
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde::Serialize;
 
+use self::trial::TrialRestore;
 use super::file;
 use super::identity::BackupIdentity;
 use super::manifest::{Manifest, SNAPSHOT, program};
-use super::members::SnapshotStatus;
 use crate::stop::unless_stopped;
 use crate::{CommandError, FileError, Stop, background};
-use kubexm_sandbox::{ProgramRun, Sandbox, SandboxError, Workspace};
-use kubexm_types::{Arch, Untrusted};
+use kubexm_sandbox::{Sandbox, Workspace};
+use kubexm_types::Arch;
 
-/// How long etcdutl may take for a snapshot.
-const LIMIT: Duration = Duration::from_secs(900);
+/// The names of temporary directories start with this.
+const PREFIX: &str = "kubexm-backup-";
 
 /// Which backup to verify.
 #[derive(Debug, Clone)]
@@ -59,15 +59,28 @@ async fn verified(options: &VerifyOptions) -> Result<VerifyReport, CommandError>
     let identity = options.identity.parsed()?;
     let path = options.backup.clone();
     let wanted = Arch::of_this_machine().map(program).unwrap_or_default();
-    let workspace = Workspace::create("kubexm-backup-")
-        .map_err(|error| no_directory(&std::env::temp_dir(), &error))?;
+    // A run that was killed has left the snapshot, with all Secrets in clear text.
+    Workspace::remove_abandoned(PREFIX);
+    let workspace = Workspace::create(PREFIX).map_err(|error| {
+        FileError::io(
+            "create a temporary directory in",
+            &std::env::temp_dir(),
+            &error,
+        )
+    })?;
     let (inputs, own) = (workspace.inputs(), wanted.clone());
     let manifest = background::run(move || {
-        file::read(&path, &identity, |name, content| {
+        file::read(&path, &identity, |manifest, name, content| {
+            // Nothing else can read the snapshot.
+            if manifest.file(&own).is_none() {
+                return Ok(());
+            }
+            let needed = space::of_trial(manifest);
             if name == SNAPSHOT {
-                copy(content, &inputs.join("snapshot.db"))?;
+                space::check(&inputs, needed)?;
+                space::copy(content, &inputs.join(trial::SNAPSHOT), needed)?;
             } else if name == own {
-                copy(content, &inputs.join("etcdutl"))?;
+                space::copy(content, &inputs.join(trial::PROGRAM), needed)?;
             }
             Ok(())
         })
@@ -75,7 +88,10 @@ async fn verified(options: &VerifyOptions) -> Result<VerifyReport, CommandError>
     .await?;
     let trial = match manifest.file(&wanted) {
         None => None,
-        Some(_) => Some(try_restore(options, &workspace, &manifest).await?),
+        Some(_) => {
+            let trial = TrialRestore::prepare(options, &workspace, &manifest)?;
+            Some(trial.run().await?)
+        }
     };
     Ok(VerifyReport {
         backup: options.backup.clone(),
@@ -84,71 +100,36 @@ async fn verified(options: &VerifyOptions) -> Result<VerifyReport, CommandError>
     })
 }
 
-fn no_directory(folder: &std::path::Path, error: &io::Error) -> FileError {
-    FileError::io("create a temporary directory in", folder, error)
-}
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
 
-fn copy(content: &mut dyn Read, to: &std::path::Path) -> io::Result<()> {
-    io::copy(content, &mut File::create(to)?).map(|_| ())
-}
+    use super::super::file::tests::{example, write};
+    use super::*;
+    use kubexm_pki::KeyIdentity;
+    use kubexm_types::Secret;
 
-async fn try_restore(
-    options: &VerifyOptions,
-    workspace: &Workspace,
-    manifest: &Manifest,
-) -> Result<Trial, CommandError> {
-    let refused = |cause: String| {
-        let error = FileError::new("restore the snapshot of the backup", &options.backup, cause);
-        CommandError::from(error.hint("use another backup, and create a new one"))
-    };
-    let prepared = |error: io::Error| refused(error.to_string());
-    let inputs = workspace.inputs();
-    let (snapshot, etcdutl) = (inputs.join("snapshot.db"), inputs.join("etcdutl"));
-    workspace.permit(&snapshot, 0o644).map_err(prepared)?;
-    workspace.permit(&etcdutl, 0o755).map_err(prepared)?;
-    let mut run = ProgramRun::new(workspace, etcdutl).map_err(prepared)?;
-    run.limit = LIMIT;
-    let output = async |arguments: &[&str]| {
-        let mut run = run.clone();
-        run.arguments = arguments.iter().map(|text| (*text).to_owned()).collect();
-        let ended = run.output(&options.sandbox).await;
-        let ended = ended.map_err(|error| match error {
-            SandboxError::Unavailable(_) => CommandError::Configuration(error.to_string()),
-            _ => refused(error.to_string()),
-        })?;
-        match ended.is_success {
-            true => Ok(ended.stdout),
-            false => {
-                let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-                Err(refused(format!("etcdutl: {}", Untrusted::last(&said))))
-            }
-        }
-    };
-    let file = snapshot.display().to_string();
-    let found = output(&["snapshot", "status", &file, "-w", "json"]).await?;
-    let wrong =
-        |error: serde_json::Error| refused(format!("unexpected answer of etcdutl: {error}"));
-    let found: SnapshotStatus = serde_json::from_slice(&found).map_err(wrong)?;
-    let (revision, hash) = (manifest.etcd.revision, manifest.etcd.hash);
-    if (found.revision, found.hash) != (revision, hash) {
-        return Err(refused(format!(
-            "it has the revision {} and the hash {:x} instead of {revision} and {hash:x}",
-            found.revision, found.hash
-        )));
+    #[tokio::test]
+    async fn snapshots_of_killed_runs_are_removed() {
+        let left = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .permissions(PermissionsExt::from_mode(0o700))
+            .tempdir()
+            .unwrap();
+        std::fs::write(left.path().join("lock"), "").unwrap();
+        std::fs::write(left.path().join("snapshot.db"), "secret").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let backup = folder.path().join("backup");
+        let identity = KeyIdentity::of_passphrase("open sesame");
+        let manifest = example(&[]);
+        write(&backup, &identity.into(), &manifest, &[]);
+        let options = VerifyOptions {
+            backup,
+            identity: BackupIdentity::Passphrase(Secret("open sesame".into())),
+            sandbox: Sandbox::Off,
+        };
+        let report = verified(&options).await.unwrap();
+        assert_eq!((report.manifest, report.trial), (manifest, None));
+        assert!(!left.path().exists());
     }
-    let data = run.scratch.join("data").display().to_string();
-    output(&["snapshot", "restore", &file, "--data-dir", &data]).await?;
-    let restored = format!("{data}/member/snap/db");
-    let restored = output(&["snapshot", "status", &restored, "-w", "json"]).await?;
-    let restored: SnapshotStatus = serde_json::from_slice(&restored).map_err(wrong)?;
-    if restored.revision != revision {
-        return Err(refused(format!(
-            "the restored data ends at the revision {} instead of {revision}",
-            restored.revision
-        )));
-    }
-    Ok(Trial {
-        revision: found.revision,
-        hash: found.hash,
-    })
 }

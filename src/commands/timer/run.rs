@@ -77,19 +77,11 @@ pub async fn back_up(
             etcd.member,
             created.removed.len()
         );
-        let (result, message) = match (created.is_complete, etcd.quorum) {
-            (true, _) => (RunResult::Done, message),
-            (false, false) => {
-                let message = format!(
-                    "etcd has no quorum, so the backup may lack the last writes: {message}"
-                );
-                (RunResult::Failed, message)
-            }
-            (false, true) => {
-                let message = format!(
-                    "no control plane could be reached, so new hosts cannot be restored from the backup: {message}"
-                );
-                (RunResult::Failed, message)
+        let (result, message) = match created.gaps.is_empty() {
+            true => (RunResult::Done, message),
+            false => {
+                let gaps = created.gaps.join("; ");
+                (RunResult::Failed, format!("{gaps}: {message}"))
             }
         };
         RunReport {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::archive::Archive;
 use crate::backup::collect::{self, Collected};
 use crate::backup::create::{self, Taken};
-use crate::backup::{EtcdSnapshot, manifest};
+use crate::backup::{EtcdSnapshot, manifest, programs};
 use crate::session::Hosts;
 use crate::snapshot::{self, Source};
 use crate::{CommandError, FileError, private_directory};
@@ -91,7 +91,7 @@ pub(super) async fn save(
     taken.member.remove().await;
     copied?;
     let mut saved = collect::of_hosts(cluster, hosts, events).await?;
-    saved.extend(create::programs(facts, &members, &path).await?);
+    saved.extend(programs::of_members(facts, &members, &path, events).await?);
     for file in &saved {
         write(folder, file)?;
     }

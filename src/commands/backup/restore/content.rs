@@ -51,7 +51,7 @@ impl Content {
         let path = path.to_owned();
         background::run(move || {
             let (mut state, mut authorities) = (Vec::new(), None);
-            let manifest = file::read(&path, &identity, |name, content| {
+            let manifest = file::read(&path, &identity, |_, name, content| {
                 if let Some(name) = name.strip_prefix(STATE) {
                     let mut bytes = Vec::new();
                     content.read_to_end(&mut bytes)?;

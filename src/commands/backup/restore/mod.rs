@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use time::OffsetDateTime;
+
 use self::content::Content;
 use self::replacement::Replacement;
 use self::situation::Situation;
@@ -95,6 +97,7 @@ pub async fn restore(
         cluster: &cluster,
         state: &state,
         stop,
+        began: OffsetDateTime::now_utc(),
     };
     if options.dry_run {
         let prepared = context.prepare(events).await?;
@@ -128,6 +131,8 @@ struct Context<'a> {
     cluster: &'a Cluster,
     state: &'a Path,
     stop: &'a Stop,
+    /// When the command began.
+    began: OffsetDateTime,
 }
 
 /// What is known before the first change.
@@ -171,10 +176,9 @@ impl Context<'_> {
         let snapshot = self.snapshot()?;
         let former = RestoreRecord::load(self.state)?;
         let is_of_another = |former: &RestoreRecord| former.snapshot != snapshot;
-        // Hosts that the other restore has installed have nodes that the backup does not describe.
         let continues_new = former
             .as_ref()
-            .is_some_and(|former| is_of_another(former) && former.is_new);
+            .is_some_and(|former| is_of_another(former) && former.has_new_hosts());
         if former.as_ref().is_some_and(is_of_another) {
             events.warn("a restore of another backup has begun; this one takes its place");
         }
@@ -190,7 +194,7 @@ impl Context<'_> {
         let unreachable: HostErrors = unreachable.into_iter().chain(failed).collect();
         let found = situation::of(&content.manifest, cluster, &facts, &unreachable);
         let is_blank = matches!(found, Ok(Situation::New));
-        let begun = former.and_then(|former| former.continued(snapshot, is_blank));
+        let begun = former.and_then(|former| former.continued(snapshot, is_blank, self.began));
         let situation = match &begun {
             None if continues_new => Situation::New,
             // The install has begun on some hosts.

@@ -172,6 +172,7 @@ spec:
             stage: Stage::Etcd,
             is_new: true,
             works_since: None,
+            installed: None,
         };
         let plan = Plan {
             backup: Path::new("backup"),

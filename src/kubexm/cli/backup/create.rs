@@ -27,7 +27,9 @@ pub struct Create {
     connection: ConnectionArgs,
     /// The directory of the backup
     ///
-    /// The default is `backups` in the state directory. The name of the file is that of the cluster and the time.
+    /// The default is `backups` in the state directory. The name of the file consists of the name of the
+    /// cluster, the time, and the first 8 digits of the cluster ID. A backup that is not complete ends with
+    /// `.incomplete.tar.zst.age`.
     #[arg(short = 'o', long = "output-dir", value_name = "DIR")]
     directory: Option<PathBuf>,
     /// Encrypt for the owner of this public key of age; repeatable
@@ -38,6 +40,9 @@ pub struct Create {
     #[command(flatten)]
     passphrase: BackupPassphraseArgs,
     /// Remove the oldest backups of the cluster in the directory, except for this number
+    ///
+    /// Only backups with the ID of the cluster count and go. A backup that is not complete removes none. A complete one also
+    /// removes older ones that are not complete, except for the same number.
     #[arg(long, value_name = "N")]
     keep: Option<NonZeroUsize>,
     /// Print the plan and change nothing

@@ -54,10 +54,41 @@ fn line(backup: &ListedBackup) -> String {
         (None, Some(problem)) => format!("  {problem}"),
         (None, None) => String::new(),
     };
+    let state = match backup.file.is_incomplete {
+        true => "  incomplete",
+        false => "",
+    };
     format!(
-        "{}  {:>10}  {}{about}",
+        "{}  {:>10}  {}{state}{about}",
         backup.file.created,
         size(backup.file.size),
         name.display()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kubexm_commands::backup::StoredBackup;
+
+    #[test]
+    fn incomplete_backup_is_listed_as_such() {
+        let name = "a-20260131T120000Z-0b7c4c4e.incomplete.tar.zst.age";
+        let mut backup = ListedBackup {
+            file: StoredBackup {
+                path: format!("/srv/backups/{name}").into(),
+                cluster: "a".to_owned(),
+                cluster_id: Some("0b7c4c4e".to_owned()),
+                created: "2026-01-31T12:00:00Z".to_owned(),
+                size: 2048,
+                is_incomplete: true,
+            },
+            manifest: None,
+            problem: None,
+        };
+        let expected = format!("2026-01-31T12:00:00Z       2 KiB  {name}  incomplete");
+        assert_eq!(line(&backup), expected);
+        backup.file.is_incomplete = false;
+        assert!(!line(&backup).ends_with("incomplete"));
+    }
 }

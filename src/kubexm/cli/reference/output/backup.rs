@@ -6,7 +6,7 @@ use kubexm_commands::backup::{
 };
 use kubexm_types::{ClusterId, ClusterIdentity, Digest, HostName, UtcTime};
 
-const PATH: &str = "/srv/backups/example-20260131T120000Z.tar.zst.age";
+const PATH: &str = "/srv/backups/example-20260131T120000Z-0b7c4c4e.tar.zst.age";
 
 fn manifest() -> Manifest {
     let host = |name: &str| HostName::parse(name).unwrap();
@@ -56,8 +56,10 @@ pub(super) fn list() -> BackupList {
             file: StoredBackup {
                 path: PATH.into(),
                 cluster: "example".to_owned(),
+                cluster_id: Some("0b7c4c4e".to_owned()),
                 created: "2026-01-31T12:00:00Z".to_owned(),
                 size: 9_433_088,
+                is_incomplete: false,
             },
             manifest: Some(manifest()),
             problem: None,
