@@ -49,7 +49,8 @@ pub enum Command {
     ///
     /// Phase 2, switch: the new CA signs, and every program gets certificates of it. It cannot be undone.
     ///
-    /// Phase 3, remove: no program trusts the former CA any more. kubexm first proves that nothing uses it.
+    /// Phase 3, remove: no file has the former CA any more. kubexm first proves that nothing uses it. Pods that started
+    /// earlier may trust it until they restart.
     ///
     /// Between them, install, upgrade, renewals and new nodes are refused. With several control planes, API servers restart one
     /// after another, and the endpoint answers all the time.

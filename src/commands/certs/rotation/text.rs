@@ -60,7 +60,7 @@ fn purpose(phase: Phase) -> &'static str {
     match phase {
         Phase::Trust => "every program trusts both",
         Phase::Switch => "the new one signs",
-        Phase::Remove => "no program trusts the former one any more",
+        Phase::Remove => "no file has the former one any more",
     }
 }
 
@@ -127,6 +127,10 @@ fn consequences(
                 lines.push(
                     "kubeconfigs and certificates that the former CA signed become invalid, such as those of kubexm \
                      kubeconfig"
+                        .to_owned(),
+                );
+                lines.push(
+                    "programs in pods that read the CAs only at their start trust the former one until kubectl rollout restart"
                         .to_owned(),
                 );
             }
