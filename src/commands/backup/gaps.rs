@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(found.len(), 2);
     }
 
-    /// A restore on such a member failed, and nothing had told so.
+    /// A restore on such a member failed, without a warning before.
     #[test]
     fn backup_without_etcdutl_for_a_member_is_not_complete() {
         let found = of(
