@@ -27,7 +27,8 @@ alarm_of() { # HOST ACTIVATE|DEACTIVATE: the alarm that a member has other data 
 etcd_members() { # what both types share
   local host=node1
   [ "$kind" = kubeadm ] || host=node2
-  check "a member is added that no host runs" member_etcdctl member add ghost --learner --peer-urls=https://10.231.250.9:2380
+  # etcd refuses a change of members for some seconds after one of them has started.
+  check "a member is added that no host runs" until_true 10 member_etcdctl member add ghost --learner --peer-urls=https://10.231.250.9:2380
   finds 20 "19 a member of etcd that no host runs" etcd-members '"never started" in str(found["etcd-members"])'
   undone etcd-members
   # An alarm of one member stops the writes of all.
