@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 
 pub use self::entry::LogEntry;
 pub use self::follow::Follower;
-use self::read::Wanted;
+use self::read::{Read, Wanted};
 use crate::session::{HostErrors, Hosts};
 use crate::stop::unless_stopped;
 use crate::{CommandError, Connection, HostSelection, Stop, notices};
@@ -104,18 +104,32 @@ pub async fn logs(
 ) -> Result<LogsReport, CommandError> {
     let site = Site::load(options, events)?;
     let (hosts, unreachable) = site.connect(events, stop).await?;
-    let wanted = |_: &HostName| Wanted {
-        since: options.since,
-        lines: options.lines,
-    };
-    let reading = async { Ok(read::all(&hosts, &options.program, wanted).await) };
-    let mut read = unless_stopped(stop, reading).await?;
-    read.errors.extend(unreachable);
-    read.check(&options.program)?;
+    let read = read_first(options, &hosts, unreachable, stop).await?;
     Ok(LogsReport {
         entries: read.entries,
         errors: read.errors,
     })
+}
+
+/// Reads what the user asks for. The errors include those of unreachable hosts.
+///
+/// # Errors
+/// No host has such a unit or container, no host can be reached, or the user stopped the command.
+async fn read_first(
+    options: &LogsOptions,
+    hosts: &Hosts,
+    unreachable: Vec<HostError>,
+    stop: &Stop,
+) -> Result<Read, CommandError> {
+    let wanted = |_: &HostName| Wanted {
+        since: options.since,
+        lines: options.lines,
+    };
+    let reading = async { Ok(read::all(hosts, &options.program, wanted).await) };
+    let mut read = unless_stopped(stop, reading).await?;
+    read.errors.extend(unreachable);
+    read.check(&options.program)?;
+    Ok(read)
 }
 
 /// The selected hosts, and how to connect to them.
@@ -138,7 +152,7 @@ impl Site {
         })
     }
 
-    /// Connects to the hosts. Returns those that cannot be reached, too.
+    /// Connects to the hosts. Also returns why some are unreachable.
     async fn connect(
         &self,
         events: &Events,

@@ -49,7 +49,7 @@ impl AtomicFile {
     }
 
     /// Removes the uncommitted files that killed processes have left in a folder: those that no process has written for a day.
-    /// A file that cannot be removed only takes space, and stays.
+    /// If the file system refuses to remove a file, it stays: it only takes space.
     pub fn remove_abandoned(folder: &Path) {
         let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
         for file in files.filter(|file| is_abandoned(file).unwrap_or(false)) {

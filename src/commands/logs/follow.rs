@@ -7,8 +7,8 @@ use time::OffsetDateTime;
 
 use super::lost::{Connect, Lost, PAUSE};
 use super::printed::Printed;
-use super::read::{self, Read, Source, Wanted};
-use super::{LogEntry, LogsOptions, ProgramName, Site};
+use super::read::{self, Source, Wanted};
+use super::{LogEntry, LogsOptions, ProgramName, Site, read_first};
 use crate::session::Hosts;
 use crate::stop::unless_stopped;
 use crate::{CommandError, Stop};
@@ -53,14 +53,8 @@ impl Follower {
         let site = Site::load(&options, events)?;
         let (hosts, unreachable) = site.connect(events, stop).await?;
         let lost = Lost::new(connect_with(site, events), PAUSE);
-        let mut follower = Self::of(options.program, options.since, hosts, lost);
-        let wanted = Wanted {
-            since: options.since,
-            lines: options.lines,
-        };
-        let mut read = follower.read(|_| wanted, stop).await?;
-        read.errors.extend(unreachable);
-        read.check(&follower.program)?;
+        let mut follower = Self::of(options.program.clone(), options.since, hosts, lost);
+        let mut read = read_first(&options, &follower.hosts, unreachable, stop).await?;
         follower.listen(std::mem::take(&mut read.errors), events);
         let entries = follower.printed.begin(read);
         Ok((follower, entries))
@@ -94,7 +88,9 @@ impl Follower {
         for error in given_up {
             events.warn(format!("kubexm does not connect again: {error}"));
         }
-        let mut read = self.read(|host| self.wanted(host), stop).await?;
+        let wanted = |host: &HostName| self.wanted(host);
+        let reading = async { Ok(read::all(&self.hosts, &self.program, wanted).await) };
+        let mut read = unless_stopped(stop, reading).await?;
         self.listen(std::mem::take(&mut read.errors), events);
         if self.silent.is_empty() {
             read.check(&self.program)?;
@@ -110,15 +106,6 @@ impl Follower {
             since: self.since.max(Some(since)),
             lines: self.lines.get(host).copied().unwrap_or(LINES),
         }
-    }
-
-    async fn read(
-        &self,
-        wanted: impl Fn(&HostName) -> Wanted,
-        stop: &Stop,
-    ) -> Result<Read, CommandError> {
-        let reading = async { Ok(read::all(&self.hosts, &self.program, wanted).await) };
-        unless_stopped(stop, reading).await
     }
 
     /// Reports hosts that ceased to answer, and hosts that answer again.

@@ -54,7 +54,7 @@ impl Storage {
     /// Does the same on a host that has a registry.
     ///
     /// # Errors
-    /// As [`Self::read`]. Also if there is no storage: its disk is not mounted.
+    /// As [`Self::read`], or the storage does not exist, because its disk is not mounted.
     pub async fn of_registry(host: &dyn Host, data_dir: &HostPath) -> Result<Self, SeedError> {
         let storage = Self::read(host, data_dir).await?;
         match storage.exists {
