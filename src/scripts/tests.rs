@@ -27,6 +27,7 @@ mod rotation;
 mod runtime;
 mod settings;
 mod status;
+mod support;
 mod systemd;
 mod undo;
 mod upgrade;

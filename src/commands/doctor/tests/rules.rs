@@ -18,6 +18,14 @@ fn with_rule(rule: &str) -> Finding {
         .clone()
 }
 
+/// Returns the finding with this rule, which is not certain and has no commands.
+fn likely_without_commands(rule: &str) -> Finding {
+    let found = with_rule(rule);
+    assert_eq!(found.certainty, Certainty::Likely, "{rule}");
+    assert_eq!(found.commands, [""; 0], "{rule}");
+    found
+}
+
 fn is_evidence(found: &Finding, rule: &str) -> bool {
     found.evidence.contains(&format!("node2: {rule}"))
 }
@@ -62,10 +70,8 @@ fn rules_that_may_be_the_cause_are_not_deleted() {
         "own: ip saddr != 192.0.2.0/24 tcp dport 10250 drop",
         "own: tcp dport @closed drop",
     ] {
-        let found = with_rule(rule);
-        assert_eq!(found.certainty, Certainty::Likely, "{rule}");
+        let found = likely_without_commands(rule);
         assert!(is_evidence(&found, rule), "{rule}: {found:?}");
-        assert_eq!(found.commands, [""; 0], "{rule}");
     }
 }
 
@@ -80,10 +86,8 @@ fn rules_about_other_packets_are_not_mentioned() {
         "own: ip saddr { 198.51.100.7, 198.51.100.8 } drop",
         "own: udp dport 53 drop",
     ] {
-        let found = with_rule(rule);
-        assert_eq!(found.certainty, Certainty::Likely, "{rule}");
+        let found = likely_without_commands(rule);
         assert!(!is_evidence(&found, rule), "{rule}: {found:?}");
-        assert_eq!(found.commands, [""; 0], "{rule}");
     }
 }
 
