@@ -32,6 +32,7 @@ mod systemd;
 mod undo;
 mod upgrade;
 mod users;
+mod workloads;
 
 use std::collections::BTreeSet;
 use std::path::Path;

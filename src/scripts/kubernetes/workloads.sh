@@ -1,7 +1,9 @@
 #!/bin/sh -eu
-# Prints the pods that verify the API server with a CA of their namespace, or restarts workloads.
-# `list` prints `now TIME`, then `set NAMESPACE NAME KIND/NAME` for each ReplicaSet with its owner, then
-# `pod NAMESPACE NAME KIND/NAME TIMES` for each pod that runs and does not end, with the starts of its containers. A pod without an owner has `-`.
+# Prints the pods that run and what they read a CA from, or restarts workloads.
+# `list` prints `now TIME`, then `set NAMESPACE NAME KIND/NAME` for each ReplicaSet with its owner, `token NAMESPACE NAME` for each
+# Secret with a token, `pod NAMESPACE NAME KIND/NAME TIMES` for each pod that runs and does not end, with the starts of its
+# containers, and `reads NAMESPACE NAME configmap|secret NAME` for each Secret of a pod and for its ConfigMap kube-root-ca.crt, as
+# a volume or a variable. A pod without an owner has `-`.
 # `tokens` prints `TIME NAMESPACE/NAME` of each Secret with a token without an expiry, with the time at which it was created.
 # `restart` restarts each workload once after a time, and waits for its pods. It prints `manual NAMESPACE/KIND/NAME` for each one
 # whose pods Kubernetes does not replace: it is paused, or its update strategy is OnDelete.
@@ -18,13 +20,44 @@ at() {
   shift
   kubectl -n "${of%%/*}" "$@" "${of#*/}"
 }
+# Prints the template of the lines of pods.
+# shellcheck disable=SC2016 # kubectl expands these variables
+pods_template() {
+  reads='reads {{$pod.metadata.namespace}} {{$pod.metadata.name}}' end='{{"\n"}}'
+  # Arguments: the field with the name of a ConfigMap, or of a Secret.
+  of_map() { printf '%s' "{{if $1}}{{if eq $1 \"kube-root-ca.crt\"}}$reads configmap {{$1}}$end{{end}}{{end}}"; }
+  of_secret() { printf '%s' "{{if $1}}$reads secret {{$1}}$end{{end}}"; }
+  printf '%s' '{{range .items}}{{$pod := .}}{{if not .metadata.deletionTimestamp}}'
+  printf '%s' 'pod {{.metadata.namespace}} {{.metadata.name}} {{range .metadata.ownerReferences}}{{.kind}}/{{.name}}{{else}}-{{end}}'
+  for statuses in containerStatuses initContainerStatuses; do
+    printf '%s' "{{range .status.$statuses}}{{if .state.running}} {{.state.running.startedAt}}{{end}}{{end}}"
+  done
+  printf '%s' "$end{{range .spec.volumes}}"
+  of_map .configMap.name
+  of_secret .secret.secretName
+  printf '%s' '{{range .projected.sources}}'
+  of_map .configMap.name
+  of_secret .secret.name
+  printf '%s' '{{end}}{{end}}'
+  for containers in containers initContainers; do
+    printf '%s' "{{range .spec.$containers}}{{range .env}}"
+    of_map .valueFrom.configMapKeyRef.name
+    of_secret .valueFrom.secretKeyRef.name
+    printf '%s' '{{end}}{{range .envFrom}}'
+    of_map .configMapRef.name
+    of_secret .secretRef.name
+    printf '%s' '{{end}}{{end}}'
+  done
+  printf '%s' '{{end}}{{end}}'
+}
 case $verb in
 list)
   echo "now $(date -u +%Y-%m-%dT%H:%M:%SZ)"
   # shellcheck disable=SC2016 # kubectl expands these variables
   kubectl get replicasets -A -o go-template='{{range .items}}{{$set := .}}{{range .metadata.ownerReferences}}set {{$set.metadata.namespace}} {{$set.metadata.name}} {{.kind}}/{{.name}}{{"\n"}}{{end}}{{end}}'
-  # shellcheck disable=SC2016 # kubectl expands these variables
-  kubectl get pods -A --field-selector status.phase=Running -o go-template='{{range .items}}{{$pod := .}}{{if not .metadata.deletionTimestamp}}{{range .spec.volumes}}{{if .projected}}{{range .projected.sources}}{{if .configMap}}{{if eq .configMap.name "kube-root-ca.crt"}}pod {{$pod.metadata.namespace}} {{$pod.metadata.name}} {{range $pod.metadata.ownerReferences}}{{.kind}}/{{.name}}{{else}}-{{end}}{{range $pod.status.containerStatuses}}{{if .state.running}} {{.state.running.startedAt}}{{end}}{{end}}{{"\n"}}{{end}}{{end}}{{end}}{{end}}{{end}}{{end}}{{end}}'
+  kubectl get secrets -A --field-selector type=kubernetes.io/service-account-token \
+    -o 'jsonpath={range .items[*]}token {.metadata.namespace} {.metadata.name}{"\n"}{end}'
+  kubectl get pods -A --field-selector status.phase=Running -o go-template="$(pods_template)"
   ;;
 tokens)
   kubectl get secrets -A --field-selector type=kubernetes.io/service-account-token \

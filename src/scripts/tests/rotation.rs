@@ -4,7 +4,7 @@ use super::machine::Machine;
 use crate::etcd::CLIENTS_END;
 use crate::kubeadm::ROTATE;
 use crate::kubernetes::{
-    AUTHENTICATION_CAS, HANDSHAKES, KUBELET_CERTIFICATES, SIGNER as UNIT_SIGNER, TRUST, WORKLOADS,
+    AUTHENTICATION_CAS, HANDSHAKES, KUBELET_CERTIFICATES, SIGNER as UNIT_SIGNER, TRUST,
 };
 
 use crate::load_balancer::POD_RESTART;
@@ -340,71 +340,6 @@ fn api_servers_write_the_cas_of_aggregated_ones_again() {
                 .run(AUTHENTICATION_CAS.verb("check"), &arguments)
                 .status,
             75
-        );
-    });
-}
-
-#[test]
-fn workloads_restart_once_in_their_namespace_and_are_waited_for() {
-    Machine::with_each_shell(|machine| {
-        machine.fake(
-            "kubectl",
-            "case $* in\n\
-             *' get '*Deployment/a) echo '  2027-01-31T10:00:00Z' ;;\n\
-             *' get '*Deployment/done) echo '  2027-01-31T14:00:00+02:00' ;;\n\
-             *' get '*Deployment/paused) echo 'true  ' ;;\n\
-             *' get '*DaemonSet/manual) echo ' OnDelete ' ;;\n\
-             *' get '*) echo ' RollingUpdate ' ;;\n\
-             esac",
-        );
-        machine.calls();
-        let names = [
-            "web/Deployment/a",
-            "web/Deployment/done",
-            "web/Deployment/paused",
-            "db/DaemonSet/manual",
-            "db/StatefulSet/b",
-        ];
-        let arguments: Vec<&str> = ["2027-01-31T11:30:00Z"].into_iter().chain(names).collect();
-        assert_eq!(
-            machine.done(WORKLOADS.verb("restart"), &arguments),
-            "manual web/Deployment/paused\nmanual db/DaemonSet/manual\n"
-        );
-        let calls = machine.calls();
-        let ends = |words: &str| {
-            let found = calls.iter().filter(|call| call.contains(words));
-            let last = |call: &String| call.rsplit(' ').next().unwrap_or_default().to_owned();
-            found.map(last).collect::<Vec<_>>()
-        };
-        assert_eq!(ends(" rollout restart "), ["Deployment/a", "StatefulSet/b"]);
-        assert_eq!(
-            ends(" rollout status "),
-            ["Deployment/a", "Deployment/done", "StatefulSet/b"]
-        );
-        assert!(
-            calls
-                .iter()
-                .any(|call| call.contains("-n db rollout restart StatefulSet/b"))
-        );
-        let printed = machine.done(WORKLOADS.verb("list"), &[]);
-        assert!(printed.starts_with("now 20"), "{printed}");
-    });
-}
-
-/// kubexm ignores Secrets from after the switch by this time.
-#[test]
-fn workloads_script_prints_secrets_with_the_time_of_their_creation() {
-    Machine::with_each_shell(|machine| {
-        machine.fake(
-            "kubectl",
-            "case $* in\n\
-             *'type=kubernetes.io/service-account-token '*'{.metadata.creationTimestamp} {.metadata.namespace}/{.metadata.name}'*)\n\
-             echo '2027-01-31T12:00:00Z web/token' ;;\n\
-             esac",
-        );
-        assert_eq!(
-            machine.done(WORKLOADS.verb("tokens"), &[]),
-            "2027-01-31T12:00:00Z web/token\n"
         );
     });
 }

@@ -122,19 +122,35 @@ impl Run<'_> {
         journal: &Journal,
         events: &Events,
     ) -> Result<(), CommandError> {
-        if record.phase == Phase::Trust && record.authorities.contains(&Authority::Kubernetes) {
-            let pods = Workloads::read(first).await?;
-            let since = record.trusted_since.get_or_insert(pods.now.clone()).clone();
-            // A run that is interrupted during the restarts does not repeat them.
-            record.save(journal)?;
-            let own = pods.before(&since).into_iter();
-            let own = own.filter(workloads::Workload::is_own).collect();
-            workloads::restart(first, &since, &own, events).await?;
+        if record.authorities.contains(&Authority::Kubernetes) {
+            self.restart_own(record, first, journal, events).await?;
         }
         if record.phase == Phase::Switch {
             record.switched_at = Some(Workloads::read(first).await?.now);
         }
         record.is_complete = true;
         Ok(())
+    }
+
+    /// Restarts the workloads of kubexm after a phase that changes the CAs in every namespace, because they read them at their start.
+    async fn restart_own(
+        &self,
+        record: &mut RotationRecord,
+        first: &dyn kubexm_host::Host,
+        journal: &Journal,
+        events: &Events,
+    ) -> Result<(), CommandError> {
+        let pods = Workloads::read(first).await?;
+        let changed = match record.phase {
+            Phase::Trust => &mut record.trusted_since,
+            Phase::Switch => return Ok(()),
+            Phase::Remove => &mut record.removed_since,
+        };
+        let since = changed.get_or_insert(pods.now.clone()).clone();
+        // A run that is interrupted during the restarts does not repeat them.
+        record.save(journal)?;
+        let own = pods.before(&since).into_iter();
+        let own = own.filter(workloads::Workload::is_own).collect();
+        workloads::restart(first, &since, &own, events).await
     }
 }

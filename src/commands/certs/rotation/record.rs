@@ -90,6 +90,9 @@ pub(crate) struct RotationRecord {
     /// Since when every namespace has the next CA, by the clock of the first control plane. A pod that started later trusts it.
     #[serde(default)]
     pub(super) trusted_since: Option<String>,
+    /// Since when no namespace has the former CA any more, by the same clock. A pod that started later does not trust it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) removed_since: Option<String>,
     /// Since when no API server signs tokens with the former key.
     #[serde(default)]
     pub(super) switched_at: Option<String>,
@@ -121,6 +124,7 @@ impl RotationRecord {
             is_complete: false,
             is_cancelled: false,
             trusted_since: None,
+            removed_since: None,
             switched_at: None,
             extends_tokens: None,
         }

@@ -58,6 +58,9 @@ impl Survey {
             let host = hosts.get(name).ok_or_else(no_control_plane)?;
             has_keys(cluster, record, name, host.as_ref()).await?;
         }
+        if record.authorities.contains(&Authority::Kubernetes) && !record.is_cancelled {
+            same_time(cluster, first, &facts)?;
+        }
         let own = facts.get(first);
         let mut present = BTreeMap::new();
         for authority in &record.authorities {
@@ -93,6 +96,39 @@ impl Survey {
         });
         hosts.collect()
     }
+}
+
+/// Fails if clocks of nodes differ: each node stamps the starts of its pods, which a rotation compares with the clock of the first
+/// control plane.
+fn same_time(
+    cluster: &Cluster,
+    first: &HostName,
+    facts: &BTreeMap<HostName, Facts>,
+) -> Result<(), CommandError> {
+    let limit = cluster.system.max_clock_skew_seconds;
+    let reference = facts.get(first).map_or(0.0, |facts| facts.clock_ahead);
+    let differing: Vec<String> = facts
+        .iter()
+        .filter(|(name, _)| cluster.is_node(name))
+        .map(|(name, facts)| (name, facts.clock_ahead - reference))
+        // The limit has at most four digits.
+        .filter(|(_, ahead)| ahead.abs() > limit as f64)
+        .map(|(name, ahead)| {
+            let direction = if ahead > 0.0 { "ahead of" } else { "behind" };
+            format!(
+                "the clock of {name} is {:.0} s {direction} the clock of {first}",
+                ahead.abs()
+            )
+        })
+        .collect();
+    if differing.is_empty() {
+        return Ok(());
+    }
+    Err(CommandError::Configuration(format!(
+        "cannot find the pods that know only one CA: {}, and at most {limit} s are allowed\nhint: set the clocks, or run a time \
+         server in this network, then run the command again",
+        differing.join("; ")
+    )))
 }
 
 /// Fails if a control plane does not have the key of an authority of kubeadm: who keeps it elsewhere replaces it there.
@@ -148,4 +184,43 @@ async fn read(host: &dyn Host, script: &'static str) -> Result<String, CommandEr
         .await?;
     let output = StepError::unless_done(action, output);
     Ok(output.map_err(CommandError::configuration)?.text())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_with_other_clocks_are_refused() {
+        let text = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}, {name: lb1, address: 192.0.2.13}]
+  roleGroups: {control-plane: [node1], worker: [node2], registry: [lb1]}
+  kubernetes: {version: 1.36.3}
+";
+        let cluster = kubexm_config::parse_cluster("cluster.yaml", text).unwrap();
+        let first = &cluster.roles.control_plane[0];
+        let judge = |clocks: [f64; 3]| {
+            let hosts = cluster.hosts.iter().zip(clocks);
+            let facts = hosts.map(|(host, clock_ahead)| {
+                let facts = Facts {
+                    clock_ahead,
+                    ..Facts::default()
+                };
+                (host.name.clone(), facts)
+            });
+            same_time(&cluster, first, &facts.collect()).map_err(|error| error.to_string())
+        };
+        // This machine may be wrong, and a host that is not a node runs no pods.
+        judge([3600.0, 3604.0, 0.0]).unwrap();
+        let refused = judge([3600.0, 3590.0, 3600.0]).unwrap_err();
+        assert!(
+            refused.contains("the clock of node2 is 10 s behind the clock of node1")
+                && refused.contains("\nhint: "),
+            "{refused}"
+        );
+    }
 }

@@ -10,6 +10,9 @@ use kubexm_config::cluster::Etcd;
 use kubexm_engine::plan::Plan;
 use kubexm_types::Authority;
 
+/// What follows a change of the CAs in every namespace.
+const RESTARTS: &str = "then the workloads of kube-system and of the pod network restart";
+
 /// Returns the plan of a phase.
 pub(super) fn plan(
     cluster: &Cluster,
@@ -92,9 +95,7 @@ fn consequences(
     match record.phase {
         Phase::Trust => {
             if has_ca {
-                lines.push(
-                    "then the workloads of kube-system and of the pod network restart".to_owned(),
-                );
+                lines.push(RESTARTS.to_owned());
             }
             lines.push(format!(
                 "until phase 2 begins, {} --cancel ends the rotation",
@@ -129,8 +130,10 @@ fn consequences(
                      kubeconfig"
                         .to_owned(),
                 );
+                lines.push(RESTARTS.to_owned());
                 lines.push(
-                    "programs in pods that read the CAs only at their start trust the former one until kubectl rollout restart"
+                    "programs in other pods that read the CAs only at their start trust the former one until kubectl rollout \
+                     restart"
                         .to_owned(),
                 );
             }

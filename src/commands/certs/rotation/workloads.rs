@@ -91,18 +91,14 @@ impl Workloads {
             _ => None,
         })?;
         // A Deployment owns its pods by a ReplicaSet.
-        let sets: BTreeMap<(&str, String), String> = text
-            .lines()
-            .filter_map(
-                |line| match line.split(' ').collect::<Vec<_>>().as_slice() {
-                    ["set", namespace, name, owner] => Some((
-                        (*namespace, format!("ReplicaSet/{name}")),
-                        (*owner).to_owned(),
-                    )),
-                    _ => None,
-                },
-            )
-            .collect();
+        let sets = lines().filter_map(|words| match words.as_slice() {
+            ["set", namespace, name, owner] => {
+                Some(((*namespace, format!("ReplicaSet/{name}")), *owner))
+            }
+            _ => None,
+        });
+        let sets: BTreeMap<(&str, String), &str> = sets.collect();
+        let readers = readers(text);
         let mut oldest: BTreeMap<Workload, String> = BTreeMap::new();
         for words in lines() {
             let ["pod", namespace, name, owner, starts @ ..] = words.as_slice() else {
@@ -111,12 +107,15 @@ impl Workloads {
             let Some(start) = starts.iter().min() else {
                 continue;
             };
+            if !readers.contains(&(*namespace, *name)) {
+                continue;
+            }
             let owner = match *owner {
                 "-" => format!("Pod/{name}"),
-                owner => sets
-                    .get(&(*namespace, owner.to_owned()))
-                    .cloned()
-                    .unwrap_or_else(|| owner.to_owned()),
+                owner => {
+                    let of_set = sets.get(&(*namespace, owner.to_owned()));
+                    (*of_set.unwrap_or(&owner)).to_owned()
+                }
             };
             let workload = Workload {
                 namespace: (*namespace).to_owned(),
@@ -140,6 +139,26 @@ impl Workloads {
             .filter(|(_, start)| start.as_str() <= time);
         old.map(|(workload, _)| workload.clone()).collect()
     }
+}
+
+/// Returns the namespaces and names of the pods that read the CA of the API server: from the ConfigMap of their namespace, or from
+/// a Secret with a token, which has it, too.
+fn readers(text: &str) -> BTreeSet<(&str, &str)> {
+    let lines = || text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let tokens = lines().filter_map(|words| match words.as_slice() {
+        ["token", namespace, secret] => Some((*namespace, *secret)),
+        _ => None,
+    });
+    let tokens: BTreeSet<(&str, &str)> = tokens.collect();
+    let reads = lines().filter_map(|words| match words.as_slice() {
+        ["reads", namespace, pod, "configmap", _] => Some((*namespace, *pod)),
+        ["reads", namespace, pod, "secret", secret] => {
+            let has_ca = tokens.contains(&(*namespace, *secret));
+            has_ca.then_some((*namespace, *pod))
+        }
+        _ => None,
+    });
+    reads.collect()
 }
 
 /// Restarts workloads that have not restarted since a time, and waits until their pods are ready.
@@ -222,15 +241,26 @@ mod tests {
 
     const PODS: &str = "now 2027-01-31T12:00:00Z
 set web front-5d Deployment/front
+token web robot
+token db other
 pod web front-5d-x ReplicaSet/front-5d 2027-01-31T10:00:00Z 2027-01-31T11:30:00Z
+reads web front-5d-x configmap kube-root-ca.crt
 pod web front-5d-y ReplicaSet/front-5d 2027-01-31T11:40:00Z
+reads web front-5d-y configmap kube-root-ca.crt
 pod web lone - 2027-01-31T09:00:00Z
+reads web lone secret password
+reads web lone secret robot
+pod web other - 2027-01-31T09:00:00Z
+reads web other secret other
+pod web plain - 2027-01-31T09:00:00Z
 pod kube-system kube-proxy-a DaemonSet/kube-proxy 2027-01-31T11:50:00Z
+reads kube-system kube-proxy-a configmap kube-root-ca.crt
 pod web waits ReplicaSet/other
+reads web waits configmap kube-root-ca.crt
 ";
 
     #[test]
-    fn pods_from_before_a_time_are_found_with_their_workload() {
+    fn pods_from_before_a_time_that_read_a_ca_are_found_with_their_workload() {
         let pods = Workloads::parse(PODS).unwrap();
         assert_eq!(pods.now, "2027-01-31T12:00:00Z");
         let old: Vec<String> = pods
@@ -238,6 +268,7 @@ pod web waits ReplicaSet/other
             .iter()
             .map(|one| format!("{one} {} {}", one.is_own(), one.can_restart()))
             .collect();
+        // The Secret `other` with a token is of another namespace, and `plain` reads no CA.
         assert_eq!(
             old,
             [
