@@ -139,6 +139,37 @@ impl CertificateStore {
         }
     }
 
+    /// Decrypts every encrypted key of a CA in the directory.
+    ///
+    /// # Errors
+    /// The identity of the store does not open a key, or there is none.
+    pub fn opens_keys(&self) -> Result<(), PkiError> {
+        let entries = match std::fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(source) => return Err(failed("read", &self.dir, source)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(|source| failed("read", &self.dir, source))?;
+            let file = entry.file_name().to_string_lossy().into_owned();
+            let Some(name) = file.strip_suffix(".key.age") else {
+                continue;
+            };
+            let encrypted = std::fs::read(entry.path())
+                .map_err(|source| failed("read", &entry.path(), source))?;
+            match &self.identity {
+                Some(identity) => drop(identity.decrypt(name, &encrypted)?),
+                None => {
+                    return Err(PkiError::EncryptedKey {
+                        purpose: "open the keys of CAs".to_owned(),
+                        path: entry.path().display().to_string(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the key of the CA `name`; `None` if the store does not have it. Secret.
     ///
     /// # Errors

@@ -5,15 +5,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::checks::{
-    check_machine, check_passwords, check_path, check_state, try_login, try_write,
+    check_machine, check_passwords, check_path, check_state, try_login, try_read, try_write,
 };
 use super::record::{self, TimerState};
 use super::schedule::Schedule;
 use super::unit::{Service, service_name, timer_name};
 use super::{Job, TimerOptions, absolute, system};
 use crate::backup::BackupRecipients;
+use crate::certificates::CaEncryption;
 use crate::{CommandError, FileError, private_directory};
 use kubexm_config::Cluster;
+use kubexm_pki::{CertificateStore, PkiError};
 use kubexm_types::event::Events;
 
 /// What a run of a timer works with. It cannot ask for a password.
@@ -23,8 +25,8 @@ pub enum Unattended {
     Certificates {
         /// Certificates with less days left are renewed.
         days: u16,
-        /// Whether an option names what opens the keys of CAs.
-        has_key: bool,
+        /// What opens the keys of CAs.
+        ca_encryption: Option<CaEncryption>,
     },
     /// Creates backups.
     Backup {
@@ -66,6 +68,9 @@ pub async fn install(options: &InstallOptions, events: &Events) -> Result<(), Co
         return Ok(());
     }
     check_machine()?;
+    for file in options.files() {
+        try_read(&service, &file)?;
+    }
     for folder in &service.writable {
         create_for(&service, folder)?;
     }
@@ -159,8 +164,7 @@ impl InstallOptions {
                 }
             }
         }
-        let named = self.arguments.iter().map(PathBuf::from);
-        let named: Vec<PathBuf> = named.filter(|path| path.is_absolute()).collect();
+        let named = self.files();
         for path in named.iter().chain(&writable).chain([&program, &file]) {
             check_path(path)?;
         }
@@ -174,26 +178,27 @@ impl InstallOptions {
         })
     }
 
+    /// Returns the files that options of the command line name.
+    fn files(&self) -> Vec<PathBuf> {
+        let named = self.arguments.iter().map(PathBuf::from);
+        named.filter(|path| path.is_absolute()).collect()
+    }
+
     /// Fails if a run could not open the keys of CAs.
     fn check_keys(&self, state: &Path) -> Result<(), CommandError> {
-        let Unattended::Certificates { has_key: false, .. } = self.work else {
+        let Unattended::Certificates { ca_encryption, .. } = &self.work else {
             return Ok(());
         };
-        let pki = state.join("pki");
-        let folders = [pki.clone(), pki.join("kubernetes")];
-        let entries = folders
-            .iter()
-            .filter_map(|folder| std::fs::read_dir(folder).ok());
-        let mut paths = entries.flatten().flatten().map(|entry| entry.path());
-        let encrypted = paths.find(|path| path.to_string_lossy().ends_with(".key.age"));
-        let Some(path) = encrypted else {
-            return Ok(());
-        };
-        let cause = "it is encrypted, and a run of the timer cannot ask for the passphrase";
-        let error = FileError::new("renew certificates unattended with", &path, cause);
-        Err(error
-            .hint("pass --ca-identity FILE or --ca-passphrase-file FILE, with a file that only the owner of the state directory reads")
-            .into())
+        let identity = ca_encryption.as_ref().map(CaEncryption::identity);
+        let store = CertificateStore::read_only(state.join("pki"));
+        let store = store.encrypted(identity.transpose()?);
+        for store in [&store, &store.subdirectory("kubernetes")] {
+            match store.opens_keys() {
+                Err(PkiError::EncryptedKey { path, .. }) => return Err(needs_passphrase(&path)),
+                opened => opened.map_err(CommandError::configuration)?,
+            }
+        }
+        Ok(())
     }
 
     /// Returns the plan for people.
@@ -229,18 +234,28 @@ impl InstallOptions {
     }
 }
 
+fn needs_passphrase(path: &str) -> CommandError {
+    let cause = "it is encrypted, and a run of the timer cannot ask for the passphrase";
+    let error = FileError::new("renew certificates unattended with", Path::new(path), cause);
+    let hint = "pass --ca-identity FILE or --ca-passphrase-file FILE, with a file that only the owner of the state directory reads";
+    error.hint(hint).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn options(has_key: bool) -> InstallOptions {
+    fn options(ca_encryption: Option<CaEncryption>) -> InstallOptions {
         InstallOptions {
             timer: TimerOptions {
                 job: Job::Certificates,
                 cluster: PathBuf::from("cluster.yaml"),
                 connection: crate::Connection::default(),
             },
-            work: Unattended::Certificates { days: 30, has_key },
+            work: Unattended::Certificates {
+                days: 30,
+                ca_encryption,
+            },
             arguments: Vec::new(),
             schedule: Schedule {
                 text: "weekly".to_owned(),
@@ -254,7 +269,7 @@ mod tests {
     #[test]
     fn files_of_options_must_be_there_after_a_start_of_the_machine() {
         let cluster = crate::identity::tests::cluster();
-        let mut options = options(true);
+        let mut options = options(None);
         options.arguments = ["--ca-identity", "/tmp/key"].map(str::to_owned).to_vec();
         let error = options.service(&cluster, Path::new("/srv")).unwrap_err();
         let expected = "cannot install a timer that uses /tmp/key";
@@ -264,14 +279,22 @@ mod tests {
     #[test]
     fn encrypted_keys_need_a_file_that_opens_them() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(folder.path().join("pki/kubernetes")).unwrap();
-        options(false).check_keys(folder.path()).unwrap();
-        std::fs::write(folder.path().join("pki/kubernetes/kubernetes.key.age"), "x").unwrap();
-        options(true).check_keys(folder.path()).unwrap();
-        let error = options(false)
-            .check_keys(folder.path())
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("--ca-passphrase-file"), "{error}");
+        let state = folder.path();
+        let cluster = crate::identity::tests::cluster();
+        let passphrase = |text: &str| {
+            let secret = kubexm_types::Secret(text.to_owned());
+            Some(CaEncryption::Passphrase(secret))
+        };
+        options(None).check_keys(state).unwrap();
+        let right = passphrase("right").unwrap().identity().unwrap();
+        crate::certificates::load_or_issue(&cluster, state, Some(right)).unwrap();
+        options(passphrase("right")).check_keys(state).unwrap();
+        for (given, expected) in [
+            (None, "--ca-passphrase-file"),
+            (passphrase("wrong"), "the passphrase is wrong"),
+        ] {
+            let error = options(given).check_keys(state).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 }

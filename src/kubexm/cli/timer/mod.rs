@@ -256,12 +256,11 @@ pub async fn certs(command: CertsTimer, format: Output, events: &Events) -> Resu
     match command {
         CertsTimer::Install(arguments) => {
             let renewal = &arguments.renewal;
-            let key = renewal
-                .passphrase
-                .unattended(renewal.ca_identity.as_deref())?;
+            let identity = renewal.ca_identity.as_deref();
+            let key = renewal.passphrase.unattended(identity)?;
             let work = Unattended::Certificates {
                 days: renewal.days,
-                has_key: !key.is_empty(),
+                ca_encryption: renewal.passphrase.encryption(identity, false)?,
             };
             let schedule = (&*arguments.schedule, arguments.dry_run);
             install(job, &arguments.of, work, key, schedule, events).await
