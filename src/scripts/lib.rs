@@ -271,6 +271,7 @@ scripts! {
         PART = "registry/part.sh"
         RECEIVE = "registry/receive.sh"
         REMOVE = "registry/remove.sh"
+        SOUND = "registry/sound.sh"
         USES = "registry/uses.sh"
     }
     /// Container runtimes.

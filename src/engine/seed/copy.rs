@@ -14,8 +14,8 @@ use kubexm_types::{Digest, HostPath};
 /// The number of MiB that one command reads. It is below the limit of a command's output.
 const PART: u64 = 8;
 
-/// The blobs of registries. Each blob comes from the first host whose registry has it in its right size. The bytes are not
-/// compared with the digest here: the host that receives them does that.
+/// The blobs of registries. A blob that several registries have in its right size comes from the first one whose bytes have the
+/// digest, so that a damaged copy does not hide a good one. The host that receives a blob compares its bytes with the digest, too.
 pub struct RegistryBlobs {
     sources: Vec<(Arc<dyn Host>, Storage)>,
     data_dir: HostPath,
@@ -33,18 +33,54 @@ impl RegistryBlobs {
     }
 }
 
+impl RegistryBlobs {
+    /// Returns the host whose registry is the source of a blob, and the size.
+    fn source(&self, digest: &Digest) -> Result<(Arc<dyn Host>, u64), BundleError> {
+        let sources = self.sources.iter();
+        let found: Vec<(&Arc<dyn Host>, u64)> = sources
+            .filter_map(|(host, storage)| Some((host, *storage.blobs.get(digest)?)))
+            .collect();
+        if let [(host, size)] = found.as_slice() {
+            return Ok((Arc::clone(host), *size));
+        }
+        let absent = |cause: io::Error| BundleError::Io {
+            path: self.place(digest),
+            source: cause,
+        };
+        for (host, size) in &found {
+            if self
+                .is_sound(host.as_ref(), digest, *size)
+                .map_err(absent)?
+            {
+                return Ok((Arc::clone(host), *size));
+            }
+        }
+        if found.is_empty() {
+            return Err(absent(io::ErrorKind::NotFound.into()));
+        }
+        let names: Vec<&str> = found.iter().map(|(host, _)| host.name().as_str()).collect();
+        Err(absent(io::Error::other(format!(
+            "its bytes do not have the digest on {}\nhint: remove the image, free its blobs, and add it again from a bundle: kubexm \
+             registry remove, gc, add",
+            names.join(" and ")
+        ))))
+    }
+
+    fn is_sound(&self, host: &dyn Host, digest: &Digest, size: u64) -> io::Result<bool> {
+        let command =
+            Command::from_script(scripts::SOUND, [self.data_dir.to_string(), digest.hex()])
+                .describe("compare a blob of the registry with its digest")
+                .limit(Limit::transfer(size));
+        let output = self.runtime.block_on(host.run(command));
+        Ok(output.map_err(io::Error::other)?.success())
+    }
+}
+
 impl Blobs for RegistryBlobs {
     fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
-        let mut sources = self.sources.iter();
-        let found = sources.find_map(|(host, storage)| Some((host, *storage.blobs.get(digest)?)));
-        let Some((host, size)) = found else {
-            return Err(BundleError::Io {
-                path: self.place(digest),
-                source: io::ErrorKind::NotFound.into(),
-            });
-        };
+        let (host, size) = self.source(digest)?;
         Ok(Box::new(Reader {
-            host: Arc::clone(host),
+            host,
             data_dir: self.data_dir.clone(),
             digest: *digest,
             runtime: self.runtime.clone(),
@@ -106,5 +142,61 @@ impl Read for Reader {
         }
         self.fetch()?;
         self.part.read(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kubexm_host::local::LocalHost;
+
+    const DATA: &str = "/var/lib/registry";
+
+    #[test]
+    fn damaged_copy_does_not_hide_a_good_one() {
+        let digest = Digest::of(b"content");
+        let place = format!(
+            "{DATA}/docker/registry/v2/blobs/sha256/{}/{}/data",
+            &digest.hex()[..2],
+            digest.hex()
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let storage = Storage {
+            blobs: [(digest, 7)].into(),
+            ..Storage::default()
+        };
+        let sources = |contents: [&str; 2]| {
+            let hosts = ["node1", "node2"].iter().zip(contents);
+            let hosts = hosts.map(|(name, content)| {
+                let root = folder.path().join(name);
+                let host = LocalHost::within(name.parse().unwrap(), &root).unwrap();
+                let file = root.join(place.trim_start_matches('/'));
+                std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+                std::fs::write(file, content).unwrap();
+                (Arc::new(host) as Arc<dyn Host>, storage.clone())
+            });
+            hosts.collect::<Vec<_>>()
+        };
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let read = |contents| {
+            let blobs = RegistryBlobs {
+                sources: sources(contents),
+                data_dir: DATA.parse().unwrap(),
+                runtime: runtime.handle().clone(),
+            };
+            let mut text = String::new();
+            let opened = blobs.open(&digest).map_err(|error| error.to_string());
+            opened.map(|mut blob| {
+                blob.read_to_string(&mut text).unwrap();
+                text
+            })
+        };
+        assert_eq!(read(["damaged", "content"]).unwrap(), "content");
+        assert_eq!(read(["content", "damaged"]).unwrap(), "content");
+        let refused = read(["damaged", "another"]).unwrap_err();
+        assert!(
+            refused.contains("on node1 and node2") && refused.contains("\nhint: "),
+            "{refused}"
+        );
     }
 }

@@ -92,6 +92,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "registry/list.sh",
             "registry/node-images.sh",
             "registry/part.sh",
+            "registry/sound.sh",
             "registry/uses.sh",
             "runtime/containerd-survey.sh",
             "runtime/isulad-installed.sh",
