@@ -95,12 +95,18 @@ pub(super) fn check_machine() -> Result<(), CommandError> {
 /// Reads a file with the user of a run and its limits.
 pub(super) fn try_read(service: &Service, file: &Path) -> Result<(), CommandError> {
     let words = ["test", "-r", &file.display().to_string()].map(str::to_owned);
-    let (code, _) = system::run_as_service(&service.properties(), &words)?;
+    let (code, printed) = system::run_as_service(&service.properties(), &words)?;
     if code == Some(0) {
         return Ok(());
     }
     let user = service.user;
-    let cause = format!("the user {user} of its service cannot read it");
+    let cause = match printed.trim() {
+        "" => format!("the user {user} of its service cannot read it"),
+        printed => format!(
+            "the user {user} of its service cannot read it: {}",
+            Untrusted::last(printed)
+        ),
+    };
     let error = FileError::new("install a timer that uses", file, cause);
     let hint = format!("chown {user} {}, or name another file", file.display());
     Err(error.hint(hint).into())

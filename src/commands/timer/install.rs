@@ -59,6 +59,9 @@ pub async fn install(options: &InstallOptions, events: &Events) -> Result<(), Co
     let (cluster, state) = options.timer.cluster(events)?;
     let state = absolute(&state);
     check_state(&state)?;
+    if !options.dry_run {
+        check_machine()?;
+    }
     check_passwords(&cluster)?;
     options.check_keys(&state)?;
     let service = options.service(&cluster, &state)?;
@@ -67,12 +70,12 @@ pub async fn install(options: &InstallOptions, events: &Events) -> Result<(), Co
         events.note("dry run: nothing was touched");
         return Ok(());
     }
-    check_machine()?;
-    for file in options.files() {
-        try_read(&service, &file)?;
-    }
     for folder in &service.writable {
         create_for(&service, folder)?;
+    }
+    // The service does not start without its directories.
+    for file in options.files() {
+        try_read(&service, &file)?;
     }
     try_write(&service)?;
     try_login(&options.timer, &service)?;
