@@ -128,6 +128,7 @@ scripts! {
         MEMBER = "etcd/member.sh"
         MEMBERSHIP = "etcd/membership.sh"
         PREPARE = "etcd/prepare.sh"
+        QUORUM = "etcd/quorum.sh"
         RESTORE = "etcd/restore.sh"
         SNAPSHOT = "etcd/snapshot.sh"
     }

@@ -17,6 +17,7 @@ mod locks;
 mod machine;
 mod network;
 mod nodes;
+mod objects;
 mod os;
 mod packages;
 mod pod_network;
@@ -139,6 +140,29 @@ fn definitions(function: &str) -> BTreeSet<&'static str> {
 fn kubectl_is_the_same_in_every_script() {
     let definitions = definitions("kubectl");
     assert!(definitions.len() <= 1, "{definitions:#?}");
+}
+
+/// A pod of a user may have a container with the name of a program of the control plane.
+#[test]
+fn containers_by_name_are_those_of_kubexm() {
+    let namespaces = ["kube-system", "kube-flannel"];
+    for script in ALL {
+        let calls = script.text.lines().filter(|line| {
+            line.contains("crictl ps")
+                && line.contains("--name")
+                && !line.trim_start().starts_with('#')
+        });
+        for line in calls {
+            let of_namespace = |name: &&str| {
+                line.contains(&format!("--label io.kubernetes.pod.namespace={name} "))
+            };
+            assert!(
+                namespaces.iter().any(|name| of_namespace(&name)),
+                "{}: {line}",
+                script.name
+            );
+        }
+    }
 }
 
 #[test]

@@ -33,7 +33,8 @@ pub(super) async fn compare(
     let known = hosts.iter().filter(|(name, _)| facts.contains_key(*name));
     let hosts = known.map(|(name, host)| (name.clone(), Arc::clone(host)));
     let certificates = certificates::preview(cluster, state)?;
-    let inputs = plan_inputs::with_certificates(cluster, bundle, facts, certificates);
+    let mut inputs = plan_inputs::with_certificates(cluster, bundle, facts, certificates);
+    plan_inputs::assume_installed(cluster, &mut inputs.hosts);
     Ok(plan::compare(&inputs, &hosts.collect()).await?.hosts)
 }
 

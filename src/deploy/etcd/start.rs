@@ -34,12 +34,29 @@ pub(super) fn start(
         member.verb("answers"),
         member.verb("promote"),
     );
-    Ok(super::START
+    let mut task = super::START
         .task(&host.name)
-        .step(begin.arguments(arguments.clone()))
+        .step(begin.arguments(arguments.clone()));
+    if formed {
+        task = task.step(quorum(cluster, host)?);
+    }
+    Ok(task
         .step(unit()?)
         .step(promote.arguments(arguments))
         .step(answers(cluster, host, user)))
+}
+
+/// Returns the step that fails if the member is about to restart, and the others are no quorum.
+fn quorum(cluster: &Cluster, host: &HostSpec) -> Result<RunScript, DeployError> {
+    let fixed = [UNIT.to_owned(), others(cluster, host)];
+    let files = read_at_start()?.into_iter().map(|path| path.to_string());
+    let step = RunScript::new(
+        "etcd quorum",
+        "Check that etcd keeps its quorum while this member restarts",
+        scripts::QUORUM.verb("check"),
+        scripts::QUORUM.verb("apply"),
+    );
+    Ok(step.arguments(fixed.into_iter().chain(files)))
 }
 
 /// Returns the step that starts etcd, or restarts it if the files changed that it reads when it starts.
@@ -94,18 +111,23 @@ pub(super) fn mark(host: &HostSpec) -> Task {
 
 /// Returns the arguments of `etcd/member.sh`.
 fn arguments(cluster: &Cluster, host: &HostSpec, user: &UserSettings<'_>) -> Vec<String> {
+    vec![
+        host.name.to_string(),
+        settings::url(host, PEER_PORT),
+        user.data_dir.to_string(),
+        others(cluster, host),
+        settings::initial_cluster(cluster),
+    ]
+}
+
+/// Returns the client addresses of the other members, with commas between them.
+fn others(cluster: &Cluster, host: &HostSpec) -> String {
     let hosts = cluster.etcd_hosts().into_iter();
     let others: Vec<String> = hosts
         .filter(|other| other.name != host.name)
         .map(|other| settings::url(other, CLIENT_PORT))
         .collect();
-    vec![
-        host.name.to_string(),
-        settings::url(host, PEER_PORT),
-        user.data_dir.to_string(),
-        others.join(","),
-        settings::initial_cluster(cluster),
-    ]
+    others.join(",")
 }
 
 #[cfg(test)]

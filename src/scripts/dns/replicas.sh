@@ -6,7 +6,11 @@ kubectl() {
     --request-timeout=30s "$@"
 }
 case $1 in
-check) [ "$(kubectl -n kube-system get deployment coredns -o jsonpath='{.spec.replicas}')" = "$2" ] ;;
+check)
+  [ -e /etc/kubernetes/admin.conf ] || { echo "there is no cluster yet"; exit 1; }
+  found=$(kubectl -n kube-system get deployment coredns --ignore-not-found -o jsonpath='{.spec.replicas}') || exit 75
+  [ "$found" = "$2" ] || { echo "has ${found:-no} replicas"; exit 1; }
+  ;;
 apply) kubectl -n kube-system scale deployment coredns --replicas="$2" >/dev/null ;;
 *) echo "usage: replicas.sh check|apply" >&2; exit 2 ;;
 esac

@@ -10,7 +10,7 @@ stamp=$(cat "$@" 2>/dev/null </dev/null | sha256sum | cut -d' ' -f1)
 server=kube-apiserver
 # Whether etcd runs with other files than the present ones, so that it is about to restart.
 restarts() { [ "$(sed -n 1p "/var/lib/kubexm/started/$unit" 2>/dev/null)" != "$stamp" ]; }
-containers() { crictl ps --state running --name "^$server\$" "$@" 2>/dev/null; }
+containers() { crictl ps --state running --label io.kubernetes.pod.namespace=kube-system --name "^$server\$" "$@" 2>/dev/null; }
 # The kubelet starts an API server again that has ended. The runtime prints nanoseconds.
 runs() {
   case $kind in

@@ -20,7 +20,7 @@ etcdctl() {
       ETCDCTL_KEY=$files/admin.key timeout 30 /usr/local/lib/kubexm/etcdctl --command-timeout=5s "$@"
     return
   fi
-  container=$(timeout 20 crictl ps -q --state running --name '^etcd$' | head -n 1)
+  container=$(timeout 20 crictl ps -q --state running --label io.kubernetes.pod.namespace=kube-system --name '^etcd$' | head -n 1)
   [ -n "$container" ] || { echo "the container of etcd does not run" >&2; return 1; }
   pki=/etc/kubernetes/pki/etcd
   # The first address is that of the loopback interface, in the address family of the member.

@@ -19,7 +19,7 @@ is_running() {
   case $kind in
   systemd) case $(systemctl is-active etcd.service) in active | activating | reloading | deactivating) ;; *) return 1 ;; esac ;;
   *)
-    running=$(crictl ps -q --state running --name '^etcd$') || { echo "the container runtime does not answer" >&2; exit 1; }
+    running=$(crictl ps -q --state running --label io.kubernetes.pod.namespace=kube-system --name '^etcd$') || { echo "the container runtime does not answer" >&2; exit 1; }
     [ -n "$running" ]
     ;;
   esac
@@ -30,7 +30,7 @@ etcdctl_of_member() {
     etcdctl --command-timeout=10s "$@"
     return
   fi
-  container=$(crictl ps -q --state running --name '^etcd$' | head -n 1)
+  container=$(crictl ps -q --state running --label io.kubernetes.pod.namespace=kube-system --name '^etcd$' | head -n 1)
   [ -n "$container" ] || { echo "the container of etcd does not run"; return 1; }
   pki=/etc/kubernetes/pki/etcd
   server=$(sed -n '/--listen-client-urls=/{s/.*--listen-client-urls=//;s/[,"].*//;p;q;}' \

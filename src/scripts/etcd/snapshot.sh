@@ -24,7 +24,7 @@ reserve=256
 # Runs a program in the container of the member.
 # Arguments: program and its arguments.
 in_container() {
-  container=$(crictl ps -q --state running --name '^etcd$' | head -n 1)
+  container=$(crictl ps -q --state running --label io.kubernetes.pod.namespace=kube-system --name '^etcd$' | head -n 1)
   [ -n "$container" ] || { echo "the container of etcd does not run" >&2; exit 1; }
   timeout 600 crictl exec -s "$container" "$@"
 }

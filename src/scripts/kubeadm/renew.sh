@@ -69,7 +69,7 @@ files() {
   rm -rf "$copy"
 }
 # Prints the running containers of a program.
-containers() { crictl ps --state running --name "^$1\$" "${2:--q}" ${3:+"$3"}; }
+containers() { crictl ps --state running --label io.kubernetes.pod.namespace=kube-system --name "^$1\$" "${2:--q}" ${3:+"$3"}; }
 # Whether a program started after its kubeconfig changed. The runtime prints nanoseconds.
 is_new() {
   created=$(containers "$1" -o json 2>/dev/null | sed -n 's/.*"createdAt": *"\([0-9]*\)[0-9]\{9\}".*/\1/p' | sort -n | tail -n 1)

@@ -181,7 +181,7 @@ is_ready() {
 # runs on until it has answered its requests: only a container that is newer than the manifest counts.
 fails() {
   command -v crictl >/dev/null || return 1
-  latest=$(crictl ps -a --name "^$1\$" --latest -o json 2>/dev/null) || return 1
+  latest=$(crictl ps -a --label io.kubernetes.pod.namespace=kube-system --name "^$1\$" --latest -o json 2>/dev/null) || return 1
   attempt=$(printf '%s\n' "$latest" | sed -n 's/.*"attempt": *\([0-9]*\).*/\1/p' | sed 1q)
   created=$(printf '%s\n' "$latest" | sed -n 's/.*"createdAt": *"\([0-9]*\)[0-9]\{9\}".*/\1/p' | sed 1q)
   [ "${attempt:-0}" -ge 3 ] && [ "${created:-0}" -ge "$(stat -c %Y "$manifests/$1.yaml")" ] &&
@@ -211,7 +211,7 @@ static_pod() {
   fi
   {
     echo "$1 does not become ready with its new settings, so it has its former ones again"
-    crictl logs --tail 10 "$(crictl ps -a --name "^$1\$" --latest -q 2>/dev/null)" 2>&1 | sed "s/^/$1: /" || :
+    crictl logs --tail 10 "$(crictl ps -a --label io.kubernetes.pod.namespace=kube-system --name "^$1\$" --latest -q 2>/dev/null)" 2>&1 | sed "s/^/$1: /" || :
   } >&2
   put "$former" "$live"
   if wait_for_pod "$1" "" no; then rm -f "$former"; else echo "$1 does not become ready with its former settings either" >&2; fi

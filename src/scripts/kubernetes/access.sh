@@ -8,8 +8,23 @@ kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
     --request-timeout=30s "$@"
 }
+# Compares objects with the cluster. kubectl diff ends with 1 if they differ, and with more if it fails, as before their kind exists.
+# Arguments: those of kubectl diff.
+compare() {
+  [ -e /etc/kubernetes/admin.conf ] || { echo "there is no cluster yet"; exit 1; }
+  status=0
+  said=$(kubectl --server "$server" --request-timeout=10s diff "$@" 2>&1 >/dev/null) || status=$?
+  [ "$status" != 0 ] || exit 0
+  [ "$status" != 1 ] || { echo differs; exit 1; }
+  kubectl --server "$server" --request-timeout=10s get --raw /readyz >/dev/null 2>&1 || { printf 'the API server does not answer: %s\n' "$said" | tail -n 1 >&2; exit 75; }
+  printf 'cannot be compared: %s\n' "$said" | tail -n 1
+  exit 1
+}
 case $1 in
-check) kubectl --server "$3" --request-timeout=10s diff -f "$2" >/dev/null 2>&1 || { echo differs; exit 1; } ;;
+check)
+  server=$3
+  compare -f "$2"
+  ;;
 apply)
   umask 077
   install -d -m 700 /run/kubexm

@@ -6,7 +6,7 @@ verb=$1 kind=$2
 export PATH="/usr/local/bin:$PATH"
 programs="kube-apiserver kube-controller-manager kube-scheduler"
 manifests=/etc/kubernetes/manifests
-containers() { for name in $programs; do crictl ps --state running --name "^$name\$" -q 2>/dev/null || :; done; }
+containers() { for name in $programs; do crictl ps --state running --label io.kubernetes.pod.namespace=kube-system --name "^$name\$" -q 2>/dev/null || :; done; }
 units() { for name in $programs; do ! systemctl is-active --quiet "$name.service" || echo "$name.service"; done; }
 case $verb-$kind in
 stopped-kubeadm)

@@ -20,7 +20,7 @@ kept=/var/lib/kubexm/restore/manifests
 # Prints the running containers of a program.
 # Arguments: name.
 containers() {
-  crictl ps -q --state running --name "^$1\$" || { echo "the container runtime does not answer" >&2; exit 1; }
+  crictl ps -q --state running --label io.kubernetes.pod.namespace=kube-system --name "^$1\$" || { echo "the container runtime does not answer" >&2; exit 1; }
 }
 is_active() {
   case $(systemctl is-active "$1.service") in active | activating | reloading | deactivating) ;; *) return 1 ;; esac

@@ -16,7 +16,7 @@ is_outdated() {
 running_minor() { "/proc/$(pid)/exe" --version 2>/dev/null | sed -n 's/^Kubernetes v\([0-9]*\.[0-9]*\)\..*/\1/p'; }
 # Prints the running containers of API server and etcd, in the order in which they stop.
 containers() {
-  for name in kube-apiserver etcd; do crictl ps --state running --name "^$name\$" -q 2>/dev/null; done
+  for name in kube-apiserver etcd; do crictl ps --state running --label io.kubernetes.pod.namespace=kube-system --name "^$name\$" -q 2>/dev/null; done
 }
 # The API server goes on to answer until load balancers have noticed that it ends.
 stop_programs() {

@@ -19,14 +19,19 @@ patiently() {
     sleep 3
   done
 }
-# Prints `KIND NAME` of the objects that belong to the node.
+# Prints `KIND NAME` of the objects that belong to the node. Fails if the API server does not answer.
 leftovers() {
-  patiently -n kube-node-lease get lease "$node" --ignore-not-found -o 'jsonpath={.metadata.name}{"\n"}' | sed 's/^./-n kube-node-lease lease &/'
-  patiently get csinode "$node" --ignore-not-found -o 'jsonpath={.metadata.name}{"\n"}' | sed 's/^./csinode &/'
-  patiently get certificatesigningrequests -o 'jsonpath={range .items[*]}{.spec.username}{" "}{.metadata.name}{"\n"}{end}' |
-    awk -v user="system:node:$node" '$1 == user { print "csr", $2 }'
-  [ -z "$(patiently get crd ciliumnodes.cilium.io --ignore-not-found -o name)" ] ||
-    patiently get ciliumnode "$node" --ignore-not-found -o 'jsonpath={.metadata.name}{"\n"}' | sed 's/^./ciliumnode &/'
+  name='jsonpath={.metadata.name}'
+  lease=$(patiently -n kube-node-lease get lease "$node" --ignore-not-found -o "$name") || return
+  csinode=$(patiently get csinode "$node" --ignore-not-found -o "$name") || return
+  requests=$(patiently get certificatesigningrequests \
+    -o 'jsonpath={range .items[*]}{.spec.username}{" "}{.metadata.name}{"\n"}{end}') || return
+  cilium=$(patiently get crd ciliumnodes.cilium.io --ignore-not-found -o name) || return
+  [ -z "$cilium" ] || cilium=$(patiently get ciliumnode "$node" --ignore-not-found -o "$name") || return
+  [ -z "$lease" ] || echo "-n kube-node-lease lease $lease"
+  [ -z "$csinode" ] || echo "csinode $csinode"
+  printf '%s\n' "$requests" | awk -v user="system:node:$node" '$1 == user { print "csr", $2 }'
+  [ -z "$cilium" ] || echo "ciliumnode $cilium"
 }
 case $verb in
 check)
@@ -35,7 +40,7 @@ check)
   ;;
 delete)
   if [ "$3" = lost ]; then
-    patiently delete pods -A --field-selector "spec.nodeName=$node" --force --grace-period=0 --wait=false >/dev/null 2>&1
+    patiently delete pods -A --field-selector "spec.nodeName=$node" --force --grace-period=0 --wait=false >/dev/null
   fi
   # drain.sh marks nodes that kubexm has cordoned.
   rm -f "/var/lib/kubexm/cordoned-$node"

@@ -12,7 +12,7 @@ answers() {
 }
 # With SIGTERM, kube-vip removes the address and releases its lease. The kubelet starts it again.
 leave() {
-  for container in $(crictl ps --state running --name '^kube-vip$' -q); do
+  for container in $(crictl ps --state running --label io.kubernetes.pod.namespace=kube-system --name '^kube-vip$' -q); do
     crictl stop --timeout 10 "$container" >/dev/null
   done
 }

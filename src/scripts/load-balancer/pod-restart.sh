@@ -5,7 +5,7 @@ verb=$1 name=$2 grace=$3
 shift 3
 export PATH="/usr/local/bin:$PATH"
 # Prints the running containers.
-containers() { crictl ps --state running --name "^$name\$" "${1:--q}" ${2:+"$2"}; }
+containers() { crictl ps --state running --label io.kubernetes.pod.namespace=kube-system --name "^$name\$" "${1:--q}" ${2:+"$2"}; }
 # Prints why a container does not use the present files. The runtime prints nanoseconds.
 outdated() {
   created=$(containers -o json 2>/dev/null | sed -n 's/.*"createdAt": *"\([0-9]*\)[0-9]\{9\}".*/\1/p' | sort -n | head -n 1)

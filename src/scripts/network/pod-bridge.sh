@@ -15,7 +15,7 @@ export PATH="/usr/local/bin:$PATH"
 crictl() { command crictl --timeout 60s "$@"; }
 # Prints the containers of flannel that run.
 flannels() {
-  crictl ps -q --state running --name '^kube-flannel$' || { echo "the container runtime does not answer" >&2; exit 1; }
+  crictl ps -q --state running --label io.kubernetes.pod.namespace=kube-flannel --name '^kube-flannel$' || { echo "the container runtime does not answer" >&2; exit 1; }
 }
 # Arguments: address, expected addresses.
 is_one_of() {

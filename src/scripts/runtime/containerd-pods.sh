@@ -139,7 +139,7 @@ end() {
     # kube-vip gives its address away before its API server ends, and the API server answers until load balancers have
     # noticed.
     for name in kube-vip kube-apiserver etcd; do
-      crictl ps --state running --name "^$name\$" -q 2>/dev/null | stop_containers
+      crictl ps --state running --label io.kubernetes.pod.namespace=kube-system --name "^$name\$" -q 2>/dev/null | stop_containers
     done
     # shellcheck disable=SC2046 # one word for each pod
     said=$(end_pods $(pods_in NODE)) || refuse "$said"

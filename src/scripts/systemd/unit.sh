@@ -23,6 +23,10 @@ can_reload() {
   [ -n "$config" ] && systemctl is-active --quiet "$unit" || return 1
   [ "$(sed -n 3p "$mark" 2>/dev/null)" = "$(stamp "$@")" ] && ! has_read_other_files "$@"
 }
+# Whether the unit runs and has read its present files.
+is_current() {
+  systemctl is-active --quiet "$unit" && [ "$(sed -n 1p "$mark" 2>/dev/null)" = "$all" ] && ! has_read_other_files "$@"
+}
 case $verb in
 check)
   systemctl is-enabled --quiet "$unit" 2>/dev/null || { echo "is not enabled"; exit 1; }
@@ -36,6 +40,8 @@ apply)
   # A unit that is masked cannot be enabled.
   systemctl enable --quiet "$unit" 2>/dev/null || { systemctl unmask --quiet "$unit"; systemctl enable --quiet "$unit"; }
   [ "$start" = yes ] || exit 0
+  # It was only not enabled.
+  ! is_current ${config:+"$config"} "$@" || exit 0
   if can_reload "$@"; then
     # A program that cannot read its new configuration continues with the former one, and systemd reports success.
     said=$(sh -c "$test" 2>&1) || {

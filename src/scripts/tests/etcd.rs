@@ -159,6 +159,37 @@ fn etcd_members_do_not_change_without_a_quorum() {
 }
 
 #[test]
+fn member_does_not_restart_if_the_others_are_no_quorum() {
+    Machine::with_each_shell(|machine| {
+        machine.write("/etc/a.conf", "new");
+        let arguments = ["etcd.service", ARGUMENTS[3], "/etc/a.conf"];
+        let run = |healthy: &str, verb: &'static str| {
+            with_etcd(machine, healthy);
+            machine.fake("sleep", "");
+            machine.run_after(ETCDCTL, etcd::QUORUM.verb(verb), &arguments, "")
+        };
+        let (own, second) = ("https://127.0.0.1:2379", "https://192.0.2.2:2379");
+        let one = format!("{own}|{second}");
+        let checked = run(&one, "check");
+        let said = "etcd restarts with changed files, and of 3 members, only 1 of the others answer: the cluster would stop\n";
+        assert_eq!((checked.status, checked.printed.as_str()), (1, said));
+        let applied = run(&one, "apply");
+        assert_eq!(applied.status, 1);
+        assert!(applied.complained.starts_with(said) && applied.complained.contains("\nhint: "));
+        assert_eq!(run("*", "apply").status, 0);
+        // A cluster that has stopped already.
+        assert_eq!(run(second, "apply").status, 0);
+        // It runs with these files.
+        let stamp = "11507a0e2f5e69d5dfa40a62a1bd7b6ee57e6bcd85c67c9b8431b36fff21c437";
+        machine.write(
+            "/var/lib/kubexm/started/etcd.service",
+            &format!("{stamp}\n"),
+        );
+        assert_eq!(run(&one, "check").status, 0);
+    });
+}
+
+#[test]
 fn all_members_start_together_for_the_first_time() {
     Machine::with_each_shell(|machine| {
         with_etcd(machine, "*");

@@ -246,7 +246,7 @@ pub(super) fn with_control_plane(machine: &Machine) {
         "crictl",
         "cd /root/running\n\
          case $* in\n\
-         'ps '*) name=${5#^}; name=${name%?}; [ ! -e \"$name\" ] || echo \"$name\" ;;\n\
+         'ps '*) all=$*; name=${all##*--name ^}; name=${name%%\\$*}; [ ! -e \"$name\" ] || echo \"$name\" ;;\n\
          'stop '*) for last in \"$@\"; do :; done; rm -f \"$last\" ;;\n\
          esac",
     );

@@ -43,6 +43,32 @@ fn unit_restarts_if_its_files_changed() {
 }
 
 #[test]
+fn unit_that_is_only_not_enabled_does_not_restart() {
+    Machine::with_each_shell(|machine| {
+        let systemctl = "case $1 in\nis-enabled) [ -e /root/enabled ] ;;\nis-active) [ -e /root/runs ] ;;\n\
+                         enable) : >/root/enabled ;;\nrestart) : >/root/runs ;;\nesac";
+        machine.fake("systemctl", systemctl);
+        machine.write("/etc/a.conf", "1");
+        let arguments = ["a.service", "yes", "", "", "/etc/a.conf"];
+        let restarts = || {
+            machine.calls();
+            machine.done(systemd::UNIT.verb("apply"), &arguments);
+            machine.done(systemd::UNIT.verb("check"), &arguments);
+            let restart = "systemctl restart a.service".to_owned();
+            machine.calls().contains(&restart)
+        };
+        assert!(restarts());
+        std::fs::remove_file(machine.at("/root/enabled")).unwrap();
+        assert!(!restarts());
+        std::fs::remove_file(machine.at("/root/enabled")).unwrap();
+        std::fs::remove_file(machine.at("/root/runs")).unwrap();
+        assert!(restarts());
+        machine.write("/etc/a.conf", "2");
+        assert!(restarts());
+    });
+}
+
+#[test]
 fn unit_that_read_other_files_after_its_start_restarts() {
     Machine::with_each_shell(|machine| {
         let systemctl =

@@ -197,6 +197,7 @@ pub(super) fn images() {
 
 /// A stand-in for kubectl. It stores the objects in `/root/cluster`, which stands for etcd.
 fn with_kubectl(machine: &Machine) {
+    machine.write("/etc/kubernetes/admin.conf", "");
     machine.write("/root/cluster/keep", "");
     machine.fake(
         "kubectl",

@@ -63,6 +63,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "doctor/runtime.sh",
             "doctor/support.sh",
             "doctor/ways.sh",
+            "etcd/quorum.sh",
             "host/facts.sh",
             "kubeadm/etcd-ca.sh",
             "kubeadm/kube-proxy.sh",
