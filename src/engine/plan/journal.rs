@@ -93,8 +93,8 @@ impl Journal {
             .collect()
     }
 
-    /// Returns the digest of the lock of the bundle that the last command used to work on hosts; `None` if none did. Bundles for
-    /// the registries do not count: they can have applications only.
+    /// Returns the digest of the lock of the bundle of the last command that ran steps on hosts; `None` if none did. A command that
+    /// was refused before its first step does not count, nor do bundles for the registries: they can have applications only.
     pub fn last_bundle(folder: &Path) -> Option<String> {
         #[derive(serde::Deserialize)]
         struct Line {
@@ -107,11 +107,16 @@ impl Journal {
         let file = File::open(folder.join("journal.jsonl")).ok()?;
         let lines = BufReader::new(file).lines().map_while(Result::ok);
         let lines = lines.filter_map(|line| serde_json::from_str::<Line>(&line).ok());
-        let is_of_hosts = |line: &Line| {
-            let is_of_registries = line.command == "registry add";
-            line.event == "run" && !line.bundle.is_empty() && !is_of_registries
-        };
-        lines.filter(is_of_hosts).last().map(|line| line.bundle)
+        let (mut begun, mut last) = (None, None);
+        for line in lines {
+            match line.event.as_str() {
+                "run" if line.bundle.is_empty() || line.command == "registry add" => begun = None,
+                "run" => begun = Some(line.bundle),
+                "step" => last = begun.take().or(last),
+                _ => {}
+            }
+        }
+        last
     }
 
     /// Writes a secret file to the state directory, with mode 0600, and returns its path.
@@ -160,6 +165,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use kubexm_types::event::StepState;
+    use std::time::Duration;
 
     #[test]
     fn journal_is_locked_by_one_command_and_records_events() {
@@ -173,6 +180,16 @@ mod tests {
         insta::assert_snapshot!(held.to_string().replace(&place, "[folder]"), @"another kubexm process works on this cluster (it has locked [folder]/lock)");
         journal.begin("install", "b.tar.zst");
         journal.on(&Event::TransferAdvanced { id: 1, bytes: 5 });
+        assert_eq!(Journal::last_bundle(&folder), None);
+        let step = Event::Step {
+            host: "node1".parse().unwrap(),
+            module: "runtime".to_owned(),
+            task: "install".to_owned(),
+            step: "Write a file".to_owned(),
+            state: StepState::Started,
+            elapsed: Duration::ZERO,
+        };
+        journal.on(&step);
         journal.on(&Event::Note {
             message: "not done: m/join@b: \"x\"\n".to_owned(),
         });
@@ -188,6 +205,8 @@ mod tests {
         Journal::open(&folder)
             .unwrap()
             .begin("registry add", "apps");
+        // Preflight refuses an install.
+        Journal::open(&folder).unwrap().begin("install", "other");
         let text = std::fs::read_to_string(folder.join("journal.jsonl")).unwrap();
         let lines: Vec<serde_json::Value> = text
             .lines()
@@ -197,10 +216,10 @@ mod tests {
             .iter()
             .map(|line| line["event"].as_str().unwrap())
             .collect();
-        assert_eq!(tags, ["run", "note", "run", "run"]);
+        assert_eq!(tags, ["run", "step", "note", "run", "run", "run"]);
         assert_eq!(Journal::last_bundle(&folder).unwrap(), "b.tar.zst");
         assert_eq!(Journal::last_bundle(Path::new("/nothing/here")), None);
-        assert_eq!(lines[1]["message"], "not done: m/join@b: \"x\"\n");
+        assert_eq!(lines[2]["message"], "not done: m/join@b: \"x\"\n");
         assert!(lines.iter().all(|line| line["time"].is_string()));
     }
 }
