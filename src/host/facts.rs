@@ -79,9 +79,11 @@ pub struct Facts {
     pub cluster: Membership,
     /// The authorities whose certificates or public keys are on the host, by path.
     pub authorities: BTreeMap<String, Vec<Digest>>,
-    /// Certificates of files that no program renews by itself, PEM, by path.
+    /// Certificates of files that no program renews by itself, PEM, by path. The text is empty, or not a certificate, if the
+    /// file is damaged.
     pub certificates: BTreeMap<String, String>,
-    /// Certificates that the kubelet renews by itself, PEM without their keys, by path.
+    /// Certificates that the kubelet renews by itself, PEM without their keys, by path. The text is empty for a file without
+    /// certificates, and for a link to a file that does not exist.
     pub rotated: BTreeMap<String, String>,
     /// Names in `/etc/hosts` with their addresses, outside of the block that kubexm manages.
     pub hosts_entries: Vec<(IpAddr, String)>,

@@ -12,10 +12,13 @@ use hyper::Method;
 
 use crate::finding::Finding;
 use crate::probe;
-use crate::registry_client::{Lookup, RegistryClient, StatusError, is_passing};
+use crate::registry_client::{CaError, Lookup, RegistryClient, StatusError, is_passing};
 use kubexm_config::cluster::Cluster;
 use kubexm_host::{Host, TunnelError};
 use kubexm_types::{HostName, ImageRef};
+
+/// The hint for a registry whose certificate a host does not accept by its own CAs.
+const OWN_CA: &str = "install the CA of the registry among the CAs of the host, or name it in caFile of spec.registry";
 
 /// Returns all findings. Every node checks that the registry answers, and the first node checks the images.
 /// `images` are names of images with their repositories in the registry.
@@ -35,23 +38,45 @@ pub async fn check(
     let Some(first) = nodes.first() else {
         return Vec::new();
     };
-    // Without a CA file the hosts use their own CAs, which kubexm does not know.
     let client = match RegistryClient::new(registry) {
-        Ok(Some(client)) => client,
-        Ok(None) => return Vec::new(),
+        Ok(client) => client,
         Err(what) => {
             let hint = "correct caFile and passwordFile of spec.registry in the cluster file";
             return vec![Finding::new(first.name(), true, what, hint)];
         }
     };
-    let answers = nodes
-        .iter()
-        .map(|host| check_answer(&client, host.as_ref()));
-    let findings: Vec<Finding> = join_all(answers).await.into_iter().flatten().collect();
-    if !findings.is_empty() {
-        return findings;
+    let asked = nodes.iter().map(|host| ask(&client, host.as_ref()));
+    let mut findings = Vec::new();
+    let mut clients = Vec::new();
+    for result in join_all(asked).await {
+        match result {
+            Ok(client) => clients.push(client),
+            Err(finding) => findings.push(finding),
+        }
     }
-    check_images(&client, first.as_ref(), images).await
+    match clients.first() {
+        Some(client) if findings.is_empty() => check_images(client, first.as_ref(), images).await,
+        _ => findings,
+    }
+}
+
+/// Returns the client of a host that the registry answers correctly.
+async fn ask<'a>(
+    client: &RegistryClient<'a>,
+    host: &dyn Host,
+) -> Result<RegistryClient<'a>, Finding> {
+    let client = client.of_host(host).await.map_err(|error| {
+        let what = format!("cannot check the registry {}: {error}", client.address());
+        let hint = match error {
+            CaError::Unread(_) => "log in to the host and look for what is slow or broken",
+            CaError::Absent(_) => OWN_CA,
+        };
+        Finding::new(host.name(), false, what, hint)
+    })?;
+    match check_answer(&client, host).await {
+        Some(finding) => Err(finding),
+        None => Ok(client),
+    }
 }
 
 /// Returns a finding if the registry does not answer a host correctly.
@@ -64,7 +89,9 @@ async fn check_answer(client: &RegistryClient<'_>, host: &dyn Host) -> Option<Fi
         Ok(401) => {
             let what = format!("the registry {address} refuses the login");
             let hint = "correct username and passwordFile of spec.registry";
-            Some(Finding::new(host.name(), true, what, hint))
+            // Without a login, a runtime may get a token, for which kubexm does not ask.
+            let fatal = client.has_login() || client.has_own_ca();
+            Some(Finding::new(host.name(), fatal, what, hint))
         }
         Ok(status) if is_passing(status) => {
             let what = format!("the registry {address} does not answer: status {status}");
@@ -79,6 +106,12 @@ async fn check_answer(client: &RegistryClient<'_>, host: &dyn Host) -> Option<Fi
             let what = format!("cannot check {address}: {}", TunnelError::NotAllowed);
             let hint = "allow TCP forwarding in sshd_config, or check yourself that nodes can pull from it";
             Some(Finding::new(host.name(), false, what, hint))
+        }
+        // The runtime of the host may accept a certificate that kubexm does not.
+        Err(StatusError::Certificate(error)) if !client.has_own_ca() => {
+            let what =
+                format!("cannot use the registry {address} with the CAs of the host: {error}");
+            Some(Finding::new(host.name(), false, what, OWN_CA))
         }
         Err(error) => {
             let what = format!("cannot use the registry {address}: {error}");

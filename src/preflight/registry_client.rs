@@ -14,13 +14,30 @@ use rustls::{ClientConfig, RootCertStore};
 use crate::exchange::{self, ExchangeError};
 use crate::probe;
 use kubexm_config::cluster::ExternalRegistry;
-use kubexm_host::{Host, TunnelError};
+use kubexm_host::{Command, Host, TunnelError};
 use kubexm_types::ImageRef;
 
 const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
 application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.docker.distribution.manifest.v2+json";
 
+/// Where container runtimes, which are programs in Go, look for the CAs of a system
+/// (<https://go.dev/src/crypto/x509/root_linux.go>).
+const SYSTEM_CAS: [&str; 8] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/tls/cacert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/certs",
+    "/etc/pki/tls/certs",
+];
+/// Prints the certificates in files and directories, each file once: most names are links. Keys in the files stay on the host.
+const CERTIFICATES: &str = "for path in \"$@\"; do if [ -d \"$path\" ]; then readlink -f \"$path\"/* || :; else readlink -f \"$path\" || :; fi; done | \
+sort -u | while read -r file; do [ ! -f \"$file\" ] || sed -n '/^-----BEGIN CERTIFICATE-----/,/^-----END CERTIFICATE-----/p' \"$file\"; done";
+
 /// An external registry, with CA and login.
+#[derive(Clone)]
 pub(crate) struct RegistryClient<'a> {
     registry: &'a ExternalRegistry,
     config: Arc<ClientConfig>,
@@ -42,20 +59,17 @@ pub(crate) enum Lookup {
 }
 
 impl<'a> RegistryClient<'a> {
-    /// Reads CA and password from the files. Returns `None` without a CA file.
-    pub(crate) fn new(registry: &'a ExternalRegistry) -> Result<Option<Self>, String> {
-        let Some(file) = &registry.ca_file else {
-            return Ok(None);
-        };
-        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    /// Reads CA and password from the files. Without a CA file, the client accepts no server: [`RegistryClient::of_host`]
+    /// returns one that does.
+    pub(crate) fn new(registry: &'a ExternalRegistry) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))? {
-            let certificate = certificate.map_err(|error| wrong(&error))?;
-            roots.add(certificate).map_err(|error| wrong(&error))?;
+        if let Some(file) = &registry.ca_file {
+            let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+            for certificate in CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))? {
+                let certificate = certificate.map_err(|error| wrong(&error))?;
+                roots.add(certificate).map_err(|error| wrong(&error))?;
+            }
         }
-        let config = ClientConfig::builder()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
         let (name, port) = registry
             .address
             .split_once(':')
@@ -72,14 +86,53 @@ impl<'a> RegistryClient<'a> {
                 Some(value)
             }
         };
-        Ok(Some(Self {
+        Ok(Self {
             registry,
-            config: Arc::new(config),
+            config: config(roots),
             name: name.to_owned(),
             port: port.parse().unwrap_or(443),
             authorization,
             pauses: &probe::PAUSES,
-        }))
+        })
+    }
+
+    /// Returns the client for requests from a host. Without a CA file it accepts the CAs of the host, as its runtime does.
+    pub(crate) async fn of_host(&self, host: &dyn Host) -> Result<Self, CaError> {
+        match self.has_own_ca() {
+            true => Ok(self.clone()),
+            false => self.trusting(host, &SYSTEM_CAS).await,
+        }
+    }
+
+    /// Returns the client with the CAs in files and directories of a host.
+    pub(crate) async fn trusting(&self, host: &dyn Host, paths: &[&str]) -> Result<Self, CaError> {
+        let command = Command::script(CERTIFICATES, paths.iter().copied());
+        let output = host.run(command.describe("read the CAs of the host")).await;
+        let output = output.map_err(|error| CaError::Unread(error.to_string()))?;
+        if !output.success() {
+            return Err(CaError::Unread(output.complaint().to_string()));
+        }
+        let mut roots = RootCertStore::empty();
+        // A runtime ignores what it cannot read, too.
+        let certificates = CertificateDer::pem_slice_iter(&output.stdout).filter_map(Result::ok);
+        roots.add_parsable_certificates(certificates);
+        if roots.is_empty() {
+            return Err(CaError::Absent(paths.join(", ")));
+        }
+        Ok(Self {
+            config: config(roots),
+            ..self.clone()
+        })
+    }
+
+    /// Returns whether the cluster file names the CA.
+    pub(crate) fn has_own_ca(&self) -> bool {
+        self.registry.ca_file.is_some()
+    }
+
+    /// Returns whether requests have a login.
+    pub(crate) fn has_login(&self) -> bool {
+        self.authorization.is_some()
     }
 
     /// Returns `host` or `host:port` of the registry.
@@ -148,6 +201,22 @@ impl<'a> RegistryClient<'a> {
     }
 }
 
+fn config(roots: RootCertStore) -> Arc<ClientConfig> {
+    let config = ClientConfig::builder().with_root_certificates(roots);
+    Arc::new(config.with_no_client_auth())
+}
+
+/// The reason why kubexm does not know the CAs of a host.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CaError {
+    /// The host did not answer.
+    #[error("cannot read the CAs of the host: {0}")]
+    Unread(String),
+    /// The host has none in these paths.
+    #[error("the host has no CAs in {0}")]
+    Absent(String),
+}
+
 /// The reason why kubexm cannot query a registry.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StatusError {
@@ -155,6 +224,9 @@ pub(crate) enum StatusError {
     Tunnel(#[from] TunnelError),
     #[error("{0}")]
     Disconnected(String),
+    /// The certificate of the server is not accepted.
+    #[error("{0}")]
+    Certificate(String),
     #[error("{0}")]
     Tls(String),
 }
@@ -166,9 +238,9 @@ impl StatusError {
             Self::Tunnel(TunnelError::Refused | TunnelError::TimedOut) | Self::Disconnected(_) => {
                 false
             }
-            Self::Tunnel(TunnelError::NotAllowed | TunnelError::Disconnected) | Self::Tls(_) => {
-                true
-            }
+            Self::Tunnel(TunnelError::NotAllowed | TunnelError::Disconnected)
+            | Self::Certificate(_)
+            | Self::Tls(_) => true,
         }
     }
 }
@@ -185,6 +257,9 @@ impl From<ExchangeError> for StatusError {
             ExchangeError::NotHttp => Self::Tls("it does not speak HTTP".to_owned()),
             ExchangeError::Disconnected(reason) => Self::Disconnected(reason),
             ExchangeError::Name(reason) => Self::Tls(reason),
+            ExchangeError::Tls(error @ rustls::Error::InvalidCertificate(_)) => {
+                Self::Certificate(error.to_string())
+            }
             ExchangeError::Tls(error) => Self::Tls(error.to_string()),
         }
     }

@@ -1,7 +1,10 @@
 //! What the certificates in known files are for, and which CA signs them.
 
 use kubexm_config::Cluster;
-use kubexm_config::cluster::Etcd;
+use kubexm_config::cluster::{Etcd, KubernetesKind};
+use kubexm_host::Facts;
+use kubexm_host::facts::Setting;
+use kubexm_types::HostName;
 
 /// The directory of kubeadm's certificates, which clusters without kubeadm have as well.
 pub(super) const PKI: &str = "/etc/kubernetes/pki";
@@ -11,6 +14,35 @@ const ETC: &str = "/etc/kubexm";
 pub(super) const KUBELET_KUBECONFIG: &str = "/etc/kubernetes/kubelet.conf";
 /// The directory of the kubelet's own certificates.
 pub(super) const KUBELET: &str = "/var/lib/kubelet/pki";
+/// The certificate with which the kubelet identifies itself.
+const KUBELET_CLIENT: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
+
+/// Files that every control plane has.
+const OF_CONTROL_PLANES: [&str; 7] = [
+    "/etc/kubernetes/admin.conf",
+    "/etc/kubernetes/controller-manager.conf",
+    "/etc/kubernetes/scheduler.conf",
+    "/etc/kubernetes/pki/apiserver.crt",
+    "/etc/kubernetes/pki/apiserver-kubelet-client.crt",
+    "/etc/kubernetes/pki/front-proxy-ca.crt",
+    "/etc/kubernetes/pki/front-proxy-client.crt",
+];
+/// Files of a control plane with a member of kubeadm's etcd.
+const OF_STACKED_ETCD: [&str; 5] = [
+    "/etc/kubernetes/pki/apiserver-etcd-client.crt",
+    "/etc/kubernetes/pki/etcd/ca.crt",
+    "/etc/kubernetes/pki/etcd/healthcheck-client.crt",
+    "/etc/kubernetes/pki/etcd/peer.crt",
+    "/etc/kubernetes/pki/etcd/server.crt",
+];
+/// Files of a control plane whose API server is a client of another etcd.
+const OF_ETCD_CLIENTS: [&str; 2] = ["/etc/kubexm/etcd/ca.crt", "/etc/kubexm/etcd/client.crt"];
+/// Files of a member of kubexm's etcd.
+const OF_ETCD_MEMBERS: [&str; 3] = [
+    "/etc/kubexm/etcd-member/admin.crt",
+    "/etc/kubexm/etcd-member/ca.crt",
+    "/etc/kubexm/etcd-member/member.crt",
+];
 
 /// Files on hosts with what they are for. The path of a directory ends with `/`, and stands for all of its files.
 const PURPOSES: &[(&str, &str)] = &[
@@ -73,10 +105,7 @@ const PURPOSES: &[(&str, &str)] = &[
     ("/etc/kubexm/registries/", "CA of a registry of the site"),
     ("/etc/kubexm/haproxy/", "CA that the load balancer trusts"),
     ("/etc/kubexm/nginx/", "CA that the load balancer trusts"),
-    (
-        "/var/lib/kubelet/pki/kubelet-client-current.pem",
-        "kubelet at the API server",
-    ),
+    (KUBELET_CLIENT, "kubelet at the API server"),
     (
         "/var/lib/kubelet/pki/kubelet-server-current.pem",
         "server of the kubelet",
@@ -99,6 +128,57 @@ fn known(path: &str) -> Option<&'static str> {
         false => path == *known,
     });
     found.map(|(_, purpose)| *purpose)
+}
+
+/// Returns the files that a host must have: what the cluster file makes it, and what is installed there. Files that some
+/// installs do not have, or have only for a time, are not among them.
+pub(super) fn expected(cluster: &Cluster, host: &HostName, facts: &Facts) -> Vec<&'static str> {
+    let has = |setting, value: &str| facts.applied(setting).any(|found| found == value);
+    let mut files = Vec::new();
+    // The name is known after the join; without kubeadm, after the unit of the kubelet is written, which these files precede.
+    let is_node = facts.is_node() && facts.applied(Setting::NodeName).next().is_some();
+    if cluster.is_node(host) && is_node {
+        files.extend(of_node(cluster, facts));
+    }
+    let is_control_plane = cluster.is_control_plane(host) && has(Setting::ControlPlane, "yes");
+    if is_control_plane && is_node {
+        files.extend(OF_CONTROL_PLANES);
+        match &cluster.etcd {
+            Etcd::Kubeadm { .. } if has(Setting::Etcd, "kubeadm") => files.extend(OF_STACKED_ETCD),
+            Etcd::Kubeadm { .. } => {}
+            Etcd::Systemd { .. } | Etcd::External { .. } => files.extend(OF_ETCD_CLIENTS),
+        }
+    }
+    let is_member =
+        matches!(cluster.etcd, Etcd::Systemd { .. }) && cluster.roles.etcd.contains(host);
+    if is_member && facts.etcd_formed && has(Setting::Etcd, "systemd") {
+        files.extend(OF_ETCD_MEMBERS);
+    }
+    let serves = cluster.registry.external.is_none() && cluster.roles.registry.contains(host);
+    // The setting is that of a file that an install writes after the certificate.
+    if serves && facts.registry_login.is_some() {
+        files.push("/etc/kubexm/registry/tls.crt");
+    }
+    files
+}
+
+/// Returns the files that every node must have.
+fn of_node(cluster: &Cluster, facts: &Facts) -> Vec<&'static str> {
+    let mut files = vec!["/etc/kubernetes/pki/ca.crt"];
+    let has_first = facts.certificates.contains_key(KUBELET_KUBECONFIG);
+    match cluster.kubernetes.kind {
+        KubernetesKind::Systemd => files.push(KUBELET_KUBECONFIG),
+        // A kubelet whose kubeconfig has a certificate can use that one.
+        KubernetesKind::Kubeadm if has_first => {}
+        KubernetesKind::Kubeadm => {
+            let flags = &cluster.kubernetes.kubelet.extra_args;
+            let elsewhere = ["cert-dir", "kubeconfig"];
+            if !elsewhere.iter().any(|flag| flags.contains_key(*flag)) {
+                files.push(KUBELET_CLIENT);
+            }
+        }
+    }
+    files
 }
 
 /// Returns whether kubeadm or kubexm issues the certificate in a file. Beside theirs, a site can have files of its own, such as

@@ -3,6 +3,7 @@
 use super::check::{Check, Found, Outcome};
 use super::report::Area;
 use super::seen::Seen;
+use crate::certs::Standing;
 use crate::status::About;
 
 pub(super) const CHECKS: &[Check] = &[Check {
@@ -25,7 +26,13 @@ fn certificates(seen: &Seen) -> Outcome {
                 .fix("renew the certificates")
                 .run(seen.line.kubexm("certs renew"));
         }
-        match problem.what.contains("another CA") || problem.what.contains("CA missing") {
+        let is = |standing: Standing| problem.what.contains(&format!("({standing})"));
+        if is(Standing::Missing) || is(Standing::Unreadable) {
+            return found
+                .cause("the file was removed or damaged, for example by a full disk; its program does not start without it")
+                .run(seen.line.kubexm("certs check"));
+        }
+        match is(Standing::CaDiffers) || is(Standing::CaMissing) {
             true => found
                 .cause("the file was copied from another cluster, or its CA was replaced")
                 .run(seen.line.kubexm("certs check"))

@@ -29,6 +29,8 @@ pub(crate) struct Answers {
     pub(crate) registries: BTreeMap<String, Reply>,
     /// The member of etcd, or why it does not answer.
     pub(crate) etcd: Option<Result<Member, String>>,
+    /// What is wrong with answers that are not in the other fields.
+    pub(crate) faults: Vec<Fault>,
 }
 
 /// The state of a systemd unit, with the names of systemd
@@ -49,99 +51,139 @@ pub(crate) enum Reply {
     No(String),
 }
 
-/// Why the answers of a host cannot be used.
+/// Why kubexm does not know an answer of a host whose other answers it knows.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum AnswerError {
-    #[error("line {number} of the state is '{line}': {reason}")]
-    Line {
-        /// The number of the line, from 1.
-        number: usize,
-        line: String,
-        reason: &'static str,
-    },
-    /// The last line, or the answer to a question, is missing.
-    #[error("the state is incomplete: {0} is missing")]
+pub(crate) enum Fault {
+    /// The answer to a question has another form.
+    #[error("the question '{question}' was not answered: {line}")]
+    Unreadable { question: String, line: Line },
+    /// No line answers a question.
+    #[error("the question '{0}' was not answered: the state has no line about it")]
     Missing(String),
+    /// A line answers no question.
+    #[error(transparent)]
+    Stray(Line),
 }
 
-/// Parses the answers to these questions.
+/// A line that cannot be used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {number} of the state is '{line}': {reason}")]
+pub(crate) struct Line {
+    /// The number of the line, from 1.
+    number: usize,
+    line: String,
+    reason: &'static str,
+}
+
+/// The last line is missing, so that any other line may be missing or cut.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the state is incomplete: its end is missing")]
+pub(crate) struct Incomplete;
+
+/// What a line answers: the kind of a question, and the name of what it is about.
+type Subject<'a> = (&'a str, &'a str);
+
+const ETCD: Subject<'static> = ("etcd", "");
+/// A second answer to the question about etcd, which a member without a quorum does not give.
+const ETCD_MEMBERS: Subject<'static> = ("etcd-members", "");
+
+/// Parses the answers to these questions. What is wrong with one of them is a fault in the result, and the others count.
 ///
 /// # Errors
-/// A line has another form, answers another question, or is missing.
-pub(super) fn parse(text: &str, asked: &BTreeSet<Question>) -> Result<Answers, AnswerError> {
+/// The end is missing.
+pub(super) fn parse(text: &str, asked: &BTreeSet<Question>) -> Result<Answers, Incomplete> {
     let mut answers = Answers::default();
-    let mut open: BTreeSet<(&str, &str)> = asked.iter().map(Question::subject).collect();
     let mut members = None;
+    let mut open: BTreeSet<Subject<'_>> = asked.iter().map(Question::subject).collect();
+    if open.contains(&ETCD) {
+        open.insert(ETCD_MEMBERS);
+    }
+    let mut stray = None;
     let mut is_complete = false;
     for (at, line) in text.lines().enumerate() {
-        let wrong = |reason| AnswerError::Line {
+        let wrong = |reason| Line {
             number: at + 1,
             line: Untrusted::one_line(line, COLUMNS).to_string(),
             reason,
         };
-        let (key, value) = line.split_once('=').ok_or_else(|| wrong("has no '='"))?;
-        let subject = match key {
-            "end" => {
-                is_complete = true;
-                continue;
-            }
-            // It follows `etcd-status`, which answers the question.
-            "etcd-members" => {
-                members = etcd::members(&decoded(value).map_err(wrong)?).map_err(wrong)?;
-                continue;
-            }
-            _ => answer(&mut answers, key, value).map_err(wrong)?,
+        let Some((key, value)) = line.split_once('=') else {
+            stray.get_or_insert_with(|| wrong("has no '='"));
+            continue;
         };
-        if !open.remove(&subject) {
-            return Err(wrong("does not answer a question"));
+        if key == "end" {
+            is_complete = true;
+            continue;
         }
+        let (subject, rest) = subject(key, value);
+        // The first answer counts.
+        if !open.remove(&subject) {
+            stray.get_or_insert_with(|| wrong("does not answer a question"));
+            continue;
+        }
+        let stored = match key {
+            "etcd-members" => self::members(rest).map(|found| members = found),
+            _ => store(&mut answers, key, subject.1, rest),
+        };
+        if let Err(reason) = stored {
+            let (question, line) = (label(subject), wrong(reason));
+            answers.faults.push(Fault::Unreadable { question, line });
+        }
+    }
+    if !is_complete {
+        return Err(Incomplete);
     }
     if let Some(Ok(member)) = &mut answers.etcd {
         member.members = members;
     }
-    match open.first() {
-        Some((kind, name)) => Err(AnswerError::Missing(
-            format!("{kind} {name}").trim().to_owned(),
-        )),
-        None if !is_complete => Err(AnswerError::Missing("its end".to_owned())),
-        None => Ok(answers),
+    open.remove(&ETCD_MEMBERS);
+    let missing = open.into_iter().map(label).map(Fault::Missing);
+    answers.faults.extend(missing);
+    // One of them tells enough about a host that prints something else.
+    answers.faults.extend(stray.map(Fault::Stray));
+    Ok(answers)
+}
+
+/// Returns what a line answers, and the answer.
+fn subject<'a>(key: &'a str, value: &'a str) -> (Subject<'a>, &'a str) {
+    match key {
+        "endpoint" | "etcd-members" => ((key, ""), value),
+        "etcd-status" | "etcd-failed" => (ETCD, value),
+        _ => {
+            let (name, rest) = value.split_once(' ').unwrap_or((value, ""));
+            ((key, name), rest)
+        }
     }
 }
 
-/// Stores one answer. Returns which question it answers.
-fn answer<'a>(
-    answers: &mut Answers,
-    key: &'a str,
-    value: &'a str,
-) -> Result<(&'a str, &'a str), &'static str> {
-    let (name, rest) = value.split_once(' ').unwrap_or((value, ""));
-    let owned = name.to_owned();
+/// Returns a question for people, in the words of the script.
+fn label((kind, name): Subject<'_>) -> String {
+    format!("{kind} {name}").trim_end().to_owned()
+}
+
+/// Stores one answer.
+fn store(answers: &mut Answers, key: &str, name: &str, text: &str) -> Result<(), &'static str> {
+    let name = name.to_owned();
     match key {
         "unit" => drop(
             answers
                 .units
-                .insert(owned, unit(rest).ok_or("is not a state")?),
+                .insert(name, unit(text).ok_or("is not a state")?),
         ),
-        "static-pod" => drop(answers.static_pods.insert(owned, flag(rest)?)),
-        "version" => drop(answers.versions.insert(owned, version(rest)?)),
-        "running" => drop(answers.running.insert(owned, version(rest)?)),
-        "health" => drop(answers.health.insert(owned, reply(rest))),
-        "registry" => drop(answers.registries.insert(owned, reply(rest))),
-        "endpoint" => {
-            answers.endpoint = Some(reply(value));
-            return Ok((key, ""));
-        }
-        "etcd-status" => {
-            answers.etcd = Some(Ok(etcd::member(&decoded(value)?)?));
-            return Ok(("etcd", ""));
-        }
-        "etcd-failed" => {
-            answers.etcd = Some(Err(shown(value)));
-            return Ok(("etcd", ""));
-        }
+        "static-pod" => drop(answers.static_pods.insert(name, flag(text)?)),
+        "version" => drop(answers.versions.insert(name, version(text)?)),
+        "running" => drop(answers.running.insert(name, version(text)?)),
+        "health" => drop(answers.health.insert(name, reply(text))),
+        "registry" => drop(answers.registries.insert(name, reply(text))),
+        "endpoint" => answers.endpoint = Some(reply(text)),
+        "etcd-status" => answers.etcd = Some(Ok(etcd::member(&decoded(text)?)?)),
+        "etcd-failed" => answers.etcd = Some(Err(shown(text))),
         _ => return Err("the key is unknown"),
     }
-    Ok((key, name))
+    Ok(())
+}
+
+fn members(text: &str) -> Result<Option<Vec<String>>, &'static str> {
+    etcd::members(&decoded(text)?)
 }
 
 /// Parses load state, active state, substate and number of restarts.
@@ -226,13 +268,18 @@ mod tests {
         "etcd-failed=context deadline exceeded",
     ];
 
-    fn parsed(lines: &[&str]) -> Result<Answers, AnswerError> {
-        parse(&format!("{}\nend=\n", lines.join("\n")), &asked())
+    fn parsed(lines: &[&str]) -> Answers {
+        parse(&format!("{}\nend=\n", lines.join("\n")), &asked()).unwrap()
+    }
+
+    fn faults(lines: &[&str]) -> Vec<String> {
+        let faults = parsed(lines).faults.into_iter();
+        faults.map(|fault| fault.to_string()).collect()
     }
 
     #[test]
     fn answers_are_read() {
-        let answers = parsed(&LINES).unwrap();
+        let answers = parsed(&LINES);
         let unit = &answers.units["kubelet.service"];
         assert_eq!((unit.sub.as_str(), unit.restarts), ("auto-restart", 7));
         assert!(answers.static_pods["etcd"]);
@@ -248,25 +295,68 @@ mod tests {
             answers.etcd,
             Some(Err("context deadline exceeded".to_owned()))
         );
+        assert_eq!(answers.faults, []);
     }
 
     #[test]
-    fn missing_answers_are_errors_and_not_zero() {
+    fn missing_answers_are_faults_and_not_zero() {
         for at in 0..LINES.len() {
             let mut lines = LINES.to_vec();
             lines.remove(at);
-            let error = parsed(&lines).unwrap_err();
-            assert!(matches!(error, AnswerError::Missing(_)), "{at}: {error}");
+            let found = parsed(&lines).faults;
+            assert!(matches!(found[..], [Fault::Missing(_)]), "{at}: {found:?}");
         }
-        let error = parse(&LINES.join("\n"), &asked()).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "the state is incomplete: its end is missing"
+        insta::assert_snapshot!(faults(&LINES[1..]).join("\n"), @"the question 'unit kubelet.service' was not answered: the state has no line about it");
+        assert_eq!(parse(&LINES.join("\n"), &asked()), Err(Incomplete));
+    }
+
+    /// systemd did not answer the first question in time, and the script prints what awk makes of nothing.
+    #[test]
+    fn unreadable_answer_leaves_the_others() {
+        let mut lines = LINES;
+        lines[0] = "unit=kubelet.service    0";
+        let answers = parsed(&lines);
+        assert!(answers.units.is_empty());
+        let others = Answers {
+            units: BTreeMap::new(),
+            ..parsed(&LINES)
+        };
+        let found = Answers {
+            faults: Vec::new(),
+            ..parsed(&lines)
+        };
+        assert_eq!(found, others);
+        insta::assert_snapshot!(faults(&lines).join("\n"), @"the question 'unit kubelet.service' was not answered: line 1 of the state is 'unit=kubelet.service    0': is not a state");
+    }
+
+    #[test]
+    fn answers_of_another_form_are_faults() {
+        for (at, line) in [
+            (0, "unit=kubelet.service loaded active running"),
+            (0, "unit=kubelet.service loaded active \u{1b}[31m 0"),
+            (0, "unit=kubelet.service    0"),
+            (1, "static-pod=etcd perhaps"),
+            (2, "version=kubelet new"),
+            (7, "etcd-status=!"),
+            (7, "etcd-status=e30="),
+        ] {
+            let mut lines = LINES;
+            lines[at] = line;
+            let found = parsed(&lines).faults;
+            let is_one = matches!(found[..], [Fault::Unreadable { .. }]);
+            assert!(is_one, "{line}: {found:?}");
+        }
+        let mut lines = LINES.to_vec();
+        lines.push("etcd-members=e30=");
+        let found = faults(&lines);
+        assert!(
+            found[0].starts_with("the question 'etcd-members' was not answered: "),
+            "{found:?}"
         );
     }
 
     #[test]
-    fn lines_of_another_form_are_errors() {
+    fn lines_that_answer_nothing_are_one_fault() {
         for line in [
             "",
             "evil",
@@ -274,21 +364,21 @@ mod tests {
             "end",
             "unit=other.service loaded active running 0",
             "unit=kubelet.service loaded active running 0",
-            "unit=kubelet.service loaded active running",
-            "unit=kubelet.service loaded active \u{1b}[31m 0",
-            "unit=kubelet.service    0",
-            "static-pod=etcd perhaps",
-            "version=kubelet new",
             "health=other ok",
-            "etcd-status=!",
-            "etcd-status=e30=",
-            "etcd-members=e30=",
+            "etcd-failed=again",
         ] {
-            let mut lines = vec![line];
+            let mut lines = LINES.to_vec();
             // An answer is accepted once.
-            lines.extend(LINES);
-            let error = parsed(&lines).unwrap_err();
-            assert!(matches!(error, AnswerError::Line { .. }), "{line}: {error}");
+            lines.extend([line, line]);
+            let found = parsed(&lines);
+            assert!(
+                matches!(found.faults[..], [Fault::Stray(Line { number: 9, .. })]),
+                "{line}: {found:?}"
+            );
+            assert_eq!(found.units["kubelet.service"].restarts, 7);
         }
+        let asked = BTreeSet::new();
+        let found = parse("etcd-members=\nend=\n", &asked).unwrap().faults;
+        assert!(matches!(found[..], [Fault::Stray(_)]), "{found:?}");
     }
 }

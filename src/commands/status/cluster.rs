@@ -1,6 +1,10 @@
 //! Judges a cluster: what its hosts report together, and what the API has about nodes.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 use super::answers::{Answers, Reply};
 use super::hosts::{self, Judged};
@@ -12,6 +16,7 @@ use super::skew::{self, Versions};
 use super::{Seen, drift, members};
 use crate::certs::CheckedCertificate;
 use crate::timer::TimerState;
+use kubexm_config::cluster::Cluster;
 use kubexm_deploy::expected;
 use kubexm_engine::cluster::Removal;
 use kubexm_host::facts::Membership;
@@ -160,15 +165,17 @@ fn registries(
     judged: &[Judged],
     problems: &mut Vec<Problem>,
 ) -> Vec<RegistryState> {
-    let is_down = judged
-        .iter()
-        .any(|host| host.is_unhealthy("kubexm-registry"));
+    let is_down = |address: &str| {
+        let holder = holder(seen.cluster, address);
+        let mut all = judged.iter();
+        all.any(|host| Some(&host.state.host) == holder && host.is_unhealthy("kubexm-registry"))
+    };
     let state = |address: String| {
         let replies = seen.answers.iter();
         let replies = replies.filter_map(|(host, all)| Some((host, all.registries.get(&address)?)));
         let (answers, silent, cause) = sorted(replies);
         // The unit is the cause.
-        if let (Some(cause), false) = (cause, is_down) {
+        if let (Some(cause), false) = (cause, is_down(&address)) {
             let what = format!(
                 "the registry {address} does not answer {}: {cause}",
                 names(&silent)
@@ -187,6 +194,19 @@ fn registries(
         .into_iter()
         .map(state)
         .collect()
+}
+
+/// Returns the host of a registry that kubexm runs. The only one has a name, several have the addresses of their hosts.
+fn holder<'a>(cluster: &'a Cluster, address: &str) -> Option<&'a HostName> {
+    if let [only] = cluster.roles.registry.as_slice() {
+        return Some(only);
+    }
+    let ip = address.parse::<SocketAddr>().ok()?.ip();
+    let mut hosts = cluster.roles.registry.iter();
+    hosts.find(|name| {
+        let host = cluster.host(name);
+        host.is_some_and(|host| host.internal_address() == ip)
+    })
 }
 
 /// Adds what the API has about nodes to their hosts.

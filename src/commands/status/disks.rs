@@ -67,15 +67,17 @@ pub(super) fn has_member(cluster: &Cluster, host: &HostSpec) -> bool {
     }
 }
 
-/// Returns the file systems of a host, and those that are almost full.
+/// Returns the file systems of a host, and a problem for those that are almost full, cannot be written, or did not answer.
 pub(super) fn judge(
     cluster: &Cluster,
     host: &HostSpec,
     facts: &Facts,
 ) -> (Vec<DiskState>, Vec<Problem>) {
     let mut mounts: BTreeMap<&str, (DiskState, bool)> = BTreeMap::new();
+    let mut problems: Vec<Problem> = read_only(facts).into_iter().collect();
     for directory in directories(cluster, host) {
         let Some(disk) = facts.disks.get(directory.path) else {
+            problems.push(unanswered(directory.path));
             continue;
         };
         let bytes = |kib: u64| kib.saturating_mul(1024);
@@ -94,19 +96,42 @@ pub(super) fn judge(
     }
     let has_own_limit = !cluster.kubernetes.kubelet.extra_config["evictionHard"].is_null();
     let mut disks = Vec::new();
-    let mut problems = Vec::new();
     for (disk, is_of_kubelet) in mounts.into_values() {
         let is_low = disk.percent() < LIMIT_PERCENT;
         let evicts = is_of_kubelet && !has_own_limit;
         if is_low && (evicts || disk.free < LIMIT_BYTES) {
-            problems.push(problem(&disk, evicts).on(&host.name));
+            problems.push(low(&disk, evicts));
         }
         disks.push(disk);
     }
-    (disks, problems)
+    let problems = problems.into_iter();
+    (disks, problems.map(|one| one.on(&host.name)).collect())
 }
 
-fn problem(disk: &DiskState, evicts: bool) -> Problem {
+/// Returns a problem if the host cannot write directories that every install writes. An install could write them, so that
+/// their file system was mounted read-only since, as the kernel does after an error of the disk.
+fn read_only(facts: &Facts) -> Option<Problem> {
+    if facts.read_only.is_empty() {
+        return None;
+    }
+    let folders: Vec<&str> = facts.read_only.iter().map(String::as_str).collect();
+    let what = format!(
+        "cannot write {}: the file system is mounted read-only",
+        folders.join(", ")
+    );
+    let hint = "look for errors of the disk in the log of the kernel with `dmesg`, repair the file system, and mount it for \
+                writing: programs that cannot write fail";
+    Some(Problem::new(About::Disk, what, hint))
+}
+
+/// Returns the problem of a directory whose space is not known.
+fn unanswered(path: &str) -> Problem {
+    let what = format!("the free space of {path} is not known: `df` has not answered");
+    let hint = "run `df -k` on the host: it shows an error for the file system that is broken or was unmounted";
+    Problem::new(About::Disk, what, hint)
+}
+
+fn low(disk: &DiskState, evicts: bool) -> Problem {
     let (mount, percent, free) = (&disk.mount, disk.percent(), shown(disk.free));
     let directories = disk.directories.join(", ");
     let what = format!("{mount} has {percent} % free, {free}, for {directories}");
@@ -192,10 +217,47 @@ mod tests {
         assert_eq!((found(20 * GIB), found(9 * GIB)), (0, 1));
     }
 
-    #[test]
-    fn unknown_space_is_not_a_full_disk() {
+    /// Returns the problems of a host whose disks have enough space, after a change.
+    fn changed(change: impl FnOnce(&mut Facts)) -> String {
         let cluster = cluster("");
-        let (disks, problems) = judge(&cluster, &cluster.hosts[0], &Facts::default());
-        assert!(disks.is_empty() && problems.is_empty());
+        let root = Disk {
+            free: 50 * GIB,
+            size: 100 * GIB,
+            mount: "/".to_owned(),
+        };
+        let paths = paths(&cluster).into_iter();
+        let mut facts = Facts {
+            disks: paths.map(|path| (path, root.clone())).collect(),
+            ..Facts::default()
+        };
+        change(&mut facts);
+        let (disks, problems) = judge(&cluster, &cluster.hosts[0], &facts);
+        assert_eq!(disks.len(), 1);
+        let problems = problems.iter().map(ToString::to_string);
+        problems.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn unknown_space_is_a_problem_and_not_a_full_disk() {
+        let found = changed(|facts| drop(facts.disks.remove("/var/lib/etcd")));
+        insta::assert_snapshot!(found, @"
+        node1: the free space of /var/lib/etcd is not known: `df` has not answered
+          hint: run `df -k` on the host: it shows an error for the file system that is broken or was unmounted
+        ");
+        // Directories of other roles do not count.
+        let cluster = cluster("");
+        let (disks, problems) = judge(&cluster, &cluster.hosts[1], &Facts::default());
+        assert_eq!((disks.len(), problems.len()), (0, 2));
+    }
+
+    #[test]
+    fn file_system_that_cannot_be_written_is_a_problem() {
+        let found = changed(|facts| {
+            facts.read_only = ["/etc", "/var/lib"].map(str::to_owned).into();
+        });
+        insta::assert_snapshot!(found, @"
+        node1: cannot write /etc, /var/lib: the file system is mounted read-only
+          hint: look for errors of the disk in the log of the kernel with `dmesg`, repair the file system, and mount it for writing: programs that cannot write fail
+        ");
     }
 }

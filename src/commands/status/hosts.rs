@@ -1,5 +1,8 @@
 //! Judges single hosts: what each reports about itself.
 
+#[cfg(test)]
+pub(super) mod tests;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -19,6 +22,8 @@ const SERVER: &str = expected::CONTROL_PLANE[0];
 const REFUSES: &str = "refuses the credentials";
 /// The same: the program answers, and some of its checks fail.
 const NOT_READY: &str = "is not ready";
+/// The hint of a host that does not answer a question.
+const AGAIN: &str = "run the command again; if it fails again, log in to the host and look for what is slow or broken";
 
 /// A host with its problems.
 pub(super) struct Judged {
@@ -27,11 +32,11 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    fn unknown(host: &HostSpec, cluster: &Cluster, reason: Option<String>) -> Self {
+    fn new(host: &HostSpec, cluster: &Cluster) -> Self {
         let state = HostState {
             host: host.name.clone(),
             roles: roles(cluster, &host.name),
-            unknown: reason,
+            unknown: None,
             kubelet: None,
             api_server: None,
             node: None,
@@ -61,10 +66,11 @@ impl Judged {
 /// Judges a host.
 pub(super) fn judge(seen: &Seen<'_>, host: &HostSpec) -> Judged {
     let (cluster, name) = (seen.cluster, &host.name);
+    let mut judged = Judged::new(host, cluster);
+    // Facts that were read before an error count.
     if let Some((_, error)) = seen.errors.iter().find(|(failed, _)| failed == name) {
-        return failed(cluster, host, error);
+        failed(&mut judged, error);
     }
-    let mut judged = Judged::unknown(host, cluster, None);
     let Some(facts) = seen.facts.get(name) else {
         return judged;
     };
@@ -84,6 +90,7 @@ pub(super) fn judge(seen: &Seen<'_>, host: &HostSpec) -> Judged {
         judged.state.kubelet = answers.versions.get("kubelet").cloned().flatten();
         judged.state.api_server = answers.running.values().next().cloned().flatten();
         programs(&mut judged, answers);
+        faults(&mut judged, answers);
     }
     let (disks, problems) = disks::judge(cluster, host, facts);
     judged.state.disks = disks;
@@ -116,17 +123,14 @@ fn roles(cluster: &Cluster, host: &HostName) -> Vec<&'static str> {
     .collect()
 }
 
-fn failed(cluster: &Cluster, host: &HostSpec, error: &HostError) -> Judged {
-    let mut judged = Judged::unknown(host, cluster, Some(error.to_string()));
+/// Adds the problem of a host that did not answer.
+fn failed(judged: &mut Judged, error: &HostError) {
     // The text of the error begins with the name of the host.
     let text = error.to_string();
-    let what = text.strip_prefix(&format!("{}: ", host.name));
+    let what = text.strip_prefix(&format!("{}: ", judged.state.host));
     let what = what.unwrap_or(&text).to_owned();
     let (about, hint) = match error {
-        HostError::Command { .. } | HostError::TimedOut { .. } => (
-            About::Host,
-            "run the command again; if it fails again, log in to the host and look for what is slow or broken",
-        ),
+        HostError::Command { .. } | HostError::TimedOut { .. } => (About::Host, AGAIN),
         _ => (
             About::Unreachable,
             "start the host and its SSH server, or correct its address and its login in the cluster file",
@@ -138,7 +142,14 @@ fn failed(cluster: &Cluster, host: &HostSpec, error: &HostError) -> Judged {
         None => (what, hint.to_owned()),
     };
     judged.add(about, what, hint);
-    judged
+    judged.state.unknown = Some(text);
+}
+
+/// Adds a problem for each answer that kubexm does not know.
+fn faults(judged: &mut Judged, answers: &Answers) {
+    for fault in &answers.faults {
+        judged.add(About::Host, fault.to_string(), AGAIN.to_owned());
+    }
 }
 
 fn identity(judged: &mut Judged, ours: Option<&ClusterIdentity>, facts: &Facts) {
@@ -304,6 +315,22 @@ fn certificates(judged: &mut Judged, seen: &Seen<'_>) {
 /// The most certificates that a problem names.
 const SHOWN: usize = 3;
 
+fn certificate_hint(standing: Standing, has_ca: bool) -> &'static str {
+    match standing {
+        Standing::Missing | Standing::Unreadable => {
+            "list them with `kubexm certs check`; `kubexm certs renew` writes files of systemd units again, and with kubeadm, \
+             `kubeadm init phase certs` or `kubeadm init phase kubeconfig` does so on the host"
+        }
+        Standing::NotYetValid => {
+            "compare the clocks of the host and of this machine, and run `kubexm certs renew` if they are right"
+        }
+        _ if has_ca => {
+            "list them with `kubexm certs check`, and replace CAs with `kubexm certs rotate-ca`"
+        }
+        _ => "list them with `kubexm certs check`, and run `kubexm certs renew`",
+    }
+}
+
 /// Returns a problem for each standing of certificates that need an action.
 pub(super) fn certificate_problems(certificates: &[&CheckedCertificate]) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -329,12 +356,8 @@ pub(super) fn certificate_problems(certificates: &[&CheckedCertificate]) -> Vec<
                 format!("{count} certificates need an action ({standing}): {some}{more}")
             }
         };
-        let hint = match found.iter().any(|one| one.content.is_ca) {
-            true => {
-                "list them with `kubexm certs check`, and replace CAs with `kubexm certs rotate-ca`"
-            }
-            false => "list them with `kubexm certs check`, and run `kubexm certs renew`",
-        };
+        let has_ca = found.iter().any(|one| one.content.is_ca);
+        let hint = certificate_hint(standing, has_ca);
         problems.push(Problem::new(About::Certificate, what, hint));
     }
     problems

@@ -113,7 +113,7 @@ pub struct RegistryState {
 pub struct HostState {
     pub host: HostName,
     pub roles: Vec<&'static str>,
-    /// Why kubexm knows nothing from the host itself; `None` if it does.
+    /// Why kubexm does not know the state of the host, or of its programs; `None` if it does.
     pub unknown: Option<String>,
     /// The version of the kubelet's program.
     pub kubelet: Option<Version>,

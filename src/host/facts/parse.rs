@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use kubexm_types::untrusted::Untrusted;
 use kubexm_types::{ClusterIdentity, GlibcVersion, authority};
 
 use super::{Cgroup, Disk, Facts, Membership, Module, Runtime, Selinux, Setting, Tool};
@@ -25,6 +26,9 @@ pub(super) enum FactsError {
     Truncated,
 }
 
+/// The largest number of characters that an error quotes of a line, which can have a whole file.
+const COLUMNS: usize = 200;
+
 /// Returns the facts, and the host's clock in seconds since 1970.
 pub(super) fn facts(text: &str) -> Result<(Facts, f64), FactsError> {
     let mut facts = Facts::default();
@@ -33,7 +37,7 @@ pub(super) fn facts(text: &str) -> Result<(Facts, f64), FactsError> {
     for (at, line) in text.lines().enumerate() {
         let wrong = |reason| FactsError::Line {
             number: at + 1,
-            line: line.to_owned(),
+            line: Untrusted::one_line(line, COLUMNS).to_string(),
             reason,
         };
         let (key, value) = line.split_once('=').ok_or_else(|| wrong("has no '='"))?;
@@ -123,6 +127,10 @@ fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
             let (path, content) = file(value)?;
             facts.certificates.insert(path, content);
         }
+        "kubeconfig" => {
+            let (path, data) = file(value)?;
+            facts.certificates.insert(path, of_kubeconfig(&data));
+        }
         "rotated" => {
             let (path, content) = file(value)?;
             facts.rotated.insert(path, content);
@@ -168,9 +176,15 @@ fn membership(text: &str) -> Membership {
     }
 }
 
-/// Parses a path and the content of the file.
+/// Decodes the certificate of a kubeconfig. The result is empty if it is damaged: one such file must not hide all other
+/// facts of the host, and no command would find it or replace it.
+fn of_kubeconfig(data: &str) -> String {
+    decoded(data.trim()).unwrap_or_default()
+}
+
+/// Parses a path, which can have spaces, and the content of the file.
 fn file(value: &str) -> Result<(String, String), &'static str> {
-    let (path, content) = value.split_once(' ').ok_or("has no content")?;
+    let (path, content) = value.rsplit_once(' ').ok_or("has no content")?;
     Ok((path.to_owned(), decoded(content)?))
 }
 

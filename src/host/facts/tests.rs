@@ -190,6 +190,47 @@ fn a_line_that_kubexm_does_not_know_is_an_error() {
     }
 }
 
+/// A full disk truncates files. All other facts of the host stay known.
+#[test]
+fn damaged_kubeconfig_does_not_hide_other_facts() {
+    let path = "/etc/kubernetes/scheduler.conf";
+    let certificate = |encoded: &str| {
+        let facts = parsed(&format!("cpus=2\nkubeconfig={path} {encoded}\nclock=1\n"));
+        assert_eq!(facts.cpus, Some(2));
+        facts.certificates[path].clone()
+    };
+    // "YWJj" is the certificate "abc" as the file has it; "YWJ" and "Y W" are damaged.
+    assert_eq!(certificate("WVdKag=="), "abc");
+    for damaged in ["WVdK", "WSBX", "Pw==", ""] {
+        assert_eq!(certificate(damaged), "", "{damaged}");
+    }
+    // What the script encodes itself is complete.
+    let output = format!("kubeconfig={path} YWJ\nclock=1\n");
+    assert!(parse::facts(&output).is_err());
+}
+
+#[test]
+fn path_of_a_certificate_can_have_spaces() {
+    let text = "certificate=/etc/kubernetes/pki/apiserver old.crt YWJj\nclock=1\n";
+    let expected = ("/etc/kubernetes/pki/apiserver old.crt", "abc");
+    let facts = parsed(text);
+    let found = facts.certificates.iter();
+    let found: Vec<_> = found
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
+    assert_eq!(found, [expected]);
+}
+
+#[test]
+fn error_about_a_line_does_not_quote_a_whole_file() {
+    let line = format!("nonsense={}\u{1b}[2J", "x".repeat(70_000));
+    let error = parse::facts(&line).unwrap_err().to_string();
+    assert!(
+        error.len() < 300 && error.ends_with("…': the key is unknown"),
+        "{error}"
+    );
+}
+
 #[test]
 fn damaged_record_of_a_cluster_is_not_an_unknown_cluster() {
     let facts = parsed("cluster=e30=\nclock=1\n");

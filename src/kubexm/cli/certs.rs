@@ -219,6 +219,15 @@ fn print(report: &CertificateReport) {
     outln!("{}", summary(report));
     if report.has_findings() {
         outln!("hint: `kubexm certs renew` issues certificates and kubeconfigs again, but no CA");
+        let is_lost = |one: &CheckedCertificate| {
+            matches!(one.standing, Standing::Missing | Standing::Unreadable)
+        };
+        if report.certificates.iter().any(is_lost) {
+            outln!(
+                "hint: with kubeadm, write a file that is missing or unreadable with `kubeadm init phase certs` or `kubeadm init \
+                 phase kubeconfig` on its host"
+            );
+        }
     }
 }
 
@@ -235,7 +244,7 @@ fn line(certificate: &CheckedCertificate) -> String {
         .filter(|_| !content.is_ca)
         .map(|issuer| format!(", from {issuer}"));
     format!(
-        "{:<12} {:>10}  {:<10}  {} ({}{})",
+        "{:<13} {:>10}  {:<10}  {} ({}{})",
         certificate.standing,
         days.unwrap_or_default(),
         date.unwrap_or_default(),

@@ -5,7 +5,10 @@ use rustls::ServerConfig;
 
 use super::*;
 use crate::authority::Authority;
+use crate::example::CLUSTER;
 use kubexm_config::cluster::ExternalRegistry;
+use kubexm_config::parse_cluster;
+use kubexm_host::local::LocalHost;
 
 const VERSION: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
 const PRESENT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n";
@@ -42,8 +45,8 @@ async fn findings(
         ca_file: Some(authority.path("ca.crt")),
         login: None,
     };
-    let host = kubexm_host::local::LocalHost::new("here".parse().unwrap());
-    let mut client = RegistryClient::new(&registry).unwrap().unwrap();
+    let host = here();
+    let mut client = RegistryClient::new(&registry).unwrap();
     client.pauses = &[Duration::ZERO; 3];
     let images = names.iter().map(|name| {
         let image = format!("registry.k8s.io/{name}:3.10").parse().unwrap();
@@ -158,4 +161,61 @@ async fn absent_images_and_images_without_an_answer_are_different_findings() {
     the registry REGISTRY did not answer for 1 of 4 images, so kubexm does not know whether it has them: registry.k8s.io/silent:3.10: status 503
     the registry REGISTRY is missing 2 of the bundle's images: registry.k8s.io/absent:3.10, registry.k8s.io/also-absent:3.10…
     ");
+}
+
+/// Starts a registry that has no CA file, and returns it.
+async fn without_ca_file(authority: &Authority) -> ExternalRegistry {
+    let config = ServerConfig::builder().with_no_client_auth();
+    let port = authority.serve(config, |_| VERSION.to_owned()).await;
+    ExternalRegistry {
+        address: format!("127.0.0.1:{port}"),
+        project: String::new(),
+        ca_file: None,
+        login: None,
+    }
+}
+
+fn here() -> LocalHost {
+    LocalHost::new("node1".parse().unwrap())
+}
+
+#[tokio::test]
+async fn registry_without_a_ca_file_is_asked() {
+    let authority = Authority::new();
+    let mut cluster = parse_cluster("example", CLUSTER).unwrap();
+    cluster.registry.external = Some(without_ca_file(&authority).await);
+    let host: Arc<dyn Host> = Arc::new(here());
+    let hosts = BTreeMap::from([(host.name().clone(), host)]);
+    // No machine accepts the CA of this test.
+    let found = check(&cluster, &hosts, &[]).await;
+    assert!(
+        matches!(&found[..], [one] if !one.fatal && one.hint == OWN_CA),
+        "{found:?}"
+    );
+}
+
+#[tokio::test]
+async fn registry_without_a_ca_file_has_a_ca_of_the_host() {
+    let authority = Authority::new();
+    let registry = without_ca_file(&authority).await;
+    let client = RegistryClient::new(&registry).unwrap();
+    let file = authority.path("ca.crt").display().to_string();
+    // The directory also has keys, and a file that is no certificate.
+    std::fs::write(authority.path("other"), "-----BEGIN CERTIFICATE-----\n?\n").unwrap();
+    let folder = authority.folder().display().to_string();
+    for path in [&file, &folder] {
+        let client = client.trusting(&here(), &["/absent/ca.crt", path]).await;
+        let client = client.unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert_eq!(check_answer(&client, &here()).await, None, "{path}");
+    }
+    let Err(error) = client
+        .trusting(&here(), &["/absent", "/etc/hostname"])
+        .await
+    else {
+        panic!("a host without CAs");
+    };
+    assert_eq!(
+        error.to_string(),
+        "the host has no CAs in /absent, /etc/hostname"
+    );
 }

@@ -81,30 +81,43 @@ done
 echo "receipt=$(yes test -e /var/lib/kubexm/receipt.jsonl)"
 [ ! -e /var/lib/kubexm/cluster ] ||
   echo "cluster=$(head -c 4096 /var/lib/kubexm/cluster | base64 | tr -d '\n')"
+# Prints the beginning of a file, or of standard input, in base64.
+encoded() { head -c 65536 "$@" | base64 | tr -d '\n'; }
+line_end='
+'
+# Prints a file as a fact: key, path, and content in base64. The path can have spaces. One with a line end would be two
+# facts, and no program uses such a file.
+file_fact() {
+  case $2 in *"$line_end"*) return 0 ;; esac
+  printf '%s=%s %s\n' "$1" "$2" "$3"
+}
 # Certificates of authorities and the public key of service accounts, which are not secret.
 pki=/etc/kubernetes/pki
 authorities="$pki/ca.crt $pki/front-proxy-ca.crt $pki/etcd/ca.crt $pki/sa.pub /etc/kubexm/etcd/ca.crt /etc/kubexm/registry-ca.crt"
 for file in $authorities; do
-  [ ! -f "$file" ] || echo "authority=$file $(head -c 65536 "$file" | base64 | tr -d '\n')"
+  [ ! -f "$file" ] || file_fact authority "$file" "$(encoded "$file")"
 done
 # Other certificates without their keys, of files that no program renews by itself.
 for file in "$pki"/*.crt "$pki"/etcd/*.crt /etc/kubexm/*.crt /etc/kubexm/*/*.crt; do
   case " $authorities " in *" $file "*) continue ;; esac
-  [ ! -f "$file" ] || echo "certificate=$file $(head -c 65536 "$file" | base64 | tr -d '\n')"
+  [ ! -f "$file" ] || file_fact certificate "$file" "$(encoded "$file")"
 done
+# Kubeconfigs have their certificates in base64. A damaged one can have anything there, so that it is encoded once more.
 for file in /etc/kubernetes/*.conf; do
   [ -f "$file" ] || continue
-  data=$(sed -n '/^ *client-certificate-data:/{s/^[^:]*: *//;s/"//g;p;q;}' "$file")
-  [ -z "$data" ] || echo "certificate=$file $data"
+  # A file that cannot be read is a fact as well, with a damaged certificate.
+  data=$(sed -n '/^ *client-certificate-data:/{s/^[^:]*: *//;s/"//g;p;q;}' "$file") || data='?'
+  [ -z "$data" ] || file_fact kubeconfig "$file" "$(printf '%s' "$data" | encoded)"
 done
 # Certificates of the kubelet, which renews them itself. The files have keys as well. A kubelet without a certificate of
-# the cluster for its server has one that no CA signed.
+# the cluster for its server has one that no CA signed. A link to a file that does not exist is a fact without content.
 kubelet=/var/lib/kubelet/pki
 set -- "$kubelet/kubelet-client-current.pem" "$kubelet/kubelet-server-current.pem"
 [ -e "$2" ] || set -- "$1" "$kubelet/kubelet.crt"
 for file in "$@"; do
-  [ ! -f "$file" ] ||
-    echo "rotated=$file $(sed -n '/^-----BEGIN CERTIFICATE-----$/,/^-----END CERTIFICATE-----$/p' "$file" | base64 | tr -d '\n')"
+  [ -f "$file" ] || [ -L "$file" ] || continue
+  certificates=$(sed -n '/^-----BEGIN CERTIFICATE-----$/,/^-----END CERTIFICATE-----$/p' "$file" 2>/dev/null | encoded)
+  file_fact rotated "$file" "$certificates"
 done
 # Names in /etc/hosts outside of the block that kubexm manages.
 sed '/^# kubexm begin$/,/^# kubexm end$/d' /etc/hosts 2>/dev/null |

@@ -47,6 +47,66 @@ fn certificates_of_the_kubelet_are_facts_without_their_keys() {
     });
 }
 
+/// Returns the lines of the script of facts that begin with one of these keys.
+fn lines_of(machine: &Machine, keys: &[&str]) -> Vec<String> {
+    let printed = machine.run_after(":", host::FACTS, &["/"], "").printed;
+    let lines = printed.lines().filter(|line| {
+        let key = line.split_once('=').map(|(key, _)| key);
+        key.is_some_and(|key| keys.contains(&key))
+    });
+    lines.map(str::to_owned).collect()
+}
+
+/// The crate kubexm-host decodes the certificate of a kubeconfig itself, because it can be damaged.
+#[test]
+fn damaged_kubeconfigs_and_strange_names_are_facts() {
+    Machine::with_each_shell(|machine| {
+        let folder = "/etc/kubernetes";
+        for (name, text) in [
+            (
+                "admin",
+                "    client-certificate-data: YWJj\n    client-key-data: c2VjcmV0\n",
+            ),
+            ("damaged", "    client-certificate-data: a\\nb c\n"),
+            (
+                "kubelet",
+                "    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n",
+            ),
+            ("old admin", "    client-certificate-data: \"YWJj\"\n"),
+            ("two\nlines", "    client-certificate-data: YWJj\n"),
+        ] {
+            machine.write(&format!("{folder}/{name}.conf"), text);
+        }
+        for name in ["apiserver old.crt", "back\\nslash.crt", "line\nend.crt"] {
+            machine.write(&format!("{folder}/pki/{name}"), "abc");
+        }
+        assert_eq!(
+            lines_of(machine, &["certificate", "kubeconfig", "end.crt YWJj"]),
+            [
+                format!("certificate={folder}/pki/apiserver old.crt YWJj"),
+                format!("certificate={folder}/pki/back\\nslash.crt YWJj"),
+                format!("kubeconfig={folder}/admin.conf WVdKag=="),
+                // The letters, and not a line end.
+                format!("kubeconfig={folder}/damaged.conf YVxuYiBj"),
+                format!("kubeconfig={folder}/old admin.conf WVdKag=="),
+            ]
+        );
+    });
+}
+
+#[test]
+fn link_of_the_kubelet_without_its_file_is_a_fact_without_content() {
+    Machine::with_each_shell(|machine| {
+        let path = "/var/lib/kubelet/pki/kubelet-client-current.pem";
+        let rotated = || lines_of(machine, &["rotated"]);
+        assert_eq!(rotated(), [""; 0]);
+        machine.write("/var/lib/kubelet/pki/other", "");
+        let gone = "/var/lib/kubelet/pki/kubelet-client-2026-01-31-12-00-00.pem";
+        std::os::unix::fs::symlink(gone, machine.at(path)).unwrap();
+        assert_eq!(rotated(), [format!("rotated={path} ")]);
+    });
+}
+
 /// Returns the settings that the script of facts prints.
 fn applied(machine: &Machine) -> Vec<String> {
     let printed = machine.run_after(":", host::FACTS, &["/"], "").printed;

@@ -2,23 +2,25 @@
 
 mod own_files;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use time::{Duration, OffsetDateTime};
 
 use self::own_files::OwnFiles;
 use super::files;
 use super::rotation::RotationRecord;
 use crate::session::{self, HostErrors};
 use crate::stop::unless_stopped;
-use crate::{CommandError, Connection, Stop, expiry, notices};
+use crate::{CommandError, Connection, Stop, expiry, notices, state_record};
 use kubexm_config::Cluster;
 use kubexm_host::Facts;
 use kubexm_pki::{Certificate, PkiError};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::untrusted::{COLUMNS, Untrusted};
 
 /// Which cluster to look at.
 #[derive(Debug, Clone)]
@@ -37,14 +39,15 @@ pub struct CertificateReport {
     pub cluster: String,
     /// How far a rotation of authorities is; `None` if none has begun.
     pub rotation: Option<String>,
-    /// The certificates, in the order of the hosts in the cluster file; those of the state directory are last.
+    /// The certificates, in the order of the hosts in the cluster file; those of the state directory are last. A damaged record
+    /// of a rotation is among them.
     pub certificates: Vec<CheckedCertificate>,
     /// Hosts whose certificates are unknown.
     pub unchecked: Vec<UncheckedHost>,
 }
 
 impl CertificateReport {
-    /// Returns whether a certificate needs an action.
+    /// Returns whether a file needs an action.
     pub fn has_findings(&self) -> bool {
         let mut all = self.certificates.iter();
         all.any(|certificate| certificate.standing != Standing::Ok)
@@ -74,7 +77,7 @@ pub struct CheckedCertificate {
     pub standing: Standing,
 }
 
-/// What a certificate states. All fields are empty for a certificate that cannot be read.
+/// What a certificate states, on one line each. All fields are empty for a certificate that cannot be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Content {
@@ -97,15 +100,20 @@ pub struct Content {
 impl Content {
     fn of(certificate: &Certificate) -> Self {
         Self {
-            subject: Some(certificate.subject.clone()),
-            issuer: Some(certificate.issuer.clone()),
+            subject: Some(shown(&certificate.subject)),
+            issuer: Some(shown(&certificate.issuer)),
             serial: Some(certificate.serial.clone()),
-            names: certificate.names.iter().cloned().collect(),
+            names: certificate.names.iter().map(|name| shown(name)).collect(),
             is_ca: certificate.is_ca,
             expires: Some(certificate.expires()),
             days_left: Some(certificate.days_left()),
         }
     }
+}
+
+/// Returns a text of a host on one line: a line end in it would forge a line of the list.
+fn shown(text: &str) -> String {
+    Untrusted::one_line(text, COLUMNS).to_string()
 }
 
 /// Whether a certificate can be used, and for how long.
@@ -118,23 +126,29 @@ pub enum Standing {
     ExpiresSoon,
     /// It has expired.
     Expired,
+    /// Its validity has not begun.
+    NotYetValid,
     /// The file of its CA is missing.
     CaMissing,
     /// Another CA signed it.
     CaDiffers,
     /// The file is not a certificate.
     Unreadable,
+    /// The file must exist and does not, or it has no certificate.
+    Missing,
 }
 
 impl Standing {
     /// Every standing.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Ok,
         Self::ExpiresSoon,
         Self::Expired,
+        Self::NotYetValid,
         Self::CaMissing,
         Self::CaDiffers,
         Self::Unreadable,
+        Self::Missing,
     ];
 }
 
@@ -144,9 +158,11 @@ impl fmt::Display for Standing {
             Self::Ok => "ok",
             Self::ExpiresSoon => "expires soon",
             Self::Expired => "expired",
+            Self::NotYetValid => "not yet valid",
             Self::CaMissing => "CA missing",
             Self::CaDiffers => "another CA",
             Self::Unreadable => "unreadable",
+            Self::Missing => "missing",
         })
     }
 }
@@ -208,10 +224,22 @@ pub(crate) fn report(
             reason: error.to_string(),
         }));
     }
-    certificates.extend(own.checked());
+    let skew = skew(cluster);
+    certificates.extend(own.checked(skew));
     let rotation = match RotationRecord::load(state) {
         Ok(record) => record.map(|record| record.standing()),
-        Err(error) => Some(error.to_string()),
+        Err(error) => {
+            let path = state.join(state_record::ROTATION).display().to_string();
+            let row = Row {
+                host: None,
+                path: &path,
+                purpose: "record of a rotation of CAs",
+                is_rotated: false,
+                skew,
+            };
+            certificates.push(row.without_content(Standing::Unreadable));
+            Some(error.to_string())
+        }
     };
     CertificateReport {
         cluster: cluster.name.clone(),
@@ -221,31 +249,53 @@ pub(crate) fn report(
     }
 }
 
+/// Returns by how much clocks may differ.
+fn skew(cluster: &Cluster) -> Duration {
+    let seconds = i64::try_from(cluster.system.max_clock_skew_seconds);
+    Duration::seconds(seconds.unwrap_or(i64::MAX))
+}
+
 fn of_host(
     cluster: &Cluster,
     host: &HostName,
     facts: &Facts,
     own: &OwnFiles,
 ) -> Vec<CheckedCertificate> {
-    let files = facts.certificates.iter().chain(&facts.rotated);
-    let parsed: Parsed = files
+    // A link to a file that does not exist has no content.
+    let (lost, rotated): (Vec<_>, Vec<_>) =
+        facts.rotated.iter().partition(|(_, text)| text.is_empty());
+    let parsed: Parsed = facts
+        .certificates
+        .iter()
+        .chain(rotated)
         .map(|(path, text)| (path.clone(), Certificate::parse_all(path, text)))
         .collect();
-    let mut checked = Vec::new();
+    let row = |path| Row {
+        host: Some(host),
+        path,
+        purpose: files::purpose(path),
+        is_rotated: facts.rotated.contains_key(path),
+        skew: skew(cluster),
+    };
+    let expected = files::expected(cluster, host, facts).into_iter();
+    let missing: BTreeSet<&str> = expected
+        .chain(lost.into_iter().map(|(path, _)| path.as_str()))
+        .filter(|path| !parsed.contains_key(*path))
+        .collect();
+    let mut checked: Vec<CheckedCertificate> = missing
+        .into_iter()
+        .map(|path| row(path).without_content(Standing::Missing))
+        .collect();
     for (path, found) in &parsed {
         let ca = files::ca_of(cluster, path).map(|ca| match parsed.get(ca) {
             Some(Ok(found)) => found.as_slice(),
             _ if ca == REGISTRY_CA => own.registry_ca(),
             _ => &[],
         });
-        let row = Row {
-            host: Some(host),
-            path,
-            purpose: files::purpose(path),
-            is_rotated: facts.rotated.contains_key(path),
-        };
-        checked.extend(row.checked(found, ca));
+        checked.extend(row(path).checked(found, ca));
     }
+    // The sort keeps the order of certificates in a file.
+    checked.sort_by(|one, other| one.path.cmp(&other.path));
     checked
 }
 
@@ -259,9 +309,26 @@ struct Row<'a> {
     purpose: &'a str,
     /// Whether the program that uses the certificate renews it.
     is_rotated: bool,
+    /// By how much clocks may differ.
+    skew: Duration,
 }
 
 impl Row<'_> {
+    fn entry(&self, content: Content, standing: Standing) -> CheckedCertificate {
+        CheckedCertificate {
+            host: self.host.cloned(),
+            path: shown(self.path),
+            purpose: self.purpose.to_owned(),
+            content,
+            standing,
+        }
+    }
+
+    /// Returns the entry of a file without a certificate that can be read.
+    fn without_content(&self, standing: Standing) -> CheckedCertificate {
+        self.entry(Content::default(), standing)
+    }
+
     /// Returns one entry for each certificate in the file. `ca` has the certificates of its CA; `None` if it is unknown
     /// which CA signs it.
     fn checked(
@@ -269,19 +336,12 @@ impl Row<'_> {
         found: &Result<Vec<Certificate>, PkiError>,
         ca: Option<&[Certificate]>,
     ) -> Vec<CheckedCertificate> {
-        let entry = |content, standing| CheckedCertificate {
-            host: self.host.cloned(),
-            path: self.path.to_owned(),
-            purpose: self.purpose.to_owned(),
-            content,
-            standing,
-        };
         match found {
-            Err(_) => vec![entry(Content::default(), Standing::Unreadable)],
+            Err(_) => vec![self.without_content(Standing::Unreadable)],
             Ok(found) => {
                 let entries = found.iter().map(|certificate| {
                     let standing = self.standing(certificate, ca);
-                    entry(Content::of(certificate), standing)
+                    self.entry(Content::of(certificate), standing)
                 });
                 entries.collect()
             }
@@ -298,6 +358,9 @@ impl Row<'_> {
         let signers = ca.filter(|_| !certificate.is_ca);
         match signers {
             _ if left < 0 => Standing::Expired,
+            _ if certificate.begins - OffsetDateTime::now_utc() > self.skew => {
+                Standing::NotYetValid
+            }
             Some([]) => Standing::CaMissing,
             Some(signers) if !signers.iter().any(|ca| certificate.is_signed_by(ca)) => {
                 Standing::CaDiffers

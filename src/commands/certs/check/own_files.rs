@@ -1,8 +1,10 @@
 //! The certificates of a cluster in the state directory.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use base64::Engine;
+use time::Duration;
 
 use super::{CheckedCertificate, Row};
 use kubexm_config::Cluster;
@@ -83,7 +85,8 @@ impl OwnFiles {
         }
     }
 
-    pub(super) fn checked(&self) -> Vec<CheckedCertificate> {
+    /// Judges the files. Clocks may differ by `skew`.
+    pub(super) fn checked(&self, skew: Duration) -> Vec<CheckedCertificate> {
         let mut checked = Vec::new();
         for file in &self.files {
             let row = Row {
@@ -91,6 +94,7 @@ impl OwnFiles {
                 path: &file.path,
                 purpose: file.purpose,
                 is_rotated: false,
+                skew,
             };
             checked.extend(row.checked(&file.found, file.ca.as_deref()));
         }
@@ -98,16 +102,38 @@ impl OwnFiles {
     }
 }
 
+/// Reads a file of this machine; `None` if it does not exist.
+fn read(path: &Path) -> Option<Result<String, PkiError>> {
+    match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        read => Some(read.map_err(|source| PkiError::Io {
+            action: "read",
+            path: path.display().to_string(),
+            source,
+        })),
+    }
+}
+
 /// Parses a file of this machine; `None` if it does not exist.
 fn parsed(path: &Path) -> Option<Result<Vec<Certificate>, PkiError>> {
-    let text = std::fs::read_to_string(path).ok()?;
-    Some(Certificate::parse_all(&path.display().to_string(), &text))
+    let shown = path.display().to_string();
+    Some(read(path)?.and_then(|text| Certificate::parse_all(&shown, &text)))
 }
 
 /// Reads the client certificate of a kubeconfig on this machine; `None` if the file does not exist.
 fn kubeconfig(path: &Path, purpose: &'static str) -> Option<OwnFile> {
-    let text = std::fs::read_to_string(path).ok()?;
     let shown = path.display().to_string();
+    let text = match read(path)? {
+        Ok(text) => text,
+        Err(error) => {
+            return Some(OwnFile {
+                found: Err(error),
+                ca: None,
+                path: shown,
+                purpose,
+            });
+        }
+    };
     let field = |name: &str| {
         let mut lines = text.lines().map(str::trim);
         let data = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
