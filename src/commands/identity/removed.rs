@@ -64,7 +64,9 @@ pub(super) fn finding(cluster: &Cluster, name: &HostName, removal: &Removal) -> 
     let (what, hint) = match (removal.state, is_listed) {
         (RemovalState::Begun, _) => (
             format!("its removal from the cluster began {since} and is not complete"),
-            format!("complete it with a cluster file that has the host: kubexm node remove {name}"),
+            format!(
+                "complete it with a cluster file that has the host with all its roles: kubexm node remove {name}"
+            ),
         ),
         (RemovalState::Complete, true) => (
             format!("was removed from the cluster ({since}), and the cluster file has it"),
@@ -88,7 +90,8 @@ pub(super) fn finding(cluster: &Cluster, name: &HostName, removal: &Removal) -> 
                  node again"
             ),
             format!(
-                "keep the host off; if it is back, reset it with a cluster file that has it: kubexm node remove {name}"
+                "keep the host off; if it is back, reset it with a cluster file that has it with all its roles: kubexm node \
+                 remove {name}"
             ),
         ),
     };

@@ -55,10 +55,11 @@ impl Context<'_> {
         })
     }
 
-    /// Compares the members of etcd before and after.
+    /// Compares the members of etcd before and after. `None` if no host that leaves has a member. Of a host that does not
+    /// work, only etcd knows whether the cluster file is right about that.
     ///
     /// # Errors
-    /// etcd would lose its quorum.
+    /// etcd would lose its quorum, or has a member of a host of which the cluster file does not say so.
     pub(super) async fn quorum(
         &self,
         leaving: &[Leaving],
@@ -67,7 +68,7 @@ impl Context<'_> {
         let Some(kind) = deploy::etcd_kind(self.cluster) else {
             return Ok(None);
         };
-        if !leaving.iter().any(|host| host.has_member) {
+        if !leaving.iter().any(|host| host.has_member || host.is_lost) {
             return Ok(None);
         }
         let mut failed = None;
@@ -76,7 +77,10 @@ impl Context<'_> {
                 continue;
             };
             match Members::read(host.as_ref(), kind, AFTER_A_CHANGE).await {
-                Ok(members) => return members.after(leaving),
+                Ok(members) => {
+                    members.check_listed(leaving, kind)?;
+                    return members.after(leaving);
+                }
                 Err(error) => failed = Some(error),
             }
         }

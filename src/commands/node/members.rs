@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::understated;
 use crate::CommandError;
 use crate::status::etcd;
 use kubexm_deploy::removal::{Leaving, peer_url};
@@ -86,6 +87,28 @@ impl Members {
             .filter(|member| member.is_voter && member.is_healthy);
         let others = voters.filter(|member| !member.peers.iter().any(|peer| peers.contains(peer)));
         others.map(|member| member.name.as_str()).collect()
+    }
+
+    /// Fails if etcd has a member of a host that leaves, and the cluster file gives it none. `kind` is who runs etcd.
+    pub(super) fn check_listed(&self, leaving: &[Leaving], kind: &str) -> Result<(), CommandError> {
+        let has_member = |host: &&Leaving| {
+            let (peer, name) = (peer_url(&host.spec), host.spec.name.as_str());
+            let mut members = self.0.iter();
+            members.any(|member| member.name == name || member.peers.contains(&peer))
+        };
+        let mut unlisted = leaving.iter().filter(|host| !host.has_member);
+        let Some(host) = unlisted.find(has_member) else {
+            return Ok(());
+        };
+        let name = &host.spec.name;
+        let group = match kind {
+            "kubeadm" => "control-plane",
+            _ => "etcd",
+        };
+        Err(CommandError::Configuration(format!(
+            "cannot remove {name}: etcd has its member, and the cluster file does not say so: the member would stay\nhint: {}",
+            understated::again(name, &[group])
+        )))
     }
 
     /// Describes the change of the numbers if these hosts leave in their order; `None` if none of them has a member.
@@ -231,6 +254,21 @@ mod tests {
         cannot remove node1: etcd would lose its quorum: now 1 member, 1 healthy (node1), 1 needed; without node1, 0 members, none is healthy, 1 needed
         hint: add another member first
         ");
+    }
+
+    /// Before, such a member stayed in etcd and counted for the quorum.
+    #[test]
+    fn member_that_the_cluster_file_does_not_have_is_named() {
+        let of_all = members(4, &[1, 2, 3, 4]);
+        let refused = of_all.check_listed(&leaving(&["node4"]), "kubeadm");
+        insta::assert_snapshot!(refused.unwrap_err(), @"");
+        assert!(of_all.check_listed(&leaving(&["node1"]), "kubeadm").is_ok());
+        let of_three = members(3, &[1, 2, 3]);
+        assert!(
+            of_three
+                .check_listed(&leaving(&["node4"]), "kubeadm")
+                .is_ok()
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod add;
 mod checks;
+mod contact;
 mod members;
 mod refusals;
 mod removal;
@@ -9,6 +10,7 @@ mod remove;
 mod replace;
 mod replacement_record;
 mod text;
+mod understated;
 
 use crate::CommandError;
 use kubexm_config::Cluster;

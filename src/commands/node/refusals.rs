@@ -1,6 +1,7 @@
 //! Which hosts cannot leave a cluster, whatever their state is.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use super::joined;
 use crate::CommandError;
@@ -67,13 +68,18 @@ fn is_endpoint(cluster: &Cluster, host: &HostSpec) -> bool {
         return false;
     }
     let endpoint = &cluster.control_plane_endpoint;
-    let internal = host.internal_addresses.iter();
-    let mut own = internal
-        .map(|address| address.to_string())
-        .chain([host.address.clone()]);
-    let by_address = endpoint.address.map(|address| address.to_string());
-    own.any(|address| address == endpoint.host || Some(&address) == by_address.as_ref())
-        || endpoint.host == host.name.as_str()
+    let host_names = [host.name.as_str(), host.address.as_str()];
+    if host_names.contains(&endpoint.host.as_str()) {
+        return true;
+    }
+    // An address has several spellings.
+    let parsed = |text: &str| text.parse::<IpAddr>().ok();
+    let own = host.internal_addresses.iter();
+    let own: Vec<IpAddr> = own.chain(parsed(&host.address)).collect();
+    let addresses = endpoint.address.into_iter().chain(parsed(&endpoint.host));
+    addresses
+        .map(|address| address.to_canonical())
+        .any(|address| own.iter().any(|own| own.to_canonical() == address))
 }
 
 /// Returns the cluster without these hosts, for as long as new ones with their names are not there yet.
@@ -151,6 +157,21 @@ spec:
         cannot remove node3: the endpoint 192.0.2.13:6443 of the cluster is the address of node3, and all nodes use it
         hint: the endpoint of a cluster cannot change: let another machine have this address first
         ");
+        assert_eq!(refused(&several, &["node1"]), "");
+    }
+
+    /// Before, only the text was compared.
+    #[test]
+    fn host_of_the_endpoint_stays_however_its_address_is_written() {
+        let mut several = cluster(
+            "roleGroups: {control-plane: [node1, node2, node3]}\n  highAvailability: {type: external}\n  \
+             controlPlaneEndpoint: '[2001:DB8:0::13]:6443'",
+        );
+        for (at, host) in several.hosts.iter_mut().enumerate() {
+            host.address = format!("2001:db8::1{}", at + 1);
+        }
+        let text = refused(&several, &["node3"]);
+        assert!(text.contains("is the address of node3"), "{text}");
         assert_eq!(refused(&several, &["node1"]), "");
     }
 

@@ -10,23 +10,22 @@ use futures_util::future::join_all;
 use super::add::strangers;
 use super::remove::RemoveOptions;
 use super::text::{self, Purpose};
-use super::{joined, refusals};
+use super::{joined, refusals, understated};
 use crate::archive::{Archive, Occasion};
 use crate::certificates::{self, CaEncryption};
-use crate::failed_workers::FailedWorkers;
 use crate::identity::KnownCluster;
 use crate::install::kubeconfigs;
 use crate::install::outcome::{Ended, carry_out};
-use crate::session::{self, HostErrors, Hosts};
+use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
 use crate::upgrade::survey::Survey;
 use crate::{CommandError, Stop, listeners, notices, plan_inputs, preflight, registry, reset};
 use kubexm_bundle::BundleSet;
 use kubexm_config::{Cluster, HostMention};
-use kubexm_deploy::Certificates;
 use kubexm_deploy::removal::{Leaving, RemovalInputs};
+use kubexm_deploy::{Certificates, DeployError, Deployment};
 use kubexm_engine::cluster::RemovalState;
-use kubexm_engine::plan::Journal;
+use kubexm_engine::plan::{Journal, Plan};
 use kubexm_engine::reset::HostReset;
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
@@ -101,6 +100,28 @@ pub(super) struct Prepared {
     pub(super) continues: bool,
 }
 
+/// What a removal does, apart from resets and what follows them.
+struct Plans {
+    beginning: Plan,
+    deployment: Deployment,
+    /// What happens before the reset of each host that works.
+    departures: BTreeMap<HostName, Plan>,
+}
+
+impl Plans {
+    /// # Errors
+    /// The cluster file does not have what a plan needs.
+    fn of(inputs: &RemovalInputs<'_>) -> Result<Self, DeployError> {
+        let working = inputs.leaving.iter().filter(|host| !host.is_lost);
+        let departures = working.map(|host| Ok((host.spec.name.clone(), inputs.departure(host)?)));
+        Ok(Self {
+            beginning: inputs.beginning(),
+            deployment: inputs.install()?,
+            departures: departures.collect::<Result<_, DeployError>>()?,
+        })
+    }
+}
+
 /// Connections, and what does not answer.
 pub(super) struct Connected {
     pub(super) hosts: Hosts,
@@ -108,7 +129,7 @@ pub(super) struct Connected {
 }
 
 impl Context<'_> {
-    fn is_leaving(&self, name: &HostName) -> bool {
+    pub(super) fn is_leaving(&self, name: &HostName) -> bool {
         self.options.names.contains(name)
     }
 
@@ -119,44 +140,6 @@ impl Context<'_> {
         let (hosts, errors) = connecting.await?;
         let absent = self.judge_errors(errors, events)?;
         Ok(Connected { hosts, absent })
-    }
-
-    /// Returns the workers that stay and do not answer.
-    fn judge_errors(
-        &self,
-        errors: HostErrors,
-        events: &Events,
-    ) -> Result<BTreeSet<HostName>, CommandError> {
-        let (leaving, others): (HostErrors, HostErrors) = errors
-            .into_iter()
-            .partition(|(name, _)| self.is_leaving(name));
-        let is_accepted = self.options.unreachable && self.purpose == Purpose::Remove;
-        if !leaving.is_empty() && !is_accepted {
-            let names: Vec<&str> = leaving.iter().map(|(name, _)| name.as_str()).collect();
-            let hint = match self.purpose {
-                Purpose::Remove => {
-                    "start the host; or remove it without contact, with --unreachable: nothing is reset there".to_owned()
-                }
-                Purpose::Replace => format!(
-                    "start the new host at this address; kubexm node remove {} --unreachable removes it without a new one",
-                    names.join(" ")
-                ),
-            };
-            let hosts = leaving.into_iter().map(|(_, error)| error).collect();
-            return Err(CommandError::HostsNeeded { hosts, hint });
-        }
-        for (_, error) in &leaving {
-            events.warn(format!("removed without contact: {error}"));
-        }
-        let mut failed = FailedWorkers::new(self.remaining, true);
-        match failed.leave_out_hosts(others, events) {
-            Ok(()) => Ok(failed.names()),
-            Err(CommandError::Hosts(hosts)) => Err(CommandError::HostsNeeded {
-                hosts,
-                hint: "the hosts that stay change, too: start this one, or remove it with the same command".to_owned(),
-            }),
-            Err(other) => Err(other),
-        }
     }
 
     /// Looks at the hosts and at the cluster.
@@ -185,8 +168,11 @@ impl Context<'_> {
         let leaving = self.leaving(&facts);
         let first = self.first(&hosts, &facts)?;
         let survey = Survey::read(self.cluster, first.as_ref(), Duration::ZERO).await?;
+        self.await_silence(&leaving, &facts, &survey, first.as_ref(), events)
+            .await?;
         let quorum = self.quorum(&leaving, &hosts).await?;
         let mut findings = self.findings(&survey, &leaving);
+        findings.extend(understated::findings(self.cluster, &leaving, &facts));
         let leaves = names.iter().cloned().collect();
         for name in strangers(self.cluster, &known, &facts, &leaves) {
             let what =
@@ -298,15 +284,20 @@ impl Context<'_> {
         stop: &Stop,
     ) -> Result<Ended, CommandError> {
         let observed = session::watched(hosts, events);
+        // Before the record: a removal that cannot be planned has not begun.
+        let inputs = self.inputs(prepared, self.issued()?);
+        let Plans {
+            beginning,
+            mut deployment,
+            mut departures,
+        } = Plans::of(&inputs)?;
         if prepared.quorum.is_some() {
             unless_stopped(stop, self.save(&observed, events)).await?;
         }
         let mut known = KnownCluster::read(self.cluster, self.state)?;
         known.begin_removal(&self.options.names)?;
-        let inputs = self.inputs(prepared, self.issued()?);
         events.phase("apply");
-        let mut ended = carry_out(inputs.beginning(), hosts, events, stop).await?;
-        let mut deployment = inputs.install()?;
+        let mut ended = carry_out(beginning, hosts, events, stop).await?;
         let plan = std::mem::take(&mut deployment.plan);
         ended += carry_out(plan, hosts, events, stop).await?;
         if let Some(text) = deployment.kubeconfig.get() {
@@ -314,8 +305,8 @@ impl Context<'_> {
         }
         for host in &prepared.leaving {
             let name = &host.spec.name;
-            if !host.is_lost {
-                ended += carry_out(inputs.departure(host)?, hosts, events, stop).await?;
+            if let Some(departure) = departures.remove(name) {
+                ended += carry_out(departure, hosts, events, stop).await?;
             }
             let state = match observed.get(name) {
                 Some(found) => {

@@ -71,8 +71,8 @@ pub(super) async fn run(
 ) -> Result<RemoveReport, CommandError> {
     options.connection.check()?;
     let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
-    let unknown = "name hosts of the cluster file; if you have removed the host from the file, put it back until it is out \
-                   of the cluster";
+    let unknown = "name hosts of the cluster file; if you have removed the host from the file, put it back with all its \
+                   roles until it is out of the cluster";
     check_names(&cluster, &options.names, unknown)?;
     let remaining = Remaining::read(options, &bundle, &cluster, purpose)?;
     let state = options.connection.state_directory(&cluster, events)?;

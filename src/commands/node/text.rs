@@ -64,7 +64,7 @@ pub(super) fn plan(
     if let Some(numbers) = &prepared.quorum {
         let _ = writeln!(text, "members of etcd: {numbers}");
     }
-    let _ = write!(text, "point of no return: {}", point_of_no_return(prepared));
+    text.push_str(&points_of_no_return(&prepared.leaving).join("\n"));
     Ok(text)
 }
 
@@ -114,14 +114,39 @@ fn again(text: &mut String, host: &Leaving, purpose: Purpose) {
     }
 }
 
-fn point_of_no_return(prepared: &Prepared) -> String {
-    match prepared.leaving.iter().find(|host| !host.is_lost) {
-        Some(host) if prepared.leaving.iter().all(|host| !host.is_lost) => format!(
-            "the end of the programs of {0}; until then, kubexm node add {0} and kubectl uncordon {0} undo everything",
-            host.spec.name
+/// Returns until when hosts can come back, a line for those with the same answer.
+fn points_of_no_return(leaving: &[Leaving]) -> Vec<String> {
+    let of = |is: fn(&Leaving) -> bool| -> Vec<&HostName> {
+        let hosts = leaving.iter().filter(|host| is(host));
+        hosts.map(|host| &host.spec.name).collect()
+    };
+    let lost = of(|host| host.is_lost);
+    let members = of(|host| !host.is_lost && host.has_member);
+    let others = of(|host| !host.is_lost && !host.has_member);
+    let cordoned = of(|host| !host.is_lost && !host.has_member && host.is_node);
+    let words = |names: &[&HostName]| joined(names.iter().copied()).replace(',', "");
+    let undo = match cordoned.is_empty() {
+        true => format!("kubexm node add {} undoes everything", words(&others)),
+        false => format!(
+            "kubexm node add {} and kubectl uncordon {} undo everything",
+            words(&others),
+            words(&cordoned)
         ),
-        _ => "the first step: what is lost cannot come back as it was".to_owned(),
-    }
+    };
+    let points = [
+        (lost, "the first step: what is lost cannot come back as it was".to_owned()),
+        (
+            members,
+            "the first step: kubexm node add refuses a member of etcd whose removal has begun, and the same command \
+             completes it"
+                .to_owned(),
+        ),
+        (others, format!("the end of the programs on each host; until then, {undo}")),
+    ];
+    let points = points.into_iter().filter(|(names, _)| !names.is_empty());
+    points
+        .map(|(names, point)| format!("point of no return for {}: {point}", joined(names)))
+        .collect()
 }
 
 /// Returns the lines of the cluster file that the user changes after a removal.
@@ -156,4 +181,45 @@ pub(super) fn without_contact(names: &[HostName]) -> String {
         "{names}: removed without contact. If it starts again, its kubelet registers its node again: keep it off, or run \
          the same command when it answers, which resets it"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kubexm_config::parse_cluster;
+
+    fn points(names: &[(&str, bool)]) -> String {
+        let text = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts:
+    - {name: node1, address: 192.0.2.11}
+    - {name: node2, address: 192.0.2.12}
+    - {name: node3, address: 192.0.2.13}
+    - {name: registry1, address: 192.0.2.14}
+  roleGroups: {control-plane: [node1], worker: [node2, node3], registry: [registry1]}
+  kubernetes: {version: 1.36.3}
+";
+        let cluster = parse_cluster("example", text).unwrap();
+        let leaving = names.iter().map(|(name, is_lost)| {
+            let spec = cluster.host(&name.parse().unwrap()).unwrap();
+            Leaving::of(&cluster, spec, *is_lost)
+        });
+        points_of_no_return(&leaving.collect::<Vec<_>>()).join("\n")
+    }
+
+    /// Before, the text said that `node add` takes back a member of etcd, which it refuses.
+    #[test]
+    fn point_of_no_return_of_a_member_of_etcd_is_the_first_step() {
+        insta::assert_snapshot!(points(&[("node1", false)]), @"");
+    }
+
+    #[test]
+    fn hosts_without_a_member_come_back_until_they_are_reset() {
+        insta::assert_snapshot!(points(&[("node2", false), ("registry1", false)]), @"");
+        insta::assert_snapshot!(points(&[("registry1", false)]), @"");
+        insta::assert_snapshot!(points(&[("node2", true), ("node3", false)]), @"");
+    }
 }

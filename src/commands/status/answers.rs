@@ -138,7 +138,7 @@ pub(super) fn parse(text: &str, asked: &BTreeSet<Question>) -> Result<Answers, I
     open.remove(&ETCD_MEMBERS);
     let missing = open.into_iter().map(label).map(Fault::Missing);
     answers.faults.extend(missing);
-    // One of them tells enough about a host that prints something else.
+    // One of them shows enough about a host that prints something else.
     answers.faults.extend(stray.map(Fault::Stray));
     Ok(answers)
 }

@@ -46,7 +46,7 @@ pub(super) fn start(
         .step(answers(cluster, host, user)))
 }
 
-/// Returns the step that fails if the member is about to restart, and the others are no quorum.
+/// Returns the step that fails if the member is about to restart, and the others have no quorum.
 fn quorum(cluster: &Cluster, host: &HostSpec) -> Result<RunScript, DeployError> {
     let fixed = [UNIT.to_owned(), others(cluster, host)];
     let files = read_at_start()?.into_iter().map(|path| path.to_string());

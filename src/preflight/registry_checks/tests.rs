@@ -200,7 +200,7 @@ async fn registry_without_a_ca_file_has_a_ca_of_the_host() {
     let registry = without_ca_file(&authority).await;
     let client = RegistryClient::new(&registry).unwrap();
     let file = authority.path("ca.crt").display().to_string();
-    // The directory also has keys, and a file that is no certificate.
+    // The directory also has keys, and a file that is not a certificate.
     std::fs::write(authority.path("other"), "-----BEGIN CERTIFICATE-----\n?\n").unwrap();
     let folder = authority.folder().display().to_string();
     for path in [&file, &folder] {

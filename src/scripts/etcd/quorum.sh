@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Fails if a member of etcd is about to restart, and the others are no quorum without it.
+# Fails if a member of etcd is about to restart, and the others have no quorum without it.
 # Arguments: `check` or `apply`, which tries for some seconds; the unit of etcd; the client addresses of the other members with
 # commas between them; the files that etcd reads when it starts.
 verb=$1 unit=$2 others=$3
