@@ -261,7 +261,10 @@ mod tests {
     fn member_that_the_cluster_file_does_not_have_is_named() {
         let of_all = members(4, &[1, 2, 3, 4]);
         let refused = of_all.check_listed(&leaving(&["node4"]), "kubeadm");
-        insta::assert_snapshot!(refused.unwrap_err(), @"");
+        insta::assert_snapshot!(refused.unwrap_err(), @"
+        cannot remove node4: etcd has its member, and the cluster file does not say so: the member would stay
+        hint: list node4 in roleGroups.control-plane again, with all its roles, then run the same command
+        ");
         assert!(of_all.check_listed(&leaving(&["node1"]), "kubeadm").is_ok());
         let of_three = members(3, &[1, 2, 3]);
         assert!(

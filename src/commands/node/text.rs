@@ -213,13 +213,16 @@ spec:
     /// Before, the text said that `node add` takes back a member of etcd, which it refuses.
     #[test]
     fn point_of_no_return_of_a_member_of_etcd_is_the_first_step() {
-        insta::assert_snapshot!(points(&[("node1", false)]), @"");
+        insta::assert_snapshot!(points(&[("node1", false)]), @"point of no return for node1: the first step: kubexm node add refuses a member of etcd whose removal has begun, and the same command completes it");
     }
 
     #[test]
     fn hosts_without_a_member_come_back_until_they_are_reset() {
-        insta::assert_snapshot!(points(&[("node2", false), ("registry1", false)]), @"");
-        insta::assert_snapshot!(points(&[("registry1", false)]), @"");
-        insta::assert_snapshot!(points(&[("node2", true), ("node3", false)]), @"");
+        insta::assert_snapshot!(points(&[("node2", false), ("registry1", false)]), @"point of no return for node2, registry1: the end of the programs on each host; until then, kubexm node add node2 registry1 and kubectl uncordon node2 undo everything");
+        insta::assert_snapshot!(points(&[("registry1", false)]), @"point of no return for registry1: the end of the programs on each host; until then, kubexm node add registry1 undoes everything");
+        insta::assert_snapshot!(points(&[("node2", true), ("node3", false)]), @"
+        point of no return for node2: the first step: what is lost cannot come back as it was
+        point of no return for node3: the end of the programs on each host; until then, kubexm node add node3 and kubectl uncordon node3 undo everything
+        ");
     }
 }
