@@ -157,7 +157,7 @@ impl KnownCluster {
         for name in self.absent(cluster) {
             let what = "belongs to this cluster and is not in the cluster file: an install does not change it";
             let hint = format!(
-                "remove it from the cluster with a cluster file that still has it: kubexm node remove {name}"
+                "remove it from the cluster with a cluster file that still has it with all its roles: kubexm node remove {name}"
             );
             findings.push(Finding::new(name, false, what.to_owned(), &hint));
         }

@@ -367,6 +367,6 @@ async fn host_that_left_the_cluster_file_is_reported() {
     assert_eq!(about, [("node2", false)]);
     insta::assert_snapshot!(found[0], @"
     node2: belongs to this cluster and is not in the cluster file: an install does not change it
-      hint: remove it from the cluster with a cluster file that still has it: kubexm node remove node2
+      hint: remove it from the cluster with a cluster file that still has it with all its roles: kubexm node remove node2
     ");
 }

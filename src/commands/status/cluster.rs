@@ -47,7 +47,7 @@ pub(super) fn judge(seen: &Seen<'_>) -> StatusReport {
     nodes(seen, &mut judged, &mut problems);
     problems.extend(skew::judge(cluster, &versions(seen, &judged)));
     problems.extend(seen.findings.iter().cloned());
-    problems.extend(drift::problems(seen.drift.as_deref().unwrap_or_default()));
+    problems.extend(drift::problems(seen));
     problems.extend(timers(&seen.timers));
     let all = seen.certificates.certificates.iter();
     let own: Vec<&CheckedCertificate> = all.filter(|one| one.host.is_none()).collect();
@@ -251,7 +251,7 @@ fn nodes(seen: &Seen<'_>, judged: &mut [Judged], problems: &mut Vec<Problem>) {
                     "{name} was removed from the cluster ({since}), and its kubelet has registered the node again"
                 ),
                 format!(
-                    "put the host into the cluster file, and reset it with `kubexm node remove {name}`"
+                    "put the host into the cluster file with all its roles, and reset it with `kubexm node remove {name}`"
                 ),
             ),
             None => (
