@@ -1,7 +1,7 @@
 //! Hosts without a connection, hosts that answer only a part, and what kubexm keeps for later commands.
 
 use super::check::{Check, Found, Outcome};
-use super::report::{Area, RECEIPTS, TIMERS, UNREACHABLE};
+use super::report::{Area, COMMANDS, RECEIPTS, TIMERS, UNREACHABLE};
 use super::seen::Seen;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -28,6 +28,12 @@ pub(super) const CHECKS: &[Check] = &[
         area: Area::Hosts,
         read: "the last runs of the timers of this machine, for certificates and backups",
         run: timers,
+    },
+    Check {
+        id: COMMANDS,
+        area: Area::Hosts,
+        read: "the records of upgrades, restores, moves of registries and replacements in the state directory",
+        run: commands,
     },
 ];
 
@@ -77,6 +83,14 @@ fn timers(seen: &Seen) -> Outcome {
         seen,
         TIMERS,
         "the cluster works, but its certificates are not renewed in time, or its newest backup is old",
+    )
+}
+
+fn commands(seen: &Seen) -> Outcome {
+    of_status(
+        seen,
+        COMMANDS,
+        "a command was interrupted, and others are refused until it is complete",
     )
 }
 

@@ -1,6 +1,6 @@
 //! Assigns what `status` found to checks.
 
-use super::report::{RECEIPTS, TIMERS, UNREACHABLE};
+use super::report::{COMMANDS, RECEIPTS, TIMERS, UNREACHABLE};
 use crate::status::{About, Problem};
 
 /// Returns the check that reports a problem of `status`.
@@ -22,6 +22,7 @@ pub(super) fn check_of(problem: &Problem) -> &'static str {
         // Only receipts: doctor compares no host with a plan.
         About::Drift => RECEIPTS,
         About::Timer => TIMERS,
+        About::Command => COMMANDS,
     }
 }
 
@@ -132,6 +133,7 @@ mod tests {
             (About::Registry, "", "registry"),
             (About::Node, "", "node"),
             (About::Version, "", "version"),
+            (About::Command, "", "commands"),
         ] {
             let problem = Problem {
                 about,

@@ -49,6 +49,8 @@ pub(super) const UNREACHABLE: &str = "unreachable";
 pub(super) const RECEIPTS: &str = "receipts";
 /// The check of the timers of this machine.
 pub(super) const TIMERS: &str = "timers";
+/// The check of commands that are not complete.
+pub(super) const COMMANDS: &str = "commands";
 
 /// What checks depend on, and what depends on them: an area depends on those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -38,6 +38,22 @@ pub(crate) fn end_replacement<'a>(
     }
 }
 
+/// Fails if a replacement has begun.
+///
+/// # Errors
+/// It has, or its record cannot be read.
+pub(crate) fn no_replacement_is_open(state: &Path, command: &str) -> Result<(), CommandError> {
+    let Some(record) = ReplacementRecord::load(state)? else {
+        return Ok(());
+    };
+    let names: Vec<&str> = record.names.iter().map(HostName::as_str).collect();
+    Err(CommandError::Configuration(format!(
+        "cannot run {command} now: a replacement of {} has begun\nhint: complete it with kubexm node replace {}",
+        names.join(", "),
+        names.join(" ")
+    )))
+}
+
 impl ReplacementRecord {
     pub(super) fn is_of(&self, names: &[HostName]) -> bool {
         let set = |names: &[HostName]| -> BTreeSet<HostName> { names.iter().cloned().collect() };

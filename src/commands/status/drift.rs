@@ -6,18 +6,23 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
+use super::Seen;
 use super::report::{About, Problem};
 use crate::plan::{HostDiff, Reason};
-use crate::session::Hosts;
+use crate::session::{HostErrors, Hosts};
 use crate::{CommandError, certificates, plan, plan_inputs};
-use kubexm_bundle::BundleSet;
+use kubexm_bundle::{Bundle, BundleSet};
 use kubexm_config::Cluster;
-use kubexm_engine::plan::{Receipt, StepError};
-use kubexm_host::Facts;
+use kubexm_engine::plan::{Journal, Receipt, Record, StepError};
+use kubexm_host::{Facts, HostError};
 use kubexm_types::HostName;
 
 /// The most steps that a problem names.
 const SHOWN: usize = 3;
+/// The hint of a host whose connection broke.
+const ANSWERS: &str = "run the command again when the host answers";
+/// The hint of a host that is slow or broken.
+const AGAIN: &str = "run the command again; if it fails again, log in to the host and look for what is slow or broken";
 
 /// Runs the checks of an install on the hosts whose facts are known, and nothing else.
 ///
@@ -38,23 +43,85 @@ pub(super) async fn compare(
     Ok(plan::compare(&inputs, &hosts.collect()).await?.hosts)
 }
 
-/// Returns the problems of each host that differs, or that was compared in part. An unreachable host is another problem.
-pub(super) fn problems(hosts: &[HostDiff]) -> Vec<Problem> {
-    let found = hosts
-        .iter()
-        .flat_map(|host| [differs(host), not_compared(host)]);
-    found.flatten().collect()
+/// Returns why a bundle is not the one that the hosts have; `None` if it is, or if the journal has no bundle.
+pub(super) fn other_bundle(state: &Path, bundle: &Bundle) -> Option<String> {
+    let given = bundle.lock_digest().to_string();
+    let last = Journal::last_bundle(state).filter(|last| *last != given)?;
+    Some(format!(
+        "{}: this is not the bundle that the last command used on this cluster: its lock is {given}, and the journal in {} \
+         has {last}",
+        bundle.path().display(),
+        state.display()
+    ))
 }
 
-fn differs(host: &HostDiff) -> Option<Problem> {
-    let differences = host.differences.iter();
-    let changes = differences
-        .filter(|difference| matches!(difference.reason, Reason::Needed(_) | Reason::Failed(_)));
-    let steps: Vec<&str> = changes.map(|difference| difference.step.as_str()).collect();
-    let some = steps.chunks(SHOWN).next()?.join("; ");
-    let more = if steps.len() > SHOWN { "; …" } else { "" };
-    let what = format!("differs from the plan of an install: {some}{more}");
-    let hint = "`kubexm plan --diff` shows the differences, and `kubexm status --fix` removes them";
+/// Returns the problems of the bundle, and of each host that differs or that was compared in part.
+pub(super) fn problems(seen: &Seen<'_>) -> Vec<Problem> {
+    let of_bundle = seen.other_bundle.as_ref().map(|what| {
+        let hint = "pass the bundle of the last install or upgrade: the differences to another one are those of an upgrade, \
+                    and `--fix` refuses it";
+        Problem::new(About::Drift, what, hint)
+    });
+    let mut found: Vec<Problem> = of_bundle.into_iter().collect();
+    for host in seen.drift.iter().flatten() {
+        found.extend(lost(seen, host));
+        found.extend(differs(host, seen.other_bundle.is_some()));
+        found.extend(failed(host));
+        found.extend(not_compared(host));
+        found.extend(reported(host));
+    }
+    found
+}
+
+/// Returns whether the connection to a host broke before the comparison.
+pub(super) fn is_lost(errors: &HostErrors, host: &HostName) -> bool {
+    let mut errors = errors.iter();
+    errors.any(|(name, error)| name == host && matches!(error, HostError::Unreachable { .. }))
+}
+
+/// Returns the problem of a host that was lost during the comparison. A host that was left out, because its facts are not
+/// known, has a problem of its own, and so has one that was lost earlier.
+fn lost(seen: &Seen<'_>, host: &HostDiff) -> Option<Problem> {
+    let name = &host.host;
+    let message = host.unreachable.as_ref()?;
+    let mut findings = seen.findings.iter();
+    let is_named = is_lost(&seen.errors, name)
+        || findings.any(|one| one.about == About::Unreachable && one.host.as_ref() == Some(name));
+    if is_named || !seen.facts.contains_key(name) {
+        return None;
+    }
+    let (cause, hint) = separated(name, message);
+    let what =
+        format!("was lost before all of it was compared with the plan of an install: {cause}");
+    let hint = hint.unwrap_or_else(|| ANSWERS.to_owned());
+    Some(Problem::new(About::Unreachable, what, hint).on(name))
+}
+
+fn differs(host: &HostDiff, is_other_bundle: bool) -> Option<Problem> {
+    let steps = some_steps(host, |reason| matches!(reason, Reason::Needed(_)))?;
+    let what = format!("differs from the plan of an install: {steps}");
+    let hint = match is_other_bundle {
+        true => "`kubexm plan --diff` shows the differences",
+        false => {
+            "`kubexm plan --diff` shows the differences, and `kubexm status --fix` removes them"
+        }
+    };
+    Some(Problem::new(About::Drift, what, hint).on(&host.host))
+}
+
+/// Returns the problem of the steps whose check failed. Whether they differ is not known.
+fn failed(host: &HostDiff) -> Option<Problem> {
+    let steps = some_steps(host, |reason| matches!(reason, Reason::Failed(_)))?;
+    let mut errors = host.differences.iter().filter_map(|one| match &one.reason {
+        Reason::Failed(error) => Some(error),
+        _ => None,
+    });
+    let (cause, hint) = separated(&host.host, errors.next()?);
+    let what = format!("could not compare {steps} with the plan of an install: {cause}");
+    let hint = hint.unwrap_or_else(|| {
+        "run the command again; if it fails again, correct the cause: `--fix` does not apply a step that was not compared"
+            .to_owned()
+    });
     Some(Problem::new(About::Drift, what, hint).on(&host.host))
 }
 
@@ -74,93 +141,93 @@ fn not_compared(host: &HostDiff) -> Option<Problem> {
     Some(Problem::new(About::Drift, what, hint).on(&host.host))
 }
 
-/// Returns a problem for each of these hosts whose receipt is lost or damaged. They are installed.
+/// Returns a problem for each difference that an install does not remove.
+fn reported(host: &HostDiff) -> impl Iterator<Item = Problem> {
+    host.differences.iter().filter_map(|one| {
+        let Reason::Reported(text) = &one.reason else {
+            return None;
+        };
+        let (text, hint) = separated(&host.host, text);
+        let what = format!("{}: {text}", one.step);
+        let hint = hint.unwrap_or_else(|| {
+            "do what the text says: neither an install nor `--fix` changes this".to_owned()
+        });
+        Some(Problem::new(About::Drift, what, hint).on(&host.host))
+    })
+}
+
+/// Names the first steps that are in a list for such a reason; `None` if there is none.
+fn some_steps(host: &HostDiff, is_one: impl Fn(&Reason) -> bool) -> Option<String> {
+    let differences = host.differences.iter().filter(|one| is_one(&one.reason));
+    let steps: Vec<&str> = differences.map(|one| one.step.as_str()).collect();
+    let some = steps.chunks(SHOWN).next()?.join("; ");
+    let more = if steps.len() > SHOWN { "; …" } else { "" };
+    Some(format!("{some}{more}"))
+}
+
+/// Separates the hints of a message from its other lines. The name of the host, with which errors of hosts begin, is left
+/// out: a problem has it.
+fn separated(host: &HostName, message: &str) -> (String, Option<String>) {
+    let message = message.trim();
+    let own = message.strip_prefix(host.as_str());
+    let message = own
+        .and_then(|rest| rest.strip_prefix(": "))
+        .unwrap_or(message);
+    let (mut lines, mut hints) = (Vec::new(), Vec::new());
+    for line in message.lines() {
+        match line.trim_start().strip_prefix("hint: ") {
+            Some(hint) => hints.push(hint),
+            None => lines.push(line.trim_end()),
+        }
+    }
+    let hint = (!hints.is_empty()).then(|| hints.join("; "));
+    (lines.join("\n    "), hint)
+}
+
+/// Returns a problem for each of these hosts whose receipt is lost or damaged, or was not read. They are installed.
 pub(super) async fn receipts(hosts: &Hosts) -> Vec<Problem> {
     let reading = hosts.iter().map(async |(name, host)| {
-        let (what, hint) = match Receipt::read(host.as_ref()).await {
-            Ok(records) if records.is_empty() => (
-                "has no receipt, so that a reset cannot revert the changes of kubexm".to_owned(),
-                "restore /var/lib/kubexm/receipt.jsonl from a backup of the host",
-            ),
-            // A host that does not answer is another problem.
-            Ok(_) | Err(StepError::Host(_)) => return None,
-            Err(error) => {
-                let text = error.to_string();
-                let first = text.lines().next().unwrap_or_default();
-                let what = format!("its receipt cannot be used: {first}");
-                (
-                    what,
-                    "correct the file, or restore it from a backup of the host",
-                )
-            }
-        };
-        Some(Problem::new(About::Drift, what, hint).on(name))
+        let problem = receipt(name, Receipt::read(host.as_ref()).await)?;
+        Some(problem.on(name))
     });
     let found = join_all(reading).await;
     found.into_iter().flatten().collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::identity::tests::Site;
-    use crate::plan::{Difference, TaskId};
-
-    #[tokio::test]
-    async fn lost_and_damaged_receipts_are_problems() {
-        let site = Site::new();
-        site.install("state").await.unwrap();
-        assert_eq!(receipts(&site.hosts).await, []);
-        let receipt = |host| site.at(host, "var/lib/kubexm/receipt.jsonl");
-        std::fs::remove_file(receipt("node1")).unwrap();
-        std::fs::write(receipt("node2"), "{\"step\": 1}\n").unwrap();
-        let found = receipts(&site.hosts).await;
-        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
-        assert!(found[0].starts_with("node1: has no receipt, "), "{found:?}");
-        let damaged = "node2: its receipt cannot be used: line 1 of /var/lib/kubexm/receipt.jsonl is damaged: ";
-        assert!(found[1].starts_with(damaged), "{found:?}");
-        assert_eq!(found.len(), 2);
-    }
-
-    #[test]
-    fn only_what_an_install_would_change_is_a_problem() {
-        let host = |name: &str, reasons: Vec<Reason>| HostDiff {
-            host: name.parse().unwrap(),
-            unchanged: 5,
-            differences: reasons
-                .into_iter()
-                .enumerate()
-                .map(|(at, reason)| Difference {
-                    task: TaskId(format!("os/prepare@{name}")),
-                    id: format!("file /etc/{at}"),
-                    step: format!("Write /etc/{at}"),
-                    reason,
-                })
-                .collect(),
-            actions: 1,
-            unreachable: None,
-        };
-        let depends = Reason::DependsOn(vec![TaskId("a".to_owned())]);
-        let needed = || Reason::Needed("differs".to_owned());
-        let unread =
-            || Reason::Unread("task a could not read a value: no answer\nof node9".to_owned());
-        let failed = Reason::Failed("timed out".to_owned());
-        let lost = HostDiff {
-            unreachable: Some("there is no connection".to_owned()),
-            ..host("node3", Vec::new())
-        };
-        let found = problems(&[
-            host("node1", vec![depends, Reason::Reported("x".to_owned())]),
-            host("node4", vec![unread(), unread()]),
-            host("node2", vec![needed(), failed, needed(), needed()]),
-            lost,
-        ]);
-        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
-        insta::assert_snapshot!(found.join("\n"), @"
-        node4: 2 steps were not compared with the plan of an install: task a could not read a value: no answer
-          hint: correct the cause; `kubexm plan --diff` names the steps
-        node2: differs from the plan of an install: Write /etc/0; Write /etc/1; Write /etc/2; …
-          hint: `kubexm plan --diff` shows the differences, and `kubexm status --fix` removes them
-        ");
-    }
+/// Returns what is wrong with the receipt of a host.
+fn receipt(host: &HostName, read: Result<Vec<Record>, StepError>) -> Option<Problem> {
+    let error = match read {
+        Ok(records) if records.is_empty() => {
+            return Some(Problem::new(
+                About::Drift,
+                "has no receipt, so that a reset cannot revert the changes of kubexm",
+                "restore /var/lib/kubexm/receipt.jsonl from a backup of the host",
+            ));
+        }
+        Ok(_) => return None,
+        Err(error) => error,
+    };
+    let text = error.to_string();
+    Some(match error {
+        StepError::Host(error) => {
+            let (about, else_hint) = match error {
+                HostError::Unreachable { .. } => (About::Unreachable, ANSWERS),
+                _ => (About::Host, AGAIN),
+            };
+            let (cause, hint) = separated(host, &text);
+            let hint = hint.unwrap_or_else(|| else_hint.to_owned());
+            Problem::new(about, format!("its receipt was not read: {cause}"), hint)
+        }
+        _ => {
+            let first = text.lines().next().unwrap_or_default();
+            Problem::new(
+                About::Drift,
+                format!("its receipt cannot be used: {first}"),
+                "correct the file, or restore it from a backup of the host",
+            )
+        }
+    })
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use kubexm_config::{Cluster, parse_cluster};
 
-const CLUSTER: &str = "
+pub(super) const CLUSTER: &str = "
 apiVersion: kubexm.io/v1alpha1
 kind: Cluster
 metadata: {name: example}

@@ -1,12 +1,14 @@
 //! `status --fix`: removes the differences between hosts and the plan of an install, with the steps of that plan.
 
 mod choice;
+#[cfg(test)]
+pub(super) mod tests;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::certificates;
+use super::{drift, stopped};
 use crate::install::clock::Clock;
 use crate::install::outcome;
 use crate::install::prepare::{Context, Prepared, planned, prepare};
@@ -15,18 +17,20 @@ use crate::plan::{self, PlanDiff};
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
 use crate::{
-    ClusterSource, CommandError, Connection, Stop, listeners, plan_inputs, preflight, rollback,
+    ClusterSource, CommandError, Connection, Stop, backup, certificates, certs, listeners,
+    plan_inputs, preflight, registry, rollback, upgrade,
 };
 use choice::Choice;
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_engine::cluster::HostLocks;
-use kubexm_engine::plan::Journal;
 use kubexm_engine::plan::restrict::restrict;
 use kubexm_types::event::Events;
 
 /// How often kubexm compares hosts and applies steps: a check may fail until another step is done.
 const ROUNDS: usize = 3;
+/// The name of the command, in the journal and for its locks.
+const COMMAND: &str = "status --fix";
 
 /// Which differences to remove.
 #[derive(Debug, Clone)]
@@ -84,6 +88,7 @@ pub async fn fix(
     rollback::check(&state, bundle.bundle(), false, events)?;
     check_bundle(&state, &bundle)?;
     if options.dry_run {
+        permit(&cluster, &state)?;
         let comparing = compare(options, &cluster, &bundle, &state, events);
         let found = unless_stopped(stop, comparing).await?;
         plan::check_reachable(&found)?;
@@ -97,12 +102,12 @@ pub async fn fix(
     }
     // Held until the end: only one command may change the cluster.
     let journal = Arc::new(session::journal(&state)?);
-    journal.begin("status --fix", &bundle.bundle().lock_digest().to_string());
+    journal.begin(COMMAND, &bundle.bundle().lock_digest().to_string());
     let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
     let install = options.install();
     let context = Context {
         options: &install,
-        command: "status --fix",
+        command: COMMAND,
         bundle: &bundle,
         cluster: &cluster,
         journal: &journal,
@@ -122,16 +127,23 @@ pub async fn fix(
 
 /// Fails if the bundle is not the one that the hosts have. The differences would be those of an upgrade.
 fn check_bundle(state: &Path, bundle: &BundleSet) -> Result<(), CommandError> {
-    let given = bundle.bundle().lock_digest().to_string();
-    match Journal::last_bundle(state) {
-        Some(last) if last != given => Err(CommandError::Configuration(format!(
-            "{}: this is not the bundle that the last command used on this cluster: its lock is {given}, and the journal in \
-             {} has {last}\nhint: pass the bundle of the last install, or run kubexm install with this one",
-            bundle.bundle().path().display(),
-            state.display()
+    match drift::other_bundle(state, bundle.bundle()) {
+        Some(what) => Err(CommandError::Configuration(format!(
+            "{what}\nhint: pass the bundle of the last install, or run kubexm install with this one"
         ))),
-        _ => Ok(()),
+        None => Ok(()),
     }
+}
+
+/// Refuses a dry run where [`session::lock`] refuses the fix itself: a plan that cannot run is of no use.
+///
+/// # Errors
+/// A rotation, a restore, a move of the registries or an upgrade has begun.
+fn permit(cluster: &Cluster, state: &Path) -> Result<(), CommandError> {
+    certs::permit(state, COMMAND)?;
+    backup::permit(state, COMMAND)?;
+    registry::no_move_is_open(cluster, state, COMMAND)?;
+    upgrade::record::permit(cluster, state, COMMAND)
 }
 
 /// Compares the hosts with the plan, and changes nothing.
@@ -169,7 +181,7 @@ async fn apply(
     let mut changed = 0;
     for round in 0..ROUNDS {
         let compared = looked_at(&deployment.plan, &hosts, events);
-        let found = unless_stopped(stop, compared).await?;
+        let found = before_round(round, unless_stopped(stop, compared).await)?;
         let choice = Choice::of(&found);
         if round == 0 || !choice.is_empty() {
             events.note(choice.text(&context.cluster.name, false));
@@ -187,6 +199,14 @@ async fn apply(
         deployment = planned(context, &facts, &failed)?;
     }
     Ok(changed)
+}
+
+/// Returns what was found before a round. Steps have run on hosts before each round but the first one.
+fn before_round<T>(round: usize, found: Result<T, CommandError>) -> Result<T, CommandError> {
+    match round {
+        0 => found,
+        _ => found.map_err(|error| stopped(error, "stopped after steps of the fix ran on hosts")),
+    }
 }
 
 async fn looked_at(

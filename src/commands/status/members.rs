@@ -10,6 +10,7 @@ use kubexm_config::cluster::{Cluster, Etcd};
 /// A database above this part of its quota, in percent, is a problem. A full etcd refuses writes
 /// (<https://etcd.io/docs/latest/op-guide/maintenance/#space-quota>).
 const QUOTA_PERCENT: u64 = 80;
+
 /// Judges the members of etcd that answer. Those that do not are problems of their hosts.
 pub(super) fn judge(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EtcdState {
     let cluster = seen.cluster;
@@ -93,7 +94,10 @@ pub(super) fn judge(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EtcdState {
         let hint = "stop the API servers, and restore all members from one snapshot";
         problems.push(Problem::new(About::Etcd, what, hint));
     }
-    problems.extend(listed.and_then(|listed| other_members(cluster, listed)));
+    problems.extend(match listed {
+        Some(listed) => other_members(cluster, listed),
+        None => without_list(seen),
+    });
     EtcdState {
         kind,
         expected,
@@ -105,6 +109,19 @@ pub(super) fn judge(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EtcdState {
 fn is_of_others(member: &Member, answering: &BTreeSet<u64>) -> bool {
     let known = &member.corrupt;
     !known.is_empty() && !known.contains(&member.id) && known.is_subset(answering)
+}
+
+/// Returns the problem of an etcd with a leader that does not answer who its members are. A learner never does.
+fn without_list(seen: &Seen<'_>) -> Option<Problem> {
+    let answers = seen.answers.values();
+    let mut members = answers.filter_map(|answers| answers.etcd.as_ref()?.as_ref().ok());
+    members
+        .any(|member| member.leader.is_some() && !member.is_learner)
+        .then(|| {
+            let what = "etcd has a leader and does not list its members, so that they were not compared with the cluster file";
+            let hint = "run the command again; if it fails again, read the logs of the members with `kubexm logs etcd`";
+            Problem::new(About::Etcd, what, hint)
+        })
 }
 
 fn members_of(cluster: &Cluster) -> BTreeSet<&str> {

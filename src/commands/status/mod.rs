@@ -2,6 +2,7 @@
 //! nothing without `--fix`.
 
 mod answers;
+mod begun;
 mod cluster;
 mod disks;
 mod drift;
@@ -29,7 +30,7 @@ use crate::certs::{self, CertificateReport};
 use crate::plan::HostDiff;
 use crate::rollback::{self, Newest};
 use crate::session::{self, HostErrors, Hosts, PARALLEL};
-use crate::stop::unless_stopped;
+use crate::stop::{AGAIN, unless_stopped};
 use crate::timer::{self, TimerState};
 use crate::{BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, notices};
 pub(crate) use answers::Answers;
@@ -96,6 +97,8 @@ struct Seen<'a> {
     findings: Vec<Problem>,
     /// The differences to the plan of an install; `None` without a bundle.
     drift: Option<Vec<HostDiff>>,
+    /// Why the bundle is not the one of the hosts; `None` if it is, or without a bundle.
+    other_bundle: Option<String>,
     /// The timers of this machine.
     timers: Vec<TimerState>,
 }
@@ -139,6 +142,9 @@ pub(crate) async fn look(
             .hint("restore the file from a backup, or correct --state")
     })?;
     let bundle = rollback::newest(&state)?;
+    let other_bundle = opened
+        .as_ref()
+        .and_then(|opened| drift::other_bundle(&state, opened.bundle()));
     let timers = timer::states(&state)?;
     let looking = async {
         let connecting = options.connection.connect_each(&cluster, &state, events);
@@ -153,11 +159,13 @@ pub(crate) async fn look(
             nodes_of(&cluster, &observed, &answers),
             findings(&cluster, &observed, &facts)
         );
+        findings.extend(begun::problems(&cluster, &state));
         let drift = match &opened {
             Some(bundle) => {
-                let installed = observed
-                    .iter()
-                    .filter(|(name, _)| facts.get(*name).is_some_and(hosts::is_installed));
+                let installed = observed.iter().filter(|(name, _)| {
+                    facts.get(*name).is_some_and(hosts::is_installed)
+                        && !drift::is_lost(&errors, name)
+                });
                 let installed = installed.map(|(name, host)| (name.clone(), Arc::clone(host)));
                 findings.extend(drift::receipts(&installed.collect()).await);
                 let comparing = drift::compare(&cluster, bundle, &state, &observed, &facts);
@@ -177,12 +185,16 @@ pub(crate) async fn look(
             certificates,
             findings,
             drift,
+            other_bundle,
             timers,
         };
         let report = cluster::judge(&seen);
         Ok((report, observed, seen.facts, seen.answers))
     };
-    let (report, hosts, facts, answers) = unless_stopped(stop, looking).await?;
+    let looked = unless_stopped(stop, looking).await;
+    // A look can follow a fix, which has changed hosts.
+    let (report, hosts, facts, answers) = looked
+        .map_err(|error| stopped(error, "stopped before the state of the cluster was known"))?;
     Ok(Looked {
         cluster,
         report,
@@ -190,6 +202,14 @@ pub(crate) async fn look(
         facts,
         answers,
     })
+}
+
+/// Returns the error of a command that the user stopped with another text, and other errors as they are.
+fn stopped(error: CommandError, what: &str) -> CommandError {
+    match error {
+        CommandError::Interrupted(_) => CommandError::Interrupted(format!("{what}\nhint: {AGAIN}")),
+        other => other,
+    }
 }
 
 /// Reads the cluster file, and opens the bundle if there is one.

@@ -243,6 +243,8 @@ pub enum About {
     Drift,
     /// A timer of this machine.
     Timer,
+    /// A command that is not complete.
+    Command,
 }
 
 /// Something that needs attention.

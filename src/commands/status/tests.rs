@@ -1,5 +1,7 @@
 //! What needs attention, by what hosts and the API report.
 
+mod members;
+
 use super::answers::{Reply, Unit};
 use super::etcd::Member;
 use super::example::{cluster, cluster_of_units};
@@ -83,7 +85,7 @@ fn healthy_node() -> Node {
 }
 
 /// A cluster of a control plane and a worker that needs no attention.
-fn healthy(cluster: &Cluster) -> Seen<'_> {
+pub(super) fn healthy(cluster: &Cluster) -> Seen<'_> {
     let facts = Facts {
         receipt: true,
         disks: disks::paths(cluster)
@@ -122,6 +124,7 @@ fn healthy(cluster: &Cluster) -> Seen<'_> {
         },
         findings: Vec::new(),
         drift: None,
+        other_bundle: None,
         timers: Vec::new(),
     }
 }
@@ -359,55 +362,26 @@ fn nodes_need_attention() {
     ");
 }
 
-#[test]
-fn alarm_about_other_data_is_one_of_its_member() {
-    let alarmed = |id: u64, of: u64| Member {
-        id,
-        alarms: ["CORRUPT".to_owned()].into(),
-        corrupt: [of].into(),
-        ..member()
+#[tokio::test]
+async fn stopped_look_does_not_say_that_no_host_was_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cluster.yaml");
+    std::fs::write(&file, super::example::CLUSTER.replace("KUBERNETES", "")).unwrap();
+    let options = StatusOptions {
+        cluster: file,
+        connection: Connection {
+            state: Some(folder.path().join("state")),
+            ..Connection::default()
+        },
+        diff: None,
     };
-    for (of, hosts) in [(1, vec!["node1"]), (9, vec!["node1", "node2"])] {
-        let found = problems(|seen| {
-            answers(seen, "node1").etcd = Some(Ok(alarmed(1, of)));
-            answers(seen, "node2").etcd = Some(Ok(alarmed(2, of)));
-        });
-        let named = found.lines().filter(|line| line.contains("CORRUPT"));
-        let named: Vec<&str> = named.filter_map(|line| line.split(':').next()).collect();
-        assert_eq!(named, hosts, "{found}");
-    }
-}
-
-#[test]
-fn members_of_etcd_need_attention() {
-    let found = problems(|seen| {
-        answers(seen, "node1").etcd = Some(Ok(Member {
-            alarms: ["NOSPACE".to_owned()].into(),
-            size: Some(7 << 30),
-            leader: None,
-            is_learner: true,
-            members: Some(vec!["node1".to_owned(), String::new(), "node7".to_owned()]),
-            ..member()
-        }));
-    });
-    insta::assert_snapshot!(found, @"
-    node1: etcd has the alarm NOSPACE
-      hint: compact and defragment etcd, and disarm the alarm: https://etcd.io/docs/latest/op-guide/maintenance/
-    node1: etcd has no leader
-      hint: start the other members: more than half of them must run
-    node1: the member of etcd is a learner, and does not vote
-      hint: promote it with `etcdctl member promote`; `kubexm install` does it where systemd runs etcd
-    node1: the database of etcd has 7168 of at most 8192 MiB
-      hint: defragment etcd one member after another, or raise quota-backend-bytes in spec.etcd.extraArgs
-    etcd has members that the cluster file does not have: one that has never started, node7
-      hint: remove members that no host runs with `etcdctl member remove`, and run `kubexm install`: each of them counts for the majority
+    let stop = Stop::new();
+    stop.cancel();
+    let ended = status(&options, &Events::silent(), &stop).await;
+    insta::assert_snapshot!(ended.unwrap_err(), @"
+    stopped before the state of the cluster was known
+    hint: run the same command again to go on
     ");
-    let failed =
-        problems(|seen| answers(seen, "node1").etcd = Some(Err("no container".to_owned())));
-    assert!(
-        failed.starts_with("node1: etcd does not answer: no container\n"),
-        "{failed}"
-    );
 }
 
 #[test]

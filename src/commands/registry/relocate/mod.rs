@@ -26,7 +26,7 @@ use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
 pub(crate) use self::record::{
-    FILE as MOVE_RECORD, forget as forget_move, permit, permit_new_hosts,
+    FILE as MOVE_RECORD, forget as forget_move, no_move_is_open, permit, permit_new_hosts,
 };
 
 /// Where the registries move.

@@ -207,6 +207,21 @@ pub(crate) fn permit(cluster: &Cluster, state: &Path, command: &str) -> Result<(
     }
 }
 
+/// Fails if a move is not complete. Unlike [`permit`], it changes nothing.
+///
+/// # Errors
+/// A move is not complete, or its record cannot be read.
+pub(crate) fn no_move_is_open(
+    cluster: &Cluster,
+    state: &Path,
+    command: &str,
+) -> Result<(), CommandError> {
+    match MoveRecord::load(cluster, state)? {
+        Some(record) => Err(refused(&format!("cannot run {command} now"), &record)),
+        None => Ok(()),
+    }
+}
+
 /// Refuses to install new hosts with registries that a move has ended.
 ///
 /// # Errors

@@ -46,6 +46,7 @@ pub(in crate::status) fn seen(cluster: &Cluster) -> Seen<'_> {
         },
         findings: Vec::new(),
         drift: None,
+        other_bundle: None,
         timers: Vec::new(),
     }
 }
