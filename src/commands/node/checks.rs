@@ -79,6 +79,7 @@ impl Context<'_> {
             match Members::read(host.as_ref(), kind, AFTER_A_CHANGE).await {
                 Ok(members) => {
                     members.check_listed(leaving, kind)?;
+                    members.check_addresses(leaving)?;
                     return members.after(leaving);
                 }
                 Err(error) => failed = Some(error),

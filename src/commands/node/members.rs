@@ -111,6 +111,28 @@ impl Members {
         )))
     }
 
+    /// Fails if etcd has the member of a host that leaves at another address than the cluster file: it would stay as a voter.
+    pub(super) fn check_addresses(&self, leaving: &[Leaving]) -> Result<(), CommandError> {
+        let elsewhere = |host: &&Leaving| {
+            let (peer, name) = (peer_url(&host.spec), host.spec.name.as_str());
+            let is_there = self.0.iter().any(|member| member.peers.contains(&peer));
+            let named = self.0.iter().find(|member| member.name == name);
+            named.filter(|_| !is_there)
+        };
+        let mut members = leaving.iter().filter(|host| host.has_member);
+        let Some((name, member)) =
+            members.find_map(|host| Some((&host.spec.name, elsewhere(&host)?)))
+        else {
+            return Ok(());
+        };
+        Err(CommandError::Configuration(format!(
+            "cannot remove {name}: etcd has its member at {}, and the cluster file has another address: the member would \
+             stay\nhint: remove it with its former address in the cluster file, then write the new one and add the host: kubexm \
+             node remove {name}, kubexm node add {name}",
+            member.peers.join(", ")
+        )))
+    }
+
     /// Describes the change of the numbers if these hosts leave in their order; `None` if none of them has a member.
     ///
     /// # Errors
@@ -254,6 +276,28 @@ mod tests {
         cannot remove node1: etcd would lose its quorum: now 1 member, 1 healthy (node1), 1 needed; without node1, 0 members, none is healthy, 1 needed
         hint: add another member first
         ");
+    }
+
+    #[test]
+    fn member_at_a_former_address_is_named() {
+        let mut moved = members(3, &[1, 2]);
+        assert!(moved.check_addresses(&leaving(&["node3"])).is_ok());
+        let member = moved
+            .0
+            .iter_mut()
+            .find(|member| member.name == "node3")
+            .unwrap();
+        member.peers = vec!["https://192.0.2.99:2380".to_owned()];
+        let refused = moved
+            .check_addresses(&leaving(&["node3"]))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains("node3: etcd has its member at https://192.0.2.99:2380")
+                && refused.contains("\nhint: "),
+            "{refused}"
+        );
+        assert!(moved.check_addresses(&leaving(&["node1"])).is_ok());
     }
 
     /// Before, such a member stayed in etcd and counted for the quorum.
