@@ -153,11 +153,10 @@ fn containers_by_name_are_those_of_kubexm() {
                 && !line.trim_start().starts_with('#')
         });
         for line in calls {
-            let of_namespace = |name: &&str| {
-                line.contains(&format!("--label io.kubernetes.pod.namespace={name} "))
-            };
+            let of_namespace =
+                |name: &str| line.contains(&format!("--label io.kubernetes.pod.namespace={name} "));
             assert!(
-                namespaces.iter().any(|name| of_namespace(&name)),
+                namespaces.iter().any(|name| of_namespace(name)),
                 "{}: {line}",
                 script.name
             );
