@@ -127,6 +127,11 @@ impl CertificateStore {
             }
             return Ok(StoredKey::Readable(key));
         }
+        self.read_encrypted_key(name)
+    }
+
+    /// Reads the encrypted key of the CA `name`, and decrypts it if the store has an identity.
+    fn read_encrypted_key(&self, name: &str) -> Result<StoredKey, PkiError> {
         let path = self.path(&format!("{name}.key.age"));
         let encrypted = match std::fs::read(&path) {
             Ok(encrypted) => encrypted,
@@ -155,16 +160,11 @@ impl CertificateStore {
             let Some(name) = file.strip_suffix(".key.age") else {
                 continue;
             };
-            let encrypted = std::fs::read(entry.path())
-                .map_err(|source| failed("read", &entry.path(), source))?;
-            match &self.identity {
-                Some(identity) => drop(identity.decrypt(name, &encrypted)?),
-                None => {
-                    return Err(PkiError::EncryptedKey {
-                        purpose: "open the keys of CAs".to_owned(),
-                        path: entry.path().display().to_string(),
-                    });
-                }
+            if matches!(self.read_encrypted_key(name)?, StoredKey::Encrypted) {
+                return Err(PkiError::EncryptedKey {
+                    purpose: "open the keys of CAs".to_owned(),
+                    path: entry.path().display().to_string(),
+                });
             }
         }
         Ok(())

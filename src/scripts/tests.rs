@@ -142,6 +142,12 @@ fn kubectl_is_the_same_in_every_script() {
     assert!(definitions.len() <= 1, "{definitions:#?}");
 }
 
+#[test]
+fn objects_are_compared_by_one_function() {
+    let definitions = definitions("compare");
+    assert!(definitions.len() <= 1, "{definitions:#?}");
+}
+
 /// A pod of a user may have a container with the name of a program of the control plane.
 #[test]
 fn containers_by_name_are_those_of_kubexm() {

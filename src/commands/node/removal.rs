@@ -284,7 +284,7 @@ impl Context<'_> {
         stop: &Stop,
     ) -> Result<Ended, CommandError> {
         let observed = session::watched(hosts, events);
-        // Before the record: a removal that cannot be planned has not begun.
+        // Before the record: a removal without a plan has not begun.
         let inputs = self.inputs(prepared, self.issued()?);
         let Plans {
             beginning,

@@ -65,7 +65,7 @@ pub(crate) enum Fault {
     Stray(Line),
 }
 
-/// A line that cannot be used.
+/// A line of a wrong form.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {number} of the state is '{line}': {reason}")]
 pub(crate) struct Line {

@@ -6,25 +6,32 @@ use super::report::{About, Problem};
 use crate::{CommandError, backup, node, registry, upgrade};
 use kubexm_config::Cluster;
 
-/// What the texts of refusals begin with here.
-const PREFIX: &str = "cannot run status --fix now: ";
+/// The name of the command that removes differences, in the journal, for its locks and in refusals.
+pub(super) const FIX: &str = "status --fix";
 
 /// Returns a problem for each command that was interrupted, and which others wait for.
 pub(super) fn problems(cluster: &Cluster, state: &Path) -> Vec<Problem> {
-    let command = "status --fix";
-    let refusals = [
-        upgrade::record::permit(cluster, state, command),
-        backup::permit(state, command),
-        registry::no_move_is_open(cluster, state, command),
-        node::no_replacement_is_open(state, command),
-    ];
-    let refusals = refusals.into_iter().filter_map(Result::err);
-    refusals.map(|error| problem(&error)).collect()
+    let refused = refusals(cluster, state).into_iter();
+    let refused = refused.chain([node::no_replacement_is_open(state, FIX)]);
+    refused
+        .filter_map(Result::err)
+        .map(|error| problem(&error))
+        .collect()
+}
+
+/// Returns what refuses a fix, besides a rotation: an upgrade, a restore, and a move of the registries. Changes nothing.
+pub(super) fn refusals(cluster: &Cluster, state: &Path) -> [Result<(), CommandError>; 3] {
+    [
+        upgrade::record::permit(cluster, state, FIX),
+        backup::permit(state, FIX),
+        registry::no_move_is_open(cluster, state, FIX),
+    ]
 }
 
 fn problem(error: &CommandError) -> Problem {
     let text = error.to_string();
-    let text = text.strip_prefix(PREFIX).unwrap_or(&text);
+    let refused = format!("cannot run {} now: ", FIX);
+    let text = text.strip_prefix(&refused).unwrap_or(&text);
     let (what, hint) = text.split_once("\nhint: ").unwrap_or((text, ""));
     Problem::new(About::Command, what, hint)
 }
@@ -55,7 +62,7 @@ mod tests {
         let text = found();
         assert!(text.contains("a replacement of node9 has begun"), "{text}");
         assert!(text.contains("kubexm node replace node9"), "{text}");
-        // A record that cannot be read is one as well.
+        // A damaged record is one as well.
         assert!(text.contains("upgrade.json"), "{text}");
     }
 }

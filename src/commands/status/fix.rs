@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::begun::{self, FIX};
 use super::{drift, stopped};
 use crate::install::clock::Clock;
 use crate::install::outcome;
@@ -17,8 +18,8 @@ use crate::plan::{self, PlanDiff};
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
 use crate::{
-    ClusterSource, CommandError, Connection, Stop, backup, certificates, certs, listeners,
-    plan_inputs, preflight, registry, rollback, upgrade,
+    ClusterSource, CommandError, Connection, Stop, certificates, certs, listeners, plan_inputs,
+    preflight, rollback,
 };
 use choice::Choice;
 use kubexm_bundle::BundleSet;
@@ -29,9 +30,6 @@ use kubexm_types::event::Events;
 
 /// How often kubexm compares hosts and applies steps: a check may fail until another step is done.
 const ROUNDS: usize = 3;
-/// The name of the command, in the journal and for its locks.
-const COMMAND: &str = "status --fix";
-
 /// Which differences to remove.
 #[derive(Debug, Clone)]
 pub struct FixOptions {
@@ -102,12 +100,12 @@ pub async fn fix(
     }
     // Held until the end: only one command may change the cluster.
     let journal = Arc::new(session::journal(&state)?);
-    journal.begin(COMMAND, &bundle.bundle().lock_digest().to_string());
+    journal.begin(FIX, &bundle.bundle().lock_digest().to_string());
     let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
     let install = options.install();
     let context = Context {
         options: &install,
-        command: COMMAND,
+        command: FIX,
         bundle: &bundle,
         cluster: &cluster,
         journal: &journal,
@@ -140,10 +138,8 @@ fn check_bundle(state: &Path, bundle: &BundleSet) -> Result<(), CommandError> {
 /// # Errors
 /// A rotation, a restore, a move of the registries or an upgrade has begun.
 fn permit(cluster: &Cluster, state: &Path) -> Result<(), CommandError> {
-    certs::permit(state, COMMAND)?;
-    backup::permit(state, COMMAND)?;
-    registry::no_move_is_open(cluster, state, COMMAND)?;
-    upgrade::record::permit(cluster, state, COMMAND)
+    certs::permit(state, FIX)?;
+    begun::refusals(cluster, state).into_iter().collect()
 }
 
 /// Compares the hosts with the plan, and changes nothing.

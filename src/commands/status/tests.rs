@@ -9,7 +9,7 @@ use super::nodes::{Condition, Info, Node};
 use super::*;
 use crate::certs::{CheckedCertificate, Content, Standing};
 use kubexm_host::Reason;
-use kubexm_host::facts::{Disk, Membership};
+use kubexm_host::facts::Membership;
 use kubexm_types::{ClusterId, UtcTime, Version};
 
 fn host(name: &str) -> HostName {
@@ -86,46 +86,14 @@ fn healthy_node() -> Node {
 
 /// A cluster of a control plane and a worker that needs no attention.
 pub(super) fn healthy(cluster: &Cluster) -> Seen<'_> {
-    let facts = Facts {
-        receipt: true,
-        disks: disks::paths(cluster)
-            .into_iter()
-            .map(|path| {
-                let disk = Disk {
-                    free: 50 << 20,
-                    size: 100 << 20,
-                    mount: "/".to_owned(),
-                };
-                (path, disk)
-            })
-            .collect(),
-        ..Facts::default()
-    };
     let hosts = || cluster.hosts.iter();
     let nodes = hosts().map(|host| (host.name.to_string(), healthy_node()));
     Seen {
-        cluster,
-        identity: None,
-        removed: BTreeMap::new(),
-        bundle: None,
-        facts: hosts()
-            .map(|host| (host.name.clone(), facts.clone()))
-            .collect(),
         answers: hosts()
             .map(|host| (host.name.clone(), healthy_answers(cluster, host)))
             .collect(),
-        errors: Vec::new(),
         nodes: Some(Ok(nodes.collect())),
-        certificates: CertificateReport {
-            cluster: cluster.name.clone(),
-            rotation: None,
-            certificates: Vec::new(),
-            unchecked: Vec::new(),
-        },
-        findings: Vec::new(),
-        drift: None,
-        other_bundle: None,
-        timers: Vec::new(),
+        ..super::hosts::tests::seen(cluster)
     }
 }
 

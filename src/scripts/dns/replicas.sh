@@ -7,7 +7,7 @@ kubectl() {
 }
 case $1 in
 check)
-  [ -e /etc/kubernetes/admin.conf ] || { echo "there is no cluster yet"; exit 1; }
+  [ -e /etc/kubernetes/admin.conf ] || { echo "the cluster does not exist yet"; exit 1; }
   found=$(kubectl -n kube-system get deployment coredns --ignore-not-found -o jsonpath='{.spec.replicas}') || exit 75
   [ "$found" = "$2" ] || { echo "has ${found:-no} replicas"; exit 1; }
   ;;

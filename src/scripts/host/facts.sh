@@ -105,7 +105,7 @@ done
 # Kubeconfigs have their certificates in base64. A damaged one can have anything there, so that it is encoded once more.
 for file in /etc/kubernetes/*.conf; do
   [ -f "$file" ] || continue
-  # A file that cannot be read is a fact as well, with a damaged certificate.
+  # A file that is not readable is a fact as well, with a damaged certificate.
   data=$(sed -n '/^ *client-certificate-data:/{s/^[^:]*: *//;s/"//g;p;q;}' "$file") || data='?'
   [ -z "$data" ] || file_fact kubeconfig "$file" "$(printf '%s' "$data" | encoded)"
 done

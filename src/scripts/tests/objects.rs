@@ -19,7 +19,7 @@ fn api_server_that_does_not_answer_is_not_a_difference() {
             assert_eq!(of_manifest.status, of_access.status);
             (of_manifest.status, of_manifest.printed)
         };
-        let absent = (1, "there is no cluster yet\n".to_owned());
+        let absent = (1, "the cluster does not exist yet\n".to_owned());
         assert_eq!(status(0, 0), absent);
         machine.write("/etc/kubernetes/admin.conf", "");
         assert_eq!(status(0, 0), (0, String::new()));

@@ -77,7 +77,7 @@ pub struct CheckedCertificate {
     pub standing: Standing,
 }
 
-/// What a certificate states, on one line each. All fields are empty for a certificate that cannot be read.
+/// What a certificate states, on one line each. All fields are empty for an unreadable certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Content {
