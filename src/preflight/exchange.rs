@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use hyper::header::{CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING, WWW_AUTHENTICATE};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -27,6 +27,9 @@ const MAX_BODY: usize = 64 * 1024;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Response {
     pub status: u16,
+    /// Whether the server asks for a token: a challenge has the scheme `Bearer`
+    /// (<https://www.rfc-editor.org/rfc/rfc6750#section-3>).
+    pub asks_for_token: bool,
     pub body: Vec<u8>,
 }
 
@@ -81,14 +84,34 @@ async fn request_over<S: AsyncRead + AsyncWrite + Unpin>(
         let has_length = [CONTENT_LENGTH, TRANSFER_ENCODING]
             .iter()
             .any(|name| headers.contains_key(name));
+        let asks_for_token = headers.get_all(WWW_AUTHENTICATE).iter().any(is_bearer);
         let body = body(response.into_body(), has_length).await?;
-        Ok(Response { status, body })
+        Ok(Response {
+            status,
+            asks_for_token,
+            body,
+        })
     };
     // The connection future moves the bytes, and may end before the response does.
     match select(pin!(answer), pin!(connection)).await {
         Either::Left((answer, _)) => answer,
         Either::Right((_, answer)) => answer.await,
     }
+}
+
+/// Returns whether one of the challenges in a header has the scheme `Bearer`. Commas separate challenges, and also the
+/// parameters of a challenge (<https://www.rfc-editor.org/rfc/rfc9110#section-11.6.1>).
+fn is_bearer(challenges: &HeaderValue) -> bool {
+    let mut is_quoted = false;
+    let text = String::from_utf8_lossy(challenges.as_bytes());
+    let mut parts = text.split(|character| {
+        is_quoted ^= character == '"';
+        character == ',' && !is_quoted
+    });
+    parts.any(|part| {
+        let scheme = part.split_whitespace().next();
+        scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("Bearer"))
+    })
 }
 
 /// Reads a body. If the end of the connection ends it, TLS's `close_notify` may be missing, because some
@@ -180,7 +203,11 @@ mod tests {
             let body = b"{}".to_vec();
             assert_eq!(
                 exchanged("GET", answer).await.unwrap(),
-                Response { status, body }
+                Response {
+                    status,
+                    asks_for_token: false,
+                    body
+                }
             );
         }
         let head = exchanged("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 700\r\n\r\n").await;
@@ -188,9 +215,28 @@ mod tests {
             head.unwrap(),
             Response {
                 status: 200,
+                asks_for_token: false,
                 body: Vec::new()
             }
         );
+    }
+
+    #[test]
+    fn server_asks_for_a_token_with_a_challenge_of_its_own() {
+        for (challenges, expected) in [
+            (
+                "Bearer realm=\"https://auth.example/token\",service=\"registry\"",
+                true,
+            ),
+            ("bearer", true),
+            ("Basic realm=\"a\", Bearer realm=\"b\"", true),
+            ("Basic realm=\"a, Bearer b\"", false),
+            ("Basic realm=Bearer", false),
+            ("", false),
+        ] {
+            let value = HeaderValue::from_static(challenges);
+            assert_eq!(is_bearer(&value), expected, "{challenges}");
+        }
     }
 
     #[tokio::test]

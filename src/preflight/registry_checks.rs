@@ -47,24 +47,36 @@ pub async fn check(
     };
     let asked = nodes.iter().map(|host| ask(&client, host.as_ref()));
     let mut findings = Vec::new();
-    let mut clients = Vec::new();
+    let mut answers = Vec::new();
     for result in join_all(asked).await {
         match result {
-            Ok(client) => clients.push(client),
+            Ok(answer) => answers.push(answer),
             Err(finding) => findings.push(finding),
         }
     }
-    match clients.first() {
-        Some(client) if findings.is_empty() => check_images(client, first.as_ref(), images).await,
+    match answers.first() {
+        Some((client, access)) if findings.is_empty() => {
+            check_images(client, *access, first.as_ref(), images).await
+        }
         _ => findings,
     }
 }
 
-/// Returns the client of a host that the registry answers correctly.
+/// What a registry requires of a host that reads images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// The login of the cluster file; nothing if it has none.
+    Login,
+    /// A token, which container runtimes get without a login
+    /// (<https://distribution.github.io/distribution/spec/auth/token/>).
+    Token,
+}
+
+/// Returns the client of a host that the registry answers correctly, and what the registry requires.
 async fn ask<'a>(
     client: &RegistryClient<'a>,
     host: &dyn Host,
-) -> Result<RegistryClient<'a>, Finding> {
+) -> Result<(RegistryClient<'a>, Access), Finding> {
     let client = client.of_host(host).await.map_err(|error| {
         let what = format!("cannot check the registry {}: {error}", client.address());
         let hint = match error {
@@ -73,59 +85,91 @@ async fn ask<'a>(
         };
         Finding::new(host.name(), false, what, hint)
     })?;
-    match check_answer(&client, host).await {
-        Some(finding) => Err(finding),
-        None => Ok(client),
-    }
+    let access = check_answer(&client, host).await?;
+    Ok((client, access))
 }
 
-/// Returns a finding if the registry does not answer a host correctly.
-async fn check_answer(client: &RegistryClient<'_>, host: &dyn Host) -> Option<Finding> {
+/// Returns what the registry requires, or a finding if the registry does not answer a host correctly.
+async fn check_answer(client: &RegistryClient<'_>, host: &dyn Host) -> Result<Access, Finding> {
     let address = client.address();
     let hint =
         "correct spec.registry, or open the network to it: hosts pull every image from there";
-    match client.status(host, Method::GET, "/v2/").await {
-        Ok(200) => None,
-        Ok(401) => {
-            let what = format!("the registry {address} refuses the login");
-            let hint = "correct username and passwordFile of spec.registry";
-            // Without a login, a runtime may get a token, for which kubexm does not ask.
-            let fatal = client.has_login() || client.has_own_ca();
-            Some(Finding::new(host.name(), fatal, what, hint))
-        }
-        Ok(status) if is_passing(status) => {
-            let what = format!("the registry {address} does not answer: status {status}");
-            let hint = "wait until the registry is ready, or read its log";
-            Some(Finding::new(host.name(), true, what, hint))
-        }
-        Ok(status) => {
-            let what = format!("the server at {address} is not a registry (status {status})");
-            Some(Finding::new(host.name(), true, what, hint))
-        }
+    let finding = |fatal, what, hint| Err(Finding::new(host.name(), fatal, what, hint));
+    let answer = match client.ask(host, Method::GET, "/v2/").await {
+        Ok(answer) => answer,
         Err(StatusError::Tunnel(TunnelError::NotAllowed)) => {
             let what = format!("cannot check {address}: {}", TunnelError::NotAllowed);
             let hint = "allow TCP forwarding in sshd_config, or check yourself that nodes can pull from it";
-            Some(Finding::new(host.name(), false, what, hint))
+            return finding(false, what, hint);
         }
         // The runtime of the host may accept a certificate that kubexm does not.
         Err(StatusError::Certificate(error)) if !client.has_own_ca() => {
             let what =
                 format!("cannot use the registry {address} with the CAs of the host: {error}");
-            Some(Finding::new(host.name(), false, what, OWN_CA))
+            return finding(false, what, OWN_CA);
         }
         Err(error) => {
             let what = format!("cannot use the registry {address}: {error}");
-            Some(Finding::new(host.name(), true, what, hint))
+            return finding(true, what, hint);
+        }
+    };
+    match answer.status {
+        200 => Ok(Access::Login),
+        401 if answer.asks_for_token && !client.has_login() => Ok(Access::Token),
+        401 => {
+            let (what, hint) = match client.has_login() {
+                true => (
+                    format!("the registry {address} refuses the login"),
+                    "correct username and passwordFile of spec.registry",
+                ),
+                false => (
+                    format!("the registry {address} requires a login, and spec.registry has none"),
+                    "set username and passwordFile of spec.registry",
+                ),
+            };
+            let fatal = client.has_login() || client.has_own_ca();
+            finding(fatal, what, hint)
+        }
+        status if is_passing(status) => {
+            let what = format!("the registry {address} does not answer: status {status}");
+            finding(
+                true,
+                what,
+                "wait until the registry is ready, or read its log",
+            )
+        }
+        status => {
+            let what = format!("the server at {address} is not a registry (status {status})");
+            finding(true, what, hint)
         }
     }
+}
+
+/// Returns the finding that kubexm does not know which images a registry has that gives them for a token; `None` if there are
+/// no images to ask for.
+fn without_token(client: &RegistryClient<'_>, host: &dyn Host, images: usize) -> Option<Finding> {
+    let what = format!(
+        "the registry {} gives images for a token, for which kubexm does not ask, so kubexm does not know whether it has the \
+         {images} images of the bundle",
+        client.address()
+    );
+    let hint = "check that the registry has the images and that nodes may pull them without a login, or set username and \
+                passwordFile of spec.registry";
+    (images > 0).then(|| Finding::new(host.name(), false, what, hint))
 }
 
 /// Returns findings for the images that the registry does not have, and for those that it did not answer for.
 async fn check_images(
     client: &RegistryClient<'_>,
+    access: Access,
     host: &dyn Host,
     images: &[(ImageRef, String)],
 ) -> Vec<Finding> {
+    if access == Access::Token {
+        return without_token(client, host, images.len())
+            .into_iter()
+            .collect();
+    }
     let lookups = images.iter().map(|(image, repository)| async move {
         (
             image.to_string(),

@@ -11,7 +11,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::exchange::{self, ExchangeError};
+use crate::exchange::{self, ExchangeError, Response};
 use crate::probe;
 use kubexm_config::cluster::ExternalRegistry;
 use kubexm_host::{Command, Host, TunnelError};
@@ -154,23 +154,25 @@ impl<'a> RegistryClient<'a> {
             return Lookup::Present;
         };
         let path = format!("/v2/{repository}/manifests/{reference}");
-        match self.status(host, Method::HEAD, &path).await {
-            Ok(200) => Lookup::Present,
-            Ok(404) => Lookup::Absent,
-            Ok(status) => Lookup::Unknown(format!("status {status}")),
+        match self.ask(host, Method::HEAD, &path).await {
+            Ok(answer) => match answer.status {
+                200 => Lookup::Present,
+                404 => Lookup::Absent,
+                status => Lookup::Unknown(format!("status {status}")),
+            },
             Err(error) => Lookup::Unknown(error.to_string()),
         }
     }
 
-    /// Sends a request until it has an answer, at most a few times, and returns the status of the response.
-    pub(crate) async fn status(
+    /// Sends a request until it has an answer, at most a few times, and returns the response.
+    pub(crate) async fn ask(
         &self,
         host: &dyn Host,
         method: Method,
         path: &str,
-    ) -> Result<u16, StatusError> {
-        let is_final = |answer: &Result<u16, StatusError>| match answer {
-            Ok(status) => !is_passing(*status),
+    ) -> Result<Response, StatusError> {
+        let is_final = |answer: &Result<Response, StatusError>| match answer {
+            Ok(answer) => !is_passing(answer.status),
             Err(error) => error.is_final(),
         };
         probe::repeat(self.pauses, is_final, async || {
@@ -184,7 +186,7 @@ impl<'a> RegistryClient<'a> {
         host: &dyn Host,
         method: Method,
         path: &str,
-    ) -> Result<u16, StatusError> {
+    ) -> Result<Response, StatusError> {
         let stream = host.open_tunnel(&self.name, self.port).await?;
         let mut request = Request::builder()
             .method(method)
@@ -197,7 +199,7 @@ impl<'a> RegistryClient<'a> {
         let request = request.body(Full::default());
         let request = request.map_err(|error| StatusError::Tls(error.to_string()))?;
         let response = exchange::send(&self.config, stream, &self.name, request).await;
-        Ok(response.map_err(StatusError::from)?.status)
+        Ok(response?)
     }
 }
 

@@ -5,7 +5,11 @@ use crate::etcd_client::*;
 
 fn answer(status: u16, body: &str) -> Response {
     let body = body.as_bytes().to_vec();
-    Response { status, body }
+    Response {
+        status,
+        asks_for_token: false,
+        body,
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use rustls::ServerConfig;
 use super::*;
 use crate::authority::Authority;
 use crate::example::CLUSTER;
-use kubexm_config::cluster::ExternalRegistry;
+use kubexm_config::cluster::{ExternalRegistry, PasswordSource, RegistryLogin};
 use kubexm_config::parse_cluster;
 use kubexm_host::local::LocalHost;
 
@@ -54,8 +54,8 @@ async fn findings(
     });
     let images: Vec<(ImageRef, String)> = images.collect();
     let found = match check_answer(&client, &host).await {
-        Some(found) => vec![found],
-        None => check_images(&client, &host, &images).await,
+        Err(found) => vec![found],
+        Ok(access) => check_images(&client, access, &host, &images).await,
     };
     let texts = found.into_iter().map(|found| found.what);
     texts
@@ -80,7 +80,7 @@ async fn each_answer_of_a_registry_has_its_own_finding() {
         (
             status(401),
             PRESENT,
-            Some("the registry REGISTRY refuses the login".to_owned()),
+            Some("the registry REGISTRY requires a login, and spec.registry has none".to_owned()),
         ),
         (
             status(404),
@@ -106,6 +106,61 @@ async fn each_answer_of_a_registry_has_its_own_finding() {
     ] {
         assert_eq!(finding(version, manifest).await, expected);
     }
+}
+
+/// A registry with public images asks for a token, which container runtimes get without a login.
+#[tokio::test]
+async fn registry_that_gives_tokens_without_a_login_can_be_used() {
+    const TOKEN: &str = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer realm=\"https://auth.example/token\",service=\"registry\"\r\n\
+        Content-Length: 0\r\n\r\n";
+    const PASSWORD: &str = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"registry\"\r\nContent-Length: 0\r\n\r\n";
+    let authority = Authority::new();
+    let password = authority.path("password");
+    std::fs::write(&password, "secret").unwrap();
+    std::fs::set_permissions(
+        &password,
+        std::os::unix::fs::PermissionsExt::from_mode(0o600),
+    )
+    .unwrap();
+    let login = || {
+        Some(RegistryLogin {
+            user: "user".to_owned(),
+            password: PasswordSource::File(password.clone()),
+        })
+    };
+    let image = (
+        "registry.k8s.io/pause:3.10".parse().unwrap(),
+        "pause".to_owned(),
+    );
+    let mut cluster = parse_cluster("example", CLUSTER).unwrap();
+    let host: Arc<dyn Host> = Arc::new(here());
+    let hosts = BTreeMap::from([(host.name().clone(), host)]);
+    let mut found = async |answer: &'static str, login, images: &[(ImageRef, String)]| {
+        let config = ServerConfig::builder().with_no_client_auth();
+        let port = authority.serve(config, |_| answer.to_owned()).await;
+        let address = format!("127.0.0.1:{port}");
+        cluster.registry.external = Some(ExternalRegistry {
+            address: address.clone(),
+            project: String::new(),
+            ca_file: Some(authority.path("ca.crt")),
+            login,
+        });
+        let findings = check(&cluster, &hosts, images).await.into_iter();
+        findings
+            .map(|one| (one.fatal, one.what.replace(&address, "REGISTRY")))
+            .collect::<Vec<_>>()
+    };
+    // `status` looks at no image.
+    assert_eq!(found(TOKEN, None, &[]).await, []);
+    let unknown = found(TOKEN, None, std::slice::from_ref(&image)).await;
+    assert!(
+        matches!(&unknown[..], [(false, what)] if what.contains("does not know whether it has the 1 images")),
+        "{unknown:?}"
+    );
+    let refused = "the registry REGISTRY refuses the login".to_owned();
+    assert_eq!(found(TOKEN, login(), &[]).await, [(true, refused)]);
+    let required = "the registry REGISTRY requires a login, and spec.registry has none".to_owned();
+    assert_eq!(found(PASSWORD, None, &[]).await, [(true, required)]);
 }
 
 #[tokio::test]
@@ -206,7 +261,11 @@ async fn registry_without_a_ca_file_has_a_ca_of_the_host() {
     for path in [&file, &folder] {
         let client = client.trusting(&here(), &["/absent/ca.crt", path]).await;
         let client = client.unwrap_or_else(|error| panic!("{path}: {error}"));
-        assert_eq!(check_answer(&client, &here()).await, None, "{path}");
+        assert_eq!(
+            check_answer(&client, &here()).await,
+            Ok(Access::Login),
+            "{path}"
+        );
     }
     let Err(error) = client
         .trusting(&here(), &["/absent", "/etc/hostname"])
