@@ -108,12 +108,36 @@ drain() {
   } >&2
   exit 1
 }
+# Prints the persistent volumes of pods that are on the node: the pods of DaemonSets stay there, and keep theirs.
+kept() (
+  claims=$(kubectl get pods -A --field-selector "spec.nodeName=$node" \
+    -o 'jsonpath={range .items[*]}{.metadata.namespace}{"\t"}{.metadata.name}{"\t"}{.spec.volumes[*].persistentVolumeClaim.claimName}{"\t"}{.spec.volumes[?(@.ephemeral)].name}{"\n"}{end}') &&
+    volumes=$(kubectl get persistentvolumes \
+      -o 'jsonpath={range .items[*]}{.metadata.name}{"\t"}{.spec.claimRef.namespace}{"\t"}{.spec.claimRef.name}{"\n"}{end}') || exit
+  printf '%s\n--\n%s\n' "$claims" "$volumes" | awk -F '\t' '
+    $0 == "--" { listed = 1; next }
+    listed { if (($2 "/" $3) in claimed) print $1; next }
+    {
+      n = split($3, names, " ")
+      for (i = 1; i <= n; i++) claimed[$1 "/" names[i]] = 1
+      n = split($4, names, " ")
+      for (i = 1; i <= n; i++) claimed[$1 "/" $2 "-" names[i]] = 1
+    }'
+)
+# Prints the attachments of the node, apart from those of pods that stay.
+attached() (
+  found=$(kubectl get volumeattachments \
+    -o 'jsonpath={range .items[*]}{.spec.nodeName}{" "}{.metadata.name}{" "}{.spec.source.persistentVolumeName}{"\n"}{end}') || exit
+  found=$(printf '%s\n' "$found" | awk -v node="$node" '$1 == node { print $2, $3 }')
+  [ -n "$found" ] || exit 0
+  staying=$(kept) || exit
+  printf '%s\n' "$found" | awk -v staying=" $(printf '%s' "$staying" | tr '\n' ' ') " '!index(staying, " " $2 " ") { print $1 }'
+)
 # Waits until no volume is attached to the node any more. Volumes that are still attached when the kubelet stops or the node is
 # deleted stay attached for minutes, so that no other node can use them.
 detached() {
   left=60
-  until volumes=$(kubectl get volumeattachments -o 'jsonpath={range .items[*]}{.spec.nodeName}{" "}{.metadata.name}{"\n"}{end}') &&
-    volumes=$(printf '%s\n' "$volumes" | awk -v node="$node" '$1 == node { print $2 }') && [ -z "$volumes" ]; do
+  until volumes=$(attached) && [ -z "$volumes" ]; do
     left=$((left - 1))
     [ "$left" -gt 0 ] || return 1
     sleep 2
@@ -142,7 +166,6 @@ check)
   ;;
 drain)
   drain "$@"
-  # Pods of DaemonSets stay, and so do their volumes.
   detached || :
   ;;
 left)
@@ -150,8 +173,12 @@ left)
   [ -z "$found" ] || { echo "the cluster has the node"; exit 1; }
   ;;
 leave)
-  is_ready || set -- "$@" --skip-wait-for-delete-timeout=1
+  works=yes
+  is_ready || works=no
+  [ "$works" = yes ] || set -- "$@" --skip-wait-for-delete-timeout=1
   drain "$@"
+  # A kubelet that does not work detaches nothing. The reset of the host and the end of its node do.
+  [ "$works" = yes ] || exit 0
   detached || {
     {
       echo "volumes are still attached to $node: $(echo "$volumes" | tr '\n' ' ')"

@@ -20,6 +20,8 @@ pub(super) fn with_node(machine: &Machine) {
          case $* in\n\
          *poddisruptionbudgets*) printf 'default/web\\t0\\t1\\t1\\n' ;;\n\
          *volumeattachments*) cat $at/volumes 2>/dev/null || : ;;\n\
+         *' get pods -A '*) printf 'app\\tds-1\\tdata logs\\tscratch\\n' ;;\n\
+         *persistentvolumes*) printf 'pv-1\\tapp\\tdata\\npv-2\\tapp\\tds-1-scratch\\npv-3\\tapp\\tweb\\n' ;;\n\
          *k8s-app=kube-dns*) cat $at/dns 2>/dev/null || : ;;\n\
          *' delete pod '*) echo 'node2 True dns-3' >>$at/dns ;;\n\
          *' drain '*) [ ! -e $at/stuck ] || { cat $at/stuck >&2; exit 1; }; : >$at/drained ;;\n\
@@ -29,7 +31,7 @@ pub(super) fn with_node(machine: &Machine) {
          *kubeletVersion*Ready*) printf '%s True' \"$(cat $at/kubelet)\" ;;\n\
          *kubeletVersion*) cat $at/kubelet ;;\n\
          *containerRuntimeVersion*) cat $at/runtime ;;\n\
-         *Ready*) printf True ;;\n\
+         *Ready*) if [ -e $at/dead ]; then printf Unknown; else printf True; fi ;;\n\
          *) exit 3 ;;\n\
          esac",
     );
@@ -99,17 +101,48 @@ fn one_pod_of_dns_moves_before_the_others() {
     });
 }
 
+/// Returns how often a script asked for attachments.
+fn attachments_asked(machine: &Machine) -> usize {
+    let calls = machine.calls();
+    let asked = calls.iter();
+    let asked = asked.filter(|call| call.contains("volumeattachments"));
+    asked.count()
+}
+
 #[test]
-fn drain_waits_for_volumes_and_goes_on_with_those_of_daemon_sets() {
+fn drain_waits_for_volumes_and_goes_on_after_a_time() {
     Machine::with_each_shell(|machine| {
         with_node(machine);
-        machine.write("/root/fake/volumes", "node1 csi-1\nnode2 csi-2\n");
+        machine.write("/root/fake/volumes", "node1 csi-1 pv-3\nnode2 csi-2 pv-4\n");
         machine.done(DRAIN.verb("drain"), &DRAINED);
-        let asked = machine.calls();
-        let asked = asked
-            .iter()
-            .filter(|call| call.contains("volumeattachments"));
-        assert!(asked.count() > 1);
+        assert!(attachments_asked(machine) > 1);
+        let ended = machine.run(DRAIN.verb("leave"), &DRAINED);
+        assert_eq!(ended.status, 1);
+        let said = "volumes are still attached to node1: csi-1 \nhint: ";
+        assert!(ended.complained.starts_with(said), "{}", ended.complained);
+    });
+}
+
+/// Before, a node with such a volume could not leave the cluster, and each drain waited for two minutes.
+#[test]
+fn volumes_of_daemon_sets_stay_attached() {
+    Machine::with_each_shell(|machine| {
+        with_node(machine);
+        machine.write("/root/fake/volumes", "node1 csi-1 pv-1\nnode1 csi-2 pv-2\n");
+        machine.done(DRAIN.verb("leave"), &DRAINED);
+        assert_eq!(attachments_asked(machine), 1);
+    });
+}
+
+/// Before, the removal of a host that answers SSH, and whose kubelet has ended, did not go on.
+#[test]
+fn kubelet_that_does_not_work_detaches_nothing() {
+    Machine::with_each_shell(|machine| {
+        with_node(machine);
+        machine.write("/root/fake/volumes", "node1 csi-1 pv-3\n");
+        machine.write("/root/fake/dead", "");
+        machine.done(DRAIN.verb("leave"), &DRAINED);
+        assert_eq!(attachments_asked(machine), 0);
     });
 }
 
