@@ -1,4 +1,4 @@
-//! Workers that an install leaves out because they cannot be used (`--allow-failed`).
+//! Workers that an install leaves out because they cannot be used (`--allow-failed`, and hosts that join or are replaced).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +36,14 @@ impl FailedWorkers {
             allowed: workers.cloned().collect(),
             failed: BTreeMap::new(),
         }
+    }
+
+    /// Needs these hosts, whatever their roles are.
+    pub(crate) fn but_for<'a>(mut self, needed: impl IntoIterator<Item = &'a HostName>) -> Self {
+        for name in needed {
+            self.allowed.remove(name);
+        }
+        self
     }
 
     /// Returns whether every worker works.
@@ -217,6 +225,15 @@ spec:
         ");
         let mut failed = FailedWorkers::new(&cluster(), false);
         assert!(!failed.leave_out_failed(&both, &hosts, &events).await);
+    }
+
+    /// Before, a dead worker prevented that a new one joined.
+    #[test]
+    fn host_that_joins_is_not_left_out() {
+        let joining: HostName = "node2".parse().unwrap();
+        let mut failed = FailedWorkers::new(&cluster(), true).but_for([&joining]);
+        let error = failed.leave_out_hosts(vec![lost("node2")], &Events::silent());
+        assert!(matches!(error, Err(CommandError::Hosts(_))));
     }
 
     #[test]

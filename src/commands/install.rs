@@ -18,6 +18,7 @@ use outcome::Run;
 use prepare::{Context, Prepared, planned, prepare};
 
 pub use crate::certificates::CaEncryption;
+use crate::failed_workers::FailedWorkers;
 use crate::stop::{Stop, unless_stopped};
 use crate::{CommandError, backup, listeners, node, rollback, session};
 use kubexm_engine::cluster::HostLocks;
@@ -44,13 +45,31 @@ pub struct InstallReport {
 /// Installs a cluster. An install that was interrupted continues where it stopped.
 ///
 /// # Errors
-/// The bundle or the cluster file is wrong, hosts are not ready or cannot be reached, or a step failed.
-#[tracing::instrument(skip_all, fields(cluster = %options.source.cluster.display()))]
+/// The bundle or the cluster file is wrong, hosts are not ready or cannot be reached, a step failed, or workers were left
+/// out.
 pub async fn install(
     options: &InstallOptions,
     events: &Events,
     stop: &Stop,
 ) -> Result<InstallReport, CommandError> {
+    let (report, failed) = install_others(options, events, stop).await?;
+    if failed.is_empty() {
+        return Ok(report);
+    }
+    events.note(format!("the kubeconfig is {}", report.kubeconfig.display()));
+    Err(failed.into_error())
+}
+
+/// Installs a cluster, and returns the workers that were left out.
+///
+/// # Errors
+/// As [`install`], but for workers that were left out.
+#[tracing::instrument(skip_all, fields(cluster = %options.source.cluster.display()))]
+pub(crate) async fn install_others(
+    options: &InstallOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<(InstallReport, FailedWorkers), CommandError> {
     options.connection.check()?;
     let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
     let state = options.connection.state_directory(&cluster, events)?;
@@ -80,7 +99,7 @@ pub async fn install(
 async fn install_locked(
     context: &Context<'_>,
     locks: &mut Option<HostLocks>,
-) -> Result<InstallReport, CommandError> {
+) -> Result<(InstallReport, FailedWorkers), CommandError> {
     let Context {
         bundle,
         cluster,
@@ -99,6 +118,9 @@ async fn install_locked(
         mut failed,
         mut deployment,
     } = unless_stopped(stop, preparing).await?;
+    if let Some(admitted) = &context.options.admitted {
+        node::describe(cluster, &facts, admitted, &deployment.plan, events);
+    }
     let observed = session::watched(&hosts, events);
     known
         .begin_install(cluster, &observed, &facts, &origins)
@@ -139,17 +161,16 @@ async fn install_locked(
     let observed = session::watched(&hosts, events);
     kubeconfigs::keep_super_admin(&deployment.super_admin, cluster, &observed, journal).await?;
     events.emit(run.ended.summary(Some(&kubeconfig)));
-    if !failed.is_empty() {
-        events.note(format!("the kubeconfig is {}", kubeconfig.display()));
-        return Err(failed.into_error());
+    if failed.is_empty() {
+        backup::record_install(journal.folder())?;
     }
-    backup::record_install(journal.folder())?;
-    Ok(InstallReport {
+    let report = InstallReport {
         changed: run.ended.changed,
         unchanged: run.ended.unchanged,
         ran: run.ended.ran,
         kubeconfig,
         total: clock.began.elapsed(),
         phases: clock.laps,
-    })
+    };
+    Ok((report, failed))
 }

@@ -81,6 +81,8 @@ pub struct RemovalInputs<'a> {
     pub leaving: &'a [Leaving],
     /// How pods leave a node.
     pub drain: Drain,
+    /// A host that stays and whose member of etcd answers; `None` if no member leaves.
+    pub asked: Option<&'a HostName>,
 }
 
 impl RemovalInputs<'_> {
@@ -175,12 +177,7 @@ impl RemovalInputs<'_> {
     fn leave_etcd(&self, host: &Leaving) -> Option<Task> {
         let cluster = self.inputs.cluster;
         let kind = etcd_kind(cluster).filter(|_| host.has_member)?;
-        let on = members(cluster).first()?;
-        let on = match cluster.etcd {
-            // Its first control plane may be a new one.
-            Etcd::Kubeadm { .. } => self.inputs.first().map_or(on, |first| &first.name),
-            _ => on,
-        };
+        let on = self.asked.or(members(cluster).first())?;
         let name = &host.spec.name;
         let step = RunScript::new(
             &format!("member {name}"),
@@ -266,6 +263,7 @@ mod tests {
                     deletes_unmanaged: false,
                     ignores_budgets: false,
                 },
+                asked: None,
             };
             [given.beginning(), given.departure(&leaving).unwrap()].map(|plan| {
                 let steps = plan.tasks.iter().flat_map(|task| &task.steps);

@@ -5,7 +5,7 @@ use super::prepare::of_membership;
 use crate::identity::KnownCluster;
 use crate::plan::{PlanDiff, Planned};
 use crate::stop::{Stop, unless_stopped};
-use crate::{CommandError, certificates, notices, plan_inputs, preflight, rollback, session};
+use crate::{CommandError, certificates, node, notices, plan_inputs, preflight, rollback, session};
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
 use kubexm_types::event::Events;
@@ -32,7 +32,7 @@ impl DryRun {
 /// Connects to the hosts, checks them, and plans for them. Changes no host and no state.
 ///
 /// # Errors
-/// The bundle or the cluster file is wrong, or hosts cannot be reached.
+/// The bundle or the cluster file is wrong, or hosts cannot be reached that the install needs.
 #[tracing::instrument(skip_all, fields(cluster = %options.source.cluster.display()))]
 pub async fn dry_run(
     options: &InstallOptions,
@@ -43,15 +43,23 @@ pub async fn dry_run(
     let state = options.connection.state_directory(&cluster, events)?;
     rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
     let looking = async {
-        let hosts = options.connection.connect(&cluster, &state, events).await?;
-        let hosts = session::watched(&hosts, events);
-        let facts = session::gather(&cluster, &hosts).await?;
+        let mut failed = options.failed_workers(&cluster);
+        let connecting = options.connection.connect_each(&cluster, &state, events);
+        let (hosts, errors) = connecting.await?;
+        failed.leave_out_hosts(errors, events)?;
+        let mut hosts = session::watched(&hosts, events);
+        let (mut facts, errors) = session::gather_each(&cluster, &hosts).await;
+        failed.leave_out_hosts(errors, events)?;
+        failed.remove_from(&mut hosts, &mut facts);
         notices::emit_experimental_hosts(&facts, events);
         let mut known = KnownCluster::read(&cluster, &state)?;
         known.origins(&cluster, &facts, events)?;
         let mut findings = preflight::check(&cluster, &hosts, &facts, &bundle).await;
         findings.extend(of_membership(options, &cluster, &mut known, &facts));
-        let inputs = plan_inputs::without_certificates(&cluster, &bundle, &facts);
+        failed.leave_out_findings(&mut findings, events);
+        failed.remove_from(&mut hosts, &mut facts);
+        let mut inputs = plan_inputs::without_certificates(&cluster, &bundle, &facts);
+        inputs.absent = failed.names();
         let planned = kubexm_deploy::plan(&inputs);
         if planned.is_err() {
             // A host of an unexpected kind explains more than what the bundle does not have for it.
@@ -61,11 +69,17 @@ pub async fn dry_run(
             plan: planned?.plan,
         };
         let is_refused = findings.iter().any(|finding| finding.fatal);
+        if let Some(joining) = options.admitted.as_ref().filter(|_| !is_refused) {
+            node::describe(&cluster, &facts, joining, &planned.plan, events);
+        }
         let is_installed = facts.values().any(Facts::is_node);
         let diff = match is_installed && !is_refused {
             true => {
-                let certificates = certificates::preview(&cluster, &state)?;
-                let known = plan_inputs::with_certificates(&cluster, &bundle, &facts, certificates);
+                let encryption = options.ca_encryption.as_ref();
+                let certificates = certificates::preview(&cluster, &state, encryption)?;
+                let mut known =
+                    plan_inputs::with_certificates(&cluster, &bundle, &facts, certificates);
+                known.absent = failed.names();
                 Some(crate::plan::compare(&known, &hosts).await?)
             }
             false => None,

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::certificates::CaEncryption;
+use crate::failed_workers::FailedWorkers;
 use crate::{ClusterSource, Connection};
+use kubexm_config::Cluster;
 use kubexm_types::HostName;
 
 /// What to install, and where.
@@ -15,7 +17,7 @@ pub struct InstallOptions {
     pub connection: Connection,
     /// Whether to accept a bundle whose signature cannot be verified, because no key is trusted.
     pub unsigned: bool,
-    /// Whether to install the cluster without workers that fail or cannot be reached.
+    /// Whether to install the cluster without workers that fail or cannot be reached. The hosts of `admitted` are needed.
     pub allow_failed: bool,
     /// Whether to accept a bundle that is older than the newest one that the cluster was installed from.
     pub allow_older: bool,
@@ -24,4 +26,11 @@ pub struct InstallOptions {
     /// The only hosts that may become part of the cluster, even if they were removed from it before; `None` for all hosts
     /// of the cluster file that were not removed.
     pub admitted: Option<BTreeSet<HostName>>,
+}
+
+impl InstallOptions {
+    /// Starts without failed workers.
+    pub(super) fn failed_workers(&self, cluster: &Cluster) -> FailedWorkers {
+        FailedWorkers::new(cluster, self.allow_failed).but_for(self.admitted.iter().flatten())
+    }
 }

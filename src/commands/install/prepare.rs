@@ -59,7 +59,7 @@ pub(crate) async fn prepare(
     verify(bundle, events).await?;
     clock.lap("verify");
     events.phase("connect");
-    let mut failed = FailedWorkers::new(cluster, context.options.allow_failed);
+    let mut failed = context.options.failed_workers(cluster);
     let connection = &context.options.connection;
     let (hosts, errors) = connection.connect_each(cluster, state, events).await?;
     failed.leave_out_hosts(errors, events)?;

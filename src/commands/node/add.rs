@@ -18,7 +18,8 @@ use kubexm_types::event::Events;
 /// Which hosts join a cluster.
 #[derive(Debug, Clone)]
 pub struct AddOptions {
-    /// The install that adds them. `admitted` has no effect.
+    /// The install that adds them. `admitted` and `allow_failed` have no effect: the command needs these hosts, and leaves out
+    /// other workers that fail or cannot be reached.
     pub install: InstallOptions,
     /// The hosts.
     pub names: Vec<HostName>,
@@ -34,8 +35,9 @@ pub async fn add(
     stop: &Stop,
 ) -> Result<InstallReport, CommandError> {
     let (install, newest) = of_these(options, events)?;
-    let added = install::install(&install, events, stop).await;
-    added.map_err(|error| with_bundle(error, newest.as_ref()))
+    let added = install::install_others(&install, events, stop).await;
+    let (report, _) = added.map_err(|error| with_bundle(error, newest.as_ref()))?;
+    Ok(report)
 }
 
 /// Returns what [`add`] would do. Changes no host and no state.
@@ -62,6 +64,7 @@ fn of_these(
     check_names(&cluster, &options.names, hint)?;
     let mut install = options.install.clone();
     install.admitted = Some(options.names.iter().cloned().collect());
+    install.allow_failed = true;
     let state = install.connection.state_directory(&cluster, events)?;
     Ok((install, rollback::newest(&state)?))
 }
@@ -135,6 +138,7 @@ pub(crate) fn findings(
         };
         findings.push(Finding::new(name, true, what.to_owned(), &hint));
     }
+    findings.extend(other_registry(cluster, facts));
     findings.extend(even_members(cluster, facts, admitted));
     findings
 }
@@ -156,6 +160,27 @@ pub(super) fn strangers<'a>(
         is_out && !admitted.contains(*name)
     };
     names.filter(is_stranger).collect()
+}
+
+/// Returns why the registries of the cluster cannot be those of the cluster file: none of them has a registry yet, and another
+/// host has one. Without roleGroups.registry, the first control plane of the file has the registry.
+fn other_registry(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Option<Finding> {
+    let has_registry = |name: &HostName| {
+        let facts = facts.get(name);
+        facts.is_some_and(|facts| facts.registry_login.is_some())
+    };
+    let registries = &cluster.roles.registry;
+    if cluster.registry.external.is_some() || registries.iter().any(has_registry) {
+        return None;
+    }
+    let present = facts.keys().find(|name| has_registry(name))?;
+    let what = format!(
+        "would have the registry of the cluster, which {present} has: images of `kubexm registry add` are there only"
+    );
+    let hint = format!(
+        "write registry: [{present}] into roleGroups of the cluster file; kubexm registry move moves the content"
+    );
+    Some(Finding::new(registries.first()?, true, what, &hint))
 }
 
 /// Warns about a number of members of etcd that tolerates no more failures than one less.
@@ -183,4 +208,32 @@ fn even_members(
     );
     let hint = "add one more control plane, so that the number is odd";
     Some(Finding::new(first, false, what, hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::example::cluster_of_four;
+
+    /// Before, the registry went to a control plane that was written before the others.
+    #[test]
+    fn registry_stays_where_it_is() {
+        let cluster = cluster_of_four();
+        let with_registry = |name: &str| {
+            let facts = |host: &str| Facts {
+                registry_login: (host == name).then_some(false),
+                ..Facts::default()
+            };
+            let hosts = ["node1", "node2", "node3", "node4"];
+            let hosts = hosts.map(|host| (host.parse().unwrap(), facts(host)));
+            let found = other_registry(&cluster, &hosts.into());
+            found.map_or_else(String::new, |finding| finding.to_string())
+        };
+        assert_eq!(with_registry("node1"), "");
+        assert_eq!(with_registry("none"), "");
+        insta::assert_snapshot!(with_registry("node2"), @"
+        node1: would have the registry of the cluster, which node2 has: images of `kubexm registry add` are there only
+          hint: write registry: [node2] into roleGroups of the cluster file; kubexm registry move moves the content
+        ");
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::joined;
-use super::members::Members;
+use super::members::{Members, Quorum};
 use super::removal::Context;
 use super::text::Purpose;
 use crate::session::Hosts;
@@ -55,8 +55,8 @@ impl Context<'_> {
         })
     }
 
-    /// Compares the members of etcd before and after. `None` if no host that leaves has a member. Of a host that does not
-    /// work, only etcd knows whether the cluster file is right about that.
+    /// Compares the members of etcd before and after. Of a host that does not work, only etcd knows whether the cluster file is
+    /// right about whether it has a member.
     ///
     /// # Errors
     /// etcd would lose its quorum, or has a member of a host of which the cluster file does not say so.
@@ -64,30 +64,33 @@ impl Context<'_> {
         &self,
         leaving: &[Leaving],
         hosts: &Hosts,
-    ) -> Result<Option<String>, CommandError> {
+    ) -> Result<Quorum, CommandError> {
         let Some(kind) = deploy::etcd_kind(self.cluster) else {
-            return Ok(None);
+            return Ok(Quorum::default());
         };
         if !leaving.iter().any(|host| host.has_member || host.is_lost) {
-            return Ok(None);
+            return Ok(Quorum::default());
         }
-        let mut failed = None;
+        let mut failed = Vec::new();
         for name in deploy::members(self.remaining) {
             let Some(host) = hosts.get(name) else {
+                failed.push(format!("{name}: cannot be reached"));
                 continue;
             };
             match Members::read(host.as_ref(), kind, AFTER_A_CHANGE).await {
                 Ok(members) => {
                     members.check_listed(leaving, kind)?;
                     members.check_addresses(leaving)?;
-                    return members.after(leaving);
+                    return Ok(Quorum {
+                        asked: Some(name.clone()),
+                        change: members.after(leaving)?,
+                    });
                 }
-                Err(error) => failed = Some(error),
+                Err(error) => failed.push(cause(&error)),
             }
         }
-        Err(failed.unwrap_or_else(|| {
-            CommandError::configuration("no member of etcd that remains can be reached")
-        }))
+        let count = deploy::members(self.cluster).len();
+        Err(without_quorum(&self.options.names, count, &failed))
     }
 
     pub(super) fn findings(&self, survey: &Survey, leaving: &[Leaving]) -> Vec<Finding> {
@@ -134,5 +137,43 @@ impl Context<'_> {
             Purpose::Replace => self.cluster,
         };
         preflight::check(cluster, &hosts, &facts, self.bundle).await
+    }
+}
+
+/// Returns the text of an error without its hint.
+fn cause(error: &CommandError) -> String {
+    let text = error.to_string();
+    let cause = text.split("\nhint: ").next();
+    cause.unwrap_or_default().to_owned()
+}
+
+/// Returns the refusal for an etcd of so many members, of which none that stays lists the members.
+fn without_quorum(leaving: &[HostName], count: usize, failed: &[String]) -> CommandError {
+    let needed = count / 2 + 1;
+    CommandError::Configuration(format!(
+        "cannot remove {}: etcd has no quorum: of its {count} members, {needed} must be healthy, and none of those that stay \
+         answers\n  {}\nhint: start members until {needed} are healthy; if they are lost, kubexm backup restore rebuilds etcd",
+        joined(leaving),
+        failed.join("\n  ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before, the refusal had no numbers.
+    #[test]
+    fn etcd_without_a_quorum_is_refused_with_numbers() {
+        let leaving = ["node3".parse().unwrap()];
+        let error =
+            CommandError::configuration("node1: list the members of etcd: no answer\nhint: x");
+        let failed = [cause(&error), "node2: cannot be reached".to_owned()];
+        insta::assert_snapshot!(without_quorum(&leaving, 3, &failed), @"
+        cannot remove node3: etcd has no quorum: of its 3 members, 2 must be healthy, and none of those that stay answers
+          node1: list the members of etcd: no answer
+          node2: cannot be reached
+        hint: start members until 2 are healthy; if they are lost, kubexm backup restore rebuilds etcd
+        ");
     }
 }

@@ -10,6 +10,7 @@ use kubexm_deploy::removal::{Leaving, peer_url};
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host};
 use kubexm_scripts::etcd::MEMBERSHIP;
+use kubexm_types::HostName;
 
 /// A member of etcd.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,15 @@ struct Member {
 /// The members of etcd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Members(Vec<Member>);
+
+/// The members of etcd around a removal.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Quorum {
+    /// A host that stays and whose member answers; `None` if no member leaves.
+    pub(super) asked: Option<HostName>,
+    /// The numbers of members before and after; `None` if they stay.
+    pub(super) change: Option<String>,
+}
 
 /// The voters of etcd at one time.
 struct Voters<'a>(Vec<&'a Member>);

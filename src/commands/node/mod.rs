@@ -1,6 +1,7 @@
 //! `node`: hosts that join a cluster, leave it or are replaced, while it goes on.
 
 mod add;
+mod addition;
 mod checks;
 mod contact;
 mod members;
@@ -18,6 +19,7 @@ use kubexm_types::HostName;
 
 pub(crate) use add::findings;
 pub use add::{AddOptions, add, add_dry_run};
+pub(crate) use addition::describe;
 pub use kubexm_deploy::upgrade::Drain;
 pub(crate) use members::Members;
 pub use remove::{RemoveOptions, RemoveReport, remove};

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::add::strangers;
+use super::members::Quorum;
 use super::remove::RemoveOptions;
 use super::text::{self, Purpose};
 use super::{joined, refusals, understated};
@@ -94,8 +95,7 @@ pub(super) struct Prepared {
     absent: BTreeSet<HostName>,
     /// How many changes of kubexm each host has that leaves and answers.
     pub(super) changes: BTreeMap<HostName, usize>,
-    /// The members of etcd before and after; `None` if they stay.
-    pub(super) quorum: Option<String>,
+    pub(super) quorum: Quorum,
     /// Whether an earlier run began the removal.
     pub(super) continues: bool,
 }
@@ -256,6 +256,7 @@ impl Context<'_> {
             inputs,
             leaving: &prepared.leaving,
             drain: self.options.drain,
+            asked: prepared.quorum.asked.as_ref(),
         }
     }
 
@@ -291,7 +292,7 @@ impl Context<'_> {
             mut deployment,
             mut departures,
         } = Plans::of(&inputs)?;
-        if prepared.quorum.is_some() {
+        if prepared.quorum.change.is_some() {
             unless_stopped(stop, self.save(&observed, events)).await?;
         }
         let mut known = KnownCluster::read(self.cluster, self.state)?;

@@ -66,12 +66,13 @@ pub async fn replace(
         source: options.source.clone(),
         connection: options.connection.clone(),
         unsigned: options.unsigned,
-        allow_failed: false,
+        allow_failed: true,
         allow_older: options.allow_older,
         ca_encryption: options.ca_encryption.clone(),
         admitted: Some(options.names.iter().cloned().collect()),
     };
-    let report = install::install(&install, events, stop).await?;
+    // Workers that do not answer stay out of it, as in the removal.
+    let (report, _) = install::install_others(&install, events, stop).await?;
     ReplacementRecord::remove(&state)?;
     Ok(ReplaceReport {
         changed: Some(changed + report.changed),

@@ -61,7 +61,7 @@ pub(super) fn plan(
         text,
         "  {others}\n    - apply the cluster file without {names}, as an install does: load balancers, registries, names, routes"
     );
-    if let Some(numbers) = &prepared.quorum {
+    if let Some(numbers) = &prepared.quorum.change {
         let _ = writeln!(text, "members of etcd: {numbers}");
     }
     text.push_str(&points_of_no_return(&prepared.leaving).join("\n"));
