@@ -178,7 +178,8 @@ impl Survey {
             !permitted.ignores_budgets && !continues,
             "these PodDisruptionBudgets permit no eviction, so nodes cannot be drained",
             self.budgets.clone(),
-            "add replicas or change the budgets; --drain-disable-eviction deletes the pods without regard to them",
+            "wait until their pods are Ready, add replicas or change the budgets; --drain-disable-eviction deletes the pods \
+             without regard to them",
         );
         let unmanaged = self.unmanaged.iter();
         add(
