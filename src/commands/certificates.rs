@@ -3,8 +3,9 @@
 mod owner;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use base64::Engine;
 
@@ -76,21 +77,53 @@ const REGISTRY: &str = "registry";
 #[derive(Debug, Clone)]
 pub enum CaEncryption {
     /// An identity file of age.
-    Identity(PathBuf),
+    Identity(IdentityFile),
     /// A passphrase.
     Passphrase(Secret),
 }
 
 impl CaEncryption {
+    /// Returns the encryption with an identity file of age, which is read when a command needs it.
+    pub fn of_file(path: PathBuf) -> Self {
+        Self::Identity(IdentityFile {
+            path,
+            identity: Arc::default(),
+        })
+    }
+
     /// Returns the identity of age.
     ///
     /// # Errors
     /// The file cannot be read, or is not an identity file.
     pub(crate) fn identity(&self) -> Result<KeyIdentity, CommandError> {
         match self {
-            Self::Identity(file) => identity(file),
+            Self::Identity(file) => file.identity(),
             Self::Passphrase(passphrase) => Ok(KeyIdentity::of_passphrase(&passphrase.0)),
         }
+    }
+}
+
+/// An identity file of age. Clones share its content, which is read once: `/dev/fd/3` can be a pipe.
+#[derive(Clone)]
+pub struct IdentityFile {
+    path: PathBuf,
+    /// The content, after it was read. Secret.
+    identity: Arc<OnceLock<KeyIdentity>>,
+}
+
+impl IdentityFile {
+    fn identity(&self) -> Result<KeyIdentity, CommandError> {
+        if let Some(known) = self.identity.get() {
+            return Ok(known.clone());
+        }
+        let read = identity(&self.path)?;
+        Ok(self.identity.get_or_init(|| read).clone())
+    }
+}
+
+impl fmt::Debug for IdentityFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.fmt(f)
     }
 }
 
@@ -109,8 +142,23 @@ fn identity(file: &Path) -> Result<KeyIdentity, CommandError> {
 
 /// Returns the certificates that [`load_or_issue`] would return, without a change of the state directory.
 /// Certificates that are missing or about to expire are new in each call.
-pub(crate) fn preview(cluster: &Cluster, state: &Path) -> Result<Certificates, CommandError> {
-    let store = CertificateStore::read_only(state.join("pki"));
+///
+/// Hosts get the key of a CA only in a cluster without kubeadm. Only for such a cluster the identity is read. Without it, an
+/// encrypted key is unknown.
+///
+/// # Errors
+/// The state directory cannot be read, a CA in it is damaged, or the identity does not decrypt a key.
+pub(crate) fn preview(
+    cluster: &Cluster,
+    state: &Path,
+    encryption: Option<&CaEncryption>,
+) -> Result<Certificates, CommandError> {
+    let encryption = match cluster.kubernetes.kind {
+        KubernetesKind::Kubeadm => None,
+        KubernetesKind::Systemd => encryption,
+    };
+    let identity = encryption.map(CaEncryption::identity).transpose()?;
+    let store = CertificateStore::read_only(state.join("pki")).encrypted(identity);
     from_store(cluster, &store.valid_for(cluster.kubernetes.validity))
 }
 
@@ -270,6 +318,7 @@ fn encryption(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kubexm_pki::kubernetes::CaKey;
 
     const CLUSTER: &str = "
 apiVersion: kubexm.io/v1alpha1
@@ -322,7 +371,7 @@ spec:
         }
         // Control planes get the key of the Kubernetes CA, so that this cluster needs it for each install.
         assert!(load_or_issue(&cluster, state.path(), None).is_err());
-        assert_eq!(preview(&cluster, state.path()).unwrap().ca, plain.ca);
+        assert_eq!(preview(&cluster, state.path(), None).unwrap().ca, plain.ca);
         std::fs::write(&file, "a secret that is not an identity").unwrap();
         let error = identity(&file).err().unwrap().to_string();
         assert!(
@@ -373,24 +422,86 @@ spec:
         assert!(renewed(&["node1"], "super-admin") && !renewed(&["a-node1"], "super-admin"));
     }
 
+    /// Returns the key of the CA of Kubernetes, or why it is unknown.
+    fn key(certificates: &Certificates) -> Result<&str, &str> {
+        match &certificates.kubernetes.as_ref().unwrap().ca_key {
+            CaKey::Known(key) => Ok(key),
+            CaKey::Unknown(cause) => Err(cause),
+        }
+    }
+
+    /// Hosts have this key. A preview with another one would report a difference in every comparison.
+    #[test]
+    fn preview_has_the_encrypted_key_with_the_identity_and_none_without() {
+        let state = tempfile::tempdir().unwrap();
+        let cluster = cluster(CLUSTER);
+        let with = |text: &str| CaEncryption::Passphrase(Secret(text.to_owned()));
+        let right = with("CANARY phrase");
+        let issued = load_or_issue(&cluster, state.path(), Some(right.identity().unwrap()));
+        let issued = issued.unwrap();
+        let before = listing(state.path());
+        let seen = preview(&cluster, state.path(), Some(&right)).unwrap();
+        assert!(key(&seen).is_ok() && key(&seen) == key(&issued));
+        let seen = preview(&cluster, state.path(), None).unwrap();
+        assert!(
+            key(&seen)
+                .unwrap_err()
+                .contains("kubernetes.key.age is encrypted\nhint: ")
+        );
+        let (seen, issued) = (seen.kubernetes.unwrap(), issued.kubernetes.unwrap());
+        assert_eq!(seen.ca, issued.ca);
+        assert_eq!(seen.super_admin.certificate, issued.super_admin.certificate);
+        let error = preview(&cluster, state.path(), Some(&with("CANARY"))).err();
+        let error = error.unwrap().to_string();
+        assert!(
+            error.contains("the passphrase is wrong") && !error.contains("CANARY"),
+            "{error}"
+        );
+        assert_eq!(listing(state.path()), before);
+    }
+
+    #[test]
+    fn preview_of_a_cluster_with_kubeadm_needs_no_identity() {
+        let state = tempfile::tempdir().unwrap();
+        let cluster = cluster(&CLUSTER.replace(", type: systemd}", "}"));
+        let absent = CaEncryption::of_file(state.path().join("absent"));
+        preview(&cluster, state.path(), Some(&absent)).unwrap();
+    }
+
+    /// `status --fix` needs the identity for the fix and for the state afterwards.
+    #[test]
+    fn identity_that_comes_from_a_pipe_is_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("identity");
+        std::fs::write(&file, IDENTITY).unwrap();
+        let encryption = CaEncryption::of_file(file.clone());
+        let later = encryption.clone();
+        encryption.identity().unwrap();
+        std::fs::write(&file, "").unwrap();
+        later.identity().unwrap();
+        assert!(!format!("{later:?}").contains("AGE-SECRET"));
+        let empty = CaEncryption::of_file(file);
+        assert!(empty.identity().is_err());
+    }
+
     /// `plan --diff` uses the preview.
     #[test]
     fn preview_writes_nothing_to_the_state_directory() {
         let state = tempfile::tempdir().unwrap();
         let before_install = cluster(CLUSTER);
-        preview(&before_install, state.path()).unwrap();
+        preview(&before_install, state.path(), None).unwrap();
         assert!(listing(state.path()).is_empty());
 
         let issued = load_or_issue(&before_install, state.path(), None).unwrap();
         let before = listing(state.path());
         assert!(!before.is_empty());
-        let same = preview(&before_install, state.path()).unwrap();
+        let same = preview(&before_install, state.path(), None).unwrap();
         assert_eq!(same.ca, issued.ca);
         assert_eq!(same.registry.certificate, issued.registry.certificate);
 
         // Another address of the host requires new certificates.
         let moved = cluster(&CLUSTER.replace("192.0.2.11", "192.0.2.12"));
-        let renewed = preview(&moved, state.path()).unwrap();
+        let renewed = preview(&moved, state.path(), None).unwrap();
         assert_eq!(renewed.ca, issued.ca);
         assert_ne!(renewed.registry.certificate, issued.registry.certificate);
         assert_eq!(listing(state.path()), before);

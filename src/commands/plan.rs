@@ -72,7 +72,8 @@ pub async fn diff(
         let hosts = session::watched(&hosts, events);
         let facts = session::gather(&cluster, &hosts).await?;
         preflight::report(&preflight::of_existing(&cluster, &facts), events)?;
-        let certificates = certificates::preview(&cluster, &state)?;
+        let encryption = options.ca_encryption.as_ref();
+        let certificates = certificates::preview(&cluster, &state, encryption)?;
         let inputs = plan_inputs::with_certificates(&cluster, &bundle, &facts, certificates);
         compare(&inputs, &hosts).await
     };

@@ -71,6 +71,10 @@ pub struct Facts {
     pub read_only: BTreeSet<String>,
     /// Disk space at the paths that [`Facts::gather`] was asked for.
     pub disks: BTreeMap<String, Disk>,
+    /// Inodes at the paths that [`Facts::gather`] was asked for, without file systems that have no limit.
+    pub inodes: BTreeMap<String, Inodes>,
+    /// The paths that [`Facts::gather`] was asked for and that root cannot write, because their file system is read-only.
+    pub read_only_disks: BTreeSet<String>,
     /// Container runtimes whose socket exists.
     pub runtimes: BTreeSet<Runtime>,
     /// Whether kubexm's receipt exists: an install has begun.
@@ -152,6 +156,15 @@ pub enum Selinux {
     Enforcing,
     /// SELinux logs violations.
     Permissive,
+}
+
+/// Inodes of a file system: each file and each directory needs one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inodes {
+    /// The number of free inodes.
+    pub free: u64,
+    /// The number of all inodes, at least 1.
+    pub total: u64,
 }
 
 /// Space of a file system.
@@ -263,7 +276,7 @@ names! {
 }
 
 impl Facts {
-    /// Collects the facts of a host, and its disk space at `paths`.
+    /// Collects the facts of a host, and the state of its file systems at `paths`.
     ///
     /// # Errors
     /// The script fails, or prints an unknown line.

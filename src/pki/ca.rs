@@ -30,6 +30,8 @@ pub struct Ca {
     /// The certificates that programs trust: `certificate`, and in a rotation the other one.
     trusted: String,
     key: StoredKey,
+    /// A key of no CA, for the certificates that a read-only store without the key issues; `None` if `key` signs.
+    substitute: Option<String>,
     /// The path of the key's file without encryption, for messages.
     key_path: String,
 }
@@ -38,7 +40,8 @@ impl Ca {
     /// Loads the CA `name` from the store. Creates it if the store has neither a certificate nor a key of this
     /// name; it never replaces one of them.
     ///
-    /// A read-only store without the key gets a key in memory, so that the result has certificates to compare.
+    /// A read-only store without the key issues certificates with a substitute in memory, so that the result has
+    /// certificates to compare.
     ///
     /// # Errors
     /// The CA has expired, its key belongs to another certificate, or its files cannot be read or written.
@@ -54,18 +57,20 @@ impl Ca {
                 "the CA has expired\nhint: reset the cluster, and install it again with a new CA",
             ));
         }
-        let key = match key {
+        let (key, substitute) = match key {
             StoredKey::Readable(key) => {
-                StoredKey::Readable(of_certificate(name, &certificate, key)?)
+                let key = of_certificate(name, &certificate, key)?;
+                (StoredKey::Readable(key), None)
             }
-            _ if store.is_read_only() => StoredKey::Readable(new_key(name)?.serialize_pem()),
-            other => other,
+            other if store.is_read_only() => (other, Some(new_key(name)?.serialize_pem())),
+            other => (other, None),
         };
         let trusted = rotation::trusted(store, name, &certificate)?;
         Ok(Self {
             certificate,
             trusted,
             key,
+            substitute,
             key_path,
         })
     }
@@ -120,6 +125,7 @@ impl Ca {
             trusted: certificate.clone(),
             certificate,
             key: StoredKey::Readable(key),
+            substitute: None,
             key_path,
         })
     }
@@ -159,7 +165,11 @@ impl Ca {
         &self.certificate
     }
 
-    fn key(&self, purpose: &str) -> Result<&str, PkiError> {
+    /// Returns the key. Secret. `purpose` is for the error.
+    ///
+    /// # Errors
+    /// The key is not in the store, or is encrypted.
+    pub(crate) fn key(&self, purpose: &str) -> Result<&str, PkiError> {
         let (purpose, path) = (purpose.to_owned(), self.key_path.clone());
         match &self.key {
             StoredKey::Readable(key) => Ok(key),
@@ -225,7 +235,10 @@ impl Ca {
         params.extended_key_usages = leaf.usage.extended();
         params.use_authority_key_identifier_extension = true;
         set_validity(&mut params, days);
-        let ca_key = self.key(&format!("issue the certificate {name}"))?;
+        let ca_key = match &self.substitute {
+            Some(substitute) => substitute,
+            None => self.key(&format!("issue the certificate {name}"))?,
+        };
         let ca_key = KeyPair::from_pem(ca_key).map_err(|error| invalid("CA key", error))?;
         let issuer = Issuer::from_ca_cert_pem(&self.certificate, ca_key)
             .map_err(|error| invalid("CA certificate", error))?;

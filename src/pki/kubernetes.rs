@@ -27,9 +27,11 @@ pub const KUBE_VIP: &str = "kubexm:kube-vip";
 /// All certificates and keys of a cluster.
 #[derive(Clone)]
 pub struct ClusterPki {
-    /// The cluster's CA. Control planes sign certificates with it, so only they get its key.
-    pub ca: Pair,
-    /// The certificates of the CAs that programs trust: that of `ca`, and in a rotation also the next or the former one.
+    /// The certificate of the cluster's CA.
+    pub ca: String,
+    /// Its key. Control planes sign certificates with it, so only they get it.
+    pub ca_key: CaKey,
+    /// The certificates of the CAs that programs trust: `ca`, and in a rotation also the next or the former one.
     pub trusted: String,
     /// The certificates of CAs for [`FRONT_PROXY_CLIENT`] that programs trust, usually one. The key stays on the controller.
     pub front_proxy_ca: String,
@@ -41,6 +43,28 @@ pub struct ClusterPki {
     pub control_planes: BTreeMap<HostName, ControlPlanePki>,
     /// The certificates of each node, including control planes.
     pub nodes: BTreeMap<HostName, NodePki>,
+}
+
+/// The key of a CA for hosts. Secret, so there is no `Debug`.
+#[derive(Clone)]
+pub enum CaKey {
+    /// The key, PEM.
+    Known(String),
+    /// A read-only store does not have the key, or cannot decrypt it. The text is the cause with a hint.
+    Unknown(String),
+}
+
+impl CaKey {
+    /// Returns the key of a CA. Only a read-only store may be without it.
+    fn of(ca: &Ca, store: &CertificateStore) -> Result<Self, PkiError> {
+        if !store.is_read_only() {
+            return Ok(Self::Known(ca.pair()?.key));
+        }
+        Ok(match ca.key("read the key of the CA") {
+            Ok(key) => Self::Known(key.to_owned()),
+            Err(cause) => Self::Unknown(cause.to_string()),
+        })
+    }
 }
 
 /// The certificates of a control plane.
@@ -69,7 +93,8 @@ pub struct NodePki {
 
 /// The authorities of a cluster, as in [`ClusterPki`].
 struct Authorities {
-    ca: Pair,
+    ca: String,
+    ca_key: CaKey,
     trusted: String,
     front_proxy_ca: String,
     service_account: SigningKey,
@@ -85,7 +110,7 @@ enum Signer {
 impl ClusterPki {
     /// Returns whether programs trust two CAs, which is so in a rotation.
     pub fn trusts_two(&self) -> bool {
-        self.trusted.trim_end() != self.ca.certificate.trim_end()
+        self.trusted.trim_end() != self.ca.trim_end()
     }
 
     /// Loads the certificates from the store, and issues those that are missing or about to expire.
@@ -101,7 +126,8 @@ impl ClusterPki {
         };
         let service_account = SigningKey::load_or_create(store, "sa")?;
         let authorities = Authorities {
-            ca: ca.pair()?,
+            ca: ca.certificate().to_owned(),
+            ca_key: CaKey::of(&ca, store)?,
             trusted: ca.trusted().to_owned(),
             front_proxy_ca: front_proxy.trusted().to_owned(),
             service_account,
@@ -127,7 +153,8 @@ impl ClusterPki {
         let ca = pair("kubernetes");
         let authorities = Authorities {
             trusted: ca.certificate.clone(),
-            ca,
+            ca: ca.certificate,
+            ca_key: CaKey::Known(ca.key),
             front_proxy_ca,
             service_account,
         };
@@ -152,12 +179,14 @@ impl ClusterPki {
         let super_admin = Leaf::client("kubernetes-super-admin", Some("system:masters"));
         let Authorities {
             ca,
+            ca_key,
             trusted,
             front_proxy_ca,
             service_account,
         } = authorities;
         Ok(Self {
             ca,
+            ca_key,
             trusted,
             front_proxy_ca,
             service_account,
@@ -242,6 +271,7 @@ fn api_server_names(cluster: &Cluster, host: &HostSpec) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encryption::KeyIdentity;
 
     fn cluster() -> Cluster {
         kubexm_config::parse_cluster("example", kubexm_config::schema::TEMPLATE).unwrap()
@@ -274,6 +304,43 @@ mod tests {
         }
         assert_eq!(first.nodes.len(), 3);
         assert_eq!(first.control_planes.len(), 1);
+    }
+
+    /// A preview never has a key that is not that of the CA: a comparison with hosts would find a difference.
+    #[test]
+    fn read_only_store_has_the_key_of_the_ca_or_the_reason_why_not() {
+        let (dir, cluster) = (tempfile::tempdir().unwrap(), cluster());
+        let identity = || Some(KeyIdentity::of_passphrase("correct horse"));
+        let seen = |identity| {
+            let store = CertificateStore::read_only(dir.path()).encrypted(identity);
+            let pki = ClusterPki::load_or_create(&store, &cluster).unwrap();
+            match pki.ca_key {
+                CaKey::Known(key) => Ok(key),
+                CaKey::Unknown(cause) => {
+                    Err(cause.replace(&dir.path().display().to_string(), "[dir]"))
+                }
+            }
+        };
+        let store = CertificateStore::new(dir.path());
+        ClusterPki::load_or_create(&store, &cluster).unwrap();
+        let key = std::fs::read_to_string(dir.path().join("kubernetes.key")).unwrap();
+        assert!(seen(None).as_ref() == Ok(&key), "the key in clear text");
+        let encrypted = store.clone().encrypted(identity());
+        ClusterPki::load_or_create(&encrypted, &cluster).unwrap();
+        assert!(seen(identity()).as_ref() == Ok(&key), "the decrypted key");
+        insta::assert_snapshot!(seen(None).unwrap_err(), @"
+        cannot read the key of the CA: [dir]/kubernetes.key.age is encrypted
+        hint: pass what encrypted it: the identity file with --ca-identity, or the passphrase with --ca-passphrase-file
+        ");
+        // Certificates that are missing are still there to compare.
+        std::fs::remove_file(dir.path().join("super-admin.crt")).unwrap();
+        assert!(seen(None).is_err());
+        std::fs::remove_file(dir.path().join("kubernetes.key.age")).unwrap();
+        insta::assert_snapshot!(seen(None).unwrap_err(), @"
+        cannot read the key of the CA: [dir]/kubernetes.key does not exist, but the certificate of this CA does
+        hint: put the key back for this command: kubexm never creates a CA where one exists
+        ");
+        assert!(ClusterPki::load_or_create(&store, &cluster).is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::check::{Check, Found, Outcome};
 use super::report::Area;
 use super::seen::Seen;
+use crate::status::{InodeState, Problem};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -31,9 +32,12 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// The part of free inodes in percent below which there is a problem: the kubelet's default of `nodefs.inodesFree`
-/// (<https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>).
-const INODES_PERCENT: u64 = 5;
+const READ_ONLY: &str = "read-only";
+/// Why a file system is read-only.
+const REMOUNTED: &str =
+    "the kernel remounts a file system read-only after errors of the disk, or /etc/fstab says so";
+/// What few free inodes cause.
+const NO_INODES: &str = "no program can create a file there, although bytes are free";
 
 fn unless_silent(seen: &Seen, found: Vec<Found>) -> Outcome {
     match seen.hosts.is_empty() {
@@ -88,11 +92,11 @@ fn inodes(seen: &Seen) -> Outcome {
             let (Ok(free), Ok(total)) = (free.parse::<u64>(), total.parse::<u64>()) else {
                 continue;
             };
-            if free.saturating_mul(100) / total.max(1) < INODES_PERCENT {
+            if (InodeState { free, total }).are_few() {
                 let found = Found::new(format!("{mount} has {free} of {total} inodes free"))
                     .on(host)
                     .evidence([format!("{path} is on {mount}")])
-                    .cause("no program can create a file there, although bytes are free")
+                    .cause(NO_INODES)
                     .fix("remove directories with many small files");
                 let line = format!(
                     "du --inodes -xd3 {} | sort -n | tail -n 15",
@@ -103,6 +107,20 @@ fn inodes(seen: &Seen) -> Outcome {
         }
     }
     all.dedup_by(|one, other| one.what == other.what && one.hosts == other.hosts);
+    // `status` looks at further directories, such as that of the registry.
+    let is_new = |problem: &&Problem| {
+        !all.iter().any(|found| {
+            let mount = found.what.split(" has ").next().unwrap_or_default();
+            let is_same = problem.what.starts_with(&format!("{mount} has "));
+            is_same && problem.host.iter().any(|host| found.hosts.contains(host))
+        })
+    };
+    let more: Vec<Found> = seen
+        .problems("inodes")
+        .filter(is_new)
+        .map(|problem| Found::of(problem).cause(NO_INODES))
+        .collect();
+    all.extend(more);
     unless_silent(seen, all)
 }
 
@@ -115,7 +133,7 @@ fn options(seen: &Seen) -> Outcome {
             };
             let has = |option: &str| options.split(',').any(|one| one == option);
             let what = if has("ro") {
-                "read-only"
+                READ_ONLY
             } else if has("noexec") && !path.starts_with("/var/log") && path != "/var/lib/etcd" {
                 "mounted with noexec"
             } else {
@@ -125,7 +143,7 @@ fn options(seen: &Seen) -> Outcome {
                 .on(host)
                 .evidence([line])
                 .cause(match what {
-                    "read-only" => "the kernel remounts a file system read-only after errors of the disk, or /etc/fstab says so",
+                    READ_ONLY => REMOUNTED,
                     _ => "no container can start from a file system that permits no program",
                 })
                 .fix("look for errors of the disk first, then mount the file system again");
@@ -143,5 +161,18 @@ fn options(seen: &Seen) -> Outcome {
             );
         }
     }
+    // `status` looks at further directories, such as those of the system.
+    let more: Vec<Found> = seen
+        .problems("mount-options")
+        .filter(|problem| {
+            let is_named = |found: &Found| {
+                found.what.ends_with(READ_ONLY)
+                    && problem.host.iter().any(|host| found.hosts.contains(host))
+            };
+            !all.iter().any(is_named)
+        })
+        .map(|problem| Found::of(problem).cause(REMOUNTED))
+        .collect();
+    all.extend(more);
     unless_silent(seen, all)
 }

@@ -93,6 +93,7 @@ pub(crate) async fn examine(
         cluster: options.cluster.clone(),
         connection: options.connection.clone(),
         diff: None,
+        ca_encryption: None,
     };
     let looked = status::look(&looking, events, stop).await?;
     let line = CommandLine::new(&options.cluster, &options.connection);

@@ -10,7 +10,7 @@ pub(super) fn check_of(problem: &Problem) -> &'static str {
         About::Unreachable => UNREACHABLE,
         About::Host | About::Identity => "host",
         About::Clock => "clock",
-        About::Disk => "disk-space",
+        About::Disk => disk(what),
         About::Certificate => "certificates",
         About::Unit | About::Program => program(what),
         About::Etcd => etcd(what),
@@ -47,6 +47,14 @@ fn program(what: &str) -> &'static str {
         _ if BALANCERS.iter().any(|part| name.contains(part)) => "load-balancer",
         _ if name.contains("routes") || name.contains("dns") => "network-program",
         _ => "runtime",
+    }
+}
+
+fn disk(what: &str) -> &'static str {
+    match what {
+        _ if what.contains("inodes") => "inodes",
+        _ if what.contains("mounted read-only") => "mount-options",
+        _ => "disk-space",
     }
 }
 
@@ -97,6 +105,21 @@ mod tests {
                 About::Program,
                 "kube-apiserver refuses the credentials of this host, which have expired or belong to another cluster",
                 "certificates",
+            ),
+            (
+                About::Disk,
+                "/ has 2 % free, 9 GiB, for /var/lib/etcd",
+                "disk-space",
+            ),
+            (
+                About::Disk,
+                "/ has 2 % of its inodes free, 20 of 1000, for /var/lib/etcd",
+                "inodes",
+            ),
+            (
+                About::Disk,
+                "cannot write /etc: the file system is mounted read-only",
+                "mount-options",
             ),
             (About::Etcd, "etcd has the alarm NOSPACE", "etcd-alarm"),
             (

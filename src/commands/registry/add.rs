@@ -253,7 +253,8 @@ fn clients(
             login.display()
         )));
     }
-    let certificates = certificates::preview(site.cluster, site.state)?;
+    // Nodes get no key of a CA from this plan.
+    let certificates = certificates::preview(site.cluster, site.state, None)?;
     let mut inputs =
         plan_inputs::with_certificates(site.cluster, bundle, &site.facts, certificates);
     inputs.lock = lock;

@@ -1,8 +1,8 @@
-//! Free space of the file systems that a cluster writes.
+//! Free space and inodes of the file systems that a cluster writes.
 
 use std::collections::BTreeMap;
 
-use super::report::{About, DiskState, Problem};
+use super::report::{About, DiskState, InodeState, Problem};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_host::Facts;
 
@@ -74,19 +74,25 @@ pub(super) fn judge(
     facts: &Facts,
 ) -> (Vec<DiskState>, Vec<Problem>) {
     let mut mounts: BTreeMap<&str, (DiskState, bool)> = BTreeMap::new();
-    let mut problems: Vec<Problem> = read_only(facts).into_iter().collect();
-    for directory in directories(cluster, host) {
+    let directories = directories(cluster, host);
+    let mut problems: Vec<Problem> = read_only(facts, &directories).into_iter().collect();
+    for directory in directories {
         let Some(disk) = facts.disks.get(directory.path) else {
             problems.push(unanswered(directory.path));
             continue;
         };
         let bytes = |kib: u64| kib.saturating_mul(1024);
+        let inodes = facts.inodes.get(directory.path).map(|inodes| InodeState {
+            free: inodes.free,
+            total: inodes.total,
+        });
         let new = || {
             let disk = DiskState {
                 mount: disk.mount.clone(),
                 directories: Vec::new(),
                 free: bytes(disk.free),
                 size: bytes(disk.size),
+                inodes,
             };
             (disk, false)
         };
@@ -102,19 +108,27 @@ pub(super) fn judge(
         if is_low && (evicts || disk.free < LIMIT_BYTES) {
             problems.push(low(&disk, evicts));
         }
+        if let Some(inodes) = disk.inodes
+            && inodes.are_few()
+        {
+            problems.push(few_inodes(&disk, inodes, evicts));
+        }
         disks.push(disk);
     }
     let problems = problems.into_iter();
     (disks, problems.map(|one| one.on(&host.name)).collect())
 }
 
-/// Returns a problem if the host cannot write directories that every install writes. An install could write them, so that
-/// their file system was mounted read-only since, as the kernel does after an error of the disk.
-fn read_only(facts: &Facts) -> Option<Problem> {
-    if facts.read_only.is_empty() {
+/// Returns a problem if the host cannot write directories that every install writes, or its directories of the cluster. An
+/// install could write them, so that their file system was mounted read-only since, as the kernel does after an error of the
+/// disk.
+fn read_only(facts: &Facts, directories: &[Directory<'_>]) -> Option<Problem> {
+    let mut folders: Vec<&str> = facts.read_only.iter().map(String::as_str).collect();
+    let paths = directories.iter().map(|directory| directory.path);
+    folders.extend(paths.filter(|path| facts.read_only_disks.contains(*path)));
+    if folders.is_empty() {
         return None;
     }
-    let folders: Vec<&str> = facts.read_only.iter().map(String::as_str).collect();
     let what = format!(
         "cannot write {}: the file system is mounted read-only",
         folders.join(", ")
@@ -144,6 +158,20 @@ fn low(disk: &DiskState, evicts: bool) -> Problem {
     Problem::new(About::Disk, what, hint)
 }
 
+fn few_inodes(disk: &DiskState, inodes: InodeState, evicts: bool) -> Problem {
+    let (mount, percent) = (&disk.mount, inodes.percent());
+    let (free, total, directories) = (inodes.free, inodes.total, disk.directories.join(", "));
+    let what =
+        format!("{mount} has {percent} % of its inodes free, {free} of {total}, for {directories}");
+    let hint = match evicts {
+        true => "with few inodes, the kubelet evicts pods and removes images",
+        false => "programs that cannot create a file fail",
+    };
+    let hint =
+        format!("remove small files on {mount}, which `du --inodes -x {mount}` counts: {hint}");
+    Problem::new(About::Disk, what, hint)
+}
+
 /// Returns a size with a binary unit.
 fn shown(bytes: u64) -> String {
     match bytes >> 20 {
@@ -157,7 +185,7 @@ fn shown(bytes: u64) -> String {
 mod tests {
     use super::*;
     use crate::status::example::cluster;
-    use kubexm_host::facts::Disk;
+    use kubexm_host::facts::{Disk, Inodes};
 
     const GIB: u64 = 1 << 20;
 
@@ -248,6 +276,60 @@ mod tests {
         let cluster = cluster("");
         let (disks, problems) = judge(&cluster, &cluster.hosts[1], &Facts::default());
         assert_eq!((disks.len(), problems.len()), (0, 2));
+    }
+
+    #[test]
+    fn few_free_inodes_are_a_problem_although_bytes_are_free() {
+        let of = |free| {
+            changed(|facts| {
+                let paths = facts.disks.keys().cloned();
+                let inodes = Inodes { free, total: 1000 };
+                facts.inodes = paths.map(|path| (path, inodes)).collect();
+            })
+        };
+        assert_eq!(of(50), "");
+        insta::assert_snapshot!(of(49), @"
+        node1: / has 4 % of its inodes free, 49 of 1000, for /var/lib/kubelet, /var/lib/containerd, /var/lib/etcd, /var/lib/kubexm/registry
+          hint: remove small files on /, which `du --inodes -x /` counts: with few inodes, the kubelet evicts pods and removes images
+        ");
+        // Thresholds of the user replace those of the kubelet.
+        let cluster = cluster("kubelet: {extraConfig: {evictionHard: {imagefs.available: 1Gi}}}");
+        let disk = Disk {
+            free: 50 * GIB,
+            size: 100 * GIB,
+            mount: "/srv".to_owned(),
+        };
+        let paths = || paths(&cluster).into_iter();
+        let facts = Facts {
+            disks: paths().map(|path| (path, disk.clone())).collect(),
+            inodes: paths()
+                .map(|path| (path, Inodes { free: 0, total: 7 }))
+                .collect(),
+            ..Facts::default()
+        };
+        let (disks, problems) = judge(&cluster, &cluster.hosts[1], &facts);
+        assert_eq!(disks[0].inodes, Some(InodeState { free: 0, total: 7 }));
+        insta::assert_snapshot!(problems[0], @"
+        node2: /srv has 0 % of its inodes free, 0 of 7, for /var/lib/kubelet, /var/lib/containerd
+          hint: remove small files on /srv, which `du --inodes -x /srv` counts: programs that cannot create a file fail
+        ");
+    }
+
+    #[test]
+    fn data_directory_that_cannot_be_written_is_a_problem_where_it_is_used() {
+        let read_only =
+            |path: &str| changed(|facts| facts.read_only_disks = [path.to_owned()].into());
+        insta::assert_snapshot!(read_only("/var/lib/containerd"), @"
+        node1: cannot write /var/lib/containerd: the file system is mounted read-only
+          hint: look for errors of the disk in the log of the kernel with `dmesg`, repair the file system, and mount it for writing: programs that cannot write fail
+        ");
+        // A worker has no member of etcd.
+        let cluster = cluster("");
+        let mut facts = Facts::default();
+        facts.read_only_disks.insert("/var/lib/etcd".to_owned());
+        let (_, problems) = judge(&cluster, &cluster.hosts[1], &facts);
+        let found: String = problems.iter().map(ToString::to_string).collect();
+        assert!(!found.contains("read-only"), "{found}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 
 use super::Seen;
 use super::report::{About, Problem};
+use crate::certificates::CaEncryption;
 use crate::plan::{HostDiff, Reason};
 use crate::session::{HostErrors, Hosts};
 use crate::{CommandError, certificates, plan, plan_inputs};
@@ -27,17 +28,18 @@ const AGAIN: &str = "run the command again; if it fails again, log in to the hos
 /// Runs the checks of an install on the hosts whose facts are known, and nothing else.
 ///
 /// # Errors
-/// The bundle does not contain what the cluster needs, or a file of the state directory cannot be read.
+/// The bundle does not contain what the cluster needs, or a file of the state directory cannot be read or decrypted.
 pub(super) async fn compare(
     cluster: &Cluster,
     bundle: &Arc<BundleSet>,
     state: &Path,
+    encryption: Option<&CaEncryption>,
     hosts: &Hosts,
     facts: &BTreeMap<HostName, Facts>,
 ) -> Result<Vec<HostDiff>, CommandError> {
     let known = hosts.iter().filter(|(name, _)| facts.contains_key(*name));
     let hosts = known.map(|(name, host)| (name.clone(), Arc::clone(host)));
-    let certificates = certificates::preview(cluster, state)?;
+    let certificates = certificates::preview(cluster, state, encryption)?;
     let mut inputs = plan_inputs::with_certificates(cluster, bundle, facts, certificates);
     plan_inputs::assume_installed(cluster, &mut inputs.hosts);
     Ok(plan::compare(&inputs, &hosts.collect()).await?.hosts)
@@ -130,14 +132,15 @@ fn not_compared(host: &HostDiff) -> Option<Problem> {
         Reason::Unread(error) => Some(error),
         _ => None,
     });
-    let error = errors.next()?;
-    let first = error.lines().next().unwrap_or_default();
+    let (cause, hint) = separated(&host.host, errors.next()?);
+    let first = cause.lines().next().unwrap_or_default();
     let count = match errors.count() {
         0 => "one step was not compared".to_owned(),
         others => format!("{} steps were not compared", others + 1),
     };
     let what = format!("{count} with the plan of an install: {first}");
-    let hint = "correct the cause; `kubexm plan --diff` names the steps";
+    let hint = hint
+        .unwrap_or_else(|| "correct the cause; `kubexm plan --diff` names the steps".to_owned());
     Some(Problem::new(About::Drift, what, hint).on(&host.host))
 }
 

@@ -154,7 +154,8 @@ async fn compare(
     let hosts = session::watched(&hosts, events);
     let facts = session::gather(cluster, &hosts).await?;
     preflight::report(&preflight::of_existing(cluster, &facts), events)?;
-    let certificates = certificates::preview(cluster, state)?;
+    let encryption = options.ca_encryption.as_ref();
+    let certificates = certificates::preview(cluster, state, encryption)?;
     let inputs = plan_inputs::with_certificates(cluster, bundle, &facts, certificates);
     plan::compare(&inputs, &hosts).await
 }

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 
+use crate::certificates::CaEncryption;
 use crate::certs::{self, CertificateReport};
 use crate::plan::HostDiff;
 use crate::rollback::{self, Newest};
@@ -50,8 +51,8 @@ use kubexm_types::{ClusterIdentity, HostName};
 pub(crate) use members::NEVER_STARTED;
 use nodes::Nodes;
 pub use report::{
-    About, CertificateState, DiskState, EndpointState, EtcdState, HostState, MemberState,
-    NodeStanding, NodeState, Problem, RegistryState, StatusReport,
+    About, CertificateState, DiskState, EndpointState, EtcdState, HostState, InodeState,
+    MemberState, NodeStanding, NodeState, Problem, RegistryState, StatusReport,
 };
 pub use rollback::Newest as NewestBundle;
 
@@ -67,6 +68,8 @@ pub struct StatusOptions {
     pub connection: Connection,
     /// The bundles with whose plan to compare the hosts; `None` to compare nothing.
     pub diff: Option<BundlesToCompare>,
+    /// What encrypts the keys of CAs in the state directory. Only a comparison reads such a key.
+    pub ca_encryption: Option<CaEncryption>,
 }
 
 /// A bundle with whose plan the hosts are compared.
@@ -168,7 +171,9 @@ pub(crate) async fn look(
                 });
                 let installed = installed.map(|(name, host)| (name.clone(), Arc::clone(host)));
                 findings.extend(drift::receipts(&installed.collect()).await);
-                let comparing = drift::compare(&cluster, bundle, &state, &observed, &facts);
+                let encryption = options.ca_encryption.as_ref();
+                let comparing =
+                    drift::compare(&cluster, bundle, &state, encryption, &observed, &facts);
                 Some(comparing.await?)
             }
             None => None,

@@ -197,6 +197,34 @@ pub struct DiskState {
     pub free: u64,
     /// Size in bytes.
     pub size: u64,
+    /// `None` if the file system has no limit of inodes, or did not report it.
+    pub inodes: Option<InodeState>,
+}
+
+/// The inodes of a file system: each file and each directory needs one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InodeState {
+    /// The number of free inodes.
+    pub free: u64,
+    /// The number of all inodes.
+    pub total: u64,
+}
+
+impl InodeState {
+    /// The part of free inodes in percent below which there is a problem: the kubelet's default of `nodefs.inodesFree` and
+    /// `imagefs.inodesFree` (<https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>).
+    const LIMIT_PERCENT: u64 = 5;
+
+    /// Returns the part of free inodes in percent, rounded down.
+    pub fn percent(&self) -> u64 {
+        self.free.saturating_mul(100) / self.total.max(1)
+    }
+
+    /// Returns whether few inodes are free.
+    pub(crate) fn are_few(&self) -> bool {
+        self.percent() < Self::LIMIT_PERCENT
+    }
 }
 
 impl DiskState {

@@ -342,6 +342,7 @@ async fn stopped_look_does_not_say_that_no_host_was_touched() {
             ..Connection::default()
         },
         diff: None,
+        ca_encryption: None,
     };
     let stop = Stop::new();
     stop.cancel();

@@ -195,6 +195,7 @@ async fn look(
         cluster: options.cluster.clone(),
         connection: options.connection.clone(),
         diff: None,
+        ca_encryption: None,
     };
     Ok(unhealthy(&status::status(&looked, events, stop).await?))
 }

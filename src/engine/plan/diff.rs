@@ -79,7 +79,8 @@ pub enum Reason {
     Needed(String),
     /// The check requires a value that these tasks provide while the plan runs.
     DependsOn(Vec<TaskId>),
-    /// The check requires a value that the host has and that could not be read; the text is the task and the error.
+    /// The check requires a value that could not be read: the host has it, and the text is the task and the error, or this
+    /// machine has it, and the text is the cause.
     Unread(String),
     /// The check failed.
     Failed(String),
@@ -218,6 +219,7 @@ async fn diff_host(
                 Ok(Check::Needed(reason)) => Reason::Needed(reason),
                 Ok(Check::Reported(text)) => Reason::Reported(text),
                 Err(StepError::Missing(value)) => missing(providers(plan, task, value), unread),
+                Err(StepError::Unknown(cause)) => Reason::Unread(cause),
                 Err(error) if error.is_loss_of_host() => {
                     diff.unreachable = Some(error.to_string());
                     return diff;

@@ -37,6 +37,9 @@ pub enum StepError {
     /// No task has provided the value of this name.
     #[error("no earlier task has provided the value '{0}'")]
     Missing(&'static str),
+    /// The command does not know what the host must have. The text is the cause with a hint, and has no secret.
+    #[error("{0}")]
+    Unknown(String),
     /// A step on one host did not reach its goal because of other hosts.
     #[error("{message}")]
     OtherHosts {

@@ -8,7 +8,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use kubexm_types::untrusted::Untrusted;
 use kubexm_types::{ClusterIdentity, GlibcVersion, authority};
 
-use super::{Cgroup, Disk, Facts, Membership, Module, Runtime, Selinux, Setting, Tool};
+use super::{Cgroup, Disk, Facts, Inodes, Membership, Module, Runtime, Selinux, Setting, Tool};
 
 /// The reason why facts cannot be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -112,6 +112,11 @@ fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
             let (path, disk) = disk(value).ok_or("is not the space of a disk")?;
             facts.disks.insert(path, disk);
         }
+        "inodes" => {
+            let (path, inodes) = inodes(value).ok_or("is not a number of inodes")?;
+            facts.inodes.insert(path, inodes);
+        }
+        "disk_readonly" => drop(facts.read_only_disks.insert(value.to_owned())),
         "receipt" => facts.receipt = flag(value)?,
         "cluster" => facts.cluster = membership(&decoded(value)?),
         "authority" => {
@@ -263,6 +268,14 @@ fn ipv4_network(value: &str) -> Option<Ipv4Net> {
     let number = |hex: &str| u32::from_str_radix(hex, 16).ok().map(u32::swap_bytes);
     let (network, mask) = value.split_once(' ')?;
     Ipv4Net::with_netmask(number(network)?.into(), number(mask)?.into()).ok()
+}
+
+/// Parses free inodes, all inodes and path.
+fn inodes(value: &str) -> Option<(String, Inodes)> {
+    let mut words = value.splitn(3, ' ');
+    let free = words.next()?.parse().ok()?;
+    let total = words.next()?.parse().ok()?;
+    Some((words.next()?.to_owned(), Inodes { free, total }))
 }
 
 /// Parses free KiB, size in KiB, mount point and path.

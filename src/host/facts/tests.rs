@@ -33,6 +33,8 @@ container_selinux=no
 exists=/opt/a=b c
 readonly=/usr/local
 disk=77 100 / /opt/a=b c
+inodes=5 10 /opt/a=b c
+disk_readonly=/opt/a=b c
 receipt=no
 cluster=eyJpZCI6IjBiN2M0YzRlLTkzYTUtNGNjNy04ZDgzLTNmM2Y2ZjBmOWIxMSIsIm5hbWUiOiJhIiwiY3JlYXRlZCI6IjIwMjYtMDEtMzFUMTI6MDA6MDBaIn0=
 authority=/etc/kubernetes/pki/ca.crt LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCllXSmoKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=
@@ -97,6 +99,8 @@ fn every_line_is_read() {
         existing: ["/opt/a=b c".to_owned()].into(),
         read_only: ["/usr/local".to_owned()].into(),
         disks: [("/opt/a=b c".to_owned(), disk)].into(),
+        inodes: [("/opt/a=b c".to_owned(), Inodes { free: 5, total: 10 })].into(),
+        read_only_disks: ["/opt/a=b c".to_owned()].into(),
         runtimes: [Runtime::CriO].into(),
         joined: true,
         pods_ended: true,
@@ -168,6 +172,7 @@ fn a_line_that_kubexm_does_not_know_is_an_error() {
         ("onlink=zz 0", "is not a network"),
         ("onlink=fd00/81", "is not a network"),
         ("disk=zz 1 / /opt", "is not the space of a disk"),
+        ("inodes=1 /opt", "is not a number of inodes"),
         ("cgroup=v3", "is neither v1 nor v2"),
         ("selinux=2", "is neither 0 nor 1"),
         ("cluster=%", "is not base64"),

@@ -253,7 +253,10 @@ async fn add(arguments: &Add, output: Output, events: &Events) -> Result<(), Fai
             unsigned: node.unsigned,
             allow_failed: false,
             allow_older: node.allow_older,
-            ca_encryption: node.ca_encryption(arguments.dry_run)?,
+            ca_encryption: match arguments.dry_run {
+                true => node.passphrase.decryption(node.ca_identity.as_deref())?,
+                false => node.ca_encryption(false)?,
+            },
             admitted: None,
         },
         names: node.names(),

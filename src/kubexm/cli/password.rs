@@ -144,17 +144,27 @@ pub struct CaPassphraseArgs {
 }
 
 impl CaPassphraseArgs {
-    /// Returns what encrypts the keys of CAs: the identity file, or else a passphrase.
+    /// Returns what encrypts the keys of CAs: the identity file, or else a passphrase. `dry_run` is whether the command is a
+    /// dry run without a comparison.
     pub fn encryption(
         &self,
         identity: Option<&Path>,
         dry_run: bool,
     ) -> Result<Option<CaEncryption>, Failure> {
         match identity {
-            Some(file) => Ok(Some(CaEncryption::Identity(file.to_owned()))),
-            // A dry run reads no key, so it does not ask for the passphrase.
+            Some(file) => Ok(Some(CaEncryption::of_file(file.to_owned()))),
+            // Such a dry run reads no key, so it does not ask for the passphrase.
             None if dry_run => Ok(None),
-            None => Ok(self.passphrase()?.map(CaEncryption::Passphrase)),
+            None => Ok(self.passphrase(true)?.map(CaEncryption::Passphrase)),
+        }
+    }
+
+    /// Returns what decrypts the keys of CAs in a command that encrypts none, as a comparison: the identity file, or else a
+    /// passphrase. A mistyped passphrase loses no key, so kubexm asks for it once.
+    pub fn decryption(&self, identity: Option<&Path>) -> Result<Option<CaEncryption>, Failure> {
+        match identity {
+            Some(file) => Ok(Some(CaEncryption::of_file(file.to_owned()))),
+            None => Ok(self.passphrase(false)?.map(CaEncryption::Passphrase)),
         }
     }
 
@@ -178,10 +188,11 @@ impl CaPassphraseArgs {
         }
     }
 
-    /// Returns the passphrase, if the options or the environment contain one.
-    fn passphrase(&self) -> Result<Option<Secret>, Failure> {
+    /// Returns the passphrase, if the options or the environment contain one. `encrypts` is whether the command may encrypt
+    /// keys with it.
+    fn passphrase(&self, encrypts: bool) -> Result<Option<Secret>, Failure> {
         if self.ask_ca_passphrase {
-            return self.ask().map(Some);
+            return Self::ask(encrypts).map(Some);
         }
         match &self.ca_passphrase_file {
             Some(path) => Ok(Some(
@@ -194,8 +205,8 @@ impl CaPassphraseArgs {
         }
     }
 
-    /// Asks twice: keys that are encrypted with a mistyped passphrase are lost.
-    fn ask(&self) -> Result<Secret, Failure> {
+    /// Asks, and asks twice before keys are encrypted: keys that are encrypted with a mistyped passphrase are lost.
+    fn ask(encrypts: bool) -> Result<Secret, Failure> {
         let ask = |prompt: &str| {
             ask(prompt).map_err(|cause| {
                 Failure::configuration(format!(
@@ -207,7 +218,7 @@ impl CaPassphraseArgs {
         if passphrase.is_empty() {
             return Err(Failure::configuration("the passphrase is empty"));
         }
-        match passphrase == ask("the same passphrase again: ")? {
+        match !encrypts || passphrase == ask("the same passphrase again: ")? {
             true => Ok(Secret(passphrase)),
             false => Err(Failure::configuration("the two passphrases differ")),
         }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::bundle_args::ClusterArgs;
 use super::connection::ConnectionArgs;
 use super::output::outln;
+use super::password::CaPassphraseArgs;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
 use kubexm_commands::install::InstallOptions;
@@ -31,10 +32,15 @@ pub struct Plan {
     ///
     /// Runs the check of every step that ensures a state, and nothing else. A step whose check needs a value
     /// of another task is listed as "depends on task". Certificates come from the state directory. If it
-    /// has none, files with certificates differ. Values that may be secrets are masked. The exit code is 6 if an
-    /// install would change a host.
+    /// has none, files with certificates differ. Without --ca-identity or the passphrase, an encrypted key of a CA is not
+    /// compared. Values that may be secrets are masked. The exit code is 6 if an install would change a host.
     #[arg(long)]
     diff: bool,
+    /// The identity file of age that encrypts the keys of CAs in the state directory, for --diff
+    #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
+    ca_identity: Option<PathBuf>,
+    #[command(flatten)]
+    passphrase: CaPassphraseArgs,
 }
 
 /// Prints the plan, writes it as JSON, or compares it with the hosts.
@@ -90,7 +96,9 @@ async fn diff(arguments: &Plan, output: Output, events: &Events) -> Result<(), F
         unsigned: true,
         allow_failed: false,
         allow_older: true,
-        ca_encryption: None,
+        ca_encryption: arguments
+            .passphrase
+            .decryption(arguments.ca_identity.as_deref())?,
         admitted: None,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING);

@@ -1,7 +1,7 @@
 #!/bin/sh -eu
 # Prints facts about the host, one `key=value` in a line; some keys occur several times. The crate
 # kubexm-host parses them and refuses a key that it does not know. The clock comes last.
-# Arguments: paths whose disk space is of interest.
+# Arguments: paths whose file systems are of interest.
 yes() { if "$@" >/dev/null 2>&1; then echo yes; else echo no; fi; }
 has_default_route() {
   awk '$2 == "00000000" { found = 1 } END { exit !found }' /proc/net/route
@@ -77,6 +77,10 @@ for path in "$@"; do
   # Free KiB, size in KiB and mount point of the file system that the path is on or would be on.
   df -Pk "$nearest" 2>/dev/null |
     awk -v path="$path" 'NR == 2 { print "disk=" $4 " " $2 " " $6 " " path }'
+  # Free inodes and all of them. Some file systems, as btrfs, have no limit, and report 0.
+  df -Pi "$nearest" 2>/dev/null |
+    awk -v path="$path" 'NR == 2 && $2 > 0 { print "inodes=" $4 " " $2 " " path }'
+  [ -w "$nearest" ] || echo "disk_readonly=$path"
 done
 echo "receipt=$(yes test -e /var/lib/kubexm/receipt.jsonl)"
 [ ! -e /var/lib/kubexm/cluster ] ||

@@ -24,6 +24,28 @@ fn read_only_file_systems_are_facts() {
 }
 
 #[test]
+fn file_systems_of_paths_have_inodes_and_can_be_read_only() {
+    Machine::with_each_shell(|machine| {
+        for folder in ["/srv/data", "/srv/other"] {
+            let _ = std::fs::create_dir_all(machine.at(folder));
+        }
+        let before = "mount -t tmpfs -o nr_inodes=100 none /srv/data\nmkdir /srv/data/a\nmount -o remount,ro /srv/data";
+        let paths = ["/srv/data/a/b c", "/srv/other"];
+        let printed = machine.run_after(before, host::FACTS, &paths, "").printed;
+        let lines = |key: &str| -> Vec<&str> {
+            let lines = printed.lines().filter_map(|line| line.strip_prefix(key));
+            lines.collect()
+        };
+        // The root of the file system is an inode, too.
+        assert!(
+            lines("inodes=").contains(&"98 100 /srv/data/a/b c"),
+            "{printed}"
+        );
+        assert_eq!(lines("disk_readonly="), ["/srv/data/a/b c"], "{printed}");
+    });
+}
+
+#[test]
 fn certificates_of_the_kubelet_are_facts_without_their_keys() {
     // "-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n" in base64.
     const ENCODED: &str =

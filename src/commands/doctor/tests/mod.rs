@@ -18,7 +18,7 @@ use super::{checks, judge};
 use crate::Connection;
 use crate::logs::LogEntry;
 use crate::status::example::cluster;
-use crate::status::{EndpointState, EtcdState, HostState, StatusReport};
+use crate::status::{About, EndpointState, EtcdState, HostState, Problem, StatusReport};
 use kubexm_config::Cluster;
 use kubexm_host::Facts;
 use kubexm_types::HostName;
@@ -211,6 +211,39 @@ fn identifiers_of_checks_are_unique() {
     let count = ids.len();
     ids.dedup();
     assert_eq!(ids.len(), count);
+}
+
+#[test]
+fn disk_is_found_once_and_also_if_only_status_looks_at_it() {
+    let problem = |what: &str| Problem {
+        about: About::Disk,
+        host: Some(name("node2")),
+        what: what.to_owned(),
+        hint: "look".to_owned(),
+    };
+    let found = |host: &str, what: &[&str]| {
+        let mut seen = seen(host, RUNTIME, API);
+        seen.report.problems = what.iter().map(|what| problem(what)).collect();
+        let found = judge(&seen).findings;
+        let found = found
+            .iter()
+            .filter(|one| one.check != "join-information")
+            .map(|one| format!("{}: {}", one.check, one.what));
+        found.collect::<Vec<_>>().join("\n")
+    };
+    let (root, registry) = (
+        "/ has 0 % of its inodes free, 1 of 1000, for /var/lib/kubelet",
+        "/srv has 4 % of its inodes free, 40 of 1000, for /srv/registry",
+    );
+    let few = changed(HOST, "inodes=", "inodes=/var/lib/kubelet 1 1000 /");
+    insta::assert_snapshot!(found(&few, &[root, registry]), @"
+    inodes: / has 1 of 1000 inodes free
+    inodes: /srv has 4 % of its inodes free, 40 of 1000, for /srv/registry
+    ");
+    let kubelet = "cannot write /var/lib/kubelet: the file system is mounted read-only";
+    let read_only = changed(HOST, "mount=", "mount=/var/lib/kubelet ro,relatime");
+    insta::assert_snapshot!(found(&read_only, &[kubelet]), @"mount-options: /var/lib/kubelet is read-only");
+    insta::assert_snapshot!(found(HOST, &[kubelet]), @"mount-options: cannot write /var/lib/kubelet: the file system is mounted read-only");
 }
 
 #[test]

@@ -157,6 +157,19 @@ fn what_an_install_would_change_is_a_problem() {
     ");
 }
 
+/// A cluster without kubeadm, whose encrypted key nothing opens.
+#[test]
+fn key_that_is_encrypted_is_not_compared_and_the_hint_names_the_option() {
+    let unknown = "cannot read the key of the CA: /s/pki/kubernetes/kubernetes.key.age is encrypted\nhint: pass what encrypted it: the \
+                   identity file with --ca-identity";
+    let unread = Reason::Unread(unknown.to_owned());
+    let report = report(vec![host("node1", vec![unread])], |_| {});
+    insta::assert_snapshot!(text(&report), @"
+    node1: one step was not compared with the plan of an install: cannot read the key of the CA: /s/pki/kubernetes/kubernetes.key.age is encrypted
+      hint: pass what encrypted it: the identity file with --ca-identity
+    ");
+}
+
 #[test]
 fn check_that_failed_is_not_a_difference() {
     let failed = |text: &str| Reason::Failed(text.to_owned());

@@ -140,13 +140,13 @@ fn controller_manager(
 ) -> Result<Program, DeployError> {
     let mut files = Files::default();
     // The controller manager signs nodes' certificates. No other program on a host needs the CA's key.
-    files.secret(CA_KEY, &pki.ca.key)?;
+    files.key(CA_KEY, &pki.ca_key)?;
     let signer = match pki.trusts_two() {
         true => SIGNER,
         false => CA,
     };
     if signer != CA {
-        files.readable(signer, &pki.ca.certificate)?;
+        files.readable(signer, &pki.ca)?;
     }
     let user = ("system:kube-controller-manager", &own.controller_manager);
     let server = files::own_server(cluster, host);
@@ -320,7 +320,14 @@ fn scheduler_flags(component: &Component) -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use kubexm_engine::plan::Plan;
+    use kubexm_engine::plan::diff::diff;
+    use kubexm_host::Host;
+    use kubexm_host::local::LocalHost;
+    use kubexm_pki::kubernetes::CaKey;
 
     /// The controller manager refuses a file with two certificates, which it would have in a rotation.
     #[test]
@@ -339,5 +346,40 @@ mod tests {
         let mut rotated = (*pki).clone();
         rotated.trusted.push_str("<another certificate>\n");
         assert_eq!(signer(&rotated), (SIGNER.to_owned(), true));
+    }
+
+    /// Returns the part of an install that writes the key of the CA.
+    fn with_key(key: CaKey) -> Plan {
+        let cluster = crate::renewal::tests::cluster("type: systemd", "etcd: {type: systemd}");
+        let mut pki = (*ClusterPki::placeholder(&cluster).unwrap()).clone();
+        pki.ca_key = key;
+        let host = cluster.nodes()[0];
+        let own = &pki.control_planes[&host.name];
+        let program = controller_manager(&cluster, &pki, own, host).unwrap();
+        let mut files = program.files.into_steps().into_iter();
+        let file = files.find(|file| file.path.as_str() == CA_KEY).unwrap();
+        Plan {
+            tasks: vec![Task::new("kubernetes", "node", &"node1".parse().unwrap()).step(file)],
+        }
+    }
+
+    #[tokio::test]
+    async fn key_that_is_not_known_is_not_a_difference() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = LocalHost::within("node1".parse().unwrap(), folder.path()).unwrap();
+        let host: Arc<dyn Host> = Arc::new(host);
+        let hosts = BTreeMap::from([(host.name().clone(), host)]);
+        let known = with_key(CaKey::Known("key".to_owned()));
+        let found = diff(&known, &hosts).await.unwrap();
+        assert!(found.has_changes(), "{found}");
+        let cause = "cannot read the key: it is encrypted\nhint: pass the identity";
+        let unknown = with_key(CaKey::Unknown(cause.to_owned()));
+        let found = diff(&unknown, &hosts).await.unwrap();
+        assert!(!found.has_changes(), "{found}");
+        insta::assert_snapshot!(found, @"
+        node1: 1 steps differ, 0 found the desired state, 0 actions run in every install
+          kubernetes/node@node1: Write /etc/kubernetes/pki/ca.key: not compared: cannot read the key: it is encrypted
+            hint: pass the identity
+        ");
     }
 }

@@ -1,11 +1,14 @@
 //! Paths of certificates and kubeconfigs on hosts, the same as with kubeadm.
 
+use std::sync::Arc;
+
 use crate::DeployError;
 use crate::kubernetes;
 use kubexm_config::cluster::{Cluster, HostSpec};
-use kubexm_engine::steps::WriteFile;
+use kubexm_engine::plan::StepError;
+use kubexm_engine::steps::{Content, WriteFile};
 use kubexm_pki::Pair;
-use kubexm_pki::kubernetes::ClusterPki;
+use kubexm_pki::kubernetes::{CaKey, ClusterPki};
 use kubexm_render::kubernetes::Kubeconfig;
 use kubexm_types::HostPath;
 
@@ -30,6 +33,23 @@ impl Files {
     /// Adds a file that only root can read.
     pub(super) fn secret(&mut self, path: &str, text: &str) -> Result<(), DeployError> {
         self.0.push(WriteFile::secret(HostPath::parse(path)?, text));
+        Ok(())
+    }
+
+    /// Adds the key of a CA, which only root can read. A key that is not known can be neither compared nor written.
+    pub(super) fn key(&mut self, path: &str, key: &CaKey) -> Result<(), DeployError> {
+        let cause = match key {
+            CaKey::Known(key) => return self.secret(path, key),
+            CaKey::Unknown(cause) => cause.clone(),
+        };
+        let file = WriteFile::secret(HostPath::parse(path)?, "");
+        self.0.push(WriteFile {
+            content: Content::Deferred {
+                preview: String::new(),
+                render: Arc::new(move || Err(StepError::Unknown(cause.clone()))),
+            },
+            ..file
+        });
         Ok(())
     }
 

@@ -41,7 +41,7 @@ pub(crate) fn rotated(
     if !is_control_plane || given.trusted_cas().is_none() {
         return Ok(steps.into_iter().fold(task, Task::step));
     }
-    let own_file = WriteFile::new(HostPath::parse(SIGNER)?, pki.ca.certificate.clone());
+    let own_file = WriteFile::new(HostPath::parse(SIGNER)?, pki.ca.clone());
     // Whenever the controller manager starts, the file of its flag has one certificate, which belongs to the key.
     let (before, with_key): (Vec<Step>, Vec<Step>) = match given.phase {
         RotationPhase::Trust => (vec![own_file.into(), signer(SIGNER).into()], Vec::new()),

@@ -1,8 +1,8 @@
 //! A state of a cluster, for tests and for the reference.
 
 use kubexm_commands::status::{
-    About, CertificateState, DiskState, EndpointState, EtcdState, HostState, MemberState,
-    NewestBundle, NodeStanding, NodeState, Problem, RegistryState, StatusReport,
+    About, CertificateState, DiskState, EndpointState, EtcdState, HostState, InodeState,
+    MemberState, NewestBundle, NodeStanding, NodeState, Problem, RegistryState, StatusReport,
 };
 use kubexm_commands::timer::{Job, RunResult, TimerRun, TimerState};
 use kubexm_types::{Digest, HostName, Version};
@@ -41,6 +41,10 @@ fn healthy() -> HostState {
             directories: vec!["/var/lib/kubelet".to_owned(), "/var/lib/etcd".to_owned()],
             free: 62 << 30,
             size: 100 << 30,
+            inodes: Some(InodeState {
+                free: 6_029_312,
+                total: 6_553_600,
+            }),
         }],
         certificate: Some(CertificateState {
             path: "/etc/kubernetes/pki/apiserver.crt".to_owned(),

@@ -13,6 +13,7 @@ use super::password::CaPassphraseArgs;
 use super::timer::last_run;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
+use kubexm_commands::install::CaEncryption;
 use kubexm_commands::status::{
     self, About, BundlesToCompare, EtcdState, FixOptions, HostState, NodeStanding, NodeState,
     StatusOptions, StatusReport,
@@ -57,7 +58,7 @@ pub struct Status {
     /// Fix hosts although no key verifies the signature of the bundle
     #[arg(long, requires = "fix", conflicts_with = "trust")]
     unsigned: bool,
-    /// The identity file of age that encrypts the keys of CAs in the state directory, for --fix
+    /// The identity file of age that encrypts the keys of CAs in the state directory, for --diff and --fix
     #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
     ca_identity: Option<PathBuf>,
     #[command(flatten)]
@@ -65,11 +66,26 @@ pub struct Status {
 }
 
 impl Status {
+    /// Returns what encrypts the keys of CAs; `None` if the command reads none.
+    fn ca_encryption(&self) -> Result<Option<CaEncryption>, Failure> {
+        let identity = self.ca_identity.as_deref();
+        match (self.fix, self.diff) {
+            (true, _) if !self.dry_run => self.passphrase.encryption(identity, false),
+            (false, false) => Ok(None),
+            _ => self.passphrase.decryption(identity),
+        }
+    }
+
     /// Removes the differences.
     ///
     /// # Errors
     /// Fails with the exit code 6 if a dry run found some.
-    async fn fix(&self, events: &Events, stop: &Stop) -> Result<(), Failure> {
+    async fn fix(
+        &self,
+        ca_encryption: Option<CaEncryption>,
+        events: &Events,
+        stop: &Stop,
+    ) -> Result<(), Failure> {
         let options = FixOptions {
             source: ClusterSource {
                 bundles: self.bundle.clone(),
@@ -78,9 +94,7 @@ impl Status {
             },
             connection: self.connection.options()?,
             unsigned: self.unsigned,
-            ca_encryption: self
-                .passphrase
-                .encryption(self.ca_identity.as_deref(), self.dry_run)?,
+            ca_encryption,
             dry_run: self.dry_run,
         };
         let report = status::fix(&options, events, stop).await?;
@@ -101,9 +115,11 @@ pub async fn run(arguments: &Status, format: Output, events: &Events) -> Result<
             "--bundle is for --diff and --fix\nhint: pass one of them",
         ));
     }
+    // A file descriptor gives a passphrase once, and a user types it once.
+    let ca_encryption = arguments.ca_encryption()?;
     if arguments.fix {
         let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
-        arguments.fix(events, &stop).await?;
+        arguments.fix(ca_encryption.clone(), events, &stop).await?;
         if arguments.dry_run {
             return Ok(());
         }
@@ -115,6 +131,7 @@ pub async fn run(arguments: &Status, format: Output, events: &Events) -> Result<
             bundles: arguments.bundle.clone(),
             access: arguments.access.options(),
         }),
+        ca_encryption,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING);
     let report = status::status(&options, events, &stop).await?;
