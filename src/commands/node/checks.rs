@@ -94,7 +94,10 @@ impl Context<'_> {
     }
 
     pub(super) fn findings(&self, survey: &Survey, leaving: &[Leaving]) -> Vec<Finding> {
-        let mut findings = Vec::new();
+        let mut findings: Vec<Finding> = leaving
+            .iter()
+            .filter_map(|host| left_behind(&host.spec.name, &survey.local_on(&host.spec.name)))
+            .collect();
         for host in leaving.iter().filter(|host| !host.is_lost) {
             let pods = survey.unmanaged_on(&host.spec.name);
             if !pods.is_empty() && !self.options.drain.deletes_unmanaged {
@@ -140,6 +143,19 @@ impl Context<'_> {
     }
 }
 
+/// Warns about persistent volumes that are on a node that leaves, and nowhere else.
+fn left_behind(name: &HostName, volumes: &[String]) -> Option<Finding> {
+    if volumes.is_empty() {
+        return None;
+    }
+    let what = format!(
+        "these PersistentVolumes are on this node only, and pods that claim them cannot start on another one: {}",
+        listed(volumes)
+    );
+    let hint = "copy their data first, or delete the claims and volumes afterwards";
+    Some(Finding::new(name, false, what, hint))
+}
+
 /// Returns the text of an error without its hint.
 fn cause(error: &CommandError) -> String {
     let text = error.to_string();
@@ -161,6 +177,17 @@ fn without_quorum(leaving: &[HostName], count: usize, failed: &[String]) -> Comm
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn volumes_that_no_other_node_has_are_named() {
+        let name = "node4".parse().unwrap();
+        assert!(left_behind(&name, &[]).is_none());
+        let found = left_behind(&name, &["pv-1".to_owned(), "pv-2".to_owned()]).unwrap();
+        insta::assert_snapshot!(found, @"
+        node4: these PersistentVolumes are on this node only, and pods that claim them cannot start on another one: pv-1, pv-2
+          hint: copy their data first, or delete the claims and volumes afterwards
+        ");
+    }
 
     /// Before, the refusal had no numbers.
     #[test]

@@ -34,6 +34,8 @@ pub(crate) struct Survey {
     budgets: Vec<String>,
     /// Node and name of each pod.
     unmanaged: Vec<(String, String)>,
+    /// Node and name of each persistent volume that is on one node only.
+    local: Vec<(String, String)>,
     /// Name and service.
     webhooks: Vec<(String, String)>,
     /// Release without the resource, and the resource.
@@ -88,9 +90,12 @@ impl Survey {
 
     /// Returns the pods of a node that no controller creates again.
     pub(crate) fn unmanaged_on(&self, node: &HostName) -> Vec<String> {
-        let pods = self.unmanaged.iter();
-        let pods = pods.filter(|(name, _)| name == node.as_str());
-        pods.map(|(_, pod)| pod.clone()).collect()
+        on(&self.unmanaged, node)
+    }
+
+    /// Returns the persistent volumes that are on this node only.
+    pub(crate) fn local_on(&self, node: &HostName) -> Vec<String> {
+        on(&self.local, node)
     }
 
     /// Returns how the tags of these images change, for people.
@@ -130,6 +135,7 @@ impl Survey {
                 ["request", name] => survey.requests.push(name.to_owned()),
                 ["budget", name] => survey.budgets.push(name.to_owned()),
                 ["unmanaged", node, pod] => survey.unmanaged.push(pair(node, pod)),
+                ["local", node, volume] => survey.local.push(pair(node, volume)),
                 ["webhook", name, service] => survey.webhooks.push(pair(name, service)),
                 ["deprecated", release, resource] => {
                     survey.deprecated.push(pair(release, resource));
@@ -244,6 +250,12 @@ pub(crate) fn listed(names: &[String]) -> String {
     text.join(", ")
 }
 
+/// Returns what belongs to a node, of pairs of nodes and names.
+fn on(pairs: &[(String, String)], node: &HostName) -> Vec<String> {
+    let own = pairs.iter().filter(|(name, _)| name == node.as_str());
+    own.map(|(_, what)| what.clone()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,6 +265,7 @@ node node2 1.34.4 Unknown
 request csr-1
 budget default/web
 unmanaged node2 default/shell
+local node2 pv-1
 webhook validatingwebhook/policy.example.com policy/server
 deprecated 1.36 things.example.k8s.io/v1beta1
 deprecated 1.40 others/v1

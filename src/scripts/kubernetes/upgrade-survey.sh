@@ -1,10 +1,11 @@
 #!/bin/sh -eu
-# Prints what an upgrade of the cluster depends on, one `KEY VALUE…` in a line, with single blanks. The caller refuses a
+# Prints what an upgrade of the cluster, or the removal of a node, depends on, one `KEY VALUE…` in a line, with single blanks. The caller refuses a
 # key that it does not know.
 #   node NAME VERSION READY         version of the kubelet without `v`; `True`, `False` or `Unknown`
 #   request NAME                    a certificate signing request that is neither approved nor denied
 #   budget NAMESPACE/NAME           a PodDisruptionBudget that permits no eviction of its pods now
 #   unmanaged NODE NAMESPACE/NAME   a pod that no controller creates again
+#   local NODE NAME                 a persistent volume that is on this node only
 #   webhook KIND/NAME NAMESPACE/SERVICE     a webhook whose failure refuses requests, and whose service has no endpoint
 #   deprecated RELEASE RESOURCE     a resource that clients request, and the release without it
 #   image NAME                      an image of a DaemonSet or a Deployment
@@ -33,6 +34,11 @@ budgets() {
 unmanaged() {
   list=$(get pods -A -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\t"}{.spec.nodeName}{"\t"}{.metadata.ownerReferences[*].kind}{"\t"}{.status.phase}{"\n"}{end}')
   printf '%s\n' "$list" | awk -F '\t' 'NF && $2 != "" && $3 == "" && $4 != "Succeeded" && $4 != "Failed" { print "unmanaged", $2, $1 }'
+}
+# Volumes that a pod has used, and that another node cannot have.
+locals() {
+  list=$(get persistentvolumes -o 'jsonpath={range .items[*]}{.metadata.name}{"\t"}{.status.phase}{"\t"}{.spec.nodeAffinity.required.nodeSelectorTerms[*].matchExpressions[?(@.key=="kubernetes.io/hostname")].values[*]}{"\n"}{end}')
+  printf '%s\n' "$list" | awk -F '\t' '$2 != "Available" && $3 != "" && $3 !~ / / { print "local", $3, $1 }'
 }
 webhooks() {
   for kind in validatingwebhookconfigurations mutatingwebhookconfigurations; do
@@ -87,6 +93,7 @@ nodes
 requests
 budgets
 unmanaged
+locals
 webhooks
 deprecated "$@"
 images

@@ -219,6 +219,7 @@ fn survey_lists_what_stops_an_upgrade() {
              *certificatesigning*) printf 'csr-1\\t\\ncsr-2\\tApproved\\n' ;;\n\
              *poddisruption*) printf 'default/web\\t0\\t3\\ndefault/none\\t0\\t0\\ndefault/fine\\t1\\t3\\n' ;;\n\
              *' pods '*) printf 'default/alone\\tnode2\\t\\tRunning\\ndefault/done\\tnode2\\t\\tSucceeded\\na/b\\tnode1\\tReplicaSet\\tRunning\\nx/new\\t\\t\\tPending\\n' ;;\n\
+             *persistentvolumes*) printf 'pv-1\\tBound\\tnode2\npv-2\\tBound\\t\npv-3\\tAvailable\\tnode2\npv-4\\tBound\\tnode1 node2\n' ;;\n\
              *validating*) printf 'w.example\\tpolicy\\tserver\\nurl.example\\t\\t\\n' ;;\n\
              *mutating*) printf 'fine.example\\tmesh\\tinjector\\n' ;;\n\
              *service-name=injector*) printf x ;;\n\
@@ -246,6 +247,7 @@ fn survey_lists_what_stops_an_upgrade() {
                 "request csr-1",
                 "budget default/web",
                 "unmanaged node2 default/alone",
+                "local node2 pv-1",
                 "webhook validatingwebhook/w.example policy/server",
                 "deprecated 1.37 things.g.io/v1beta1",
                 "image ghcr.io/a/b:v1",
