@@ -116,6 +116,15 @@ async fn check_answer(client: &RegistryClient<'_>, host: &dyn Host) -> Result<Ac
     match answer.status {
         200 => Ok(Access::Login),
         401 if answer.asks_for_token && !client.has_login() => Ok(Access::Token),
+        401 if answer.asks_for_token => {
+            let what = format!(
+                "the registry {address} does not accept the login here: it is wrong, or the registry gives a token for it, for \
+                 which kubexm does not ask"
+            );
+            let hint =
+                "check username and passwordFile of spec.registry, for example with skopeo login";
+            finding(false, what, hint)
+        }
         401 => {
             let (what, hint) = match client.has_login() {
                 true => (

@@ -157,8 +157,14 @@ async fn registry_that_gives_tokens_without_a_login_can_be_used() {
         matches!(&unknown[..], [(false, what)] if what.contains("does not know whether it has the 1 images")),
         "{unknown:?}"
     );
+    // Some registries accept a login only where they give tokens.
+    let unknown = found(TOKEN, login(), &[]).await;
+    assert!(
+        matches!(&unknown[..], [(false, what)] if what.contains("does not accept the login here")),
+        "{unknown:?}"
+    );
     let refused = "the registry REGISTRY refuses the login".to_owned();
-    assert_eq!(found(TOKEN, login(), &[]).await, [(true, refused)]);
+    assert_eq!(found(PASSWORD, login(), &[]).await, [(true, refused)]);
     let required = "the registry REGISTRY requires a login, and spec.registry has none".to_owned();
     assert_eq!(found(PASSWORD, None, &[]).await, [(true, required)]);
 }
