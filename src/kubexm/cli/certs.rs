@@ -218,16 +218,10 @@ fn print(report: &CertificateReport) {
     }
     outln!("{}", summary(report));
     if report.has_findings() {
-        outln!("hint: `kubexm certs renew` issues certificates and kubeconfigs again, but no CA");
-        let is_lost = |one: &CheckedCertificate| {
-            matches!(one.standing, Standing::Missing | Standing::Unreadable)
-        };
-        if report.certificates.iter().any(is_lost) {
-            outln!(
-                "hint: with kubeadm, write a file that is missing or unreadable with `kubeadm init phase certs` or `kubeadm init \
-                 phase kubeconfig` on its host"
-            );
-        }
+        outln!(
+            "hint: `kubexm certs renew` issues certificates and kubeconfigs again, also those that are missing or unreadable, but \
+             no CA"
+        );
     }
 }
 

@@ -1,6 +1,7 @@
 #!/bin/sh -eu
 # Issues the certificates and kubeconfigs of a control plane of kubeadm again, or restarts the programs that read them only
-# when they start. kubeadm works on a copy of its directory, so that a run that is killed leaves no incomplete file.
+# when they start. kubeadm works on a copy of its directory, so that a run that is killed leaves no incomplete file. A file that is
+# missing, or that kubeadm cannot read, is written as `kubeadm init` does.
 # API server and etcd read new files without a restart. The controller manager and the scheduler read the certificate
 # in their kubeconfig when they start.
 # Arguments: `check` or `apply`; `files` or `programs`; ID of the renewal; configuration of `kubeadm init` for this node.
@@ -20,6 +21,40 @@ replace() {
   sync "$(dirname "$2")" 2>/dev/null || sync
 }
 content() { cat "$1" 2>/dev/null || :; }
+# Calls kubeadm. A mount namespace of its own shows the copy to kubeadm alone.
+# shellcheck disable=SC2016 # expands in the inner shell
+there() {
+  unshare --mount sh -euc 'mount --bind "$1" /etc/kubernetes; shift; exec kubeadm "$@"' \
+    kubexm "$copy/kubernetes" "$@" --config "$copy/config.yaml" </dev/null 2>&1
+}
+# Prints what a control plane must have: name for `kubeadm certs renew`, path without `.crt` and `.key`, phase of `kubeadm init`.
+leaves() {
+  for name in apiserver apiserver-kubelet-client front-proxy-client; do echo "$name pki/$name certs $name"; done
+  if [ -e "$live/manifests/etcd.yaml" ]; then
+    echo "apiserver-etcd-client pki/apiserver-etcd-client certs apiserver-etcd-client"
+    for name in server peer healthcheck-client; do echo "etcd-$name pki/etcd/$name certs etcd-$name"; done
+  fi
+  for name in admin controller-manager scheduler; do echo "$name.conf $name.conf kubeconfig $name"; done
+}
+# Writes what `kubeadm certs renew` does not find, or cannot read.
+mend() {
+  leaves | while read -r name file command phase; do
+    if said=$(there certs renew "$name"); then
+      case $said in *MISSING*) ;; *) continue ;; esac
+    fi
+    case $file in
+    *.conf) rm -f "$copy/kubernetes/$file" ;;
+    *) rm -f "$copy/kubernetes/$file.crt" "$copy/kubernetes/$file.key" ;;
+    esac
+    said=$(there init phase "$command" "$phase") || {
+      printf '%s\n' "$said" >&2
+      echo "hint: if a CA or its key is missing, put it back on this host, from another control plane or from a backup" >&2
+      exit 1
+    }
+  done
+}
+# Not all control planes have super-admin.conf.
+is_complete() { ! printf '%s\n' "$1" | grep -v super-admin | grep -q MISSING; }
 # Lets kubeadm issue everything in the copy.
 issue() {
   [ "$(content "$copy/id")" != "$id" ] || return 0
@@ -28,13 +63,13 @@ issue() {
   cp -a "$live/pki" "$copy/kubernetes/"
   cp -a "$live"/*.conf "$copy/kubernetes/"
   printf '%s' "$config" >"$copy/config.yaml"
-  # A mount namespace of its own shows the copy to kubeadm alone.
-  # shellcheck disable=SC2016 # expands in the inner shell
-  if ! said=$(unshare --mount sh -euc 'mount --bind "$1" /etc/kubernetes; exec kubeadm certs renew all --config "$2"' \
-    kubexm "$copy/kubernetes" "$copy/config.yaml" 2>&1); then
-    printf '%s\n' "$said" >&2
-    rm -rf "$copy"
-    exit 1
+  if ! said=$(there certs renew all) || ! is_complete "$said"; then
+    mend || { rm -rf "$copy"; exit 1; }
+    said=$(there certs renew all) || {
+      printf '%s\n' "$said" >&2
+      rm -rf "$copy"
+      exit 1
+    }
   fi
   case $said in
   *"Detected external"*)

@@ -22,10 +22,13 @@ pub(super) const KUBECONFIG_TEXT: &str =
 /// Adds a control plane with files `old`, and stand-ins: kubeadm writes the `kind` of its configuration, and crictl stores
 /// when containers started.
 pub(super) fn with_control_plane(machine: &Machine) {
-    for path in
-        RENEWED
-            .iter()
-            .chain(&["pki/ca.crt", "pki/ca.key", "kubelet.conf", "scheduler.conf"])
+    for path in RENEWED
+        .iter()
+        .chain(&["pki/ca.crt", "pki/ca.key", "kubelet.conf", "scheduler.conf"])
+        .chain(&[
+            "pki/apiserver-kubelet-client.crt",
+            "pki/front-proxy-client.crt",
+        ])
     {
         machine.write(&format!("{LIVE}/{path}"), "old\n");
     }
@@ -39,7 +42,26 @@ pub(super) fn with_control_plane(machine: &Machine) {
             "[ ! -e /usr/local/bin/broken ] || {{ echo half >{LIVE}/pki/apiserver.crt; echo 'no disk' >&2; exit 1; }}\n\
              [ ! -e /usr/local/bin/external ] || {{ echo 'Detected external ca, x cannot be renewed'; exit 0; }}\n\
              for last in \"$@\"; do :; done\n\
-             case $* in 'certs renew all '*) ;; *) exit 2 ;; esac\nkind=$(sed -n 's/^kind: //p' \"$last\")\n{}",
+             kind=$(sed -n 's/^kind: //p' \"$last\")\n\
+             case $* in\n\
+             'certs renew all '*) ;;\n\
+             'certs renew '*)\n\
+             case $3 in *.conf) file={LIVE}/$3 ;; etcd-*) file={LIVE}/pki/etcd/${{3#etcd-}}.crt ;; *) file={LIVE}/pki/$3.crt ;; esac\n\
+             [ -e \"$file\" ] || {{ echo \"MISSING! $3\"; exit 0; }}\n\
+             [ \"$(cat \"$file\")\" != damaged ] || {{ echo \"cannot read $3\" >&2; exit 1; }}\n\
+             exit 0 ;;\n\
+             'init phase certs '*)\n\
+             [ -e {LIVE}/pki/ca.key ] || {{ echo 'the CA has no key' >&2; exit 1; }}\n\
+             for kind in crt key; do echo written >{LIVE}/pki/$4.$kind; done; exit 0 ;;\n\
+             'init phase kubeconfig '*) echo written >{LIVE}/$4.conf; exit 0 ;;\n\
+             *) exit 2 ;;\n\
+             esac\n\
+             for file in {LIVE}/pki/*.crt {LIVE}/*.conf; do\n\
+             [ \"$(cat \"$file\")\" != damaged ] || {{ echo \"cannot read $file\" >&2; exit 1; }}\n\
+             done\n\
+             [ -e {LIVE}/pki/front-proxy-client.crt ] || echo 'MISSING! certificate for the front proxy client'\n\
+             echo 'MISSING! certificate embedded in the kubeconfig file for the super-admin'\n\
+             {}",
             write.join("\n")
         ),
     );
@@ -76,7 +98,9 @@ fn new_files_replace_the_former_ones_only_when_kubeadm_has_issued_all() {
         );
         machine.write("/root/fake/broken", "");
         let ended = machine.run(RENEW.verb("apply"), &FILES);
-        assert_eq!((ended.status, ended.complained.as_str()), (1, "no disk\n"));
+        let said = "no disk\nhint: ";
+        assert!(ended.complained.starts_with(said), "{}", ended.complained);
+        assert_eq!(ended.status, 1);
         assert_eq!(machine.read(&format!("{LIVE}/pki/apiserver.crt")), "old\n");
         assert!(!machine.has("/var/lib/kubexm/renewal"));
         std::fs::remove_file(machine.at("/root/fake/broken")).unwrap();
@@ -97,6 +121,53 @@ fn new_files_replace_the_former_ones_only_when_kubeadm_has_issued_all() {
             [""; 0],
             "the same renewal issues nothing again"
         );
+    });
+}
+
+/// Before, kubeadm left out a file that was missing, and refused all of them if one was damaged.
+#[test]
+fn file_that_is_missing_or_damaged_is_written() {
+    Machine::with_each_shell(|machine| {
+        with_control_plane(machine);
+        let front_proxy = format!("{LIVE}/pki/front-proxy-client.crt");
+        std::fs::remove_file(machine.at(&front_proxy)).unwrap();
+        machine.write(&format!("{LIVE}/scheduler.conf"), "damaged");
+        machine.done(RENEW.verb("apply"), &FILES);
+        let written = [
+            "pki/front-proxy-client.crt",
+            "pki/front-proxy-client.key",
+            "scheduler.conf",
+        ];
+        for path in written {
+            let text = machine.read(&format!("{LIVE}/{path}"));
+            assert_eq!(text, "written\n", "{path}");
+        }
+        // The others are as after any other renewal.
+        for path in RENEWED {
+            assert_eq!(machine.read(&format!("{LIVE}/{path}")), "new\n", "{path}");
+        }
+        let kept = format!("{LIVE}/pki/apiserver-kubelet-client.crt");
+        assert_eq!(machine.read(&kept), "old\n");
+    });
+}
+
+#[test]
+fn missing_file_of_a_ca_without_its_key_is_an_error() {
+    Machine::with_each_shell(|machine| {
+        with_control_plane(machine);
+        for name in ["ca.key", "front-proxy-client.crt"] {
+            std::fs::remove_file(machine.at(&format!("{LIVE}/pki/{name}"))).unwrap();
+        }
+        let ended = machine.run(RENEW.verb("apply"), &FILES);
+        let expected = "the CA has no key\nhint: if a CA or its key is missing, put it back";
+        assert!(
+            ended.complained.starts_with(expected),
+            "{}",
+            ended.complained
+        );
+        assert_eq!(ended.status, 1);
+        assert_eq!(machine.read(&format!("{LIVE}/admin.conf")), "old\n");
+        assert!(!machine.has("/var/lib/kubexm/renewal"));
     });
 }
 
