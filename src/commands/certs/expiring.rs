@@ -1,4 +1,4 @@
-//! `certs renew --expiring`: renews the certificates of the hosts that have one which expires soon.
+//! `certs renew --expiring`: renews the certificates of the hosts that have one which expires soon, is missing or cannot be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,18 +17,18 @@ use kubexm_pki::Certificate;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
-/// A certificate that expires soon.
+/// A certificate that expires soon, is missing or cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expiring {
     pub host: HostName,
     /// The file.
     pub path: String,
-    /// The end of its validity.
-    pub expires: String,
+    /// The end of its validity; `None` if the certificate is missing or cannot be read.
+    pub expires: Option<String>,
 }
 
-/// Looks for certificates that expire within a number of days, and that a renewal replaces. Of a certificate that is valid for
-/// less than three times as long, the last third of its validity counts. Changes nothing.
+/// Looks for certificates that expire within a number of days, are missing or cannot be read, and that a renewal replaces. Of
+/// a certificate that is valid for less than three times as long, the last third of its validity counts. Changes nothing.
 ///
 /// # Errors
 /// The cluster file is wrong, or a host cannot be reached.
@@ -63,6 +63,13 @@ pub async fn expiring(
         Ok(found(&cluster, &facts, within, OffsetDateTime::now_utc()))
     };
     unless_stopped(stop, looking).await
+}
+
+/// Returns what people read if there is no such certificate.
+pub fn nothing_to_renew(days: u16) -> String {
+    format!(
+        "nothing to renew: no certificate expires within {days} days, and none is missing or unreadable"
+    )
 }
 
 /// Renews the certificates of the hosts with one of these, or of all hosts that have any if a renewal was interrupted.
@@ -119,7 +126,7 @@ pub(super) fn with_certificates(cluster: &Cluster) -> BTreeSet<HostName> {
     hosts
 }
 
-/// Returns the certificates that expire within a time, and that a renewal replaces.
+/// Returns the certificates that expire within a time, are missing or cannot be read, and that a renewal replaces.
 fn found(
     cluster: &Cluster,
     facts: &BTreeMap<HostName, Facts>,
@@ -140,10 +147,16 @@ fn found(
                 expiring.push(Expiring {
                     host: host.clone(),
                     path: path.clone(),
-                    expires: found.expires(),
+                    expires: Some(found.expires()),
                 });
             }
         }
+        let lost = files::lost(cluster, host, facts).into_keys();
+        expiring.extend(lost.map(|path| Expiring {
+            host: host.clone(),
+            path: path.to_owned(),
+            expires: None,
+        }));
     }
     expiring
 }
@@ -151,8 +164,9 @@ fn found(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::certs::check::tests::self_signed;
+    use crate::certs::check::tests::{installed, self_signed};
     use crate::identity::tests::cluster;
+    use kubexm_host::facts::Setting;
 
     /// A renewal does not replace it. A timer would renew the host each week until the site replaces the file.
     #[test]
@@ -169,6 +183,44 @@ mod tests {
         let found = found(&cluster(), &facts, within, OffsetDateTime::now_utc());
         let paths: Vec<&str> = found.iter().map(|found| found.path.as_str()).collect();
         assert_eq!(paths, ["/etc/kubernetes/pki/apiserver.crt"]);
+    }
+
+    /// A file that no renewal writes would be a reason for one each week.
+    #[test]
+    fn file_that_a_renewal_writes_is_a_reason_for_one_if_it_is_lost() {
+        let mut facts = installed(&[(Setting::ControlPlane, "yes"), (Setting::Etcd, "kubeadm")]);
+        let valid = self_signed("x", 300, false);
+        let names = files::expected(&cluster(), &"node1".parse().unwrap(), &facts);
+        let files = names.iter().map(|path| ((*path).to_owned(), valid.clone()));
+        facts.certificates = files.collect();
+        let of = |facts: &Facts| -> Vec<String> {
+            let facts = BTreeMap::from([("node1".parse().unwrap(), facts.clone())]);
+            let within = Duration::days(30);
+            let found = found(&cluster(), &facts, within, OffsetDateTime::now_utc());
+            assert!(found.iter().all(|one| one.expires.is_none()), "{found:?}");
+            found.into_iter().map(|one| one.path).collect()
+        };
+        assert_eq!(of(&facts), [""; 0]);
+        // Neither kubeadm nor kubexm writes a CA or the certificate of the kubelet.
+        for path in ["pki/ca.crt", "pki/etcd/ca.crt", "pki/front-proxy-ca.crt"] {
+            facts
+                .certificates
+                .remove(&format!("/etc/kubernetes/{path}"));
+        }
+        facts
+            .certificates
+            .remove(&format!("{}/kubelet-client-current.pem", files::KUBELET));
+        facts
+            .certificates
+            .insert("/etc/kubernetes/site.conf".to_owned(), "x".to_owned());
+        assert_eq!(of(&facts), [""; 0]);
+        let lost = "/etc/kubernetes/pki/etcd/peer.crt";
+        facts.certificates.remove(lost);
+        let damaged = "/etc/kubernetes/super-admin.conf";
+        facts
+            .certificates
+            .insert(damaged.to_owned(), "x".to_owned());
+        assert_eq!(of(&facts), [lost, damaged]);
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! What the certificates in known files are for, and which CA signs them.
 
+use std::collections::BTreeMap;
+
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind};
 use kubexm_host::Facts;
 use kubexm_host::facts::Setting;
+use kubexm_pki::Certificate;
 use kubexm_types::HostName;
 
 /// The directory of kubeadm's certificates, which clusters without kubeadm have as well.
@@ -185,6 +188,30 @@ fn of_node(cluster: &Cluster, facts: &Facts) -> Vec<&'static str> {
 /// the one of `--tls-sni-cert-file`.
 pub(super) fn is_issued(cluster: &Cluster, path: &str) -> bool {
     known(path).is_some() && ca_of(cluster, path).is_some()
+}
+
+/// Returns the files of a host that are missing or unreadable, with one of these words, and that a renewal writes: no CAs, and
+/// none that the kubelet renews.
+pub(super) fn lost<'a>(
+    cluster: &Cluster,
+    host: &HostName,
+    facts: &'a Facts,
+) -> BTreeMap<&'a str, &'static str> {
+    let expected = expected(cluster, host, facts).into_iter();
+    let missing = expected
+        .filter(|path| !facts.certificates.contains_key(*path))
+        .map(|path| (path, "missing"));
+    let unreadable = facts
+        .certificates
+        .iter()
+        .filter(|(path, text)| Certificate::parse_all(path, text).is_err())
+        .map(|(path, _)| (path.as_str(), "unreadable"));
+    let is_written = |path: &str| {
+        let is_ca = path.ends_with("ca.crt");
+        is_issued(cluster, path) && !is_ca && !path.starts_with(KUBELET)
+    };
+    let all = missing.chain(unreadable);
+    all.filter(|(path, _)| is_written(path)).collect()
 }
 
 /// Returns the path of the CA that signs the certificate in a file, on the same host; `None` if kubexm does not know it.

@@ -11,7 +11,7 @@ pub(crate) use check::report;
 pub use check::{
     CertificateReport, CheckOptions, CheckedCertificate, Content, Standing, UncheckedHost, check,
 };
-pub use expiring::{Expiring, expiring, is_interrupted, renew_expiring};
+pub use expiring::{Expiring, expiring, is_interrupted, nothing_to_renew, renew_expiring};
 pub use renew::{RenewOptions, RenewReport, renew};
 pub(crate) use rotation::permit;
 pub use rotation::{OldPods, Phase, RotateOptions, RotateReport, Rotated, rotate};

@@ -347,23 +347,9 @@ impl Prepared {
         host: &HostName,
         plan: &Plan,
     ) -> Vec<String> {
-        let mut lines = Vec::new();
-        let certificates = self
-            .facts
-            .get(host)
-            .into_iter()
-            .flat_map(|facts| &facts.certificates);
-        for (path, text) in certificates {
-            let found = leaf(path, text);
-            let days = found.filter(|_| is_in_plan(cluster, selected, path));
-            if let Some(found) = days {
-                let days = found.days_left();
-                lines.push(match days {
-                    ..0 => format!("{path} (has expired)"),
-                    days => format!("{path} ({days} days left)"),
-                });
-            }
-        }
+        let facts = self.facts.get(host);
+        let files = facts.map(|facts| files_on(cluster, selected, host, facts));
+        let mut lines = files.unwrap_or_default();
         let tasks = plan.tasks.iter().filter(|task| task.host == *host);
         let steps = tasks.flat_map(|task| &task.steps);
         let mut seen = BTreeSet::new();
@@ -380,6 +366,30 @@ impl Prepared {
         }
         lines
     }
+}
+
+/// Returns the files that a renewal of these hosts replaces on one of them, or writes there, in the order of their paths.
+fn files_on(
+    cluster: &Cluster,
+    selected: &BTreeSet<HostName>,
+    host: &HostName,
+    facts: &Facts,
+) -> Vec<String> {
+    let found = facts.certificates.iter().filter_map(|(path, text)| {
+        Some(match leaf(path, text)?.days_left() {
+            ..0 => (path.as_str(), "has expired".to_owned()),
+            days => (path.as_str(), format!("{days} days left")),
+        })
+    });
+    let lost = files::lost(cluster, host, facts).into_iter();
+    let lost = lost.map(|(path, state)| (path, state.to_owned()));
+    let all: BTreeMap<&str, String> = found.chain(lost).collect();
+    let planned = all
+        .into_iter()
+        .filter(|(path, _)| is_in_plan(cluster, selected, path));
+    planned
+        .map(|(path, state)| format!("{path} ({state})"))
+        .collect()
 }
 
 /// Returns whether a renewal of these hosts replaces a file.
@@ -404,4 +414,40 @@ fn order_of<'a>(cluster: &'a Cluster, plan: &'a Plan) -> impl Iterator<Item = &'
 fn leaf(path: &str, text: &str) -> Option<Certificate> {
     let first = Certificate::first(path, text).ok()?;
     Some(first).filter(|found| !found.is_ca)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certs::check::tests::{installed, self_signed};
+    use crate::identity::tests::cluster;
+    use kubexm_host::facts::Setting;
+
+    #[test]
+    fn plan_names_files_that_are_missing_or_unreadable() {
+        let mut facts = installed(&[(Setting::ControlPlane, "yes")]);
+        let has = [
+            ("/etc/kubernetes/admin.conf", self_signed("x", 5, false)),
+            ("/etc/kubernetes/controller-manager.conf", "x".to_owned()),
+            ("/etc/kubernetes/pki/apiserver.crt", String::new()),
+            // Neither is written again.
+            ("/etc/kubernetes/pki/ca.crt", "x".to_owned()),
+            ("/etc/kubernetes/pki/site.crt", "x".to_owned()),
+        ];
+        let has = has.map(|(path, text)| (path.to_owned(), text));
+        facts.certificates = has.into();
+        let host: HostName = "node1".parse().unwrap();
+        let selected = BTreeSet::from([host.clone()]);
+        assert_eq!(
+            files_on(&cluster(), &selected, &host, &facts),
+            [
+                "/etc/kubernetes/admin.conf (5 days left)",
+                "/etc/kubernetes/controller-manager.conf (unreadable)",
+                "/etc/kubernetes/pki/apiserver-kubelet-client.crt (missing)",
+                "/etc/kubernetes/pki/apiserver.crt (unreadable)",
+                "/etc/kubernetes/pki/front-proxy-client.crt (missing)",
+                "/etc/kubernetes/scheduler.conf (missing)",
+            ]
+        );
+    }
 }

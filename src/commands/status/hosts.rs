@@ -318,8 +318,7 @@ const SHOWN: usize = 3;
 fn certificate_hint(standing: Standing, has_ca: bool) -> &'static str {
     match standing {
         Standing::Missing | Standing::Unreadable => {
-            "list them with `kubexm certs check`; `kubexm certs renew` writes files of systemd units again, and with kubeadm, \
-             `kubeadm init phase certs` or `kubeadm init phase kubeconfig` does so on the host"
+            "list them with `kubexm certs check`; `kubexm certs renew` writes them again, but no CA"
         }
         Standing::NotYetValid => {
             "compare the clocks of the host and of this machine, and run `kubexm certs renew` if they are right"

@@ -35,7 +35,7 @@ impl RunReport {
     }
 }
 
-/// Renews certificates that expire within a number of days, if all control planes and members of etcd are healthy, and
+/// Renews certificates that expire within a number of days, are missing or cannot be read, if all control planes and members of etcd are healthy, and
 /// records the run. A dry run emits the plan as a note, and records nothing.
 ///
 /// # Errors
@@ -121,7 +121,7 @@ async fn renew_if_healthy(
     let expiring = certs::expiring(options, days, events, stop).await?;
     let continues = certs::is_interrupted(options, events)?;
     if expiring.is_empty() && !continues {
-        let message = format!("nothing to renew: no certificate expires within {days} days");
+        let message = certs::nothing_to_renew(days);
         return Ok(RunReport::new(RunResult::Nothing, message));
     }
     let problems = look(options, events, stop).await?;
@@ -165,8 +165,11 @@ fn renewed_text(expiring: &[Expiring], continues: bool, changes: usize) -> Strin
         true => "completed the renewal that was interrupted".to_owned(),
         false => format!("renewed the certificates of {}", hosts_of(expiring)),
     };
-    let count = expiring.len();
-    format!("{what}: {count} were about to expire, {changes} changes")
+    let (count, lost) = counts(expiring);
+    let lost = lost.map_or_else(String::new, |lost| {
+        format!("{lost} were missing or unreadable, ")
+    });
+    format!("{what}: {count} were about to expire, {lost}{changes} changes")
 }
 
 /// Returns what a run would do, in a line.
@@ -174,10 +177,19 @@ fn planned_text(expiring: &[Expiring], continues: bool) -> String {
     match continues {
         true => "a run completes the renewal that was interrupted".to_owned(),
         false => {
-            let (hosts, count) = (hosts_of(expiring), expiring.len());
-            format!("a run renews the certificates of {hosts}: {count} expire soon")
+            let (hosts, (count, lost)) = (hosts_of(expiring), counts(expiring));
+            let lost = lost.map_or_else(String::new, |lost| {
+                format!(", {lost} are missing or unreadable")
+            });
+            format!("a run renews the certificates of {hosts}: {count} expire soon{lost}")
         }
     }
+}
+
+/// Returns how many certificates expire soon, and how many are missing or unreadable; `None` if none is.
+fn counts(expiring: &[Expiring]) -> (usize, Option<usize>) {
+    let dated = expiring.iter().filter(|one| one.expires.is_some()).count();
+    (dated, Some(expiring.len() - dated).filter(|lost| *lost > 0))
 }
 
 fn hosts_of(expiring: &[Expiring]) -> String {
@@ -249,10 +261,10 @@ mod tests {
 
     #[test]
     fn renewal_that_was_interrupted_is_named_without_hosts() {
-        let expiring = ["a.crt", "b.crt"].map(|path| Expiring {
+        let mut expiring = ["a.crt", "b.crt"].map(|path| Expiring {
             host: "node1".parse().unwrap(),
             path: path.to_owned(),
-            expires: "2027-01-31".to_owned(),
+            expires: Some("2027-01-31".to_owned()),
         });
         assert_eq!(
             renewed_text(&expiring, false, 4),
@@ -269,6 +281,15 @@ mod tests {
         assert_eq!(
             renewed_text(&[], true, 4),
             "completed the renewal that was interrupted: 0 were about to expire, 4 changes"
+        );
+        expiring[1].expires = None;
+        assert_eq!(
+            renewed_text(&expiring, false, 4),
+            "renewed the certificates of node1: 1 were about to expire, 1 were missing or unreadable, 4 changes"
+        );
+        assert_eq!(
+            planned_text(&expiring, false),
+            "a run renews the certificates of node1: 1 expire soon, 1 are missing or unreadable"
         );
     }
 }

@@ -110,8 +110,8 @@ pub struct Renew {
     hosts: Vec<HostName>,
     /// Renew only on hosts with a certificate that expires within this number of days (30 without a number)
     ///
-    /// Of a certificate that is valid for less than three times as long, the last third of its validity counts. Without such a
-    /// certificate, the command changes nothing and the exit code is 0.
+    /// Of a certificate that is valid for less than three times as long, the last third of its validity counts. A file that is
+    /// missing or unreadable counts as well. Without such a certificate, the command changes nothing and the exit code is 0.
     #[arg(long, value_name = "DAYS", num_args = 0..=1, default_missing_value = "30", conflicts_with = "hosts")]
     expiring: Option<u16>,
     /// Print the plan and change nothing
@@ -179,7 +179,7 @@ async fn renew(arguments: &Renew, output: Output, events: &Events) -> Result<(),
         Some(days) => {
             let expiring = certs::expiring(&options, days, events, &stop).await?;
             if expiring.is_empty() && !certs::is_interrupted(&options, events)? {
-                outln!("nothing to renew: no certificate expires within {days} days");
+                outln!("{}", certs::nothing_to_renew(days));
                 return Ok(());
             }
             certs::renew_expiring(&options, &expiring, events, &stop).await?

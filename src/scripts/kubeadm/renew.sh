@@ -27,31 +27,56 @@ there() {
   unshare --mount sh -euc 'mount --bind "$1" /etc/kubernetes; shift; exec kubeadm "$@"' \
     kubexm "$copy/kubernetes" "$@" --config "$copy/config.yaml" </dev/null 2>&1
 }
+has_etcd() { [ -e "$live/manifests/etcd.yaml" ]; }
 # Prints what a control plane must have: name for `kubeadm certs renew`, path without `.crt` and `.key`, phase of `kubeadm init`.
 leaves() {
   for name in apiserver apiserver-kubelet-client front-proxy-client; do echo "$name pki/$name certs $name"; done
-  if [ -e "$live/manifests/etcd.yaml" ]; then
+  if has_etcd; then
     echo "apiserver-etcd-client pki/apiserver-etcd-client certs apiserver-etcd-client"
     for name in server peer healthcheck-client; do echo "etcd-$name pki/etcd/$name certs etcd-$name"; done
   fi
-  for name in admin controller-manager scheduler; do echo "$name.conf $name.conf kubeconfig $name"; done
+  for name in admin controller-manager scheduler super-admin; do
+    # Not all control planes have it.
+    [ "$name" != super-admin ] || [ -e "$live/super-admin.conf" ] || continue
+    echo "$name.conf $name.conf kubeconfig $name"
+  done
 }
-# Writes what `kubeadm certs renew` does not find, or cannot read.
+has_leaves() {
+  leaves | while read -r _ file _; do
+    case $file in
+    *.conf) [ -s "$live/$file" ] ;;
+    *) [ -s "$live/$file.crt" ] && [ -s "$live/$file.key" ] ;;
+    esac || exit 1
+  done
+}
+# Ends the script. No key stays in a copy.
+# Arguments: error, hint.
+refuse() {
+  printf '%s\n' "$1" >&2
+  [ -z "${2-}" ] || echo "hint: $2" >&2
+  rm -rf "$copy"
+  exit 1
+}
+lost_ca="copy it from another control plane; without one, \`kubexm backup restore\` rebuilds the cluster with the CAs of a backup"
+lost_key="put the key of the CA back on this host for the renewal"
+# Writes what `kubeadm certs renew` does not find, or cannot read. That needs every CA with its key.
 mend() {
+  for name in ca front-proxy-ca etcd/ca; do
+    [ "$name" != etcd/ca ] || has_etcd || continue
+    [ -s "$live/pki/$name.crt" ] || refuse "$live/pki/$name.crt is missing, and kubexm does not issue a CA again" "$lost_ca"
+    [ -s "$live/pki/$name.key" ] || refuse "the key of a CA is missing: $live/pki/$name.key" "$lost_key"
+  done
   leaves | while read -r name file command phase; do
     if said=$(there certs renew "$name"); then
       case $said in *MISSING*) ;; *) continue ;; esac
     fi
+    # `kubeadm init` keeps a file that it can read, and refuses one that it cannot read.
     case $file in
     *.conf) rm -f "$copy/kubernetes/$file" ;;
     *) rm -f "$copy/kubernetes/$file.crt" "$copy/kubernetes/$file.key" ;;
     esac
-    said=$(there init phase "$command" "$phase") || {
-      printf '%s\n' "$said" >&2
-      echo "hint: if a CA or its key is missing, put it back on this host, from another control plane or from a backup" >&2
-      exit 1
-    }
-  done
+    said=$(there init phase "$command" "$phase") || refuse "$said" "if a CA or its key is damaged, $lost_ca"
+  done || exit 1
 }
 # Not all control planes have super-admin.conf.
 is_complete() { ! printf '%s\n' "$1" | grep -v super-admin | grep -q MISSING; }
@@ -64,21 +89,11 @@ issue() {
   cp -a "$live"/*.conf "$copy/kubernetes/"
   printf '%s' "$config" >"$copy/config.yaml"
   if ! said=$(there certs renew all) || ! is_complete "$said"; then
-    mend || { rm -rf "$copy"; exit 1; }
-    said=$(there certs renew all) || {
-      printf '%s\n' "$said" >&2
-      rm -rf "$copy"
-      exit 1
-    }
+    mend
+    said=$(there certs renew all) || refuse "$said"
+    is_complete "$said" || refuse "$(printf '%s\n' "$said" | grep MISSING)"
   fi
-  case $said in
-  *"Detected external"*)
-    printf '%s\n' "$said" | grep "Detected external" >&2
-    echo "hint: put the key of the CA back on this host for the renewal" >&2
-    rm -rf "$copy"
-    exit 1
-    ;;
-  esac
+  case $said in *"Detected external"*) refuse "$(printf '%s\n' "$said" | grep "Detected external")" "$lost_key" ;; esac
   # kubeadm renews no authority. An interrupted renewal must not bring one back that a rotation has replaced meanwhile.
   for name in ca front-proxy-ca etcd/ca sa; do rm -f "$copy/kubernetes/pki/$name".???; done
   rm -f "$copy/kubernetes/kubelet.conf"
@@ -91,8 +106,10 @@ put() {
   cp --preserve=mode,ownership "$1" "$new"
   replace "$new" "$2"
 }
+# Whether this renewal has written all files, and they still exist.
+is_written() { [ "$(content "$mark")" = "$id" ] && has_leaves; }
 files() {
-  if [ "$(content "$mark")" != "$id" ]; then
+  if ! is_written; then
     issue
     find "$copy/kubernetes" -type f | LC_ALL=C sort | while IFS= read -r file; do
       path=$live${file#"$copy/kubernetes"}
@@ -153,8 +170,8 @@ programs() {
 }
 case $verb-$part in
 check-files)
-  if [ "$(content "$mark")" != "$id" ] || [ -e "$copy" ]; then
-    echo "they are older than this renewal"
+  if ! is_written || [ -e "$copy" ]; then
+    echo "they are older than this renewal, or missing"
     exit 1
   fi
   ;;

@@ -7,64 +7,75 @@ use crate::kubeadm::{KUBECONFIG, KUBELET_CREDENTIALS, RENEW};
 pub(super) const FILES: [&str; 3] = ["files", "2026-01-31T12:00:00Z", "kind: new\n"];
 const PROGRAMS: [&str; 3] = ["programs", FILES[1], FILES[2]];
 const LIVE: &str = "/etc/kubernetes";
-/// What kubeadm issues again.
-const RENEWED: [&str; 5] = [
-    "pki/apiserver.crt",
-    "pki/apiserver.key",
-    "pki/etcd/server.crt",
-    "admin.conf",
-    "controller-manager.conf",
+/// What kubeadm issues again, on a control plane with a member of etcd: certificates with keys, and kubeconfigs.
+const PAIRS: [&str; 7] = [
+    "apiserver",
+    "apiserver-kubelet-client",
+    "front-proxy-client",
+    "apiserver-etcd-client",
+    "etcd/server",
+    "etcd/peer",
+    "etcd/healthcheck-client",
 ];
+const KUBECONFIGS: [&str; 3] = ["admin.conf", "controller-manager.conf", "scheduler.conf"];
+/// What kubeadm does not issue again.
+const AUTHORITIES: [&str; 3] = ["ca", "front-proxy-ca", "etcd/ca"];
+/// Replaces kubeadm: it writes the `kind` of its configuration, and does not read a file with the text `damaged`.
+const KUBEADM: &str = r#"live=/etc/kubernetes
+[ ! -e /usr/local/bin/broken ] || { echo half >$live/pki/apiserver.crt; echo 'no disk' >&2; exit 1; }
+[ ! -e /usr/local/bin/external ] || { echo 'Detected external ca, x cannot be renewed'; exit 0; }
+for last in "$@"; do :; done
+kind=$(sed -n 's/^kind: //p' "$last")
+file() { case $1 in *.conf) echo "$live/$1" ;; etcd-*) echo "$live/pki/etcd/${1#etcd-}.crt" ;; *) echo "$live/pki/$1.crt" ;; esac; }
+issue() {
+  echo "$kind" >"$1"
+  case $1 in *.crt) echo "$kind" >"${1%.crt}.key" ;; esac
+}
+renew() {
+  file=$(file "$1")
+  [ -e "$file" ] || { echo "MISSING! $1"; return 0; }
+  [ "$(cat "$file")" != damaged ] || { echo "cannot read $1" >&2; exit 1; }
+  issue "$file"
+}
+write() {
+  [ "$(cat $live/pki/ca.crt)" != damaged ] || { echo 'invalid CA' >&2; exit 1; }
+  [ ! -e "$(file "$1")" ] || { echo "$1 exists" >&2; exit 1; }
+  issue "$(file "$1")"
+}
+case $* in
+'certs renew all '*)
+  for name in apiserver apiserver-kubelet-client front-proxy-client apiserver-etcd-client etcd-server etcd-peer \
+    etcd-healthcheck-client admin.conf controller-manager.conf scheduler.conf super-admin.conf; do renew $name; done ;;
+'certs renew '*) renew "$3" ;;
+'init phase certs '*) write "$4" ;;
+'init phase kubeconfig '*) write "$4.conf" ;;
+*) exit 2 ;;
+esac"#;
 /// A kubeconfig of kubeadm.
 pub(super) const KUBECONFIG_TEXT: &str =
     "    client-certificate-data: YWJj\n    client-key-data: c2VjcmV0\n";
 
-/// Adds a control plane with files `old`, and stand-ins: kubeadm writes the `kind` of its configuration, and crictl stores
-/// when containers started.
+/// Returns the paths of what kubeadm issues again.
+fn renewed() -> Vec<String> {
+    let pairs = PAIRS.iter();
+    let pairs =
+        pairs.flat_map(|name| ["crt", "key"].map(|kind| format!("{LIVE}/pki/{name}.{kind}")));
+    let kubeconfigs = KUBECONFIGS.iter().map(|name| format!("{LIVE}/{name}"));
+    pairs.chain(kubeconfigs).collect()
+}
+
+/// Adds a control plane with files `old`, and stand-ins: kubeadm, and crictl, which stores when containers started.
 pub(super) fn with_control_plane(machine: &Machine) {
-    for path in RENEWED
-        .iter()
-        .chain(&["pki/ca.crt", "pki/ca.key", "kubelet.conf", "scheduler.conf"])
-        .chain(&[
-            "pki/apiserver-kubelet-client.crt",
-            "pki/front-proxy-client.crt",
-        ])
-    {
-        machine.write(&format!("{LIVE}/{path}"), "old\n");
+    for path in renewed() {
+        machine.write(&path, "old\n");
     }
-    let write: Vec<String> = RENEWED
-        .iter()
-        .map(|path| format!("echo \"$kind\" >{LIVE}/{path}"))
-        .collect();
-    machine.fake(
-        "kubeadm",
-        &format!(
-            "[ ! -e /usr/local/bin/broken ] || {{ echo half >{LIVE}/pki/apiserver.crt; echo 'no disk' >&2; exit 1; }}\n\
-             [ ! -e /usr/local/bin/external ] || {{ echo 'Detected external ca, x cannot be renewed'; exit 0; }}\n\
-             for last in \"$@\"; do :; done\n\
-             kind=$(sed -n 's/^kind: //p' \"$last\")\n\
-             case $* in\n\
-             'certs renew all '*) ;;\n\
-             'certs renew '*)\n\
-             case $3 in *.conf) file={LIVE}/$3 ;; etcd-*) file={LIVE}/pki/etcd/${{3#etcd-}}.crt ;; *) file={LIVE}/pki/$3.crt ;; esac\n\
-             [ -e \"$file\" ] || {{ echo \"MISSING! $3\"; exit 0; }}\n\
-             [ \"$(cat \"$file\")\" != damaged ] || {{ echo \"cannot read $3\" >&2; exit 1; }}\n\
-             exit 0 ;;\n\
-             'init phase certs '*)\n\
-             [ -e {LIVE}/pki/ca.key ] || {{ echo 'the CA has no key' >&2; exit 1; }}\n\
-             for kind in crt key; do echo written >{LIVE}/pki/$4.$kind; done; exit 0 ;;\n\
-             'init phase kubeconfig '*) echo written >{LIVE}/$4.conf; exit 0 ;;\n\
-             *) exit 2 ;;\n\
-             esac\n\
-             for file in {LIVE}/pki/*.crt {LIVE}/*.conf; do\n\
-             [ \"$(cat \"$file\")\" != damaged ] || {{ echo \"cannot read $file\" >&2; exit 1; }}\n\
-             done\n\
-             [ -e {LIVE}/pki/front-proxy-client.crt ] || echo 'MISSING! certificate for the front proxy client'\n\
-             echo 'MISSING! certificate embedded in the kubeconfig file for the super-admin'\n\
-             {}",
-            write.join("\n")
-        ),
-    );
+    for name in AUTHORITIES {
+        machine.write(&format!("{LIVE}/pki/{name}.crt"), "old\n");
+        machine.write(&format!("{LIVE}/pki/{name}.key"), "old\n");
+    }
+    machine.write(&format!("{LIVE}/kubelet.conf"), "old\n");
+    machine.write(&format!("{LIVE}/manifests/etcd.yaml"), "old\n");
+    machine.fake("kubeadm", KUBEADM);
     machine.fake(
         "crictl",
         "for word in \"$@\"; do case $word in ^*) name=${word#^}; name=${name%$} ;; esac; last=$word; done\n\
@@ -86,6 +97,24 @@ pub(super) fn with_control_plane(machine: &Machine) {
     machine.fake("sleep", "");
 }
 
+/// Adds the same control plane without three files, and with two that are damaged.
+pub(super) fn with_lost_files(machine: &Machine) {
+    with_control_plane(machine);
+    for path in [
+        "pki/front-proxy-client.crt",
+        "pki/etcd/peer.crt",
+        "pki/etcd/peer.key",
+    ] {
+        remove(machine, path);
+    }
+    machine.write(&format!("{LIVE}/scheduler.conf"), "damaged");
+    machine.write(&format!("{LIVE}/super-admin.conf"), "damaged");
+}
+
+fn remove(machine: &Machine, path: &str) {
+    std::fs::remove_file(machine.at(&format!("{LIVE}/{path}"))).unwrap();
+}
+
 #[test]
 fn new_files_replace_the_former_ones_only_when_kubeadm_has_issued_all() {
     Machine::with_each_shell(|machine| {
@@ -94,7 +123,7 @@ fn new_files_replace_the_former_ones_only_when_kubeadm_has_issued_all() {
         let found = check();
         assert_eq!(
             (found.status, found.printed.as_str()),
-            (1, "they are older than this renewal\n")
+            (1, "they are older than this renewal, or missing\n")
         );
         machine.write("/root/fake/broken", "");
         let ended = machine.run(RENEW.verb("apply"), &FILES);
@@ -105,10 +134,10 @@ fn new_files_replace_the_former_ones_only_when_kubeadm_has_issued_all() {
         assert!(!machine.has("/var/lib/kubexm/renewal"));
         std::fs::remove_file(machine.at("/root/fake/broken")).unwrap();
         machine.done(RENEW.verb("apply"), &FILES);
-        for path in RENEWED {
-            assert_eq!(machine.read(&format!("{LIVE}/{path}")), "new\n", "{path}");
+        for path in renewed() {
+            assert_eq!(machine.read(&path), "new\n", "{path}");
         }
-        for path in ["pki/ca.crt", "pki/ca.key", "kubelet.conf"] {
+        for path in ["pki/ca.crt", "pki/etcd/ca.key", "kubelet.conf"] {
             assert_eq!(machine.read(&format!("{LIVE}/{path}")), "old\n", "{path}");
         }
         // The copy had keys of CAs.
@@ -124,51 +153,125 @@ fn new_files_replace_the_former_ones_only_when_kubeadm_has_issued_all() {
     });
 }
 
-/// Before, kubeadm left out a file that was missing, and refused all of them if one was damaged.
+/// kubeadm leaves out a file that is missing, and refuses all of them if one is damaged.
 #[test]
 fn file_that_is_missing_or_damaged_is_written() {
     Machine::with_each_shell(|machine| {
-        with_control_plane(machine);
-        let front_proxy = format!("{LIVE}/pki/front-proxy-client.crt");
-        std::fs::remove_file(machine.at(&front_proxy)).unwrap();
-        machine.write(&format!("{LIVE}/scheduler.conf"), "damaged");
+        with_lost_files(machine);
         machine.done(RENEW.verb("apply"), &FILES);
-        let written = [
-            "pki/front-proxy-client.crt",
-            "pki/front-proxy-client.key",
-            "scheduler.conf",
-        ];
-        for path in written {
-            let text = machine.read(&format!("{LIVE}/{path}"));
-            assert_eq!(text, "written\n", "{path}");
+        let phases: Vec<String> = machine
+            .calls()
+            .iter()
+            .filter_map(|call| call.strip_prefix("kubeadm init phase "))
+            .filter_map(|phase| Some(phase.split_once(" --config")?.0.to_owned()))
+            .collect();
+        assert_eq!(
+            phases,
+            [
+                "certs front-proxy-client",
+                "certs etcd-peer",
+                "kubeconfig scheduler",
+                "kubeconfig super-admin"
+            ],
+            "no other file is written"
+        );
+        let super_admin = format!("{LIVE}/super-admin.conf");
+        for path in renewed().into_iter().chain([super_admin]) {
+            assert_eq!(machine.read(&path), "new\n", "{path}");
         }
-        // The others are as after any other renewal.
-        for path in RENEWED {
-            assert_eq!(machine.read(&format!("{LIVE}/{path}")), "new\n", "{path}");
+        for name in AUTHORITIES {
+            assert_eq!(machine.read(&format!("{LIVE}/pki/{name}.crt")), "old\n");
         }
-        let kept = format!("{LIVE}/pki/apiserver-kubelet-client.crt");
-        assert_eq!(machine.read(&kept), "old\n");
+        assert!(!machine.has("/var/lib/kubexm/renewal"));
+        machine.done(RENEW.verb("check"), &FILES);
+    });
+}
+
+/// Not every control plane has a member of etcd, or super-admin.conf.
+#[test]
+fn file_that_a_control_plane_does_not_need_is_not_written() {
+    Machine::with_each_shell(|machine| {
+        with_control_plane(machine);
+        remove(machine, "manifests/etcd.yaml");
+        std::fs::remove_dir_all(machine.at(&format!("{LIVE}/pki/etcd"))).unwrap();
+        machine.fake(
+            "kubeadm",
+            &KUBEADM
+                .replace("etcd-server etcd-peer", "")
+                .replace("etcd-healthcheck-client", ""),
+        );
+        machine.write(&format!("{LIVE}/admin.conf"), "damaged");
+        machine.done(RENEW.verb("apply"), &FILES);
+        assert_eq!(machine.read(&format!("{LIVE}/admin.conf")), "new\n");
+        assert!(!machine.has(&format!("{LIVE}/pki/etcd")));
+        assert!(!machine.has(&format!("{LIVE}/super-admin.conf")));
+        machine.done(RENEW.verb("check"), &FILES);
+    });
+}
+
+/// A renewal that was interrupted on another host continues with the same ID.
+#[test]
+fn file_that_was_lost_after_its_renewal_is_written() {
+    Machine::with_each_shell(|machine| {
+        with_control_plane(machine);
+        machine.done(RENEW.verb("apply"), &FILES);
+        for path in ["pki/apiserver.key", "controller-manager.conf"] {
+            remove(machine, path);
+            assert_eq!(machine.run(RENEW.verb("check"), &FILES).status, 1, "{path}");
+            machine.done(RENEW.verb("apply"), &FILES);
+            assert_eq!(machine.read(&format!("{LIVE}/{path}")), "new\n");
+            machine.done(RENEW.verb("check"), &FILES);
+        }
     });
 }
 
 #[test]
-fn missing_file_of_a_ca_without_its_key_is_an_error() {
+fn missing_ca_or_key_of_a_ca_is_an_error() {
+    let lost = [
+        (
+            "pki/etcd/ca.crt",
+            "/etc/kubernetes/pki/etcd/ca.crt is missing, and kubexm does not issue a CA again\n\
+             hint: copy it from another control plane; without one, `kubexm backup restore` rebuilds the cluster",
+        ),
+        (
+            "pki/front-proxy-ca.key",
+            "the key of a CA is missing: /etc/kubernetes/pki/front-proxy-ca.key\n\
+             hint: put the key of the CA back on this host for the renewal\n",
+        ),
+    ];
+    for (path, expected) in lost {
+        Machine::with_each_shell(|machine| {
+            with_lost_files(machine);
+            remove(machine, path);
+            refused(machine, expected);
+        });
+    }
+}
+
+#[test]
+fn damaged_ca_is_an_error() {
     Machine::with_each_shell(|machine| {
-        with_control_plane(machine);
-        for name in ["ca.key", "front-proxy-client.crt"] {
-            std::fs::remove_file(machine.at(&format!("{LIVE}/pki/{name}"))).unwrap();
-        }
-        let ended = machine.run(RENEW.verb("apply"), &FILES);
-        let expected = "the CA has no key\nhint: if a CA or its key is missing, put it back";
-        assert!(
-            ended.complained.starts_with(expected),
-            "{}",
-            ended.complained
+        with_lost_files(machine);
+        machine.write(&format!("{LIVE}/pki/ca.crt"), "damaged");
+        refused(
+            machine,
+            "invalid CA\nhint: if a CA or its key is damaged, copy it from another control plane",
         );
-        assert_eq!(ended.status, 1);
-        assert_eq!(machine.read(&format!("{LIVE}/admin.conf")), "old\n");
-        assert!(!machine.has("/var/lib/kubexm/renewal"));
     });
+}
+
+/// Asserts that a renewal fails with this error, and that no file has changed.
+fn refused(machine: &Machine, expected: &str) {
+    let ended = machine.run(RENEW.verb("apply"), &FILES);
+    assert!(
+        ended.complained.starts_with(expected),
+        "{}",
+        ended.complained
+    );
+    assert_eq!(ended.status, 1);
+    assert_eq!(machine.read(&format!("{LIVE}/admin.conf")), "old\n");
+    assert_eq!(machine.read(&format!("{LIVE}/scheduler.conf")), "damaged");
+    assert!(!machine.has("/var/lib/kubexm/renewal"));
 }
 
 #[test]

@@ -151,7 +151,7 @@ fn certificate_whose_validity_has_not_begun_is_a_finding() {
 }
 
 /// Returns the facts of an installed node with these settings.
-fn installed(settings: &[(Setting, &str)]) -> Facts {
+pub(in crate::certs) fn installed(settings: &[(Setting, &str)]) -> Facts {
     let node = (Setting::NodeName, "node");
     let all = settings.iter().chain([&node]);
     Facts {

@@ -32,9 +32,9 @@ pub enum CertsTimer {
     Install(InstallCerts),
     /// Do what the timer does, and record it for `kubexm status`
     ///
-    /// Ends without a change if no certificate expires soon. If a control plane or a member of etcd is not healthy, it refuses
-    /// and names the cause. Otherwise it renews the certificates of the hosts with one that expires soon, one host after
-    /// another, and waits until all are healthy.
+    /// Ends without a change if no certificate expires soon, is missing or unreadable. If a control plane or a member of etcd is
+    /// not healthy, it refuses and names the cause. Otherwise it renews the certificates of the hosts with such a certificate,
+    /// one host after another, and waits until all are healthy.
     Run(RunCerts),
     /// Print when the timer runs, and how its last run ended
     Status(StateCerts),

@@ -1,7 +1,9 @@
 //! `kubeadm init` and `kubeadm join` as the installer runs them: `node.sh` inside `run-to-completion.sh`. Here the inner
 //! script is killed.
 
-use super::super::certificates::{FILES, KUBECONFIG_TEXT, with_control_plane, with_kubelet};
+use super::super::certificates::{
+    FILES, KUBECONFIG_TEXT, with_control_plane, with_kubelet, with_lost_files,
+};
 use super::super::kubeadm::{DATA, MEMBER, first, with_kubeadm};
 use super::super::machine::Machine;
 use super::super::settings::{CONFIG, with_cluster, with_programs};
@@ -261,13 +263,15 @@ pub(super) fn settings_of_the_cluster() {
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
 pub(super) fn renewed_certificates() {
-    kill_case(&Case {
-        before: with_control_plane,
-        enter: ":",
-        check: Some(call(kubeadm::RENEW.verb("check"), &FILES)),
-        apply: call(kubeadm::RENEW.verb("apply"), &FILES),
-        undo: vec![],
-    });
+    for before in [with_control_plane, with_lost_files] {
+        kill_case(&Case {
+            before,
+            enter: ":",
+            check: Some(call(kubeadm::RENEW.verb("check"), &FILES)),
+            apply: call(kubeadm::RENEW.verb("apply"), &FILES),
+            undo: vec![],
+        });
+    }
     kill_case(&Case {
         before: with_kubelet,
         enter: ":",
