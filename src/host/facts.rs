@@ -313,6 +313,11 @@ impl Facts {
         self.initialized || self.joined
     }
 
+    /// Returns whether the host has a registry of kubexm.
+    pub fn has_registry(&self) -> bool {
+        self.registry_login.is_some()
+    }
+
     /// Returns the values of a setting with which the programs of the host run.
     pub fn applied(&self, setting: Setting) -> impl Iterator<Item = &str> {
         let values = self.applied.get(&setting).into_iter().flatten();

@@ -115,30 +115,28 @@ async fn check_answer(client: &RegistryClient<'_>, host: &dyn Host) -> Result<Ac
     };
     match answer.status {
         200 => Ok(Access::Login),
-        401 if answer.asks_for_token && !client.has_login() => Ok(Access::Token),
-        401 if answer.asks_for_token => {
-            let what = format!(
-                "the registry {address} does not accept the login here: it is wrong, or the registry gives a token for it, for \
-                 which kubexm does not ask"
-            );
-            let hint =
-                "check username and passwordFile of spec.registry, for example with skopeo login";
-            finding(false, what, hint)
-        }
-        401 => {
-            let (what, hint) = match client.has_login() {
-                true => (
-                    format!("the registry {address} refuses the login"),
-                    "correct username and passwordFile of spec.registry",
-                ),
-                false => (
-                    format!("the registry {address} requires a login, and spec.registry has none"),
-                    "set username and passwordFile of spec.registry",
-                ),
-            };
-            let fatal = client.has_login() || client.has_own_ca();
-            finding(fatal, what, hint)
-        }
+        401 => match (client.has_login(), answer.asks_for_token) {
+            (false, true) => Ok(Access::Token),
+            (true, true) => {
+                let what = format!(
+                    "the registry {address} does not accept the login here: it is wrong, or the registry gives a token for it, \
+                     for which kubexm does not ask"
+                );
+                let hint = "check username and passwordFile of spec.registry, for example with skopeo login";
+                finding(false, what, hint)
+            }
+            (true, false) => {
+                let what = format!("the registry {address} refuses the login");
+                let hint = "correct username and passwordFile of spec.registry";
+                finding(true, what, hint)
+            }
+            (false, false) => {
+                let what =
+                    format!("the registry {address} requires a login, and spec.registry has none");
+                let hint = "set username and passwordFile of spec.registry";
+                finding(client.has_own_ca(), what, hint)
+            }
+        },
         status if is_passing(status) => {
             let what = format!("the registry {address} does not answer: status {status}");
             finding(

@@ -11,6 +11,7 @@ mod facts;
 mod files;
 mod killed;
 mod kubeadm;
+mod kubelet_credentials;
 mod kubernetes;
 mod load_balancer;
 mod locks;

@@ -65,7 +65,7 @@ pub async fn expiring(
     unless_stopped(stop, looking).await
 }
 
-/// Returns what people read if there is no such certificate.
+/// Returns the line for people if [`expiring`] finds nothing.
 pub fn nothing_to_renew(days: u16) -> String {
     format!(
         "nothing to renew: no certificate expires within {days} days, and none is missing or unreadable"

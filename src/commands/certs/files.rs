@@ -159,7 +159,7 @@ pub(super) fn expected(cluster: &Cluster, host: &HostName, facts: &Facts) -> Vec
     }
     let serves = cluster.registry.external.is_none() && cluster.roles.registry.contains(host);
     // The setting is that of a file that an install writes after the certificate.
-    if serves && facts.registry_login.is_some() {
+    if serves && facts.has_registry() {
         files.push("/etc/kubexm/registry/tls.crt");
     }
     files

@@ -107,21 +107,34 @@ fn inodes(seen: &Seen) -> Outcome {
         }
     }
     all.dedup_by(|one, other| one.what == other.what && one.hosts == other.hosts);
-    // `status` looks at further directories, such as that of the registry.
-    let is_new = |problem: &&Problem| {
-        !all.iter().any(|found| {
-            let mount = found.what.split(" has ").next().unwrap_or_default();
-            let is_same = problem.what.starts_with(&format!("{mount} has "));
-            is_same && problem.host.iter().any(|host| found.hosts.contains(host))
-        })
+    let is_same = |problem: &Problem, found: &Found| {
+        let mount = found.what.split(" has ").next().unwrap_or_default();
+        problem.what.starts_with(&format!("{mount} has "))
     };
-    let more: Vec<Found> = seen
-        .problems("inodes")
-        .filter(is_new)
-        .map(|problem| Found::of(problem).cause(NO_INODES))
-        .collect();
+    let more = more(seen, "inodes", NO_INODES, &all, is_same);
     all.extend(more);
     unless_silent(seen, all)
+}
+
+/// Returns the problems of `status` for a check, with their cause, that are not the same as one that was found on their host:
+/// `status` looks at further directories, such as that of the registry and those of the system.
+fn more(
+    seen: &Seen,
+    check: &str,
+    cause: &str,
+    found: &[Found],
+    is_same: impl Fn(&Problem, &Found) -> bool,
+) -> Vec<Found> {
+    let is_named = |problem: &Problem| {
+        found.iter().any(|found| {
+            let mut hosts = problem.host.iter();
+            is_same(problem, found) && hosts.any(|host| found.hosts.contains(host))
+        })
+    };
+    let problems = seen.problems(check).filter(|problem| !is_named(problem));
+    problems
+        .map(|problem| Found::of(problem).cause(cause))
+        .collect()
 }
 
 fn options(seen: &Seen) -> Outcome {
@@ -161,18 +174,8 @@ fn options(seen: &Seen) -> Outcome {
             );
         }
     }
-    // `status` looks at further directories, such as those of the system.
-    let more: Vec<Found> = seen
-        .problems("mount-options")
-        .filter(|problem| {
-            let is_named = |found: &Found| {
-                found.what.ends_with(READ_ONLY)
-                    && problem.host.iter().any(|host| found.hosts.contains(host))
-            };
-            !all.iter().any(is_named)
-        })
-        .map(|problem| Found::of(problem).cause(REMOUNTED))
-        .collect();
+    let is_same = |_: &Problem, found: &Found| found.what.ends_with(READ_ONLY);
+    let more = more(seen, "mount-options", REMOUNTED, &all, is_same);
     all.extend(more);
     unless_silent(seen, all)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{check_names, joined};
+use super::{check_names, joined, words};
 use crate::identity::KnownCluster;
 use crate::install::{self, DryRun, InstallOptions, InstallReport};
 use crate::rollback::{self, Newest};
@@ -113,7 +113,7 @@ pub(crate) fn findings(
             }
             false => format!(
                 "add it with the same command: kubexm node add {} {name}; or remove it from the cluster file",
-                joined(admitted).replace(',', "")
+                words(admitted)
             ),
         };
         findings.push(Finding::new(name, true, what.to_owned(), &hint));
@@ -165,10 +165,7 @@ pub(super) fn strangers<'a>(
 /// Returns why the registries of the cluster cannot be those of the cluster file: none of them has a registry yet, and another
 /// host has one. Without roleGroups.registry, the first control plane of the file has the registry.
 fn other_registry(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Option<Finding> {
-    let has_registry = |name: &HostName| {
-        let facts = facts.get(name);
-        facts.is_some_and(|facts| facts.registry_login.is_some())
-    };
+    let has_registry = |name: &HostName| facts.get(name).is_some_and(Facts::has_registry);
     let registries = &cluster.roles.registry;
     if cluster.registry.external.is_some() || registries.iter().any(has_registry) {
         return None;

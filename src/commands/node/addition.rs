@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::joined;
+use super::{joined, words};
 use kubexm_config::Cluster;
 use kubexm_deploy::removal;
 use kubexm_engine::plan::Plan;
@@ -31,7 +31,6 @@ fn text(
     plan: &Plan,
 ) -> String {
     let names = joined(joining);
-    let words = names.replace(',', "");
     let mut text = format!("addition to the cluster '{}': {names}\n", cluster.name);
     for name in joining {
         let tasks = plan.tasks.iter().filter(|task| task.host == *name);
@@ -60,7 +59,8 @@ fn text(
     }
     let _ = write!(
         text,
-        "point of no return: none; kubexm node remove {words} undoes the addition"
+        "point of no return: none; kubexm node remove {} undoes the addition",
+        words(joining)
     );
     text
 }

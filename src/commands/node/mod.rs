@@ -52,3 +52,8 @@ fn joined<'a>(names: impl IntoIterator<Item = &'a HostName>) -> String {
     let names: Vec<&str> = names.into_iter().map(HostName::as_str).collect();
     names.join(", ")
 }
+
+/// Joins names for a command.
+fn words<'a>(names: impl IntoIterator<Item = &'a HostName>) -> String {
+    joined(names).replace(',', "")
+}

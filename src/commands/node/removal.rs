@@ -212,10 +212,7 @@ impl Context<'_> {
         facts: &BTreeMap<HostName, Facts>,
         leaving: &BTreeSet<HostName>,
     ) -> Result<Option<Finding>, CommandError> {
-        let has_registry = |name: &HostName| {
-            let facts = facts.get(name);
-            facts.is_some_and(|facts| facts.registry_login.is_some())
-        };
+        let has_registry = |name: &HostName| facts.get(name).is_some_and(Facts::has_registry);
         let registries: Hosts = hosts
             .iter()
             .filter(|(name, _)| has_registry(name))

@@ -3,7 +3,7 @@
 use super::remove::{self, RemoveOptions};
 use super::replacement_record::ReplacementRecord;
 use super::text::Purpose;
-use super::{check_names, joined};
+use super::{check_names, joined, words};
 use crate::install::{self, InstallOptions};
 use crate::{CommandError, Stop};
 use kubexm_types::event::Events;
@@ -34,10 +34,9 @@ pub async fn replace(
     if let Some(begun) = &begun
         && !begun.is_of(&options.names)
     {
-        let names = joined(&begun.names);
+        let (names, again) = (joined(&begun.names), words(&begun.names));
         return Err(CommandError::Configuration(format!(
-            "the replacement of {names} has begun and is not complete\nhint: complete it first: kubexm node replace {}",
-            names.replace(',', "")
+            "the replacement of {names} has begun and is not complete\nhint: complete it first: kubexm node replace {again}"
         )));
     }
     let mut changed = 0;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
-use super::joined;
 use super::removal::Prepared;
+use super::{joined, words};
 use kubexm_config::{Cluster, HostMention};
 use kubexm_deploy::DeployError;
 use kubexm_deploy::removal::{Leaving, RemovalInputs};
@@ -124,13 +124,15 @@ fn points_of_no_return(leaving: &[Leaving]) -> Vec<String> {
     let members = of(|host| !host.is_lost && host.has_member);
     let others = of(|host| !host.is_lost && !host.has_member);
     let cordoned = of(|host| !host.is_lost && !host.has_member && host.is_node);
-    let words = |names: &[&HostName]| joined(names.iter().copied()).replace(',', "");
     let undo = match cordoned.is_empty() {
-        true => format!("kubexm node add {} undoes everything", words(&others)),
+        true => format!(
+            "kubexm node add {} undoes everything",
+            words(others.iter().copied())
+        ),
         false => format!(
             "kubexm node add {} and kubectl uncordon {} undo everything",
-            words(&others),
-            words(&cordoned)
+            words(others.iter().copied()),
+            words(cordoned)
         ),
     };
     let points = [

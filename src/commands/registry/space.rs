@@ -28,7 +28,7 @@ pub(super) fn check(
         };
         let need = size.div_ceil(1024).saturating_add(ALMOST_FULL);
         if need > disk.free {
-            has_registry |= facts.registry_login.is_some();
+            has_registry |= facts.has_registry();
             short.push(format!(
                 "{name}: {data_dir} needs {} MiB, of which {} MiB stay free, but {} has {} MiB free",
                 need.div_ceil(1024),

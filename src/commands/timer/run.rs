@@ -35,8 +35,8 @@ impl RunReport {
     }
 }
 
-/// Renews certificates that expire within a number of days, are missing or cannot be read, if all control planes and members of etcd are healthy, and
-/// records the run. A dry run emits the plan as a note, and records nothing.
+/// Renews certificates that expire within a number of days, are missing or cannot be read, if all control planes and members of
+/// etcd are healthy, and records the run. A dry run emits the plan as a note, and records nothing.
 ///
 /// # Errors
 /// A host cannot be reached, the control plane is not healthy, or the renewal failed.

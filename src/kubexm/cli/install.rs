@@ -67,13 +67,9 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
         allow_failed: arguments.allow_failed,
         allow_older: arguments.allow_older,
         admitted: None,
-        ca_encryption: {
-            let identity = arguments.ca_identity.as_deref();
-            match arguments.dry_run {
-                true => arguments.passphrase.decryption(identity)?,
-                false => arguments.passphrase.encryption(identity, false)?,
-            }
-        },
+        ca_encryption: arguments
+            .passphrase
+            .comparing_if_dry(arguments.ca_identity.as_deref(), arguments.dry_run)?,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     if arguments.dry_run {

@@ -253,10 +253,9 @@ async fn add(arguments: &Add, output: Output, events: &Events) -> Result<(), Fai
             unsigned: node.unsigned,
             allow_failed: false,
             allow_older: node.allow_older,
-            ca_encryption: match arguments.dry_run {
-                true => node.passphrase.decryption(node.ca_identity.as_deref())?,
-                false => node.ca_encryption(false)?,
-            },
+            ca_encryption: node
+                .passphrase
+                .comparing_if_dry(node.ca_identity.as_deref(), arguments.dry_run)?,
             admitted: None,
         },
         names: node.names(),

@@ -159,6 +159,18 @@ impl CaPassphraseArgs {
         }
     }
 
+    /// Returns what encrypts the keys of CAs in a command whose dry run compares hosts, and encrypts none.
+    pub fn comparing_if_dry(
+        &self,
+        identity: Option<&Path>,
+        dry_run: bool,
+    ) -> Result<Option<CaEncryption>, Failure> {
+        match dry_run {
+            true => self.decryption(identity),
+            false => self.encryption(identity, false),
+        }
+    }
+
     /// Returns what decrypts the keys of CAs in a command that encrypts none, as a comparison: the identity file, or else a
     /// passphrase. A mistyped passphrase loses no key, so kubexm asks for it once.
     pub fn decryption(&self, identity: Option<&Path>) -> Result<Option<CaEncryption>, Failure> {

@@ -1,7 +1,7 @@
 //! Certificates that kubeadm issues again. The programs are stand-ins.
 
 use super::machine::Machine;
-use crate::kubeadm::{KUBECONFIG, KUBELET_CREDENTIALS, RENEW};
+use crate::kubeadm::RENEW;
 
 /// The ID of a renewal, and a configuration of `kubeadm init`, as far as the stand-in reads it.
 pub(super) const FILES: [&str; 3] = ["files", "2026-01-31T12:00:00Z", "kind: new\n"];
@@ -51,9 +51,6 @@ case $* in
 'init phase kubeconfig '*) write "$4.conf" ;;
 *) exit 2 ;;
 esac"#;
-/// A kubeconfig of kubeadm.
-pub(super) const KUBECONFIG_TEXT: &str =
-    "    client-certificate-data: YWJj\n    client-key-data: c2VjcmV0\n";
 
 /// Returns the paths of what kubeadm issues again.
 fn renewed() -> Vec<String> {
@@ -333,76 +330,5 @@ fn no_program_restarts_while_the_api_server_does_not_serve_its_new_certificate()
         // The certificate in the file, and no other one, verifies the connection.
         let pinned = "--certificate-authority /etc/kubernetes/pki/apiserver.crt";
         assert!(calls.iter().any(|call| call.contains(pinned)), "{calls:?}");
-    });
-}
-
-#[test]
-fn kubeconfigs_are_printed_with_their_users() {
-    Machine::with_each_shell(|machine| {
-        machine.fake("kubeadm", "echo warning >&2\necho \"config of $*\"");
-        let printed = machine.done(KUBECONFIG, &["kind: a\n", "system:nodes", "a", "b"]);
-        let users: Vec<&str> = printed
-            .lines()
-            .filter(|line| line.starts_with('#'))
-            .collect();
-        assert_eq!(users, ["# a", "# b"]);
-        assert!(
-            printed.contains("--client-name b --org system:nodes\n"),
-            "{printed}"
-        );
-        assert_eq!(
-            std::fs::read_dir(machine.at("/run/kubexm"))
-                .unwrap()
-                .count(),
-            0
-        );
-        machine.fake("kubeadm", "echo 'no key' >&2; exit 1");
-        let ended = machine.run(KUBECONFIG, &["kind: a\n", "system:nodes", "a"]);
-        assert_eq!((ended.status, ended.complained.as_str()), (1, "no key\n"));
-    });
-}
-
-/// Adds a node whose kubelet gets a certificate as soon as it starts, if it has none that is valid.
-pub(super) fn with_kubelet(machine: &Machine) {
-    machine.write("/etc/kubernetes/kubelet.conf", "expired\n");
-    machine.write("/var/lib/kubexm/receipt.jsonl", "");
-    machine.write(
-        "/var/lib/kubelet/pki/kubelet-client-current.pem",
-        "expired\n",
-    );
-    machine.fake(
-        "systemctl",
-        "own=/var/lib/kubelet/pki/kubelet-client-current.pem
-         if [ -e /usr/local/bin/broken ] || grep -qs new $own; then exit 0; fi
-         echo new >$own",
-    );
-    machine.fake("journalctl", "echo 'the cause'");
-    machine.fake("sleep", "");
-}
-
-#[test]
-fn kubelet_gets_a_certificate_and_its_kubeconfig_names_the_file() {
-    Machine::with_each_shell(|machine| {
-        with_kubelet(machine);
-        let run =
-            |verb, input| machine.run_after(":", KUBELET_CREDENTIALS.verb(verb), &["id"], input);
-        assert_eq!(run("check", "").status, 1);
-        machine.write("/root/fake/broken", "");
-        let ended = run("apply", KUBECONFIG_TEXT);
-        assert_eq!(ended.status, 1);
-        let expected = "the kubelet does not get a certificate\nkubelet: the cause\n\
-                        hint: correct what its log names, then run the same command again\n";
-        assert_eq!(ended.complained, expected);
-        std::fs::remove_file(machine.at("/root/fake/broken")).unwrap();
-        // The kubelet starts by itself before the next run.
-        machine.write("/var/lib/kubelet/pki/kubelet-client-current.pem", "new\n");
-        let ended = run("apply", KUBECONFIG_TEXT);
-        assert_eq!(ended.status, 0, "{}", ended.complained);
-        let own = "/var/lib/kubelet/pki/kubelet-client-current.pem";
-        assert_eq!(
-            machine.read("/etc/kubernetes/kubelet.conf"),
-            format!("    client-certificate: {own}\n    client-key: {own}\n")
-        );
-        assert_eq!(run("check", "").status, 0);
     });
 }

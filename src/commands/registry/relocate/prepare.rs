@@ -85,10 +85,7 @@ impl Move<'_> {
     /// Checks that the former registries are where they should be: the move copies from them, and its cancellation returns to them.
     fn check_former(&self, facts: &BTreeMap<HostName, Facts>) -> Result<(), CommandError> {
         let before = &self.record.before;
-        let is_there = |name: &&HostName| {
-            let facts = facts.get(*name);
-            facts.is_some_and(|facts| facts.registry_login.is_some())
-        };
+        let is_there = |name: &&HostName| facts.get(*name).is_some_and(Facts::has_registry);
         let refused = |what: String, hint: String| {
             Err(CommandError::Configuration(format!("{what}\nhint: {hint}")))
         };
@@ -138,10 +135,8 @@ impl Move<'_> {
         let findings = preflight::check(&self.after, hosts, facts, self.bundle).await;
         preflight::report(&findings, events)?;
         let mut running = self.during.clone();
-        running.roles.registry.retain(|name| {
-            let facts = facts.get(name);
-            facts.is_some_and(|facts| facts.registry_login.is_some())
-        });
+        let has_registry = |name: &HostName| facts.get(name).is_some_and(Facts::has_registry);
+        running.roles.registry.retain(has_registry);
         let sources = facts.values();
         let sources = distinct(sources.flat_map(|facts| facts.registry_sources.iter().cloned()));
         for name in &self.record.to {

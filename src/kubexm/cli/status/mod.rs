@@ -69,11 +69,11 @@ impl Status {
     /// Returns what encrypts the keys of CAs; `None` if the command reads none.
     fn ca_encryption(&self) -> Result<Option<CaEncryption>, Failure> {
         let identity = self.ca_identity.as_deref();
-        match (self.fix, self.diff) {
-            (true, _) if !self.dry_run => self.passphrase.encryption(identity, false),
-            (false, false) => Ok(None),
-            _ => self.passphrase.decryption(identity),
+        if !self.fix && !self.diff {
+            return Ok(None);
         }
+        let only_compares = !self.fix || self.dry_run;
+        self.passphrase.comparing_if_dry(identity, only_compares)
     }
 
     /// Removes the differences.

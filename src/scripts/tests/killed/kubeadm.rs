@@ -1,10 +1,9 @@
 //! `kubeadm init` and `kubeadm join` as the installer runs them: `node.sh` inside `run-to-completion.sh`. Here the inner
 //! script is killed.
 
-use super::super::certificates::{
-    FILES, KUBECONFIG_TEXT, with_control_plane, with_kubelet, with_lost_files,
-};
+use super::super::certificates::{FILES, with_control_plane, with_lost_files};
 use super::super::kubeadm::{DATA, MEMBER, first, with_kubeadm};
+use super::super::kubelet_credentials::{KUBECONFIG_TEXT, with_kubelet};
 use super::super::machine::Machine;
 use super::super::settings::{CONFIG, with_cluster, with_programs};
 use super::{
