@@ -315,6 +315,12 @@ impl Inputs<'_> {
         let first = found.or(names.first());
         first.and_then(|name| self.cluster.host(name))
     }
+
+    /// Returns whether the cluster existed before this plan.
+    fn cluster_exists(&self) -> bool {
+        let first = self.first();
+        first.is_some_and(|first| self.host_facts(&first.name).is_node)
+    }
 }
 
 /// Returns the payload of a program that is a file of the bundle.

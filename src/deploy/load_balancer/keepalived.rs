@@ -62,10 +62,14 @@ impl Balancer for Keepalived {
         };
         let router_id = router_id(&cluster.load_balancer, address);
         let mut tasks = Vec::new();
+        let mut before = None;
         for host in &hosts {
             let task = load_balancer::SERVE
                 .task(&host.name)
                 .after([os::PREPARE.id(&host.name)]);
+            // Clients use the endpoint of a cluster that exists: one host at a time may restart what serves it.
+            let task = task.after(before.filter(|_| inputs.cluster_exists()));
+            before = Some(task.id());
             let task = proxy::serve(inputs, task, self.proxy, bind.clone(), true)?;
             tasks.push(self.add_keepalived(inputs, task, host, &hosts, (address, router_id))?);
         }

@@ -311,3 +311,31 @@ fn passwords_that_keepalived_cannot_have_are_refused() {
         }
     }
 }
+
+/// Clients would not reach the endpoint if both restarted at the same time.
+#[test]
+fn load_balancers_of_a_cluster_that_exists_change_one_after_another() {
+    let text = CLUSTER.replace("[node3]\n    worker", "[node3, node2]\n    worker");
+    let text = format!(
+        "{text}  highAvailability: {{type: keepalived-haproxy}}\n  controlPlaneEndpoint: 192.0.2.10:8443\n"
+    );
+    let cluster = kubexm_config::parse_cluster("cluster.yaml", &text).unwrap();
+    let after = |is_node: bool| -> Vec<String> {
+        crate::example::with_inputs(&cluster, &[], "", |inputs| {
+            let mut inputs = inputs.clone();
+            for facts in inputs.hosts.values_mut() {
+                facts.is_node = is_node;
+            }
+            let tasks = configured(&cluster).unwrap().tasks(&inputs).unwrap();
+            let mut tasks = tasks.into_iter();
+            let second = tasks.find(|task| task.id().0 == "load-balancer/serve@node2");
+            let after = second.unwrap().after.into_iter();
+            after.map(|id| id.0).collect()
+        })
+    };
+    assert_eq!(
+        after(true),
+        ["os/prepare@node2", "load-balancer/serve@node3"]
+    );
+    assert_eq!(after(false), ["os/prepare@node2"]);
+}

@@ -87,15 +87,10 @@ pub(super) fn files_of_kubelet(host: &HostSpec, config: String) -> RunScript {
     step.arguments([scope, host.name.to_string(), config])
 }
 
-/// Returns whether the cluster existed before this plan. `kubeadm init` and `join` configure all nodes of a new one.
-fn exists(inputs: &Inputs<'_>) -> bool {
-    let first = inputs.first();
-    first.is_some_and(|first| inputs.host_facts(&first.name).is_node)
-}
-
-/// Returns the tasks that configure the kubelets of all nodes, one after another; none for a new cluster.
+/// Returns the tasks that configure the kubelets of all nodes, one after another; none for a new cluster, because `kubeadm init`
+/// and `join` configure its nodes.
 pub(super) fn kubelets(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
-    if !exists(inputs) {
+    if !inputs.cluster_exists() {
         return Ok(Vec::new());
     }
     let nodes = inputs.nodes();
@@ -106,7 +101,7 @@ pub(super) fn kubelets(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
 
 /// Returns the tasks that configure the static pods of all control planes, one after another; none for a new cluster.
 pub(super) fn control_planes(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
-    let Some(first) = inputs.first().filter(|_| exists(inputs)) else {
+    let Some(first) = inputs.first().filter(|_| inputs.cluster_exists()) else {
         return Ok(Vec::new());
     };
     let mut nodes = inputs.nodes();
@@ -155,7 +150,7 @@ pub(super) fn stored(
 ) -> Result<Task, DeployError> {
     let config = init_config(inputs.cluster, first)?;
     let kube_proxy = kube_proxy_config(inputs.cluster, None)?;
-    let apply = match exists(inputs) {
+    let apply = match inputs.cluster_exists() {
         true => "apply",
         false => "mark",
     };
@@ -174,7 +169,7 @@ pub(super) fn stored(
         .after([kubernetes::ADMIT.id(&first.name)])
         .after(after)
         .step(step);
-    Ok(match exists(inputs) {
+    Ok(match inputs.cluster_exists() {
         true => task.step(compare_kube_proxy(inputs)),
         false => task,
     })
