@@ -17,6 +17,7 @@ pub mod certs;
 mod completeness;
 pub mod config;
 pub mod conformance;
+mod data_directories;
 pub mod diff;
 pub mod doctor;
 pub mod downloads;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::session::Hosts;
-use crate::{CommandError, expiry};
+use crate::{CommandError, data_directories, expiry};
 use kubexm_bundle::{BundleSet, Lock};
 use kubexm_config::Cluster;
 use kubexm_deploy::{CLibrary, HostFacts};
@@ -38,6 +38,7 @@ pub(crate) async fn check_upgrade(
         cluster, facts,
     ));
     findings.extend(expiry::findings_before_upgrade(cluster, facts));
+    findings.extend(data_directories::findings(cluster, facts));
     sort(&mut findings, cluster);
     findings
 }
@@ -61,11 +62,12 @@ async fn hosts_and_services(
     findings
 }
 
-/// Returns the findings about what hosts of an existing cluster have: settings that an install cannot change, and
-/// certificates.
+/// Returns the findings about what hosts of an existing cluster have: settings that an install cannot change, certificates, and
+/// file systems that are not mounted.
 pub fn of_existing(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
     let mut findings = kubexm_preflight::immutable_settings(cluster, facts);
     findings.extend(expiry::findings(cluster, facts));
+    findings.extend(data_directories::findings(cluster, facts));
     findings
 }
 

@@ -10,7 +10,7 @@ use futures_util::stream::{self, StreamExt};
 
 use crate::ssh_config::SshConfig;
 use crate::upgrade::record as upgrade_record;
-use crate::{CommandError, FileError, backup, certs, preflight, registry, state};
+use crate::{CommandError, FileError, backup, certs, data_directories, preflight, registry, state};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{JumpHost, PasswordSource};
 use kubexm_engine::cluster::lock::LockError;
@@ -253,7 +253,12 @@ pub(crate) async fn gather_each(
     cluster: &Cluster,
     hosts: &Hosts,
 ) -> (BTreeMap<HostName, Facts>, HostErrors) {
-    let paths = kubexm_preflight::paths(cluster, kubexm_deploy::runtime_data_dir(cluster));
+    let mut paths = kubexm_preflight::paths(cluster, kubexm_deploy::runtime_data_dir(cluster));
+    let more = data_directories::paths(cluster).into_iter();
+    paths.extend(
+        more.filter(|path| !paths.contains(path))
+            .collect::<Vec<_>>(),
+    );
     gather_with(hosts, &paths).await
 }
 

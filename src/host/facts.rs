@@ -75,6 +75,8 @@ pub struct Facts {
     pub inodes: BTreeMap<String, Inodes>,
     /// The paths that [`Facts::gather`] was asked for and that root cannot write, because their file system is read-only.
     pub read_only_disks: BTreeSet<String>,
+    /// The mount points of `/etc/fstab` at or above the paths that [`Facts::gather`] was asked for, where nothing is mounted.
+    pub unmounted: BTreeMap<String, String>,
     /// Container runtimes whose socket exists.
     pub runtimes: BTreeSet<Runtime>,
     /// Whether kubexm's receipt exists: an install has begun.

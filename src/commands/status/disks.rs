@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::report::{About, DiskState, InodeState, Problem};
+use crate::data_directories::{self, Directory};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_host::Facts;
 
-/// The directory of the kubelet. No setting of a cluster file moves it.
-const KUBELET: &str = "/var/lib/kubelet";
 /// Free space in percent below which there is a problem. For the kubelet and the runtime it is the highest default of the
 /// kubelet's thresholds, `imagefs.available`
 /// (<https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>).
@@ -16,57 +15,6 @@ const LIMIT_PERCENT: u64 = 15;
 /// with the size of the disk. It holds the largest database that etcd recommends, 8 GiB.
 const LIMIT_BYTES: u64 = 10 << 30;
 
-/// A directory of the cluster on a host.
-struct Directory<'a> {
-    path: &'a str,
-    /// Whether the kubelet evicts pods if its file system has little space.
-    is_of_kubelet: bool,
-}
-
-/// Returns the paths whose disk space is of interest on any host.
-pub(super) fn paths(cluster: &Cluster) -> Vec<String> {
-    let mut paths = vec![
-        KUBELET.to_owned(),
-        kubexm_deploy::runtime_data_dir(cluster).to_owned(),
-        cluster.registry.data_dir.to_string(),
-    ];
-    paths.extend(cluster.etcd.data_directory().map(str::to_owned));
-    paths
-}
-
-fn directories<'a>(cluster: &'a Cluster, host: &HostSpec) -> Vec<Directory<'a>> {
-    let mut directories = Vec::new();
-    let mut add = |path, is_of_kubelet| {
-        directories.push(Directory {
-            path,
-            is_of_kubelet,
-        });
-    };
-    if cluster.is_node(&host.name) {
-        add(KUBELET, true);
-        add(kubexm_deploy::runtime_data_dir(cluster), true);
-    }
-    if let Some(path) = cluster.etcd.data_directory()
-        && has_member(cluster, host)
-    {
-        add(path, false);
-    }
-    if cluster.roles.registry.contains(&host.name) && cluster.registry.external.is_none() {
-        add(cluster.registry.data_dir.as_str(), false);
-    }
-    directories
-}
-
-/// Returns whether kubeadm or kubexm runs a member of etcd on the host.
-pub(super) fn has_member(cluster: &Cluster, host: &HostSpec) -> bool {
-    use kubexm_config::cluster::Etcd;
-    match cluster.etcd {
-        Etcd::Kubeadm { .. } => cluster.is_control_plane(&host.name),
-        Etcd::Systemd { .. } => cluster.roles.etcd.contains(&host.name),
-        Etcd::External { .. } => false,
-    }
-}
-
 /// Returns the file systems of a host, and a problem for those that are almost full, cannot be written, or did not answer.
 pub(super) fn judge(
     cluster: &Cluster,
@@ -74,8 +22,10 @@ pub(super) fn judge(
     facts: &Facts,
 ) -> (Vec<DiskState>, Vec<Problem>) {
     let mut mounts: BTreeMap<&str, (DiskState, bool)> = BTreeMap::new();
-    let directories = directories(cluster, host);
+    let directories = data_directories::of(cluster, host);
     let mut problems: Vec<Problem> = read_only(facts, &directories).into_iter().collect();
+    let unmounted = data_directories::unmounted(facts, &directories);
+    problems.extend(unmounted.map(|(what, hint)| Problem::new(About::Disk, what, hint)));
     for directory in directories {
         let Some(disk) = facts.disks.get(directory.path) else {
             problems.push(unanswered(directory.path));
@@ -184,6 +134,7 @@ fn shown(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data_directories::paths;
     use crate::status::example::cluster;
     use kubexm_host::facts::{Disk, Inodes};
 
@@ -330,6 +281,18 @@ mod tests {
         let (_, problems) = judge(&cluster, &cluster.hosts[1], &facts);
         let found: String = problems.iter().map(ToString::to_string).collect();
         assert!(!found.contains("read-only"), "{found}");
+    }
+
+    #[test]
+    fn directory_whose_file_system_is_not_mounted_is_a_problem() {
+        let found = changed(|facts| {
+            let of_etcd = ("/var/lib/etcd".to_owned(), "/var/lib/etcd".to_owned());
+            facts.unmounted = [of_etcd].into();
+        });
+        insta::assert_snapshot!(found, @"
+        node1: /var/lib/etcd of /etc/fstab is not mounted, so that /var/lib/etcd would be on another file system
+          hint: run `mount /var/lib/etcd` on the host, and look at `dmesg` if it fails; if the disk is not used any more, remove its line from /etc/fstab
+        ");
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::Seen;
 use super::etcd::{CORRUPT, Member};
 use super::report::{About, EtcdState, MemberState, Problem};
-use super::{Seen, disks};
+use crate::data_directories;
 use kubexm_config::cluster::{Cluster, Etcd};
 
 /// A database above this part of its quota, in percent, is a problem. A full etcd refuses writes
@@ -128,7 +129,7 @@ fn members_of(cluster: &Cluster) -> BTreeSet<&str> {
     let hosts = cluster
         .hosts
         .iter()
-        .filter(|host| disks::has_member(cluster, host));
+        .filter(|host| data_directories::has_member(cluster, host));
     hosts.map(|host| host.name.as_str()).collect()
 }
 

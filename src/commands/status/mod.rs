@@ -33,7 +33,10 @@ use crate::rollback::{self, Newest};
 use crate::session::{self, HostErrors, Hosts, PARALLEL};
 use crate::stop::{AGAIN, unless_stopped};
 use crate::timer::{self, TimerState};
-use crate::{BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, notices};
+use crate::{
+    BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, data_directories,
+    notices,
+};
 pub(crate) use answers::Answers;
 pub(crate) use cluster::is_ready;
 pub use fix::{FixOptions, FixReport, fix};
@@ -153,7 +156,8 @@ pub(crate) async fn look(
         let connecting = options.connection.connect_each(&cluster, &state, events);
         let (hosts, mut errors) = connecting.await?;
         let observed = session::watched(&hosts, events);
-        let (facts, more) = session::gather_with(&observed, &disks::paths(&cluster)).await;
+        let (facts, more) =
+            session::gather_with(&observed, &data_directories::paths(&cluster)).await;
         errors.extend(more);
         let certificates = certs::report(&cluster, &state, &facts, Vec::new());
         let (answers, more) = ask_all(&cluster, &observed, &facts).await;

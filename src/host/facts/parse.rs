@@ -117,6 +117,10 @@ fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
             facts.inodes.insert(path, inodes);
         }
         "disk_readonly" => drop(facts.read_only_disks.insert(value.to_owned())),
+        "unmounted" => {
+            let (point, path) = value.split_once(' ').ok_or("is not a mount point")?;
+            facts.unmounted.insert(path.to_owned(), point.to_owned());
+        }
         "receipt" => facts.receipt = flag(value)?,
         "cluster" => facts.cluster = membership(&decoded(value)?),
         "authority" => {

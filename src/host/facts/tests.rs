@@ -35,6 +35,7 @@ readonly=/usr/local
 disk=77 100 / /opt/a=b c
 inodes=5 10 /opt/a=b c
 disk_readonly=/opt/a=b c
+unmounted=/opt /opt/a=b c
 receipt=no
 cluster=eyJpZCI6IjBiN2M0YzRlLTkzYTUtNGNjNy04ZDgzLTNmM2Y2ZjBmOWIxMSIsIm5hbWUiOiJhIiwiY3JlYXRlZCI6IjIwMjYtMDEtMzFUMTI6MDA6MDBaIn0=
 authority=/etc/kubernetes/pki/ca.crt LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCllXSmoKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=
@@ -101,6 +102,7 @@ fn every_line_is_read() {
         disks: [("/opt/a=b c".to_owned(), disk)].into(),
         inodes: [("/opt/a=b c".to_owned(), Inodes { free: 5, total: 10 })].into(),
         read_only_disks: ["/opt/a=b c".to_owned()].into(),
+        unmounted: [("/opt/a=b c".to_owned(), "/opt".to_owned())].into(),
         runtimes: [Runtime::CriO].into(),
         joined: true,
         pods_ended: true,

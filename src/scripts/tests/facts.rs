@@ -46,6 +46,45 @@ fn file_systems_of_paths_have_inodes_and_can_be_read_only() {
 }
 
 #[test]
+fn file_systems_that_are_not_mounted_are_facts() {
+    Machine::with_each_shell(|machine| {
+        for folder in ["/srv/data", "/srv/mounted", "/srv/linked"] {
+            let _ = std::fs::create_dir_all(machine.at(folder));
+        }
+        let fstab = "# /dev/sdz /srv/mounted/comment ext4 defaults 0 2\n\
+                     /dev/sdb /srv/data/ ext4 defaults,nofail 0 2\n\
+                     /dev/sdc /srv/mounted xfs defaults 0 2\n\
+                     /dev/sdd /srv/by-hand ext4 rw,noauto 0 0\n\
+                     /dev/sde none swap sw 0 0\n";
+        machine.write("/etc/fstab", fstab);
+        let before = "mount -t tmpfs none /srv/mounted\nln -s /srv/data/of-etcd /srv/linked/etcd";
+        let paths = [
+            "/srv/data",
+            "/srv/data/a b",
+            "/srv/database",
+            "/srv/mounted/a",
+            "/srv/mounted/comment",
+            "/srv/by-hand/a",
+            "/srv/linked/etcd",
+        ];
+        let printed = machine.run_after(before, host::FACTS, &paths, "").printed;
+        let lines = printed.lines();
+        let lines: Vec<&str> = lines
+            .filter_map(|line| line.strip_prefix("unmounted="))
+            .collect();
+        let expected = [
+            "/srv/data /srv/data",
+            "/srv/data /srv/data/a b",
+            "/srv/data /srv/linked/etcd",
+        ];
+        assert_eq!(lines, expected, "{printed}");
+        machine.write("/etc/fstab", "");
+        let printed = machine.run_after(before, host::FACTS, &paths, "").printed;
+        assert!(!printed.contains("unmounted="), "{printed}");
+    });
+}
+
+#[test]
 fn certificates_of_the_kubelet_are_facts_without_their_keys() {
     // "-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n" in base64.
     const ENCODED: &str =

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::certs::{CertificateReport, Content};
+use crate::data_directories;
 use crate::status::answers;
 use crate::status::example::cluster;
 use crate::status::questions::Question;
@@ -12,7 +13,7 @@ use kubexm_types::{ClusterId, UtcTime};
 
 /// Returns what kubexm sees of an installed cluster whose hosts have facts, and no answers.
 pub(in crate::status) fn seen(cluster: &Cluster) -> Seen<'_> {
-    let paths = disks::paths(cluster).into_iter();
+    let paths = data_directories::paths(cluster).into_iter();
     let disk = |path| {
         let disk = Disk {
             free: 50 << 20,
