@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::certificate_names;
 use kubexm_config::Cluster;
-use kubexm_config::cluster::{Etcd, KubernetesKind, Validity};
+use kubexm_config::cluster::{KubernetesKind, Validity};
 use kubexm_host::Facts;
 use kubexm_pki::Certificate;
 use kubexm_preflight::Finding;
-use kubexm_types::{CertificateName, HostName};
+use kubexm_types::HostName;
 
 /// Certificates with less time get a warning, in days.
 const SOON: i64 = 60;
@@ -30,7 +31,7 @@ pub(crate) fn soon_of_rotated(days_valid: i64) -> i64 {
 /// Returns the warnings about certificates on hosts.
 pub(crate) fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
     let mut findings = expiring(cluster, facts);
-    findings.extend(missing_names(cluster, facts));
+    findings.extend(certificate_names::findings(cluster, facts));
     findings.extend(validity_of_ca(cluster, facts));
     findings
 }
@@ -73,88 +74,6 @@ fn expiring(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding
                 days => format!("the certificate in {path} expires in {days} days"),
             };
             findings.push(Finding::new(host, false, what, hint(cluster, path)));
-        }
-    }
-    findings
-}
-
-/// A certificate of kubeadm with names of the cluster file.
-struct Named {
-    field: &'static str,
-    /// The path below the directory of kubeadm's certificates, without the suffix.
-    file: &'static str,
-    names: Vec<String>,
-}
-
-impl Named {
-    fn path(&self) -> String {
-        format!("/etc/kubernetes/pki/{}.crt", self.file)
-    }
-
-    /// Returns how kubeadm issues the certificate again.
-    fn hint(&self) -> String {
-        let file = self.file;
-        // kubeadm names its phases as the files.
-        let phase = file.replace('/', "-");
-        format!(
-            "after this install, move {file}.crt and {file}.key away on this host, and run `kubeadm init phase certs \
-             {phase}` with the configuration that `kubectl -n kube-system get configmap kubeadm-config` shows"
-        )
-    }
-}
-
-/// Returns the certificates that kubeadm issues with names of the cluster file, and does not issue again.
-fn named(cluster: &Cluster) -> Vec<Named> {
-    let texts = |names: &[CertificateName]| names.iter().map(ToString::to_string).collect();
-    let endpoint = &cluster.control_plane_endpoint;
-    let held = endpoint
-        .address
-        .filter(|_| cluster.load_balancer.holds_address());
-    let named = |field, file, names| Named { field, file, names };
-    let mut all = vec![
-        named(
-            "kubernetes.apiServer.certSANs",
-            "apiserver",
-            texts(&cluster.kubernetes.cert_sans),
-        ),
-        named(
-            "controlPlaneEndpoint.address",
-            "apiserver",
-            held.iter().map(ToString::to_string).collect(),
-        ),
-    ];
-    if let Etcd::Kubeadm { cert_sans, .. } = &cluster.etcd {
-        let files = ["etcd/server", "etcd/peer"];
-        all.extend(files.map(|file| named("etcd.certSANs", file, texts(cert_sans))));
-    }
-    all
-}
-
-/// Returns a warning for each certificate of kubeadm that does not have all names of the cluster file.
-fn missing_names(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
-    if cluster.kubernetes.kind != KubernetesKind::Kubeadm {
-        return Vec::new();
-    }
-    let mut findings = Vec::new();
-    for (host, facts) in facts.iter().filter(|(_, facts)| facts.is_node()) {
-        for expected in named(cluster) {
-            let path = expected.path();
-            let Some(certificate) = facts.certificates.get(&path) else {
-                continue;
-            };
-            let Ok(present) = Certificate::first(&path, certificate) else {
-                continue;
-            };
-            let names = expected.names.iter();
-            let missing: Vec<&str> = names
-                .filter(|name| !present.names.contains(*name))
-                .map(String::as_str)
-                .collect();
-            if !missing.is_empty() {
-                let (field, missing) = (expected.field, missing.join(", "));
-                let what = format!("{field} is not applied: {path} does not have {missing}");
-                findings.push(Finding::new(host, false, what, &expected.hint()));
-            }
         }
     }
     findings

@@ -12,6 +12,7 @@ mod base;
 pub mod build;
 mod bundle_access;
 pub mod cache;
+mod certificate_names;
 mod certificates;
 pub mod certs;
 mod completeness;

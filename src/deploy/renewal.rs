@@ -40,6 +40,8 @@ pub struct RenewalInputs<'a> {
     pub has_expired: bool,
     /// Selected nodes of kubeadm whose kubelet has an expired client certificate.
     pub expired_kubelets: BTreeSet<HostName>,
+    /// Certificates of kubeadm that get names of the cluster file, by their paths below `/etc/kubernetes/pki` without `.crt`.
+    pub named: BTreeMap<HostName, Vec<&'static str>>,
     /// Whether the controller has a kubeconfig of the group `system:masters`.
     pub has_super_admin: bool,
 }
@@ -169,7 +171,8 @@ fn host_task(
     }
     match cluster.kubernetes.kind {
         KubernetesKind::Kubeadm if cluster.is_control_plane(&host.name) => {
-            task = kubernetes::kubeadm::renewed(inputs, host, given.id, task)?;
+            let named = given.named.get(&host.name).map_or(&[][..], Vec::as_slice);
+            task = kubernetes::kubeadm::renewed(inputs, host, given.id, named, task)?;
             let title = format!("Wait until the control plane of {} is healthy", host.name);
             let programs = health::control_plane(cluster).into_iter();
             let programs = programs.chain(health::etcd(cluster)).collect();

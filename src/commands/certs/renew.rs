@@ -14,7 +14,8 @@ use crate::install::{kubeconfigs, outcome};
 use crate::session::{self, HostErrors, Hosts};
 use crate::stop::unless_stopped;
 use crate::{
-    CommandError, Connection, FileError, HostSelection, Stop, listeners, notices, preflight,
+    CommandError, Connection, FileError, HostSelection, Stop, certificate_names, listeners,
+    notices, preflight,
 };
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
@@ -256,6 +257,7 @@ impl Prepared {
             id: &self.record.id,
             has_expired: self.has_expired(cluster),
             expired_kubelets: self.expired_kubelets(cluster, selected),
+            named: self.named(cluster, selected),
             has_super_admin: self.has_super_admin,
         })?)
     }
@@ -267,6 +269,24 @@ impl Prepared {
             files::is_issued(cluster, path)
                 && leaf(path, text).is_some_and(|leaf| leaf.days_left() < 0)
         })
+    }
+
+    /// Returns the certificates of kubeadm that do not have all names of the cluster file.
+    fn named(
+        &self,
+        cluster: &Cluster,
+        selected: &BTreeSet<HostName>,
+    ) -> BTreeMap<HostName, Vec<&'static str>> {
+        let facts = self.facts.iter();
+        let named = facts.filter(|(name, _)| selected.contains(*name));
+        let named = named.map(|(name, facts)| {
+            let files: BTreeSet<&str> = certificate_names::lacking(cluster, facts)
+                .iter()
+                .map(|one| one.file)
+                .collect();
+            (name.clone(), files.into_iter().collect())
+        });
+        named.collect()
     }
 
     /// Returns the nodes of kubeadm whose kubelet cannot request a certificate any more, and those where an earlier run was
@@ -387,8 +407,22 @@ fn files_on(
     let planned = all
         .into_iter()
         .filter(|(path, _)| is_in_plan(cluster, selected, path));
+    let lacking = certificate_names::lacking(cluster, facts);
+    let named = |path: &str| -> String {
+        let names = lacking.iter().filter(|one| one.path() == path);
+        let names: Vec<&str> = names
+            .flat_map(|one| one.names.iter().map(String::as_str))
+            .collect();
+        match names.is_empty() {
+            true => String::new(),
+            false => format!(
+                ", gets the names of the cluster file, also {}",
+                names.join(", ")
+            ),
+        }
+    };
     planned
-        .map(|(path, state)| format!("{path} ({state})"))
+        .map(|(path, state)| format!("{path} ({state}{})", named(path)))
         .collect()
 }
 
@@ -420,7 +454,7 @@ fn leaf(path: &str, text: &str) -> Option<Certificate> {
 mod tests {
     use super::*;
     use crate::certs::check::tests::{installed, self_signed};
-    use crate::identity::tests::cluster;
+    use crate::identity::tests::{cluster, cluster_with};
     use kubexm_host::facts::Setting;
 
     #[test]
@@ -449,5 +483,37 @@ mod tests {
                 "/etc/kubernetes/scheduler.conf (missing)",
             ]
         );
+    }
+
+    #[test]
+    fn plan_names_certificates_that_get_other_names() {
+        let cluster = cluster_with("etcd: {type: kubeadm, certSANs: [etcd.example.com, x]}");
+        let mut facts = installed(&[(Setting::ControlPlane, "yes"), (Setting::Etcd, "kubeadm")]);
+        for path in [
+            "/etc/kubernetes/pki/etcd/peer.crt",
+            "/etc/kubernetes/pki/apiserver.crt",
+        ] {
+            let text = self_signed("x", 5, false);
+            facts.certificates.insert(path.to_owned(), text);
+        }
+        let host: HostName = "node1".parse().unwrap();
+        let selected = BTreeSet::from([host.clone()]);
+        let files = files_on(&cluster, &selected, &host, &facts);
+        let present = files.iter().filter(|line| line.contains("days left"));
+        assert_eq!(
+            present.collect::<Vec<_>>(),
+            [
+                "/etc/kubernetes/pki/apiserver.crt (5 days left)",
+                "/etc/kubernetes/pki/etcd/peer.crt (5 days left, gets the names of the cluster file, also etcd.example.com)",
+            ]
+        );
+        let found = certificate_names::lacking(&cluster, &facts);
+        let found: Vec<&str> = found.iter().map(|one| one.file).collect();
+        assert_eq!(found, ["etcd/peer"]);
+        let warned = certificate_names::findings(&cluster, &BTreeMap::from([(host, facts)]));
+        insta::assert_snapshot!(warned[0], @"
+        node1: etcd.certSANs is not applied: /etc/kubernetes/pki/etcd/peer.crt does not have etcd.example.com
+          hint: after this install, run `kubexm certs renew`: it issues the certificate with the names of the cluster file
+        ");
     }
 }

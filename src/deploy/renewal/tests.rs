@@ -54,6 +54,7 @@ fn steps(cluster: &Cluster, hosts: &[&str], expired: bool, kubelets: &[&str]) ->
         id: "2026-01-31T12:00:00Z",
         has_expired: expired,
         expired_kubelets,
+        named: BTreeMap::new(),
         has_super_admin: true,
     });
     in_a_chain(&plan.unwrap().plan)

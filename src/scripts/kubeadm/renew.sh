@@ -1,11 +1,13 @@
 #!/bin/sh -eu
 # Issues the certificates and kubeconfigs of a control plane of kubeadm again, or restarts the programs that read them only
 # when they start. kubeadm works on a copy of its directory, so that a run that is killed leaves no incomplete file. A file that is
-# missing, or that kubeadm cannot read, is written as `kubeadm init` does.
+# missing, or that kubeadm cannot read, is written as `kubeadm init` does, and so is a certificate that gets other names.
 # API server and etcd read new files without a restart. The controller manager and the scheduler read the certificate
 # in their kubeconfig when they start.
-# Arguments: `check` or `apply`; `files` or `programs`; ID of the renewal; configuration of `kubeadm init` for this node.
+# Arguments: `check` or `apply`; `files` or `programs`; ID of the renewal; configuration of `kubeadm init` for this node; the
+# certificates that get other names, as `pki/apiserver`.
 verb=$1 part=$2 id=$3 config=$4
+shift 4
 export PATH="/usr/local/bin:$PATH"
 umask 077
 live=/etc/kubernetes
@@ -81,6 +83,7 @@ mend() {
 # Not all control planes have super-admin.conf.
 is_complete() { ! printf '%s\n' "$1" | grep -v super-admin | grep -q MISSING; }
 # Lets kubeadm issue everything in the copy.
+# Arguments: the certificates that get other names. `kubeadm certs renew` keeps the names.
 issue() {
   [ "$(content "$copy/id")" != "$id" ] || return 0
   rm -rf "$copy"
@@ -88,6 +91,7 @@ issue() {
   cp -a "$live/pki" "$copy/kubernetes/"
   cp -a "$live"/*.conf "$copy/kubernetes/"
   printf '%s' "$config" >"$copy/config.yaml"
+  for name; do rm -f "$copy/kubernetes/$name.crt" "$copy/kubernetes/$name.key"; done
   if ! said=$(there certs renew all) || ! is_complete "$said"; then
     mend
     said=$(there certs renew all) || refuse "$said"
@@ -110,7 +114,7 @@ put() {
 is_written() { [ "$(content "$mark")" = "$id" ] && has_leaves; }
 files() {
   if ! is_written; then
-    issue
+    issue "$@"
     find "$copy/kubernetes" -type f | LC_ALL=C sort | while IFS= read -r file; do
       path=$live${file#"$copy/kubernetes"}
       cmp -s "$file" "$path" || put "$file" "$path" || exit 1
@@ -179,7 +183,7 @@ check-programs)
   found=$(outdated)
   [ -z "$found" ] || { printf '%s\n' "$found"; exit 1; }
   ;;
-apply-files) files ;;
+apply-files) files "$@" ;;
 apply-programs) programs ;;
 *) echo "usage: renew.sh check|apply files|programs" >&2; exit 2 ;;
 esac

@@ -113,6 +113,26 @@ fn remove(machine: &Machine, path: &str) {
 }
 
 #[test]
+fn certificate_that_gets_other_names_is_written_as_for_a_new_node() {
+    Machine::with_each_shell(|machine| {
+        with_control_plane(machine);
+        // Like the real one, it keeps the names of a certificate that it renews.
+        let kubeadm = KUBEADM.replace("  issue \"$file\"\n", "  echo renewed >\"$file\"\n");
+        machine.fake("kubeadm", &kubeadm);
+        let [part, id, config] = FILES;
+        let arguments = [part, id, config, "pki/apiserver", "pki/etcd/peer"];
+        machine.done(RENEW.verb("apply"), &arguments);
+        let read = |name: &str| machine.read(&format!("{LIVE}/pki/{name}"));
+        assert_eq!(read("etcd/server.crt"), "renewed\n");
+        // The last call renews what is complete, and the keys are those of the phase.
+        assert_eq!(read("apiserver.key"), "new\n");
+        assert_eq!(read("etcd/peer.key"), "new\n");
+        assert_eq!(read("etcd/server.key"), "old\n");
+        machine.done(RENEW.verb("check"), &arguments);
+    });
+}
+
+#[test]
 fn new_files_replace_the_former_ones_only_when_kubeadm_has_issued_all() {
     Machine::with_each_shell(|machine| {
         with_control_plane(machine);

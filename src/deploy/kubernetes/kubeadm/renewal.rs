@@ -23,40 +23,46 @@ const ISSUE: Limit = Limit::new(Duration::from_secs(300), "kubeadm");
 pub(super) const RESTART: Limit =
     Limit::new(Duration::from_secs(1200), "the programs of a control plane");
 
-/// Adds the steps that let kubeadm issue the files of a control plane, and that restart its programs.
+/// Adds the steps that let kubeadm issue the files of a control plane, and that restart its programs. The certificates in
+/// `named` get the names of the cluster file.
 pub(crate) fn renewed(
     inputs: &Inputs<'_>,
     host: &HostSpec,
     id: &str,
+    named: &[&str],
     task: Task,
 ) -> Result<Task, DeployError> {
     let config = node_config(inputs, host)?;
     let programs = part(
         "kubeadm certificate programs",
         "Restart the controller manager and the scheduler, after the API server serves its new certificate",
-        ["programs", id, &config],
+        ["programs", id, &config].into_iter(),
     );
     Ok(task
-        .step(issued(inputs, host, id)?)
+        .step(issued(inputs, host, id, named)?)
         .step(programs.limit(RESTART)))
 }
 
-/// Returns the step that lets kubeadm issue the files of a control plane, once for each ID.
+/// Returns the step that lets kubeadm issue the files of a control plane, once for each ID. The certificates in `named`, such as
+/// `apiserver`, get the names of the cluster file; all others keep theirs.
 pub(super) fn issued(
     inputs: &Inputs<'_>,
     host: &HostSpec,
     id: &str,
+    named: &[&str],
 ) -> Result<RunScript, DeployError> {
     let config = node_config(inputs, host)?;
+    let named: Vec<String> = named.iter().map(|name| format!("pki/{name}")).collect();
+    let arguments = ["files", id, &config].into_iter();
     let files = part(
         CERTIFICATE_FILES,
         "Issue the certificates and kubeconfigs of kubeadm again",
-        ["files", id, &config],
+        arguments.chain(named.iter().map(String::as_str)),
     );
     Ok(files.limit(ISSUE))
 }
 
-fn part(name: &str, title: &str, arguments: [&str; 3]) -> RunScript {
+fn part<'a>(name: &str, title: &str, arguments: impl Iterator<Item = &'a str>) -> RunScript {
     let (check, apply) = (kubeadm::RENEW.verb("check"), kubeadm::RENEW.verb("apply"));
     RunScript::new(name, title, check, apply).arguments(arguments)
 }

@@ -51,7 +51,7 @@ pub(crate) fn rotated(
         };
     }
     if given.issues() {
-        task = task.step(issued(inputs, host, given.id)?);
+        task = task.step(issued(inputs, host, given.id, &[])?);
     }
     if let Some(trusted) = given.trusted_cas() {
         task = task.step(kubeconfigs(trusted));
