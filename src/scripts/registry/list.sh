@@ -2,6 +2,13 @@
 # Prints what is in the storage of a registry: `storage` if it exists; `blob`, directory and size of each blob; `link`, path
 # and digest of each link. A link that a power failure left empty has no digest.
 # Arguments: the registry's data directory.
+# The script of a collection of garbage whose kubexm was killed may still remove blobs. An upload that counted on them would leave
+# images without content.
+lock=/run/kubexm/garbage.lock
+if [ -e "$lock" ]; then
+  exec 8<"$lock"
+  flock -s -w 300 8 || { echo "another run still removes blobs on this host after 5 minutes" >&2; exit 1; }
+fi
 root=$1/docker/registry/v2
 [ -d "$root" ] || exit 0
 cd "$root"

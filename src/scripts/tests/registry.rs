@@ -119,6 +119,26 @@ fn blobs_that_no_manifest_needs_are_found_and_removed() {
     });
 }
 
+#[test]
+fn list_waits_for_a_collection_of_garbage_that_still_works() {
+    Machine::with_each_shell(|machine| {
+        let blob = format!("{DATA}/docker/registry/v2/blobs/sha256/aa/aa11/data");
+        machine.write(&blob, "x");
+        machine.write("/run/kubexm/garbage.lock", "");
+        let removes = format!(
+            "(flock 8; echo >/run/begun; sleep 1; rm {blob}) 8>/run/kubexm/garbage.lock >/dev/null 2>&1 &\n\
+                               until [ -e /run/begun ]; do sleep 0.1; done"
+        );
+        let ended = machine.run_after(&removes, registry::LIST, &[DATA], "");
+        assert_eq!(
+            (ended.status, ended.printed.as_str()),
+            (0, ""),
+            "{}",
+            ended.complained
+        );
+    });
+}
+
 /// A part of a storage must not look like the whole: `registry move` would copy only this part, and remove the rest.
 #[test]
 fn storage_is_listed_completely_or_not_at_all() {
