@@ -18,7 +18,7 @@ pub(super) const KUBELET_KUBECONFIG: &str = "/etc/kubernetes/kubelet.conf";
 /// The directory of the kubelet's own certificates.
 pub(super) const KUBELET: &str = "/var/lib/kubelet/pki";
 /// The certificate with which the kubelet identifies itself.
-const KUBELET_CLIENT: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
+pub(super) const KUBELET_CLIENT: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
 
 /// Files that every control plane has.
 const OF_CONTROL_PLANES: [&str; 7] = [

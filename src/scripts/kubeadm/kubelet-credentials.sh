@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Gives the kubelet of a node a kubeconfig with a new certificate, because its own one has expired. The kubelet then
+# Gives the kubelet of a node a kubeconfig with a new certificate, because its own one has expired or is lost. The kubelet then
 # requests a certificate with a key of its own, and its kubeconfig names the file of that certificate again.
 # Arguments: `check` or `apply`; ID of the renewal. Standard input of `apply`: the kubeconfig.
 verb=$1 id=$2
@@ -16,7 +16,7 @@ replace() {
   sync "$(dirname "$2")" 2>/dev/null || sync
 }
 case $verb in
-check) [ "$(cat "$mark" 2>/dev/null)" = "$id" ] || { echo "its certificate has expired"; exit 1; } ;;
+check) [ "$(cat "$mark" 2>/dev/null)" = "$id" ] || { echo "its certificate has expired or is lost"; exit 1; } ;;
 apply)
   cat >"$live.kubexm-new"
   replace "$live.kubexm-new" "$live"

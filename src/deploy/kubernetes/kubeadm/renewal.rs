@@ -77,7 +77,7 @@ pub(crate) fn kubelet_credentials(
     let names = nodes.clone();
     let users = nodes.iter().map(node_user);
     Ok(ProvideValue {
-        title: "Issue certificates for kubelets whose own ones have expired".to_owned(),
+        title: "Issue certificates for kubelets whose own ones have expired or are lost".to_owned(),
         script: kubeadm::KUBECONFIG,
         arguments: arguments(inputs, first, "system:nodes", users)?,
         input: None,
