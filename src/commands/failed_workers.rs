@@ -56,6 +56,17 @@ impl FailedWorkers {
         CommandError::FailedWorkers(WorkersLeftOut(self.failed))
     }
 
+    /// Repeats at the end of a command which workers it has left out.
+    pub(crate) fn remind(&self, events: &Events) {
+        if !self.failed.is_empty() {
+            let names: Vec<&str> = self.failed.keys().map(HostName::as_str).collect();
+            events.warn(format!(
+                "these workers are left out, and do not know the change: {}; when they work again, run kubexm install",
+                names.join(", ")
+            ));
+        }
+    }
+
     /// Returns the names of the workers that the install leaves out.
     pub(crate) fn names(&self) -> BTreeSet<HostName> {
         self.failed.keys().cloned().collect()

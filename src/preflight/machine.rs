@@ -71,20 +71,28 @@ impl Checker<'_> {
     }
 }
 
-/// Reports hosts with the same machine-id, which are clones of one machine.
-pub(super) fn duplicates(facts: &BTreeMap<HostName, Facts>, findings: &mut Vec<Finding>) {
+/// Reports hosts with the same machine-id, which are clones of one machine. The one that is not a node yet is the clone.
+pub(super) fn duplicates(all: &BTreeMap<HostName, Facts>, findings: &mut Vec<Finding>) {
     let mut seen: BTreeMap<&str, &HostName> = BTreeMap::new();
-    for (name, facts) in facts {
+    for (name, facts) in all {
         let Some(id) = facts.machine_id.as_deref() else {
             continue;
         };
-        if let Some(other) = seen.insert(id, name) {
-            findings.push(Finding {
-                host: name.clone(),
-                fatal: true,
-                what: format!("has the same machine-id as {other}: one is a clone of the other"),
-                hint: "run rm /etc/machine-id && systemd-machine-id-setup, then reboot".to_owned(),
-            });
-        }
+        let Some(other) = seen.get(id).copied() else {
+            seen.insert(id, name);
+            continue;
+        };
+        let is_node = |name: &HostName| all.get(name).is_some_and(Facts::is_node);
+        let (clone, original) = match is_node(name) && !is_node(other) {
+            true => (other, name),
+            false => (name, other),
+        };
+        seen.insert(id, original);
+        findings.push(Finding {
+            host: clone.clone(),
+            fatal: true,
+            what: format!("has the same machine-id as {original}: one is a clone of the other"),
+            hint: "run rm /etc/machine-id && systemd-machine-id-setup, then reboot".to_owned(),
+        });
     }
 }

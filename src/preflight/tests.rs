@@ -129,3 +129,24 @@ fn remains_of_a_stopped_runtime_and_of_an_old_etcd_are_found() {
         assert_eq!(found(with(path, true)), [""; 0], "{path}");
     }
 }
+
+/// The other one may be a worker that is left out, and the clone would join in its place.
+#[test]
+fn clone_is_the_host_that_is_not_a_node_yet() {
+    let cluster = parse_cluster("example", CLUSTER).unwrap();
+    let facts = |is_node: bool| Facts {
+        machine_id: Some("1".to_owned()),
+        joined: is_node,
+        ..Facts::default()
+    };
+    let clone = |first: bool, second: bool| -> Vec<String> {
+        let hosts = [("node1", facts(first)), ("node2", facts(second))];
+        let hosts = hosts.map(|(name, facts)| (name.parse().unwrap(), facts));
+        let found = check(&cluster, &hosts.into(), &Offer::default()).into_iter();
+        let found = found.filter(|finding| finding.what.contains("machine-id"));
+        found.map(|finding| finding.host.to_string()).collect()
+    };
+    assert_eq!(clone(true, false), ["node2"]);
+    assert_eq!(clone(false, true), ["node1"]);
+    assert_eq!(clone(false, false), ["node2"]);
+}

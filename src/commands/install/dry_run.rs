@@ -55,8 +55,8 @@ pub async fn dry_run(
         let mut known = KnownCluster::read(&cluster, &state)?;
         known.origins(&cluster, &facts, events)?;
         let mut findings = preflight::check(&cluster, &hosts, &facts, &bundle).await;
-        findings.extend(of_membership(options, &cluster, &mut known, &facts));
         failed.leave_out_findings(&mut findings, events);
+        findings.extend(of_membership(options, &cluster, &mut known, &facts));
         failed.remove_from(&mut hosts, &mut facts);
         let mut inputs = plan_inputs::without_certificates(&cluster, &bundle, &facts);
         inputs.absent = failed.names();

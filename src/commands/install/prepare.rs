@@ -78,8 +78,9 @@ pub(crate) async fn prepare(
     let mut known = KnownCluster::read(cluster, state)?;
     let origins = known.origins(cluster, &facts, events)?;
     let mut findings = preflight::check(cluster, &observed, &facts, bundle).await;
-    findings.extend(of_membership(context.options, cluster, &mut known, &facts));
     failed.leave_out_findings(&mut findings, events);
+    // What is wrong with the cluster file is not a failure of a worker.
+    findings.extend(of_membership(context.options, cluster, &mut known, &facts));
     preflight::report(&findings, events)?;
     failed.remove_from(&mut hosts, &mut facts);
     let deployment = planned(context, &facts, &failed)?;
@@ -107,6 +108,11 @@ pub(super) fn of_membership(
         findings.extend(node::findings(cluster, known, facts, admitted));
         known.readmit(admitted);
     }
+    findings.extend(node::other_registry(
+        cluster,
+        facts,
+        options.admitted.is_some(),
+    ));
     findings.extend(known.findings(cluster, facts));
     findings
 }

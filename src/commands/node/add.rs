@@ -36,7 +36,8 @@ pub async fn add(
 ) -> Result<InstallReport, CommandError> {
     let (install, newest) = of_these(options, events)?;
     let added = install::install_others(&install, events, stop).await;
-    let (report, _) = added.map_err(|error| with_bundle(error, newest.as_ref()))?;
+    let (report, left_out) = added.map_err(|error| with_bundle(error, newest.as_ref()))?;
+    left_out.remind(events);
     Ok(report)
 }
 
@@ -138,7 +139,6 @@ pub(crate) fn findings(
         };
         findings.push(Finding::new(name, true, what.to_owned(), &hint));
     }
-    findings.extend(other_registry(cluster, facts));
     findings.extend(even_members(cluster, facts, admitted));
     findings
 }
@@ -163,8 +163,12 @@ pub(super) fn strangers<'a>(
 }
 
 /// Returns why the registries of the cluster cannot be those of the cluster file: none of them has a registry yet, and another
-/// host has one. Without roleGroups.registry, the first control plane of the file has the registry.
-fn other_registry(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Option<Finding> {
+/// host has one. Without roleGroups.registry, the first control plane of the file has the registry. `is_fatal` refuses it.
+pub(crate) fn other_registry(
+    cluster: &Cluster,
+    facts: &BTreeMap<HostName, Facts>,
+    is_fatal: bool,
+) -> Option<Finding> {
     let has_registry = |name: &HostName| facts.get(name).is_some_and(Facts::has_registry);
     let registries = &cluster.roles.registry;
     if cluster.registry.external.is_some() || registries.iter().any(has_registry) {
@@ -177,7 +181,7 @@ fn other_registry(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Optio
     let hint = format!(
         "write registry: [{present}] into roleGroups of the cluster file; kubexm registry move moves the content"
     );
-    Some(Finding::new(registries.first()?, true, what, &hint))
+    Some(Finding::new(registries.first()?, is_fatal, what, &hint))
 }
 
 /// Warns about a number of members of etcd that tolerates no more failures than one less.
@@ -223,7 +227,7 @@ mod tests {
             };
             let hosts = ["node1", "node2", "node3", "node4"];
             let hosts = hosts.map(|host| (host.parse().unwrap(), facts(host)));
-            let found = other_registry(&cluster, &hosts.into());
+            let found = other_registry(&cluster, &hosts.into(), true);
             found.map_or_else(String::new, |finding| finding.to_string())
         };
         assert_eq!(with_registry("node1"), "");

@@ -71,26 +71,34 @@ impl Context<'_> {
         if !leaving.iter().any(|host| host.has_member || host.is_lost) {
             return Ok(Quorum::default());
         }
-        let mut failed = Vec::new();
-        for name in deploy::members(self.remaining) {
-            let Some(host) = hosts.get(name) else {
-                failed.push(format!("{name}: cannot be reached"));
-                continue;
-            };
-            match Members::read(host.as_ref(), kind, AFTER_A_CHANGE).await {
-                Ok(members) => {
-                    members.check_listed(leaving, kind)?;
-                    members.check_addresses(leaving)?;
-                    return Ok(Quorum {
-                        asked: Some(name.clone()),
-                        change: members.after(leaving)?,
-                    });
-                }
-                Err(error) => failed.push(cause(&error)),
+        let staying = deploy::members(self.remaining).iter();
+        let failed = match first_answer(staying, hosts, kind).await {
+            Ok((name, members)) => {
+                members.check_listed(leaving, kind)?;
+                members.check_addresses(leaving)?;
+                return Ok(Quorum {
+                    asked: Some(name),
+                    change: members.after(leaving)?,
+                });
+            }
+            Err(failed) => failed,
+        };
+        // A member that leaves knows whether etcd has a quorum, and cannot be the one that removes itself.
+        let others = leaving
+            .iter()
+            .filter(|host| host.has_member && !host.is_lost);
+        let others = others.map(|host| &host.spec.name);
+        let names = &self.options.names;
+        match first_answer(others, hosts, kind).await {
+            Ok((_, members)) => {
+                members.after(leaving)?;
+                Err(silent(names, &failed))
+            }
+            Err(_) => {
+                let count = deploy::members(self.cluster).len();
+                Err(without_quorum(names, count, &failed))
             }
         }
-        let count = deploy::members(self.cluster).len();
-        Err(without_quorum(&self.options.names, count, &failed))
     }
 
     pub(super) fn findings(&self, survey: &Survey, leaving: &[Leaving]) -> Vec<Finding> {
@@ -143,6 +151,26 @@ impl Context<'_> {
     }
 }
 
+/// Returns the first of these hosts whose member lists the members of etcd, and the list; otherwise why none does.
+async fn first_answer<'a>(
+    names: impl Iterator<Item = &'a HostName>,
+    hosts: &Hosts,
+    kind: &str,
+) -> Result<(HostName, Members), Vec<String>> {
+    let mut failed = Vec::new();
+    for name in names {
+        let Some(host) = hosts.get(name) else {
+            failed.push(format!("{name}: cannot be reached"));
+            continue;
+        };
+        match Members::read(host.as_ref(), kind, AFTER_A_CHANGE).await {
+            Ok(members) => return Ok((name.clone(), members)),
+            Err(error) => failed.push(cause(&error)),
+        }
+    }
+    Err(failed)
+}
+
 /// Warns about persistent volumes that are on a node that leaves, and nowhere else.
 fn left_behind(name: &HostName, volumes: &[String]) -> Option<Finding> {
     if volumes.is_empty() {
@@ -163,12 +191,22 @@ fn cause(error: &CommandError) -> String {
     cause.unwrap_or_default().to_owned()
 }
 
-/// Returns the refusal for an etcd of so many members, of which none that stays lists the members.
+/// Returns the refusal for an etcd with a quorum, of which no member that stays lists the members.
+fn silent(leaving: &[HostName], failed: &[String]) -> CommandError {
+    CommandError::Configuration(format!(
+        "cannot remove {}: etcd has a quorum, but none of its members that stay answers\n  {}\nhint: correct what is named, then \
+         run the same command again",
+        joined(leaving),
+        failed.join("\n  ")
+    ))
+}
+
+/// Returns the refusal for an etcd of so many members, of which none lists the members.
 fn without_quorum(leaving: &[HostName], count: usize, failed: &[String]) -> CommandError {
     let needed = count / 2 + 1;
     CommandError::Configuration(format!(
-        "cannot remove {}: etcd has no quorum: of its {count} members, {needed} must be healthy, and none of those that stay \
-         answers\n  {}\nhint: start members until {needed} are healthy; if they are lost, kubexm backup restore rebuilds etcd",
+        "cannot remove {}: etcd has no quorum: of its {count} members, {needed} must be healthy, and none lists \
+         the others\n  {}\nhint: start members until {needed} are healthy; if they are lost, kubexm backup restore rebuilds etcd",
         joined(leaving),
         failed.join("\n  ")
     ))
@@ -197,7 +235,7 @@ mod tests {
             CommandError::configuration("node1: list the members of etcd: no answer\nhint: x");
         let failed = [cause(&error), "node2: cannot be reached".to_owned()];
         insta::assert_snapshot!(without_quorum(&leaving, 3, &failed), @"
-        cannot remove node3: etcd has no quorum: of its 3 members, 2 must be healthy, and none of those that stay answers
+        cannot remove node3: etcd has no quorum: of its 3 members, 2 must be healthy, and none lists the others
           node1: list the members of etcd: no answer
           node2: cannot be reached
         hint: start members until 2 are healthy; if they are lost, kubexm backup restore rebuilds etcd

@@ -17,8 +17,8 @@ use crate::CommandError;
 use kubexm_config::Cluster;
 use kubexm_types::HostName;
 
-pub(crate) use add::findings;
 pub use add::{AddOptions, add, add_dry_run};
+pub(crate) use add::{findings, other_registry};
 pub(crate) use addition::describe;
 pub use kubexm_deploy::upgrade::Drain;
 pub(crate) use members::Members;

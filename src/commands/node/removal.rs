@@ -167,7 +167,14 @@ impl Context<'_> {
         });
         let leaving = self.leaving(&facts);
         let first = self.first(&hosts, &facts)?;
-        let survey = Survey::read(self.cluster, first.as_ref(), Duration::ZERO).await?;
+        let survey = match Survey::read(self.cluster, first.as_ref(), Duration::ZERO).await {
+            Ok(survey) => survey,
+            Err(error) => {
+                // Without a quorum of etcd no API server answers, and its numbers say more than that.
+                self.quorum(&leaving, &hosts).await?;
+                return Err(error);
+            }
+        };
         self.await_silence(&leaving, &facts, &survey, first.as_ref(), events)
             .await?;
         let quorum = self.quorum(&leaving, &hosts).await?;

@@ -71,8 +71,9 @@ pub async fn replace(
         admitted: Some(options.names.iter().cloned().collect()),
     };
     // Workers that do not answer stay out of it, as in the removal.
-    let (report, _) = install::install_others(&install, events, stop).await?;
+    let (report, left_out) = install::install_others(&install, events, stop).await?;
     ReplacementRecord::remove(&state)?;
+    left_out.remind(events);
     Ok(ReplaceReport {
         changed: Some(changed + report.changed),
     })

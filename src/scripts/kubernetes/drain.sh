@@ -108,38 +108,38 @@ drain() {
   } >&2
   exit 1
 }
-# Prints the persistent volumes of pods that are on the node: the pods of DaemonSets stay there, and keep theirs.
+# Prints the persistent volumes of pods of DaemonSets that are on the node: they stay there, and keep theirs.
 kept() (
   claims=$(kubectl get pods -A --field-selector "spec.nodeName=$node" \
-    -o 'jsonpath={range .items[*]}{.metadata.namespace}{"\t"}{.metadata.name}{"\t"}{.spec.volumes[*].persistentVolumeClaim.claimName}{"\t"}{.spec.volumes[?(@.ephemeral)].name}{"\n"}{end}') &&
+    -o 'jsonpath={range .items[*]}{.metadata.namespace}{"\t"}{.metadata.name}{"\t"}{.spec.volumes[*].persistentVolumeClaim.claimName}{"\t"}{.spec.volumes[?(@.ephemeral)].name}{"\t"}{.metadata.ownerReferences[*].kind}{"\n"}{end}') &&
     volumes=$(kubectl get persistentvolumes \
       -o 'jsonpath={range .items[*]}{.metadata.name}{"\t"}{.spec.claimRef.namespace}{"\t"}{.spec.claimRef.name}{"\n"}{end}') || exit
   printf '%s\n--\n%s\n' "$claims" "$volumes" | awk -F '\t' '
     $0 == "--" { listed = 1; next }
     listed { if (($2 "/" $3) in claimed) print $1; next }
-    {
+    $5 == "DaemonSet" {
       n = split($3, names, " ")
       for (i = 1; i <= n; i++) claimed[$1 "/" names[i]] = 1
       n = split($4, names, " ")
       for (i = 1; i <= n; i++) claimed[$1 "/" $2 "-" names[i]] = 1
     }'
 )
-# Prints the attachments of the node, apart from those of pods that stay.
+# Prints the attachments of the node, apart from those of pods that stay. One without a persistent volume has an inline volume.
 attached() (
   found=$(kubectl get volumeattachments \
     -o 'jsonpath={range .items[*]}{.spec.nodeName}{" "}{.metadata.name}{" "}{.spec.source.persistentVolumeName}{"\n"}{end}') || exit
   found=$(printf '%s\n' "$found" | awk -v node="$node" '$1 == node { print $2, $3 }')
   [ -n "$found" ] || exit 0
   staying=$(kept) || exit
-  printf '%s\n' "$found" | awk -v staying=" $(printf '%s' "$staying" | tr '\n' ' ') " '!index(staying, " " $2 " ") { print $1 }'
+  printf '%s\n' "$found" | awk -v staying=" $(printf '%s' "$staying" | tr '\n' ' ') " '$2 == "" || !index(staying, " " $2 " ") { print $1 }'
 )
 # Waits until no volume is attached to the node any more. Volumes that are still attached when the kubelet stops or the node is
 # deleted stay attached for minutes, so that no other node can use them.
 detached() {
-  left=60
+  left=60 deadline=$(($(date +%s) + 120))
   until volumes=$(attached) && [ -z "$volumes" ]; do
     left=$((left - 1))
-    [ "$left" -gt 0 ] || return 1
+    [ "$left" -gt 0 ] && [ "$(date +%s)" -lt "$deadline" ] || return 1
     sleep 2
   done
 }
@@ -173,13 +173,12 @@ left)
   [ -z "$found" ] || { echo "the cluster has the node"; exit 1; }
   ;;
 leave)
-  works=yes
-  is_ready || works=no
-  [ "$works" = yes ] || set -- "$@" --skip-wait-for-delete-timeout=1
+  ready=$(field '{.status.conditions[?(@.type=="Ready")].status}') || exit 1
+  [ "$ready" = True ] || set -- "$@" --skip-wait-for-delete-timeout=1
   drain "$@"
-  # A kubelet that does not work detaches nothing. The reset of the host and the end of its node do.
-  [ "$works" = yes ] || exit 0
-  detached || {
+  # A kubelet that has ended detaches nothing, and one that is not ready may. The reset of the host and the end of its node do.
+  [ "$ready" != Unknown ] || exit 0
+  detached || [ "$ready" != True ] || {
     {
       echo "volumes are still attached to $node: $(echo "$volumes" | tr '\n' ' ')"
       echo "hint: read the log of the CSI driver of these volumes, then run the same command again"

@@ -35,10 +35,22 @@ unmanaged() {
   list=$(get pods -A -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\t"}{.spec.nodeName}{"\t"}{.metadata.ownerReferences[*].kind}{"\t"}{.status.phase}{"\n"}{end}')
   printf '%s\n' "$list" | awk -F '\t' 'NF && $2 != "" && $3 == "" && $4 != "Succeeded" && $4 != "Failed" { print "unmanaged", $2, $1 }'
 }
-# Volumes that a pod has used, and that another node cannot have.
+# Volumes that a pod has used, and that another node cannot have: every term of their affinity names the same node.
 locals() {
-  list=$(get persistentvolumes -o 'jsonpath={range .items[*]}{.metadata.name}{"\t"}{.status.phase}{"\t"}{.spec.nodeAffinity.required.nodeSelectorTerms[*].matchExpressions[?(@.key=="kubernetes.io/hostname")].values[*]}{"\n"}{end}')
-  printf '%s\n' "$list" | awk -F '\t' '$2 != "Available" && $3 != "" && $3 !~ / / { print "local", $3, $1 }'
+  list=$(get persistentvolumes -o 'jsonpath={range .items[*]}{.metadata.name}{"\t"}{.status.phase}{"\t"}{range .spec.nodeAffinity.required.nodeSelectorTerms[*]}{range .matchExpressions[*]}{.key}{" "}{.operator}{" "}{.values[*]}{";"}{end}{"|"}{end}{"\n"}{end}')
+  printf '%s\n' "$list" | awk -F '\t' '
+    $2 != "Available" && $3 != "" {
+      node = ""
+      terms = split($3, term, "|") - 1
+      for (i = 1; i <= terms; i++) {
+        own = ""
+        for (j = split(term[i], expression, ";"); j > 0; j--)
+          if (split(expression[j], word, " ") == 3 && word[1] == "kubernetes.io/hostname" && word[2] == "In") own = word[3]
+        if (own == "" || node != "" && own != node) next
+        node = own
+      }
+      if (node != "") print "local", node, $1
+    }'
 }
 webhooks() {
   for kind in validatingwebhookconfigurations mutatingwebhookconfigurations; do

@@ -20,7 +20,7 @@ pub(super) fn with_node(machine: &Machine) {
          case $* in\n\
          *poddisruptionbudgets*) printf 'default/web\\t0\\t1\\t1\\n' ;;\n\
          *volumeattachments*) cat $at/volumes 2>/dev/null || : ;;\n\
-         *' get pods -A '*) printf 'app\\tds-1\\tdata logs\\tscratch\\n' ;;\n\
+         *' get pods -A '*) printf 'app\\tds-1\\tdata logs\\tscratch\\tDaemonSet\\napp\\tweb-0\\tweb\\t\\tStatefulSet\\n' ;;\n\
          *persistentvolumes*) printf 'pv-1\\tapp\\tdata\\npv-2\\tapp\\tds-1-scratch\\npv-3\\tapp\\tweb\\n' ;;\n\
          *k8s-app=kube-dns*) cat $at/dns 2>/dev/null || : ;;\n\
          *' delete pod '*) echo 'node2 True dns-3' >>$at/dns ;;\n\
@@ -31,7 +31,7 @@ pub(super) fn with_node(machine: &Machine) {
          *kubeletVersion*Ready*) printf '%s True' \"$(cat $at/kubelet)\" ;;\n\
          *kubeletVersion*) cat $at/kubelet ;;\n\
          *containerRuntimeVersion*) cat $at/runtime ;;\n\
-         *Ready*) if [ -e $at/dead ]; then printf Unknown; else printf True; fi ;;\n\
+         *Ready*) [ ! -e $at/silent ] || exit 1; cat $at/ready 2>/dev/null || printf True ;;\n\
          *) exit 3 ;;\n\
          esac",
     );
@@ -140,9 +140,37 @@ fn kubelet_that_does_not_work_detaches_nothing() {
     Machine::with_each_shell(|machine| {
         with_node(machine);
         machine.write("/root/fake/volumes", "node1 csi-1 pv-3\n");
-        machine.write("/root/fake/dead", "");
+        machine.write("/root/fake/ready", "Unknown");
         machine.done(DRAIN.verb("leave"), &DRAINED);
         assert_eq!(attachments_asked(machine), 0);
+        // This one may detach volumes, but need not.
+        machine.write("/root/fake/ready", "False");
+        machine.done(DRAIN.verb("leave"), &DRAINED);
+        assert!(attachments_asked(machine) > 1);
+    });
+}
+
+/// An API server that does not answer says nothing about the kubelet.
+#[test]
+fn node_of_which_nothing_is_known_does_not_leave() {
+    Machine::with_each_shell(|machine| {
+        with_node(machine);
+        machine.write("/root/fake/silent", "");
+        assert_eq!(machine.run(DRAIN.verb("leave"), &DRAINED).status, 1);
+        assert!(!machine.has("/root/fake/drained"));
+    });
+}
+
+/// Its pod may come from a StatefulSet that tolerates a cordoned node, and an inline volume has no PersistentVolume.
+#[test]
+fn volumes_of_other_pods_keep_a_node_from_leaving() {
+    Machine::with_each_shell(|machine| {
+        with_node(machine);
+        for volume in ["node1 csi-1 pv-3\n", "node1 csi-1 \n"] {
+            machine.write("/root/fake/volumes", volume);
+            let ended = machine.run(DRAIN.verb("leave"), &DRAINED);
+            assert_eq!(ended.status, 1, "{volume}");
+        }
     });
 }
 

@@ -219,7 +219,7 @@ fn survey_lists_what_stops_an_upgrade() {
              *certificatesigning*) printf 'csr-1\\t\\ncsr-2\\tApproved\\n' ;;\n\
              *poddisruption*) printf 'default/web\\t0\\t3\\ndefault/none\\t0\\t0\\ndefault/fine\\t1\\t3\\n' ;;\n\
              *' pods '*) printf 'default/alone\\tnode2\\t\\tRunning\\ndefault/done\\tnode2\\t\\tSucceeded\\na/b\\tnode1\\tReplicaSet\\tRunning\\nx/new\\t\\t\\tPending\\n' ;;\n\
-             *persistentvolumes*) printf 'pv-1\\tBound\\tnode2\npv-2\\tBound\\t\npv-3\\tAvailable\\tnode2\npv-4\\tBound\\tnode1 node2\n' ;;\n\
+             *persistentvolumes*) cat /usr/local/bin/persistent ;;\n\
              *validating*) printf 'w.example\\tpolicy\\tserver\\nurl.example\\t\\t\\n' ;;\n\
              *mutating*) printf 'fine.example\\tmesh\\tinjector\\n' ;;\n\
              *service-name=injector*) printf x ;;\n\
@@ -238,6 +238,16 @@ fn survey_lists_what_stops_an_upgrade() {
              apiserver_requested_deprecated_apis{group=\"\",removed_release=\"\",resource=\"endpoints\",subresource=\"\",version=\"v1\"} 1\n\
              other 1\n",
         );
+        let persistent = [
+            "pv-1\tBound\tkubernetes.io/hostname In node2;|",
+            "pv-2\tBound\t",
+            "pv-3\tAvailable\tkubernetes.io/hostname In node2;|",
+            "pv-4\tBound\tkubernetes.io/hostname In node1 node2;|",
+            "pv-5\tBound\tkubernetes.io/hostname NotIn node2;|",
+            "pv-6\tBound\tkubernetes.io/hostname In node2;|zone In z;|",
+            "pv-7\tBound\tkubernetes.io/hostname In node1;kubernetes.io/hostname NotIn node2;|",
+        ];
+        machine.write("/root/fake/persistent", &(persistent.join("\n") + "\n"));
         let printed = machine.done(UPGRADE_SURVEY, &["0", SERVERS[0], SERVERS[1], SERVERS[2]]);
         assert_eq!(
             printed.lines().collect::<Vec<_>>(),
@@ -248,6 +258,7 @@ fn survey_lists_what_stops_an_upgrade() {
                 "budget default/web",
                 "unmanaged node2 default/alone",
                 "local node2 pv-1",
+                "local node1 pv-7",
                 "webhook validatingwebhook/w.example policy/server",
                 "deprecated 1.37 things.g.io/v1beta1",
                 "image ghcr.io/a/b:v1",
