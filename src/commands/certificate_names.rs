@@ -1,6 +1,7 @@
 //! Certificates of kubeadm that do not have all names of the cluster file.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind};
@@ -75,11 +76,17 @@ pub(crate) fn lacking(cluster: &Cluster, facts: &Facts) -> Vec<Lacking> {
         let path = path(expected.file);
         let present = Certificate::first(&path, facts.certificates.get(&path)?).ok()?;
         let mut names = expected.names;
-        names.retain(|name| !present.names.contains(name));
+        names.retain(|name| !present.names.iter().any(|other| is_same(name, other)));
         let (field, file) = (expected.field, expected.file);
         (!names.is_empty()).then_some(Lacking { field, file, names })
     });
     found.collect()
+}
+
+/// Returns whether two names are equal. An IPv6 address has several spellings.
+fn is_same(one: &str, other: &str) -> bool {
+    let address = |text: &str| text.parse::<IpAddr>().ok();
+    one == other || address(one).is_some_and(|one| Some(one) == address(other))
 }
 
 /// Returns a warning for each certificate of kubeadm that does not have all names of the cluster file.
@@ -94,4 +101,18 @@ pub(crate) fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> 
         }
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name that is never the same would be a reason for a renewal for ever.
+    #[test]
+    fn addresses_are_equal_in_each_spelling() {
+        assert!(is_same("2001:DB8::10", "2001:db8:0::10"));
+        assert!(is_same("api.example", "api.example"));
+        assert!(!is_same("192.0.2.1", "192.0.2.11"));
+        assert!(!is_same("x", "y"));
+    }
 }

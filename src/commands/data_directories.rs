@@ -27,6 +27,7 @@ pub(crate) fn paths(cluster: &Cluster) -> Vec<String> {
         cluster.registry.data_dir.to_string(),
     ];
     paths.extend(cluster.etcd.data_directory().map(str::to_owned));
+    paths.push(RECORDS.to_owned());
     paths
 }
 
@@ -63,18 +64,25 @@ pub(crate) fn has_member(cluster: &Cluster, host: &HostSpec) -> bool {
     }
 }
 
-/// Returns what is wrong, and a hint, if directories belong to file systems of `/etc/fstab` that are not mounted. Programs
-/// would write below the mount point, and an etcd without its data becomes a new member.
-pub(crate) fn unmounted(facts: &Facts, directories: &[Directory<'_>]) -> Option<(String, String)> {
-    let of = |directory: &&str| facts.unmounted.contains_key(*directory);
-    let paths: Vec<&str> = directories.iter().map(|one| one.path).filter(of).collect();
-    let points: BTreeSet<&str> = paths
-        .iter()
-        .map(|path| facts.unmounted[*path].as_str())
+/// Returns what is wrong on a host, and a hint, if directories belong to file systems of `/etc/fstab` that are not mounted.
+/// Programs would write below the mount point, and an etcd without its data becomes a new member.
+pub(crate) fn unmounted(
+    cluster: &Cluster,
+    host: &HostSpec,
+    facts: &Facts,
+) -> Option<(String, String)> {
+    let directories = of(cluster, host).into_iter().map(|one| one.path);
+    let paths = directories.chain([RECORDS]);
+    let paths: Vec<&str> = paths
+        .filter(|path| facts.unmounted.contains_key(*path))
         .collect();
     if paths.is_empty() {
         return None;
     }
+    let points: BTreeSet<&str> = paths
+        .iter()
+        .map(|path| facts.unmounted[*path].as_str())
+        .collect();
     let points: Vec<&str> = points.into_iter().collect();
     let what = format!(
         "{} of /etc/fstab is not mounted, so that {} would be on another file system",
@@ -93,12 +101,7 @@ pub(crate) fn unmounted(facts: &Facts, directories: &[Directory<'_>]) -> Option<
 pub(crate) fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
     let hosts = cluster.hosts.iter();
     let findings = hosts.filter_map(|host| {
-        let mut directories = of(cluster, host);
-        directories.push(Directory {
-            path: RECORDS,
-            is_of_kubelet: false,
-        });
-        let (what, hint) = unmounted(facts.get(&host.name)?, &directories)?;
+        let (what, hint) = unmounted(cluster, host, facts.get(&host.name)?)?;
         Some(Finding::new(&host.name, true, what, &hint))
     });
     findings.collect()

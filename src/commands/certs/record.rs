@@ -82,6 +82,14 @@ impl RenewalRecord {
             .is_none_or(|stored| stored.hosts.is_empty() || !stored.hosts.is_disjoint(renewed)))
     }
 
+    /// Returns a new renewal of the same hosts, which issues everything again.
+    ///
+    /// # Errors
+    /// The clock of this machine is wrong.
+    pub(super) fn anew(&self) -> Result<Self, CommandError> {
+        Self::new(&self.pending)
+    }
+
     fn new(pending: &BTreeSet<HostName>) -> Result<Self, CommandError> {
         let now = UtcTime::now().whole_seconds().to_string();
         Self::parse(now, pending)

@@ -24,7 +24,7 @@ pub(super) fn judge(
     let mut mounts: BTreeMap<&str, (DiskState, bool)> = BTreeMap::new();
     let directories = data_directories::of(cluster, host);
     let mut problems: Vec<Problem> = read_only(facts, &directories).into_iter().collect();
-    let unmounted = data_directories::unmounted(facts, &directories);
+    let unmounted = data_directories::unmounted(cluster, host, facts);
     problems.extend(unmounted.map(|(what, hint)| Problem::new(About::Disk, what, hint)));
     for directory in directories {
         let Some(disk) = facts.disks.get(directory.path) else {

@@ -127,7 +127,7 @@ async fn renew_if_healthy(
     let problems = look(options, events, stop).await?;
     if !problems.is_empty() {
         return Err(CommandError::Unhealthy {
-            what: "the certificates that expire soon were not renewed",
+            what: "certificates that expire soon or are lost were not renewed",
             problems,
             hint: "repair what `kubexm status` names; the next run of the timer tries again, and `kubexm certs renew` works \
                    at once",

@@ -81,12 +81,13 @@ for path in "$@"; do
   df -Pi "$nearest" 2>/dev/null |
     awk -v path="$path" 'NR == 2 && $2 > 0 { print "inodes=" $4 " " $2 " " path }'
   [ -w "$nearest" ] || echo "disk_readonly=$path"
-  # The file system of /etc/fstab that the path would be on if it were mounted. Both files write special characters the same way.
+  # The file system of /etc/fstab that the path would be on if it were mounted, unless one is mounted below it. Both files write
+  # special characters the same way.
   [ ! -r /etc/fstab ] || awk -v path="$path" -v target="$(readlink -m "$path" 2>/dev/null || echo "$path")/" '
-    NR == FNR { mounted[$5] = 1; next }
+    NR == FNR { mounted[$5] = 1; if (index(target, $5 "/") == 1 && length($5) > deepest) deepest = length($5); next }
     $1 ~ /^#/ || $2 !~ /^\/./ || "," $4 "," ~ /,noauto,/ { next }
     { sub("/+$", "", $2) }
-    index(target, $2 "/") == 1 && !($2 in mounted) { print "unmounted=" $2 " " path; exit }
+    index(target, $2 "/") == 1 && length($2) > deepest && !($2 in mounted) { print "unmounted=" $2 " " path; exit }
   ' /proc/self/mountinfo /etc/fstab
 done
 echo "receipt=$(yes test -e /var/lib/kubexm/receipt.jsonl)"

@@ -62,6 +62,7 @@ refuse() {
 lost_ca="copy it from another control plane; without one, \`kubexm backup restore\` rebuilds the cluster with the CAs of a backup"
 lost_key="put the key of the CA back on this host for the renewal"
 # Writes what `kubeadm certs renew` does not find, or cannot read. That needs every CA with its key.
+# Arguments: what kubeadm printed before.
 mend() {
   for name in ca front-proxy-ca etcd/ca; do
     [ "$name" != etcd/ca ] || has_etcd || continue
@@ -77,7 +78,12 @@ mend() {
     *.conf) rm -f "$copy/kubernetes/$file" ;;
     *) rm -f "$copy/kubernetes/$file.crt" "$copy/kubernetes/$file.key" ;;
     esac
-    said=$(there init phase "$command" "$phase") || refuse "$said" "if a CA or its key is damaged, $lost_ca"
+    said=$(there init phase "$command" "$phase") || {
+      [ "$1" = "$said" ] || said=$(printf '%s\n' "$1" | tail -n 3; printf '%s\n' "$said")
+      refuse "$said" "if a CA or its key is damaged, $lost_ca"
+    }
+    # As kubeadm does without the mask of this script.
+    case $file in *.conf) ;; *) chmod 644 "$copy/kubernetes/$file.crt" ;; esac
   done || exit 1
 }
 # Not all control planes have super-admin.conf.
@@ -87,13 +93,17 @@ is_complete() { ! printf '%s\n' "$1" | grep -v super-admin | grep -q MISSING; }
 issue() {
   [ "$(content "$copy/id")" != "$id" ] || return 0
   rm -rf "$copy"
-  mkdir -p "$copy/kubernetes"
-  cp -a "$live/pki" "$copy/kubernetes/"
-  cp -a "$live"/*.conf "$copy/kubernetes/"
-  printf '%s' "$config" >"$copy/config.yaml"
+  # The copy would have the link, and changes of the copy would be those of its target.
+  for name in pki pki/etcd; do
+    [ ! -L "$live/$name" ] || refuse "$live/$name is a link" "put the directory itself there, for example with a bind mount"
+  done
+  {
+    mkdir -p "$copy/kubernetes" && cp -a "$live/pki" "$copy/kubernetes/" && cp -a "$live"/*.conf "$copy/kubernetes/" &&
+      printf '%s' "$config" >"$copy/config.yaml"
+  } || refuse "cannot copy $live to $copy"
   for name; do rm -f "$copy/kubernetes/$name.crt" "$copy/kubernetes/$name.key"; done
   if ! said=$(there certs renew all) || ! is_complete "$said"; then
-    mend
+    mend "$said"
     said=$(there certs renew all) || refuse "$said"
     is_complete "$said" || refuse "$(printf '%s\n' "$said" | grep MISSING)"
   fi
@@ -101,13 +111,19 @@ issue() {
   # kubeadm renews no authority. An interrupted renewal must not bring one back that a rotation has replaced meanwhile.
   for name in ca front-proxy-ca etcd/ca sa; do rm -f "$copy/kubernetes/pki/$name".???; done
   rm -f "$copy/kubernetes/kubelet.conf"
+  # The ID says that the files are complete, and kubeadm does not sync them.
+  sync -f "$copy" 2>/dev/null || sync
   printf '%s\n' "$id" >"$copy/id.new"
   replace "$copy/id.new" "$copy/id"
 }
 # Replaces a file. Its time is that of the change, and not that of the copy.
 put() {
   new=${2%/*}/.kubexm-new
-  cp --preserve=mode,ownership "$1" "$new"
+  # The caller switches -e off: a full disk must not put an incomplete file in the place of a complete one.
+  cp --preserve=mode,ownership "$1" "$new" || {
+    rm -f "$new"
+    return 1
+  }
   replace "$new" "$2"
 }
 # Whether this renewal has written all files, and they still exist.

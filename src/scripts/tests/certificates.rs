@@ -132,6 +132,51 @@ fn certificate_that_gets_other_names_is_written_as_for_a_new_node() {
     });
 }
 
+/// The changes of kubexm's copy would be those of the target of the link.
+#[test]
+fn directory_that_is_a_link_is_refused() {
+    Machine::with_each_shell(|machine| {
+        with_control_plane(machine);
+        for name in ["pki/etcd", "pki"] {
+            let path = machine.at(&format!("{LIVE}/{name}"));
+            let target = machine.at("/srv/site");
+            std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+            std::fs::rename(&path, &target).unwrap();
+            std::os::unix::fs::symlink("/srv/site", &path).unwrap();
+            let ended = machine.run(RENEW.verb("apply"), &FILES);
+            let said = format!("{LIVE}/{name} is a link\nhint: ");
+            assert!(ended.complained.starts_with(&said), "{}", ended.complained);
+            std::fs::remove_file(&path).unwrap();
+            std::fs::rename(&target, &path).unwrap();
+        }
+        for path in renewed() {
+            assert_eq!(machine.read(&path), "old\n", "{path}");
+        }
+        assert_eq!(machine.read(&format!("{LIVE}/pki/ca.key")), "old\n");
+    });
+}
+
+#[test]
+fn full_disk_leaves_the_former_files() {
+    Machine::with_each_shell(|machine| {
+        with_control_plane(machine);
+        machine.fake(
+            "cp",
+            "case $* in --preserve*) for last in \"$@\"; do :; done; : >\"$last\"; echo full >&2; exit 1 ;; esac; exec /usr/bin/cp \"$@\"",
+        );
+        let ended = machine.run(RENEW.verb("apply"), &FILES);
+        assert_eq!(ended.status, 1, "{}", ended.complained);
+        for path in renewed() {
+            assert_eq!(machine.read(&path), "old\n", "{path}");
+        }
+        assert!(!machine.has(&format!("{LIVE}/pki/.kubexm-new")));
+        assert_eq!(machine.run(RENEW.verb("check"), &FILES).status, 1);
+        std::fs::remove_file(machine.at("/root/fake/cp")).unwrap();
+        machine.done(RENEW.verb("apply"), &FILES);
+        assert_eq!(machine.read(&format!("{LIVE}/admin.conf")), "new\n");
+    });
+}
+
 #[test]
 fn new_files_replace_the_former_ones_only_when_kubeadm_has_issued_all() {
     Machine::with_each_shell(|machine| {
@@ -272,7 +317,8 @@ fn damaged_ca_is_an_error() {
         machine.write(&format!("{LIVE}/pki/ca.crt"), "damaged");
         refused(
             machine,
-            "invalid CA\nhint: if a CA or its key is damaged, copy it from another control plane",
+            "MISSING! front-proxy-client\nMISSING! etcd-peer\ncannot read scheduler.conf\ninvalid CA\nhint: if a CA or its key is \
+             damaged, copy it from another control plane",
         );
     });
 }

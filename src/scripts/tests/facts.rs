@@ -48,16 +48,22 @@ fn file_systems_of_paths_have_inodes_and_can_be_read_only() {
 #[test]
 fn file_systems_that_are_not_mounted_are_facts() {
     Machine::with_each_shell(|machine| {
-        for folder in ["/srv/data", "/srv/mounted", "/srv/linked"] {
+        for folder in [
+            "/srv/data",
+            "/srv/mounted",
+            "/srv/linked",
+            "/srv/gone/below",
+        ] {
             let _ = std::fs::create_dir_all(machine.at(folder));
         }
         let fstab = "# /dev/sdz /srv/mounted/comment ext4 defaults 0 2\n\
                      /dev/sdb /srv/data/ ext4 defaults,nofail 0 2\n\
                      /dev/sdc /srv/mounted xfs defaults 0 2\n\
                      /dev/sdd /srv/by-hand ext4 rw,noauto 0 0\n\
+                     /dev/sdf /srv/gone ext4 defaults 0 2\n\
                      /dev/sde none swap sw 0 0\n";
         machine.write("/etc/fstab", fstab);
-        let before = "mount -t tmpfs none /srv/mounted\nln -s /srv/data/of-etcd /srv/linked/etcd";
+        let before = "mount -t tmpfs none /srv/mounted\nmount -t tmpfs none /srv/gone/below\nln -sf /srv/data/of-etcd /srv/linked/etcd";
         let paths = [
             "/srv/data",
             "/srv/data/a b",
@@ -66,6 +72,7 @@ fn file_systems_that_are_not_mounted_are_facts() {
             "/srv/mounted/comment",
             "/srv/by-hand/a",
             "/srv/linked/etcd",
+            "/srv/gone/below/a",
         ];
         let printed = machine.run_after(before, host::FACTS, &paths, "").printed;
         let lines = printed.lines();

@@ -57,11 +57,17 @@ pub(super) async fn prepare(
             missing.join(", ")
         )));
     }
-    Ok(Prepared {
+    let mut prepared = Prepared {
         facts,
         record: RenewalRecord::load_or_new(state)?,
         has_super_admin: state.join("super-admin.conf").exists(),
-    })
+    };
+    // Hosts do not repeat what they did for the same record, and the cluster file may have changed since.
+    let named = prepared.named(cluster, selected);
+    if prepared.record.continues && named.values().any(|files| !files.is_empty()) {
+        prepared.record = prepared.record.anew()?;
+    }
+    Ok(prepared)
 }
 
 impl Prepared {
@@ -85,7 +91,7 @@ impl Prepared {
             certificates,
             selected,
             id: &self.record.id,
-            has_expired: self.has_expired(cluster),
+            has_expired: self.has_expired(cluster) || self.has_lost_etcd(cluster),
             expired_kubelets: self.expired_kubelets(cluster, selected),
             named: self.named(cluster, selected),
             has_super_admin: self.has_super_admin,
@@ -99,6 +105,18 @@ impl Prepared {
             files::is_issued(cluster, path)
                 && leaf(path, text).is_some_and(|leaf| leaf.days_left() < 0)
         })
+    }
+
+    /// Returns whether several members of etcd have lost files, so that none of them becomes healthy before the others have theirs.
+    fn has_lost_etcd(&self, cluster: &Cluster) -> bool {
+        let of_etcd = |path: &&str| {
+            path.contains("/pki/etcd/") || path.starts_with("/etc/kubexm/etcd-member/")
+        };
+        let lost = self.facts.iter().filter(|(host, facts)| {
+            let lost = files::lost(cluster, host, facts);
+            lost.keys().any(of_etcd)
+        });
+        lost.count() > 1
     }
 
     /// Returns the certificates of kubeadm that do not have all names of the cluster file.
