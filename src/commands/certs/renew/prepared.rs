@@ -394,4 +394,53 @@ mod tests {
         assert!(begins_again(Some(String::new()), &[]));
         assert!(begins_again(Some("x".to_owned()), &[]));
     }
+
+    /// One host after another would wait for an etcd that has no quorum until the others have their files.
+    #[test]
+    fn several_members_without_files_get_them_first() {
+        let text = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}, {name: node3, address: 192.0.2.13}]
+  roleGroups: {control-plane: [node1, node2, node3], worker: [node1]}
+  controlPlaneEndpoint: 192.0.2.10:6443
+  highAvailability: {type: external}
+  kubernetes: {version: 1.36.3}
+";
+        let cluster = kubexm_config::parse_cluster("example", text).unwrap();
+        let first_task = |lost: &[&str], path: &str| -> String {
+            let facts = cluster.hosts.iter().map(|host| {
+                let of_etcd = [(Setting::ControlPlane, "yes"), (Setting::Etcd, "kubeadm")];
+                let mut facts = installed(&of_etcd);
+                facts.machine = "x86_64".to_owned();
+                let names = files::expected(&cluster, &host.name, &facts);
+                let valid = self_signed("x", 300, false);
+                let files = names.iter().map(|path| ((*path).to_owned(), valid.clone()));
+                facts.certificates = files.collect();
+                facts
+                    .rotated
+                    .insert(files::KUBELET_CLIENT.to_owned(), valid.clone());
+                if lost.contains(&host.name.as_str()) {
+                    facts.certificates.remove(path);
+                }
+                (host.name.clone(), facts)
+            });
+            let prepared = Prepared {
+                facts: facts.collect(),
+                record: RenewalRecord::load_or_new(Path::new("/nonexistent")).unwrap(),
+                has_super_admin: false,
+            };
+            let selected = cluster.hosts.iter().map(|host| host.name.clone()).collect();
+            let plan = prepared.plan(&cluster, &selected, Certificates::placeholder(&cluster));
+            plan.unwrap().plan.tasks[0].id().0
+        };
+        let peer = "/etc/kubernetes/pki/etcd/peer.crt";
+        let (files, host) = ("certificates/files@node1", "certificates/renew@node1");
+        assert_eq!(first_task(&["node2", "node3"], peer), files);
+        assert_eq!(first_task(&["node2"], peer), host);
+        let other = "/etc/kubernetes/scheduler.conf";
+        assert_eq!(first_task(&["node2", "node3"], other), host);
+    }
 }
