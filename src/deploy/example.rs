@@ -49,7 +49,7 @@ impl Blobs for OneFile {
 }
 
 /// Catalog names of files.
-const FILES: [&str; 9] = [
+const FILES: [&str; 14] = [
     "kubeadm",
     "kubelet",
     "kubectl",
@@ -59,6 +59,11 @@ const FILES: [&str; 9] = [
     "crictl",
     "registry",
     "calico",
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
 ];
 const KUBEADM_IMAGES: [&str; 4] = [
     "registry.k8s.io/kube-apiserver:v1.36.3",

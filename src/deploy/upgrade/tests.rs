@@ -22,7 +22,10 @@ fn tasks_with(
     has_drain: bool,
     change: impl Fn(&mut BTreeMap<HostName, HostFacts>),
 ) -> Vec<Task> {
-    let text = "
+    tasks_of(CLUSTER, held, max_unavailable, has_drain, change)
+}
+
+const CLUSTER: &str = "
 apiVersion: kubexm.io/v1alpha1
 kind: Cluster
 metadata: {name: example}
@@ -39,6 +42,15 @@ spec:
   controlPlaneEndpoint: {address: 192.0.2.99}
   kubernetes: {version: 1.36.3}
 ";
+
+/// Like [`tasks_with`], for a cluster file.
+fn tasks_of(
+    text: &str,
+    held: &[&str],
+    max_unavailable: usize,
+    has_drain: bool,
+    change: impl Fn(&mut BTreeMap<HostName, HostFacts>),
+) -> Vec<Task> {
     let cluster = parse_cluster("example", text).unwrap();
     with_inputs(&cluster, &IMAGES, "", |inputs| {
         let mut hosts = inputs.hosts.clone();
@@ -84,12 +96,15 @@ fn waits(tasks: &[Task], task: &str, other: &str) -> bool {
 /// A control plane that was replaced is the first one of the cluster file, but another one has the settings of the cluster.
 #[test]
 fn control_plane_with_the_settings_of_the_cluster_is_upgraded_first() {
-    let tasks = tasks_with(&[], 1, true, |hosts| {
-        let host = hosts.get_mut(&"c2".parse::<HostName>().unwrap()).unwrap();
-        host.has_cluster_files = true;
-    });
-    assert!(waits(&tasks, "upgrade/drain-c1@c2", "upgrade/return-c2@c2"));
-    assert!(waits(&tasks, "upgrade/drain-c3@c2", "upgrade/return-c1@c2"));
+    let units = CLUSTER.replace("1.36.3}", "1.36.3, type: systemd}\n  etcd: {type: systemd}");
+    for text in [CLUSTER, &units] {
+        let tasks = tasks_of(text, &[], 1, true, |hosts| {
+            let host = hosts.get_mut(&"c2".parse::<HostName>().unwrap()).unwrap();
+            host.has_cluster_files = true;
+        });
+        assert!(waits(&tasks, "upgrade/drain-c1@c2", "upgrade/return-c2@c2"));
+        assert!(waits(&tasks, "upgrade/drain-c3@c2", "upgrade/return-c1@c2"));
+    }
 }
 
 fn has(tasks: &[Task], id: &str) -> bool {

@@ -27,7 +27,10 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     let mut tasks = Vec::new();
     // Control planes change one after another, so that only one API server restarts at a time.
     let mut before = crate::etcd::healthy(inputs);
-    for host in inputs.nodes() {
+    let mut nodes = inputs.nodes();
+    // The first one need not be the first of the cluster file. An upgrade drains it before the others. The sort keeps their order.
+    nodes.sort_by_key(|host| host.name != first.name);
+    for host in nodes {
         tasks.push(programs::programs(inputs, pki, host)?);
         let task = join(inputs, pki, first, host)?;
         let task = load_balancer::after_join(inputs, host, task)?;
