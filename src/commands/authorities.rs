@@ -4,14 +4,17 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use crate::{CommandError, FileError};
+use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::CertificateStore;
-use kubexm_types::write_atomic;
+use kubexm_types::{Authority, authority, write_atomic};
 
 /// The file in the state directory: a tar archive of files below `/etc/kubernetes/pki`.
 pub(crate) const FILE: &str = "pki/kubeadm-authorities.tar";
 /// The name of the file in the directory of certificates.
 const NAME: &str = "kubeadm-authorities.tar";
-/// The files, below `/etc/kubernetes/pki`. `etcd/ca` exists if kubeadm runs etcd.
+/// The directory of the files on a control plane.
+pub(crate) const DIRECTORY: &str = "/etc/kubernetes/pki";
+/// The files, below this directory. `etcd/ca` exists if kubeadm runs etcd.
 const FILES: [&str; 8] = [
     "ca.crt",
     "ca.key",
@@ -21,6 +24,13 @@ const FILES: [&str; 8] = [
     "front-proxy-ca.key",
     "sa.key",
     "sa.pub",
+];
+/// The files that identify authorities.
+const AUTHORITIES: [(&str, Authority); 4] = [
+    ("ca.crt", Authority::Kubernetes),
+    ("etcd/ca.crt", Authority::Etcd),
+    ("front-proxy-ca.crt", Authority::FrontProxy),
+    ("sa.pub", Authority::ServiceAccounts),
 ];
 /// The largest file, in bytes.
 const LARGEST: u64 = 1 << 20;
@@ -44,39 +54,83 @@ pub(crate) fn load(store: &CertificateStore) -> Result<Option<Vec<u8>>, CommandE
 /// The archive is damaged.
 pub(crate) fn of_host(files: impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut found = tar::Builder::new(Vec::new());
-    let mut names = Vec::new();
-    let mut archive = tar::Archive::new(files);
-    for entry in archive.entries()? {
-        let mut entry = entry?;
-        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        let path = path.trim_start_matches("./");
-        let Some(name) = path.strip_prefix("etc/kubernetes/pki/") else {
-            continue;
-        };
-        let Some(name) = FILES.iter().find(|known| **known == name) else {
-            continue;
-        };
-        if entry.header().entry_type() != tar::EntryType::Regular || entry.size() > LARGEST {
-            continue;
-        }
-        let mut content = Vec::new();
-        entry.read_to_end(&mut content)?;
+    let entries = visit(files, |name, mut content| {
         if !name.ends_with(".key") {
             content.truncate(first_block(&content));
         }
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(0o600);
-        found.append_data(&mut header, name, content.as_slice())?;
-        names.push(*name);
-    }
-    let is_complete = FILES
-        .iter()
-        .all(|name| names.contains(name) || name.starts_with("etcd/"));
-    match is_complete {
+        found.append_data(&mut header, name, content.as_slice())
+    })?;
+    match entries.missing(false).is_empty() {
         true => found.into_inner().map(Some),
         false => Ok(None),
     }
+}
+
+/// Returns which authorities are missing in the archive with the files of a control plane, with their names below [`DIRECTORY`].
+/// `runs_etcd` states whether kubeadm runs etcd.
+///
+/// # Errors
+/// The archive is damaged.
+pub(crate) fn missing(files: impl Read, runs_etcd: bool) -> io::Result<Vec<String>> {
+    Ok(visit(files, |_, _| Ok(()))?.missing(runs_etcd))
+}
+
+/// The authorities in the archive with the files of a control plane.
+#[derive(Default)]
+struct Entries {
+    /// Those with a content.
+    found: Vec<&'static str>,
+    /// Those that are symbolic links, which a restore cannot follow.
+    links: Vec<&'static str>,
+}
+
+impl Entries {
+    fn missing(&self, runs_etcd: bool) -> Vec<String> {
+        let needed = FILES.iter();
+        let needed = needed.filter(|name| runs_etcd || !name.starts_with("etcd/"));
+        let missing = needed.filter(|name| !self.found.contains(name));
+        let missing = missing.map(|name| match self.links.contains(name) {
+            true => format!("{name} (a symbolic link)"),
+            false => (*name).to_owned(),
+        });
+        missing.collect()
+    }
+}
+
+/// Reads the archive with the files of a control plane, and hands each authority with its content to `take`.
+fn visit(
+    files: impl Read,
+    mut take: impl FnMut(&'static str, Vec<u8>) -> io::Result<()>,
+) -> io::Result<Entries> {
+    let mut entries = Entries::default();
+    let mut archive = tar::Archive::new(files);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let path = path.trim_start_matches("./");
+        let name = path.strip_prefix(DIRECTORY.trim_start_matches('/'));
+        let Some(name) = name.and_then(|name| name.strip_prefix('/')) else {
+            continue;
+        };
+        let Some(name) = FILES.iter().find(|known| **known == name) else {
+            continue;
+        };
+        match entry.header().entry_type() {
+            tar::EntryType::Symlink => entries.links.push(name),
+            // A file can be empty after its disk was full.
+            tar::EntryType::Regular if (1..=LARGEST).contains(&entry.size()) => {
+                let mut content = Vec::new();
+                entry.read_to_end(&mut content)?;
+                take(name, content)?;
+                entries.found.push(name);
+            }
+            _ => {}
+        }
+    }
+    Ok(entries)
 }
 
 /// Returns the length of the first PEM block (RFC 7468). In a rotation, a file has the present certificate first, and then the next
@@ -102,6 +156,37 @@ pub(crate) fn save(state: &Path, archive: &[u8]) -> Result<(), CommandError> {
     }
     let written = write_atomic(&path, archive, 0o600);
     written.map_err(|error| FileError::io("write", &path, &error).into())
+}
+
+/// Records the fingerprints of the authorities in the record of the cluster. It can have those of a later rotation, which the
+/// restored cluster does not have.
+///
+/// # Errors
+/// The archive is damaged, or the record cannot be read or written.
+pub(crate) fn learn(state: &Path, archive: &[u8]) -> Result<(), CommandError> {
+    let file = state.join(ClusterRecord::FILE);
+    let failed = |what| {
+        move |error: io::Error| FileError::io(what, &state.join(ClusterRecord::FILE), &error)
+    };
+    let Some(mut record) = ClusterRecord::load(state).map_err(failed("read"))? else {
+        return Ok(());
+    };
+    let unreadable =
+        |error: io::Error| FileError::io("read the authorities of the backup for", &file, &error);
+    let mut archive = tar::Archive::new(archive);
+    for entry in archive.entries().map_err(unreadable)? {
+        let mut entry = entry.map_err(unreadable)?;
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let Some((_, authority)) = AUTHORITIES.iter().find(|(known, _)| *known == name) else {
+            continue;
+        };
+        let mut text = String::new();
+        entry.read_to_string(&mut text).map_err(unreadable)?;
+        if let Some(fingerprint) = authority::fingerprints(&text).first() {
+            record.replace(*authority, *fingerprint);
+        }
+    }
+    Ok(record.save(state).map_err(failed("write"))?)
 }
 
 /// Removes the archive from the state directory.
@@ -149,6 +234,35 @@ mod tests {
             names.contains(&"etcd/ca.key".to_owned())
                 && !names.contains(&"apiserver.key".to_owned())
         );
+    }
+
+    #[test]
+    fn missing_authorities_are_named() {
+        let names = [
+            "pki/ca.crt",
+            "pki/front-proxy-ca.crt",
+            "pki/front-proxy-ca.key",
+            "pki/sa.key",
+        ];
+        let mut files = tar::Builder::new(host_files(&names));
+        // The archive of the files has its own end.
+        let length = files.get_ref().len() - 1024;
+        files.get_mut().truncate(length);
+        let mut header = tar::Header::new_gnu();
+        header.set_size(0);
+        header.set_mode(0o600);
+        let path = "./etc/kubernetes/pki/sa.pub";
+        files.append_data(&mut header, path, &b""[..]).unwrap();
+        header.set_entry_type(tar::EntryType::Symlink);
+        let path = "./etc/kubernetes/pki/ca.key";
+        files.append_link(&mut header, path, "/srv/ca.key").unwrap();
+        let files = files.into_inner().unwrap();
+        let found = |runs_etcd| missing(files.as_slice(), runs_etcd).unwrap().join(", ");
+        assert_eq!(found(false), "ca.key (a symbolic link), sa.pub");
+        let expected = "ca.key (a symbolic link), etcd/ca.crt, etcd/ca.key, sa.pub";
+        assert_eq!(found(true), expected);
+        assert!(of_host(files.as_slice()).unwrap().is_none());
+        assert_eq!(missing(&b""[..], false).unwrap().len(), 6);
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub mod logs;
 pub mod merge;
 pub mod node;
 mod notices;
+mod older_etcd;
 pub mod outdated;
 pub mod plan;
 mod plan_inputs;

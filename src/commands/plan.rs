@@ -8,7 +8,8 @@ use crate::install::InstallOptions;
 use crate::session::Hosts;
 use crate::stop::{Stop, unless_stopped};
 use crate::{
-    ClusterSource, CommandError, certificates, plan_inputs, preflight, session, text_file,
+    ClusterSource, CommandError, certificates, older_etcd, plan_inputs, preflight, session,
+    text_file,
 };
 use kubexm_deploy::Inputs;
 use kubexm_engine::plan::diff;
@@ -71,7 +72,9 @@ pub async fn diff(
         let hosts = options.connection.connect(&cluster, &state, events).await?;
         let hosts = session::watched(&hosts, events);
         let facts = session::gather(&cluster, &hosts).await?;
-        preflight::report(&preflight::of_existing(&cluster, &facts), events)?;
+        let mut findings = preflight::of_existing(&cluster, &facts);
+        findings.extend(older_etcd::findings(&cluster, &facts, bundle.lock()));
+        preflight::report(&findings, events)?;
         let encryption = options.ca_encryption.as_ref();
         let certificates = certificates::preview(&cluster, &state, encryption)?;
         let inputs = plan_inputs::with_certificates(&cluster, &bundle, &facts, certificates);

@@ -164,13 +164,34 @@ pub(crate) fn check(
 /// # Errors
 /// The record cannot be read or written.
 pub(crate) fn record(journal: &Journal, bundle: &Bundle) -> Result<(), CommandError> {
-    let Some(Revision { created, sequence }) = revision(bundle) else {
+    let Some(revision) = revision(bundle) else {
         return Ok(());
     };
-    let path = journal.folder().join(RECORD);
-    if read(&path)?.is_some_and(|newest| newest.sequence >= sequence) {
+    let newest = newest(journal.folder())?;
+    if newest.is_some_and(|newest| newest.sequence >= revision.sequence) {
         return Ok(());
     }
+    write(journal, bundle, revision)
+}
+
+/// Records the bundle of a complete rollback, unless no trusted key signed it: from now on, the cluster has the programs of this
+/// bundle, and only older ones are refused. The user has chosen the older version.
+///
+/// # Errors
+/// The record cannot be written.
+pub(crate) fn record_rollback(journal: &Journal, bundle: &Bundle) -> Result<(), CommandError> {
+    match revision(bundle) {
+        Some(revision) => write(journal, bundle, revision),
+        None => Ok(()),
+    }
+}
+
+fn write(
+    journal: &Journal,
+    bundle: &Bundle,
+    Revision { created, sequence }: Revision,
+) -> Result<(), CommandError> {
+    let path = journal.folder().join(RECORD);
     let newest = Newest {
         name: bundle.lock().name.clone(),
         lock: bundle.lock_digest(),
@@ -267,6 +288,25 @@ mod tests {
         check(&state, &fifth, false, &events).unwrap_err();
         record(&journal, &seventh).unwrap();
         check(&state, &sixth, false, &events).unwrap_err();
+    }
+
+    #[test]
+    fn complete_rollback_records_its_older_bundle() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        let [fifth, sixth, seventh] = signed(folder.path(), [5, 6, 7].map(|n| ("example", n)));
+        let events = Events::silent();
+        let journal = Journal::open(&state).unwrap();
+        record(&journal, &seventh).unwrap();
+        check(&state, &sixth, false, &events).unwrap_err();
+        record_rollback(&journal, &sixth).unwrap();
+        check(&state, &sixth, false, &events).unwrap();
+        check(&state, &seventh, false, &events).unwrap();
+        check(&state, &fifth, false, &events).unwrap_err();
+        // A bundle without a trusted signature does not lower the number.
+        let path = folder.path().join("example-5.tar.zst");
+        record_rollback(&journal, &Bundle::open(&path).unwrap()).unwrap();
+        assert_eq!(newest(&state).unwrap().unwrap().sequence.to_string(), "6");
     }
 
     #[test]

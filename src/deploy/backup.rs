@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{DeployError, etcd, health, journal, kubernetes, network};
+use time::OffsetDateTime;
+
+use super::{DeployError, etcd, health, journal, kubernetes, network, rotation};
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
@@ -47,8 +49,23 @@ const DATA: Limit = Limit::new(Duration::from_secs(1800), "the restore of a snap
 const STOPPING: Limit = Limit::new(Duration::from_secs(420), "the end of programs");
 /// How long programs may take until they answer.
 const ANSWER: Duration = Duration::from_secs(300);
-/// How much larger the revisions of the restored data are, so that no client trusts a cache. `etcd/restore.sh` has it, too.
-pub const REVISION_BUMP: u64 = 1_000_000_000;
+/// The least that a restore adds to the revisions of its data, so that no client trusts a cache.
+pub const LEAST_BUMP: u64 = 1_000_000_000;
+/// For how many writes in each second since 1970 revisions have room.
+const WRITES_PER_SECOND: u64 = 1000;
+
+/// Returns the revision of the data of a restore that begins now. It does not depend on the snapshot and grows with time: a later
+/// restore of the same snapshot has larger revisions than clients have seen after this one. A client that knows a larger one would
+/// wait for it, and see no change until then.
+pub fn target_revision(now: OffsetDateTime) -> u64 {
+    let seconds = u64::try_from(now.unix_timestamp()).unwrap_or_default();
+    seconds.saturating_mul(WRITES_PER_SECOND)
+}
+
+/// Returns what is added to the revision of a snapshot for a [target](target_revision); at least [`LEAST_BUMP`].
+pub fn revision_bump(target: u64, revision: u64) -> u64 {
+    target.saturating_sub(revision).max(LEAST_BUMP)
+}
 
 /// A part of a restore. Each begins after the one before has ended on all hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +96,17 @@ pub struct RestoreInputs<'a> {
     pub absent: &'a BTreeSet<HostName>,
     /// Whether an install before the restore has started pods.
     pub is_new: bool,
+    /// What is added to the revisions of the snapshot, by [`revision_bump`].
+    pub bump: u64,
+    /// The CAs that the API servers use, which objects of the backup can have another one of; `None` to leave these objects.
+    pub cas: Option<&'a PresentCas>,
+}
+
+/// The CAs of a cluster that objects have as well, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PresentCas {
+    pub kubernetes: String,
+    pub front_proxy: String,
 }
 
 /// Returns the hosts with a member of etcd that kubexm or kubeadm runs.
@@ -123,6 +151,13 @@ pub fn restore(given: &RestoreInputs<'_>, phase: Phase) -> Result<Plan, DeployEr
         Phase::Tidy => given.tidy(),
     };
     Ok(Plan { tasks })
+}
+
+/// Returns the call that checks whether a member has space for a snapshot of so many bytes and for its new data.
+pub fn space_of_member(given: &RestoreInputs<'_>, host: &HostSpec, bytes: u64) -> Call {
+    let arguments = given.arguments(host).into_iter();
+    let script = RESTORE.verb("space");
+    script.with(arguments.chain([bytes.to_string()]))
 }
 
 /// Returns the call that prints what a member has at a revision.
@@ -181,6 +216,7 @@ impl RestoreInputs<'_> {
             etcd::peer_url(host),
             list.join(","),
             members.len().to_string(),
+            self.bump.to_string(),
         ]
     }
 
@@ -340,14 +376,25 @@ impl RestoreInputs<'_> {
         let restarted: Vec<TaskId> = tasks.iter().map(Task::id).collect();
         let first = self.hosts().into_iter().next();
         tasks.extend(first.map(|first| {
-            READY.task(&first.name).after(restarted).step(WaitFor {
+            let ready = WaitFor {
                 title: "Wait until every node is Ready".to_owned(),
                 script: NODES.verb("ready"),
                 arguments: nodes.iter().map(|host| host.name.to_string()).collect(),
                 at_most: ANSWER,
                 diagnosis: NODES.verb("diagnose").into(),
                 hosts: nodes.iter().map(|host| host.name.clone()).collect(),
-            })
+            };
+            let task = READY.task(&first.name).after(restarted).step(ready);
+            match self.cas {
+                // A rotation after the backup has replaced CAs that its objects name.
+                Some(cas) => task
+                    .step(kubernetes::trusted_in_cluster(&cas.kubernetes))
+                    .step(rotation::cas_of_aggregated(
+                        &cas.kubernetes,
+                        &cas.front_proxy,
+                    )),
+                None => task,
+            }
         }));
         tasks
     }

@@ -160,7 +160,7 @@ fn cluster_task(
                 hosts: nodes.iter().map(|host| host.name.clone()).collect(),
             });
     }
-    if let Some(step) = cas_of_aggregated(given) {
+    if let Some(step) = at_the_end(given) {
         task = task.step(step);
     }
     if given.issues() || given.trusted_cas().is_some() {
@@ -174,27 +174,32 @@ fn cluster_task(
 }
 
 /// Returns the step after which kube-scheduler and aggregated API servers do not trust an authority any more that the API servers do
-/// not trust.
-fn cas_of_aggregated(given: &RotationInputs<'_>) -> Option<RunScript> {
+/// not trust; `None` before the end of a rotation.
+fn at_the_end(given: &RotationInputs<'_>) -> Option<RunScript> {
     let is_end = matches!(given.phase, RotationPhase::Remove | RotationPhase::Cancel);
     let trusted = |authority| {
         let own = given.authorities.get(&authority)?;
-        Some(own.trusted.clone())
+        Some(own.trusted.as_str())
     };
     let cas = [
         trusted(Authority::Kubernetes),
         trusted(Authority::FrontProxy),
     ];
-    (is_end && cas.iter().any(Option::is_some)).then(|| {
-        RunScript::new(
-            "authentication cas",
-            "Let the API servers write the CAs again that kube-scheduler and aggregated API servers trust",
-            AUTHENTICATION_CAS.verb("check"),
-            AUTHENTICATION_CAS.verb("apply"),
-        )
-        .limit(AGGREGATED)
-        .arguments(cas.map(Option::unwrap_or_default))
-    })
+    let [clients, proxies] = cas.map(Option::unwrap_or_default);
+    (is_end && cas.iter().any(Option::is_some)).then(|| cas_of_aggregated(clients, proxies))
+}
+
+/// Returns the step that gives kube-scheduler and aggregated API servers exactly these CAs of clients and of front proxies; an empty
+/// one leaves them as they are.
+pub(super) fn cas_of_aggregated(clients: &str, proxies: &str) -> RunScript {
+    RunScript::new(
+        "authentication cas",
+        "Let the API servers write the CAs again that kube-scheduler and aggregated API servers trust",
+        AUTHENTICATION_CAS.verb("check"),
+        AUTHENTICATION_CAS.verb("apply"),
+    )
+    .limit(AGGREGATED)
+    .arguments([clients, proxies])
 }
 
 #[cfg(test)]

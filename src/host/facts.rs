@@ -273,6 +273,7 @@ names! {
         ClusterName = "clusterName",
         Etcd = "etcd",
         EtcdDataDir = "etcdDataDir",
+        EtcdVersion = "etcdVersion",
         Balancer = "balancer",
     }
 }

@@ -1,5 +1,6 @@
 //! `backup create`.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use futures_util::future::join_all;
 use super::collect::{self, Collected};
 use super::directory::NewBackup;
 use super::file::Writer;
-use super::gaps::gaps;
+use super::gaps::{Gap, gaps};
 use super::manifest::{BackedUpFile, FORMAT, MANIFEST, Manifest, SNAPSHOT, program};
 use super::members::{self, Survey};
 use super::programs;
@@ -22,9 +23,11 @@ use crate::{CommandError, FileError, Stop, listeners, private_directory};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_engine::cluster::ClusterRecord;
+use kubexm_host::Facts;
+use kubexm_host::facts::Setting;
 use kubexm_pki::Recipients;
 use kubexm_types::event::Events;
-use kubexm_types::{AtomicFile, UtcTime};
+use kubexm_types::{AtomicFile, HostName, UtcTime, Version};
 
 /// A backup that was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +36,8 @@ pub struct CreateReport {
     /// The size of the file in bytes.
     pub size: u64,
     pub manifest: Manifest,
-    /// What is missing: the last writes, or something that hosts without a cluster need. A complete backup has no gap.
+    /// What is missing: the last writes, a file of the state directory, or something that hosts without a cluster need. A complete
+    /// backup has no gap.
     pub gaps: Vec<String>,
     /// Old backups that were removed.
     pub removed: Vec<PathBuf>,
@@ -88,7 +92,7 @@ pub async fn create(
         .map_err(|error| FileError::io("read", &path, &error))?
         .len();
     for gap in &gaps {
-        events.warn(format!("the backup is not complete: {gap}"));
+        events.warn(gap.to_string());
     }
     let removed = match options.keep {
         Some(keep) => {
@@ -103,7 +107,7 @@ pub async fn create(
         path,
         size,
         manifest,
-        gaps,
+        gaps: gaps.into_iter().map(|gap| gap.text).collect(),
         removed,
     })
 }
@@ -145,6 +149,38 @@ pub(crate) struct Taken<'a> {
     pub(crate) member: &'a Member<'a>,
     pub(crate) file: RemoteFile,
     pub(crate) etcd: super::EtcdSnapshot,
+    /// By how many entries of raft the member was behind, if the snapshot can lack changes for this reason.
+    lag: Option<u64>,
+}
+
+impl Taken<'_> {
+    /// Returns what the snapshot does not have because its member is far behind.
+    fn gap(&self) -> Option<Gap> {
+        let lag = self.lag?;
+        let name = self.member.name;
+        let text = format!(
+            "{name} took the snapshot and was {lag} entries behind the other members of etcd, so the backup may lack the last \
+             writes"
+        );
+        Some(
+            Gap::from(text).hint(
+                "repair the members that took no snapshot, or run the same command again later",
+            ),
+        )
+    }
+}
+
+/// Returns the lowest version that API servers of the cluster have.
+///
+/// Before an upgrade, the cluster file has the next version already. During one, control planes have two versions, and objects can
+/// have the form of the former one only.
+fn installed(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Version {
+    let control_planes = cluster.roles.control_plane.iter();
+    let facts = control_planes.filter_map(|name| facts.get(name));
+    let stated = facts.filter_map(|facts| facts.applied(Setting::Version).next());
+    let versions = stated.filter_map(|text| text.parse().ok());
+    let lowest = versions.min();
+    lowest.unwrap_or_else(|| cluster.kubernetes.version.clone())
 }
 
 impl Work<'_> {
@@ -153,18 +189,23 @@ impl Work<'_> {
         &self,
         members: &[Member<'_>],
         recipients: &Recipients,
-    ) -> Result<(Manifest, Vec<String>), CommandError> {
+    ) -> Result<(Manifest, Vec<Gap>), CommandError> {
         let facts = session::gather(self.cluster, self.hosts).await?;
         KnownCluster::read(self.cluster, self.state)?.origins(self.cluster, &facts, self.events)?;
         self.events.phase("snapshot");
         let taken = take(members, self.deployment, self.events).await?;
-        let mut files = collect::of_controller(self.file, self.state)?;
+        let (mut files, of_state) =
+            collect::of_controller(self.file, self.state, self.folder, self.events)?;
         files.extend(collect::of_hosts(self.cluster, self.hosts, self.events).await?);
         files.extend(programs::of_members(&facts, members, self.folder, self.events).await?);
-        let manifest = self.manifest(&taken, &files);
+        let manifest = self.manifest(&taken, &files, &facts);
         let has_program = |arch| manifest.file(&program(arch)).is_some();
-        let (etcd, kept) = (&manifest.etcd, &manifest.hosts);
-        let gaps = gaps(self.cluster, etcd.quorum, kept.iter(), &facts, has_program);
+        let (quorum, control_planes) = (
+            manifest.etcd.quorum,
+            collect::control_planes(self.cluster, &files)?,
+        );
+        let mut gaps = gaps(self.cluster, quorum, &control_planes, &facts, has_program);
+        gaps.extend(taken.gap().into_iter().chain(of_state));
         let path = &self.new.path(gaps.is_empty());
         self.events.phase("write");
         let unwritable = |error: io::Error| FileError::io("write the backup", path, &error);
@@ -188,7 +229,12 @@ impl Work<'_> {
         Ok((manifest, gaps))
     }
 
-    fn manifest(&self, taken: &Taken<'_>, files: &[Collected]) -> Manifest {
+    fn manifest(
+        &self,
+        taken: &Taken<'_>,
+        files: &[Collected],
+        facts: &BTreeMap<HostName, Facts>,
+    ) -> Manifest {
         let snapshot = BackedUpFile {
             path: SNAPSHOT.to_owned(),
             size: taken.file.size,
@@ -201,7 +247,7 @@ impl Work<'_> {
             cluster: self.record.identity().clone(),
             created: UtcTime::now().whole_seconds().to_string(),
             kubexm: env!("CARGO_PKG_VERSION").to_owned(),
-            kubernetes: self.cluster.kubernetes.version.to_string(),
+            kubernetes: installed(self.cluster, facts).to_string(),
             deployment: match self.cluster.kubernetes.kind {
                 KubernetesKind::Kubeadm => "kubeadm",
                 KubernetesKind::Systemd => "systemd",
@@ -238,7 +284,13 @@ pub(crate) async fn take<'a>(
             let file = member.save().await?;
             let printed = member.describe().await?;
             let etcd = survey.describe(member.name, deployment, &printed)?;
-            Ok::<_, String>(Taken { member, file, etcd })
+            let lag = survey.lag(member.name);
+            Ok::<_, String>(Taken {
+                member,
+                file,
+                etcd,
+                lag,
+            })
         };
         match taken.await {
             Ok(taken) => return Ok(taken),
@@ -282,5 +334,37 @@ pub(crate) fn failed(member: &Member<'_>, failure: Failure) -> CommandError {
             "{}: cannot copy from the host: {cause}\nhint: run the same command again",
             member.name
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::example::cluster_of_four;
+
+    /// A timer that ran between the change of the cluster file and the upgrade wrote the next version.
+    #[test]
+    fn version_of_the_backup_is_the_lowest_of_the_api_servers() {
+        let of = |versions: &[(&str, &str)]| {
+            let facts = versions.iter().map(|(name, version)| {
+                let applied = [(Setting::Version, [(*version).to_owned()].into())].into();
+                let facts = Facts {
+                    applied,
+                    ..Facts::default()
+                };
+                (name.parse().unwrap(), facts)
+            });
+            installed(&cluster_of_four(), &facts.collect()).to_string()
+        };
+        assert_eq!(of(&[("node1", "1.34.10")]), "1.34.10");
+        let all = [
+            ("node1", "1.35.0"),
+            ("node2", "1.34.9"),
+            ("node3", "1.34.10"),
+        ];
+        assert_eq!(of(&all), "1.34.9");
+        // A worker has no API server.
+        assert_eq!(of(&[("node4", "1.30.0")]), "1.36.3");
+        assert_eq!(of(&[]), "1.36.3");
     }
 }

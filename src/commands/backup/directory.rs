@@ -10,7 +10,7 @@ use crate::{CommandError, FileError};
 use kubexm_types::{ClusterId, ClusterIdentity};
 
 /// The end of the name of each backup: a tar archive, compressed by zstd, encrypted by age.
-const SUFFIX: &str = ".tar.zst.age";
+pub(super) const SUFFIX: &str = ".tar.zst.age";
 /// What precedes it in the name of a backup that takes the place of no older one.
 const INCOMPLETE: &str = ".incomplete";
 /// The length of a time, as in `20260131T093000Z`.

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::collect::kept_hosts;
+use super::collect::{self, kept_hosts};
 use super::create;
 use super::directory::NewBackup;
-use super::gaps::gaps;
+use super::gaps::{Gap, gaps};
 use super::request::{CreateOptions, Request};
 use crate::identity::KnownCluster;
 use crate::session::{self, Hosts};
@@ -38,7 +38,7 @@ pub async fn create_dry_run(
         KnownCluster::read(cluster, state)?.origins(cluster, &facts, events)?;
         let members = snapshot::members(cluster, &hosts);
         let plan = Plan::look(cluster, (&hosts, &facts), &members, events).await?;
-        events.note(plan.text(&Here::look(&plan, options, &request)?));
+        events.note(plan.text(&Here::look(&plan, options, &request, events)?));
         Ok(())
     };
     unless_stopped(stop, looking).await?;
@@ -54,8 +54,8 @@ struct Plan<'a> {
     members: &'a [Member<'a>],
     /// Those that can take the snapshot, in the order in which they are asked.
     order: Vec<&'a HostName>,
-    /// What the backup does not have, as far as reading shows it.
-    gaps: Vec<String>,
+    /// What the backup does not have, as far as reading shows it. It reads no keys of hosts.
+    gaps: Vec<Gap>,
 }
 
 /// What a backup does on this machine.
@@ -67,7 +67,7 @@ struct Here {
     /// Old backups.
     removed: Vec<PathBuf>,
     /// What the backup does not have.
-    gaps: Vec<String>,
+    gaps: Vec<Gap>,
     /// Whether old backups stay because the new one is not complete.
     keeps_all: bool,
 }
@@ -77,10 +77,15 @@ impl Here {
         plan: &Plan<'_>,
         options: &CreateOptions,
         request: &Request,
+        events: &Events,
     ) -> Result<Self, CommandError> {
         let folder: &Path = &request.folder;
         let new = NewBackup::begin(folder, request.record.identity())?;
-        let is_complete = plan.gaps.is_empty();
+        let mut gaps = plan.gaps.clone();
+        let (_, of_state) =
+            collect::of_controller(&options.cluster, &request.state, folder, events)?;
+        gaps.extend(of_state);
+        let is_complete = gaps.is_empty();
         let removed = match options.keep {
             Some(keep) if folder.exists() => new.superseded(keep.get(), is_complete)?,
             _ => Vec::new(),
@@ -89,7 +94,7 @@ impl Here {
             created: (!folder.exists()).then(|| folder.to_owned()),
             written: new.path(is_complete),
             removed,
-            gaps: plan.gaps.clone(),
+            gaps,
             keeps_all: options.keep.is_some() && !is_complete,
         })
     }
@@ -101,7 +106,8 @@ impl Here {
         let removed = self.removed.iter();
         let removed = removed.map(|path| format!("remove {}", path.display()));
         let gaps = self.gaps.iter();
-        let gaps = gaps.map(|gap| format!("the backup is not complete: {gap}"));
+        let gaps: Vec<String> = gaps.map(Gap::to_string).collect();
+        let gaps = gaps.iter().flat_map(|gap| gap.lines().map(str::to_owned));
         let all = created.chain(written).chain(removed).chain(gaps);
         let kept = self
             .keeps_all
@@ -118,8 +124,9 @@ impl<'a> Plan<'a> {
         events: &Events,
     ) -> Result<Self, CommandError> {
         let survey = create::survey(members, events).await?;
-        let kept = kept_hosts(cluster).into_iter();
-        let kept = kept.filter(|name| hosts.contains_key(*name));
+        let control_planes = cluster.roles.control_plane.iter();
+        let control_planes = control_planes.filter(|name| hosts.contains_key(*name));
+        let control_planes = control_planes.map(|name| (name, Vec::new())).collect();
         let order = survey.order(members).into_iter();
         let reachable = |arch| facts.values().any(|facts| facts.arch() == Some(arch));
         Ok(Self {
@@ -127,7 +134,13 @@ impl<'a> Plan<'a> {
             hosts,
             members,
             order: order.map(|member| member.name).collect(),
-            gaps: gaps(cluster, survey.has_quorum(), kept, facts, reachable),
+            gaps: gaps(
+                cluster,
+                survey.has_quorum(),
+                &control_planes,
+                facts,
+                reachable,
+            ),
         })
     }
 
@@ -272,7 +285,7 @@ mod tests {
             write /srv/backups/new
             remove /srv/backups/old
         ");
-        assert_eq!(plan.gaps, [""; 0]);
+        assert_eq!(plan.gaps, []);
     }
 
     #[test]
@@ -281,11 +294,12 @@ mod tests {
             created: None,
             written: "new".into(),
             removed: Vec::new(),
-            gaps: vec!["etcd has no quorum".to_owned()],
+            gaps: vec![Gap::from("etcd has no quorum".to_owned()).hint("start etcd")],
             keeps_all: true,
         };
         let expected = "the backup is not complete, so no complete one is removed";
         let gap = "the backup is not complete: etcd has no quorum";
-        assert_eq!(here.lines(), ["write new", gap, expected]);
+        let lines = ["write new", gap, "  hint: start etcd", expected];
+        assert_eq!(here.lines(), lines);
     }
 }

@@ -18,7 +18,7 @@ pub struct Manifest {
     pub created: String,
     /// The version of kubexm that wrote the backup.
     pub kubexm: String,
-    /// The version of Kubernetes in the cluster file.
+    /// The lowest version of the API servers; that of the cluster file if no control plane states one.
     pub kubernetes: String,
     /// How Kubernetes runs: `kubeadm` or `systemd`.
     pub deployment: String,

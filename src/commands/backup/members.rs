@@ -11,6 +11,12 @@ use crate::CommandError;
 use crate::snapshot::Member;
 use kubexm_types::HostName;
 
+/// The number of entries of raft by which a follower can be behind and still takes the snapshot before the leader.
+///
+/// Members answer at slightly different times, so that a healthy follower seems to be a few entries behind. A member that has
+/// just come back applies its entries one after another, and its snapshot does not have the others.
+const NEAR: u64 = 1000;
+
 /// What a member states about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MemberStatus {
@@ -85,19 +91,38 @@ impl MemberStatus {
         self.id == self.leader
     }
 
+    /// Returns by how many entries of raft the member is behind the highest index of its cluster.
+    fn lag(&self, highest: &Highest) -> u64 {
+        let highest = highest.get(&self.cluster_id);
+        highest.map_or(0, |highest| highest.saturating_sub(self.applied))
+    }
+
     /// Returns the place of the member among those that are asked for a snapshot; the lowest is the first.
     ///
-    /// A learner, or a member without a leader, may lack changes. A member that came back after a restore can have applied
-    /// more changes than all others, so that their number decides last.
-    fn rank(&self) -> impl Ord + use<> {
+    /// A learner, or a member without a leader, may lack changes. So does a follower that is far behind: the leader comes before
+    /// it. A member that came back after a restore can have applied more changes than all others, so that their number decides
+    /// last.
+    fn rank(&self, highest: &Highest) -> impl Ord + use<> {
         let has_leader = self.leader != 0;
-        (
-            self.is_learner,
-            !has_leader,
-            self.is_leader(),
-            Reverse(self.applied),
-        )
+        let place = match (self.is_leader(), self.lag(highest) > NEAR) {
+            (false, false) => 0,
+            (true, _) => 1,
+            (false, true) => 2,
+        };
+        (self.is_learner, !has_leader, place, Reverse(self.applied))
     }
+}
+
+/// The highest index that a member with a leader has applied, by ID of the cluster of etcd.
+type Highest = BTreeMap<u64, u64>;
+
+fn highest<'a>(statuses: impl Iterator<Item = &'a MemberStatus>) -> Highest {
+    let mut highest = Highest::new();
+    for status in statuses.filter(|status| status.leader != 0) {
+        let known = highest.entry(status.cluster_id).or_default();
+        *known = status.applied.max(*known);
+    }
+    highest
 }
 
 /// Asks members for their status. Returns the answers in the same order, or why a member does not answer.
@@ -113,9 +138,10 @@ pub(super) async fn ask(members: &[Member<'_>]) -> Vec<Result<MemberStatus, Stri
 /// may be what ends a disagreement of members, which therefore is not an error.
 pub(crate) async fn by_preference<'a>(members: Vec<Member<'a>>) -> Vec<Member<'a>> {
     let statuses = ask(&members).await;
+    let highest = highest(statuses.iter().filter_map(|status| status.as_ref().ok()));
     let mut ranked: Vec<_> = statuses.into_iter().zip(members).collect();
     ranked.sort_by_key(|(status, _)| {
-        let rank = status.as_ref().ok().map(MemberStatus::rank);
+        let rank = status.as_ref().ok().map(|status| status.rank(&highest));
         (rank.is_none(), rank)
     });
     ranked.into_iter().map(|(_, member)| member).collect()
@@ -128,8 +154,9 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Orders the members: those that are not the leader first, and among these the one with the most changes. A member
-    /// without a leader is the last one, and a learner is not asked: both may lack changes.
+    /// Orders the members: those that are not the leader first, and among these the one with the most changes. A follower that
+    /// is far behind comes after the leader. A member without a leader is the last one, and a learner is not asked: both may
+    /// lack changes.
     ///
     /// # Errors
     /// No member answers, members are of different clusters, or etcd reports that they have different data.
@@ -162,8 +189,16 @@ impl Survey {
                  command again"
             )));
         }
-        statuses.sort_by_key(MemberStatus::rank);
+        let highest = highest(statuses.iter());
+        statuses.sort_by_key(|status| status.rank(&highest));
         Ok(Self { statuses })
+    }
+
+    /// Returns by how many entries of raft a member is behind, if its snapshot can lack changes for this reason.
+    pub(super) fn lag(&self, host: &HostName) -> Option<u64> {
+        let highest = highest(self.statuses.iter());
+        let status = self.statuses.iter().find(|status| status.host == *host)?;
+        Some(status.lag(&highest)).filter(|lag| *lag > NEAR)
     }
 
     /// Returns whether the members have a leader.
@@ -295,6 +330,30 @@ mod tests {
         let back = status("node3", 3, 0, 5000, "");
         let leader = status("node1", 1, 1, 100, "");
         assert_eq!(order(vec![back, leader]).unwrap(), "node1 node3");
+    }
+
+    /// Its snapshot does not have what it has not applied, and the backup counts as complete.
+    #[test]
+    fn follower_that_is_far_behind_takes_no_snapshot_before_the_leader() {
+        let of = |applied| {
+            let leader = status("node1", 1, 1, 5000, "");
+            let statuses = vec![leader, status("node2", 2, 1, applied, "")];
+            Survey::new(statuses, &[]).unwrap()
+        };
+        let [node1, node2] = ["node1", "node2"].map(|name| name.parse().unwrap());
+        for (applied, first, lag) in [(4000, "node2", None), (3999, "node1", Some(1001))] {
+            let survey = of(applied);
+            assert_eq!(survey.statuses[0].host.as_str(), first);
+            assert_eq!(survey.lag(&node2), lag);
+            assert_eq!(survey.lag(&node1), None);
+        }
+        let near = status("node3", 3, 1, 4990, "");
+        let statuses = of(10).statuses.into_iter().chain([near]);
+        assert_eq!(order(statuses.collect()).unwrap(), "node3 node1 node2");
+        // Without a leader, the member with the most changes is the first one.
+        let without = [("node1", 5000), ("node2", 10)];
+        let without = without.map(|(name, applied)| status(name, 1, 0, applied, ""));
+        assert_eq!(order(without.to_vec()).unwrap(), "node1 node2");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
 use crate::{CommandError, FileError, state_record};
-use kubexm_deploy::backup::Phase;
+use kubexm_deploy::backup::{Phase, target_revision};
 use kubexm_types::{Digest, UtcTime};
 
 /// The file in the state directory.
@@ -64,6 +64,15 @@ pub(super) struct RestoreRecord {
     /// When an install of new hosts succeeded first after that. It has done what the install at the end does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) installed: Option<String>,
+    /// The revision of the restored data. A record of an earlier version has none.
+    #[serde(default)]
+    pub(super) target: u64,
+    /// The members of etcd, as `NAME=PEER`. A record of an earlier version has none.
+    #[serde(default)]
+    pub(super) members: Vec<String>,
+    /// Whether an earlier restore, in whose place this one is, has stopped the cluster.
+    #[serde(default)]
+    pub(super) after_stop: bool,
 }
 
 fn now() -> String {
@@ -83,7 +92,32 @@ impl RestoreRecord {
             is_new,
             works_since: None,
             installed: None,
+            target: target_revision(OffsetDateTime::now_utc()),
+            members: Vec::new(),
+            after_stop: false,
         }
+    }
+
+    /// Returns the same record for these members of etcd.
+    pub(super) fn of_members(self, members: Vec<String>) -> Self {
+        Self { members, ..self }
+    }
+
+    /// Returns the same record in the place of one that has stopped the cluster, if it has.
+    pub(super) fn after(self, stopped: bool) -> Self {
+        Self {
+            after_stop: stopped,
+            ..self
+        }
+    }
+
+    /// Returns whether the cluster is stopped: an API server must not start with data that is half replaced.
+    pub(super) fn is_down(&self) -> bool {
+        let range = match self.after_stop {
+            true => Stage::Install..=Stage::ControlPlanes,
+            false => Stage::Replace..=Stage::ControlPlanes,
+        };
+        range.contains(&self.stage)
     }
 
     /// Returns the restore that this run continues; `None` if it begins again.
@@ -93,9 +127,15 @@ impl RestoreRecord {
     pub(super) fn continued(
         self,
         snapshot: Digest,
+        members: &[String],
         is_blank: bool,
         began: OffsetDateTime,
     ) -> Option<Self> {
+        // The new data names its members: without one of them, or with another one, it is created again.
+        let has_others = !self.members.is_empty() && self.members != members;
+        if has_others && self.stage < Stage::ControlPlanes {
+            return None;
+        }
         // Hosts that were installed once, and have no cluster, were reset or replaced meanwhile.
         let is_of_former_hosts = is_blank && self.stage > Stage::Install;
         let is_continued = self.snapshot == snapshot && !is_of_former_hosts && !self.is_past(began);
@@ -190,9 +230,7 @@ pub(crate) fn permit(state: &Path, command: &str) -> Result<(), CommandError> {
     if ["backup restore", "reset", "node remove"].contains(&command) {
         return Ok(());
     }
-    let is_open =
-        |record: &RestoreRecord| (Stage::Replace..=Stage::ControlPlanes).contains(&record.stage);
-    match RestoreRecord::load(state)?.filter(is_open) {
+    match RestoreRecord::load(state)?.filter(RestoreRecord::is_down) {
         None => Ok(()),
         Some(record) => Err(CommandError::Configuration(format!(
             "cannot run {command} now: a restore of a backup began {} and is not complete\nhint: run the same \
@@ -213,7 +251,7 @@ mod tests {
         let began = OffsetDateTime::now_utc();
         record
             .clone()
-            .continued(snapshot, is_blank, began)
+            .continued(snapshot, &[], is_blank, began)
             .is_some()
     }
 
@@ -242,7 +280,7 @@ mod tests {
             // At the last stage, a run that was killed has left the record: it would restore nothing, and report success.
             assert!(!continued(&record, one, false), "{stage:?}");
             let began = OffsetDateTime::parse(LONG_AGO, &Rfc3339).unwrap();
-            assert!(record.clone().continued(one, false, began).is_some());
+            assert!(record.clone().continued(one, &[], false, began).is_some());
             let next = record.reaches(Stage::Reconcile);
             assert_eq!(next.works_since.as_deref(), Some(LONG_AGO));
             record.works_since = None;
@@ -322,6 +360,52 @@ mod tests {
             let refused = permit(state.path(), "install");
             assert_eq!(refused.is_ok(), is_permitted, "{stage:?}");
             permit(state.path(), "backup restore").unwrap();
+        }
+    }
+
+    /// Its hint names this way, and the new data of the others waits for the lost member.
+    #[test]
+    fn restore_begins_anew_without_a_lost_member() {
+        let (one, began) = (Digest::of(b"1"), OffsetDateTime::now_utc());
+        let members = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>()
+        };
+        let (all, two) = (members(&["a=1", "b=2", "c=3"]), members(&["a=1", "b=2"]));
+        for (stage, continues) in [
+            (Stage::Prepare, false),
+            (Stage::Etcd, false),
+            (Stage::ControlPlanes, true),
+        ] {
+            let record = RestoreRecord::new(one, false)
+                .of_members(all.clone())
+                .reaches(stage);
+            let continued =
+                |members: &[String]| record.clone().continued(one, members, false, began);
+            assert!(continued(&all).is_some());
+            assert_eq!(continued(&two).is_some(), continues, "{stage:?}");
+        }
+        // The record of an earlier version does not know them.
+        assert!(
+            RestoreRecord::new(one, false)
+                .continued(one, &two, false, began)
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn cluster_that_an_earlier_restore_has_stopped_stays_closed() {
+        let state = tempfile::tempdir().unwrap();
+        let record = RestoreRecord::new(Digest::of(b"x"), false).after(true);
+        for (stage, is_permitted) in [(Stage::Prepare, false), (Stage::Nodes, true)] {
+            record.reaches(stage).save(state.path()).unwrap();
+            assert_eq!(
+                permit(state.path(), "install").is_ok(),
+                is_permitted,
+                "{stage:?}"
+            );
         }
     }
 

@@ -5,7 +5,10 @@ use super::prepare::of_membership;
 use crate::identity::KnownCluster;
 use crate::plan::{PlanDiff, Planned};
 use crate::stop::{Stop, unless_stopped};
-use crate::{CommandError, certificates, node, notices, plan_inputs, preflight, rollback, session};
+use crate::{
+    CommandError, certificates, node, notices, older_etcd, plan_inputs, preflight, rollback,
+    session,
+};
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
 use kubexm_types::event::Events;
@@ -56,6 +59,7 @@ pub async fn dry_run(
         known.origins(&cluster, &facts, events)?;
         let mut findings = preflight::check(&cluster, &hosts, &facts, &bundle).await;
         failed.leave_out_findings(&mut findings, events);
+        findings.extend(older_etcd::findings(&cluster, &facts, bundle.lock()));
         findings.extend(of_membership(options, &cluster, &mut known, &facts));
         failed.remove_from(&mut hosts, &mut facts);
         let mut inputs = plan_inputs::without_certificates(&cluster, &bundle, &facts);

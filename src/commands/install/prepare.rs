@@ -9,7 +9,9 @@ use crate::certificates::CaEncryption;
 use crate::failed_workers::FailedWorkers;
 use crate::identity::{KnownCluster, Origins};
 use crate::session::{self, Hosts};
-use crate::{CommandError, Stop, certificates, node, notices, plan_inputs, preflight, threads};
+use crate::{
+    CommandError, Stop, certificates, node, notices, older_etcd, plan_inputs, preflight, threads,
+};
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_deploy::Deployment;
@@ -79,7 +81,8 @@ pub(crate) async fn prepare(
     let origins = known.origins(cluster, &facts, events)?;
     let mut findings = preflight::check(cluster, &observed, &facts, bundle).await;
     failed.leave_out_findings(&mut findings, events);
-    // What is wrong with the cluster file is not a failure of a worker.
+    // What is wrong with the bundle or with the cluster file is not a failure of a worker.
+    findings.extend(older_etcd::findings(cluster, &facts, bundle.lock()));
     findings.extend(of_membership(context.options, cluster, &mut known, &facts));
     preflight::report(&findings, events)?;
     failed.remove_from(&mut hosts, &mut facts);

@@ -10,7 +10,7 @@ use super::removal::Context;
 use super::text::Purpose;
 use crate::session::Hosts;
 use crate::upgrade::survey::{Survey, listed};
-use crate::{CommandError, preflight};
+use crate::{CommandError, older_etcd, preflight};
 use kubexm_config::Cluster;
 use kubexm_deploy::removal::{self as deploy, Leaving};
 use kubexm_host::{Facts, Host};
@@ -147,7 +147,12 @@ impl Context<'_> {
             Purpose::Remove => self.remaining,
             Purpose::Replace => self.cluster,
         };
-        preflight::check(cluster, &hosts, &facts, self.bundle).await
+        let mut findings = preflight::check(cluster, &hosts, &facts, self.bundle).await;
+        // A removal changes no program of etcd.
+        if matches!(self.purpose, Purpose::Replace) {
+            findings.extend(older_etcd::findings(cluster, &facts, self.bundle.lock()));
+        }
+        findings
     }
 }
 

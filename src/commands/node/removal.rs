@@ -86,6 +86,9 @@ impl Remaining {
     }
 }
 
+/// How long an API server may take until it answers: one that has just started, or a host under load, is slow.
+const ANSWER: Duration = Duration::from_secs(60);
+
 /// What is known before the first change.
 pub(super) struct Prepared {
     pub(super) leaving: Vec<Leaving>,
@@ -167,7 +170,7 @@ impl Context<'_> {
         });
         let leaving = self.leaving(&facts);
         let first = self.first(&hosts, &facts)?;
-        let survey = match Survey::read(self.cluster, first.as_ref(), Duration::ZERO).await {
+        let survey = match Survey::read(self.cluster, first.as_ref(), ANSWER).await {
             Ok(survey) => survey,
             Err(error) => {
                 // Without a quorum of etcd no API server answers, and its numbers say more than that.

@@ -18,8 +18,8 @@ use crate::plan::{self, PlanDiff};
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
 use crate::{
-    ClusterSource, CommandError, Connection, Stop, certificates, certs, listeners, plan_inputs,
-    preflight, rollback,
+    ClusterSource, CommandError, Connection, Stop, certificates, certs, listeners, older_etcd,
+    plan_inputs, preflight, rollback,
 };
 use choice::Choice;
 use kubexm_bundle::BundleSet;
@@ -153,7 +153,9 @@ async fn compare(
     let hosts = options.connection.connect(cluster, state, events).await?;
     let hosts = session::watched(&hosts, events);
     let facts = session::gather(cluster, &hosts).await?;
-    preflight::report(&preflight::of_existing(cluster, &facts), events)?;
+    let mut findings = preflight::of_existing(cluster, &facts);
+    findings.extend(older_etcd::findings(cluster, &facts, bundle.lock()));
+    preflight::report(&findings, events)?;
     let encryption = options.ca_encryption.as_ref();
     let certificates = certificates::preview(cluster, state, encryption)?;
     let inputs = plan_inputs::with_certificates(cluster, bundle, &facts, certificates);

@@ -13,6 +13,7 @@ mod programs;
 pub(crate) mod record;
 mod rollback;
 mod runtime;
+mod saved;
 mod space;
 pub(crate) mod survey;
 mod text;
@@ -30,7 +31,7 @@ pub(crate) use self::record::none_has_begun;
 pub use self::rollback::{RollbackReport, rollback};
 use crate::archive::{Archive, Occasion};
 use crate::certificates::{self, CaEncryption};
-use crate::install::outcome::{Ended, carry_out};
+use crate::install::outcome::carry_out;
 use crate::install::{kubeconfigs, prepare::verify};
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
@@ -174,8 +175,9 @@ impl Context<'_> {
         if prepared.hops.is_empty() {
             return Ok(0);
         }
+        let giving_up = (self.cluster, hosts, journal);
+        let mut ended = rollback::give_up(&mut prepared.record, giving_up, events, stop).await?;
         older_bundle::record(journal, self.bundle.bundle())?;
-        let mut ended = Ended::default();
         let mut kubeconfig = None;
         let mut from = prepared.running.oldest().cloned();
         for hop in std::mem::take(&mut prepared.hops) {
@@ -185,7 +187,12 @@ impl Context<'_> {
                 facts: &prepared.facts,
                 hosts: &observed,
             };
-            let saving = self.save(&mut prepared.record, &hop, &before, journal, events);
+            let is_again = prepared
+                .saved
+                .as_ref()
+                .is_some_and(|saved| saved.is_untouched && saved.hop.version == hop.version);
+            let record = (&mut prepared.record, is_again);
+            let saving = self.save(record, &hop, &before, journal, events);
             unless_stopped(stop, saving).await?;
             from = Some(hop.version.clone());
             events.phase("apply");
@@ -271,17 +278,17 @@ impl Context<'_> {
         }
     }
 
-    /// Saves etcd and the keys before a hop, unless an interrupted run did.
+    /// Saves etcd and the keys before a hop, unless an interrupted run did. `is_again` replaces the archive of that run.
     async fn save(
         &self,
-        record: &mut UpgradeRecord,
+        (record, is_again): (&mut UpgradeRecord, bool),
         hop: &Hop,
         before: &Before<'_>,
         journal: &Journal,
         events: &Events,
     ) -> Result<(), CommandError> {
         let version = hop.version.to_string();
-        if let Some(folder) = record.archives.get(&version) {
+        if let Some(folder) = record.archives.get(&version).filter(|_| !is_again) {
             events.note(format!(
                 "the snapshot of etcd before Kubernetes {version} is in {}",
                 folder.display()
@@ -327,6 +334,7 @@ impl Context<'_> {
             &prepared.hops,
             prepared.continues,
         )];
+        parts.extend(prepared.record.rollback.as_ref().map(text::given_up));
         let mut runtimes = prepared.runtimes.clone();
         let mut network = prepared.network.clone();
         for hop in &prepared.hops {
@@ -340,10 +348,12 @@ impl Context<'_> {
                     Ok(deployment.plan)
                 })
                 .collect();
+            let saved = prepared.saved.as_ref();
+            let saved = saved.filter(|saved| saved.hop.version == hop.version);
             parts.push(text::hop(
                 hop,
-                self.state,
-                (&cluster, &prepared.members),
+                &text::archive(self.state, &cluster, saved),
+                &prepared.members,
                 &plans?,
                 (&mut runtimes, &mut network),
             ));
@@ -352,6 +362,7 @@ impl Context<'_> {
             (self.cluster, &prepared.members),
             from,
             &prepared.hops,
+            prepared.saved.as_ref(),
         ));
         Ok(parts.join("\n").trim_end().to_owned())
     }

@@ -8,12 +8,15 @@ use super::live::Live;
 use super::path::{self, Hop, Running};
 use super::programs::{self, Target};
 use super::record::UpgradeRecord;
+use super::rollback::versions::Programs;
 use super::runtime::Runtimes;
+use super::saved::{Present, Saved};
 use super::survey::Survey;
 use super::{Context, PROGRAMS_START, etcd, etcd_changes, space};
 use crate::identity::KnownCluster;
 use crate::session::{self, Hosts};
 use crate::{CommandError, notices, preflight};
+use kubexm_config::cluster::Etcd;
 use kubexm_deploy::Certificates;
 use kubexm_deploy::upgrade::network_images;
 use kubexm_host::Facts;
@@ -33,6 +36,8 @@ pub(super) struct Prepared {
     pub(super) network: Vec<String>,
     /// Whether an earlier run began the upgrade.
     pub(super) continues: bool,
+    /// What the earlier run has saved before its last hop.
+    pub(super) saved: Option<Saved>,
 }
 
 impl Context<'_> {
@@ -72,14 +77,27 @@ impl Context<'_> {
         let mut findings = preflight::check_upgrade(cluster, hosts, &facts, self.bundle).await;
         findings.extend(known.findings(cluster, &facts));
         let mut members = Vec::new();
+        let mut saved = None;
         if !is_done {
             findings.extend(self.findings(&survey, first, begun.is_some()));
             findings.extend(space::findings(cluster, hosts).await?);
             findings.extend(self.unready(hosts, begun.is_some()).await?);
-            if let Some(etcd) = etcd::State::read(cluster, hosts).await? {
+            let etcd = etcd::State::read(cluster, hosts).await?;
+            if let Some(etcd) = &etcd {
                 findings.extend(etcd.findings(cluster, first, begun.is_some()));
                 members = etcd.changes(cluster, (self.bundle.lock(), &facts), &hops);
                 findings.extend(etcd_changes::refused(&members));
+            }
+            if let Some(record) = &begun {
+                let programs = Programs::read(cluster, hosts).await?;
+                let is_unit = matches!(cluster.etcd, Etcd::Systemd { .. });
+                let present = Present {
+                    running: &running,
+                    programs: &programs,
+                    etcd: etcd.as_ref(),
+                    changes_units_of_etcd: is_unit && !members.is_empty(),
+                };
+                saved = Saved::read(record, cluster, &present)?;
             }
             let live = Live::read(cluster, hosts, (first, host.as_ref())).await?;
             let targets = hops.iter().map(|hop| Target {
@@ -102,6 +120,7 @@ impl Context<'_> {
                 .clone()
                 .unwrap_or_else(|| UpgradeRecord::new(from, to)),
             continues: begun.is_some(),
+            saved,
             runtimes,
             members,
             network,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CommandError, FileError, state_record};
 use kubexm_config::Cluster;
+use kubexm_deploy::backup::target_revision;
 use kubexm_engine::plan::Journal;
 use kubexm_types::{UtcTime, Version};
 
@@ -36,6 +37,9 @@ pub(super) struct RollbackRecord {
     /// Identifies the restore of the snapshot on hosts.
     pub(super) id: String,
     pub(super) stage: RollbackStage,
+    /// The revision of the restored data. A record of an earlier version has none.
+    #[serde(default)]
+    pub(super) target: u64,
 }
 
 /// What a rollback does next.
@@ -65,6 +69,11 @@ pub(super) enum RollbackStage {
 }
 
 impl RollbackStage {
+    /// Returns whether an upgrade can go on instead: the snapshot has replaced nothing yet.
+    pub(super) fn can_be_given_up(self) -> bool {
+        matches!(self, Self::Seed | Self::Prepare)
+    }
+
     /// Returns the stage after this one; `None` for the last one.
     pub(super) fn next(self) -> Option<Self> {
         match self {
@@ -89,6 +98,7 @@ impl RollbackRecord {
             to: to.to_string(),
             id: now.replace(['-', ':'], ""),
             stage,
+            target: target_revision(time::OffsetDateTime::now_utc()),
         }
     }
 }
@@ -99,11 +109,24 @@ impl UpgradeRecord {
     /// # Errors
     /// The file cannot be read, or it is not such a record.
     pub(super) fn load(state: &Path) -> Result<Option<Self>, CommandError> {
-        state_record::load(
+        let mut record: Option<Self> = state_record::load(
             &state.join(FILE),
             "read",
             "remove the file; the upgrade then begins with another snapshot of etcd",
-        )
+        )?;
+        // The paths can be relative to another directory, or the state directory has moved.
+        for archive in record
+            .iter_mut()
+            .flat_map(|record| record.archives.values_mut())
+        {
+            let here = archive
+                .file_name()
+                .map(|name| state.join("archive").join(name));
+            if let Some(here) = here.filter(|here| !archive.is_dir() && here.is_dir()) {
+                *archive = here;
+            }
+        }
+        Ok(record)
     }
 
     /// Returns the record of an upgrade that begins.
@@ -116,9 +139,10 @@ impl UpgradeRecord {
         }
     }
 
-    /// Fails if this upgrade has another target, or if its rollback has begun.
+    /// Fails if this upgrade has another target, or if its rollback has begun to replace something.
     pub(super) fn check(&self, to: &Version) -> Result<(), CommandError> {
-        if let Some(rollback) = &self.rollback {
+        let rollback = self.rollback.as_ref();
+        if let Some(rollback) = rollback.filter(|rollback| !rollback.stage.can_be_given_up()) {
             return Err(CommandError::Configuration(format!(
                 "a rollback to Kubernetes {} has begun\nhint: complete it with kubexm upgrade --rollback, and upgrade again \
                  afterwards",
@@ -240,6 +264,47 @@ mod tests {
         record.rollback = Some(RollbackRecord::new(&from, RollbackStage::InPlace));
         record.save(&journal).unwrap();
         permitted("1.34.4", "install").unwrap_err();
+    }
+
+    #[test]
+    fn archive_is_found_after_the_state_directory_has_moved() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path()).unwrap();
+        let (from, to) = (Version::new(1, 35, 4), Version::new(1, 36, 3));
+        let mut record = UpgradeRecord::new(&from, &to);
+        let before = PathBuf::from("elsewhere/archive/20261126T065943Z");
+        record.archives.insert(to.to_string(), before.clone());
+        record.save(&journal).unwrap();
+        let found = || {
+            UpgradeRecord::load(folder.path())
+                .unwrap()
+                .unwrap()
+                .archives
+        };
+        assert_eq!(found()["1.36.3"], before);
+        let here = folder.path().join("archive/20261126T065943Z");
+        std::fs::create_dir_all(&here).unwrap();
+        assert_eq!(found()["1.36.3"], here);
+    }
+
+    #[test]
+    fn upgrade_goes_on_until_its_rollback_replaces_something() {
+        let (from, to) = (Version::new(1, 35, 4), Version::new(1, 36, 3));
+        let mut record = UpgradeRecord::new(&from, &to);
+        let mut at = |stage| {
+            record.rollback = Some(RollbackRecord::new(&from, stage));
+            record.check(&to)
+        };
+        at(RollbackStage::Seed).unwrap();
+        at(RollbackStage::Prepare).unwrap();
+        for stage in [
+            RollbackStage::InPlace,
+            RollbackStage::Replace,
+            RollbackStage::Tidy,
+        ] {
+            let refused = at(stage).unwrap_err().to_string();
+            assert!(refused.starts_with("a rollback to Kubernetes 1.35.4 has begun"));
+        }
     }
 
     #[test]

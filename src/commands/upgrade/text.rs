@@ -6,7 +6,9 @@ use std::path::Path;
 
 use super::etcd_changes::Change;
 use super::path::Hop;
+use super::record::RollbackRecord;
 use super::runtime::Runtimes;
+use super::saved::Saved;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_engine::plan::{Plan, Task};
@@ -31,16 +33,16 @@ pub(super) fn head(cluster: &Cluster, from: &Version, hops: &[Hop], continues: b
     )
 }
 
-/// Returns a hop: what changes on each node, in order. `plans` are those of control planes and of workers. The first plan changes
-/// the images of the `network`.
-pub(super) fn hop(
-    hop: &Hop,
-    state: &Path,
-    (cluster, members): (&Cluster, &[Change]),
-    plans: &[Plan],
-    (runtimes, network): (&mut Runtimes, &mut Vec<String>),
-) -> String {
-    let mut text = format!("Kubernetes {}\n", hop.version);
+/// Returns that the upgrade ends a rollback.
+pub(super) fn given_up(rollback: &RollbackRecord) -> String {
+    format!(
+        "the rollback to Kubernetes {} that has begun has replaced nothing, and ends: its files on hosts are removed first",
+        rollback.to
+    )
+}
+
+/// Returns what is saved before a hop. An interrupted run can have `saved` it.
+pub(super) fn archive(state: &Path, cluster: &Cluster, saved: Option<&Saved>) -> String {
     let archive = state.join("archive");
     let etcd = match cluster.etcd {
         Etcd::External { .. } => {
@@ -48,11 +50,33 @@ pub(super) fn hop(
         }
         Etcd::Kubeadm { .. } | Etcd::Systemd { .. } => "a snapshot of etcd, keys and certificates",
     };
-    let _ = writeln!(
-        text,
-        "  this machine\n    - save in {}: {etcd}",
-        archive.display()
-    );
+    match saved {
+        Some(saved) if !saved.is_untouched => {
+            let time = saved
+                .time()
+                .map_or(String::new(), |time| format!(", of {time}"));
+            let folder = saved.hop.archive.display();
+            format!("keep what the interrupted run has saved in {folder}{time}")
+        }
+        Some(_) => format!(
+            "save in {}: {etcd}; nothing has changed since the interrupted run saved them",
+            archive.display()
+        ),
+        None => format!("save in {}: {etcd}", archive.display()),
+    }
+}
+
+/// Returns a hop: what changes on each node, in order. `plans` are those of control planes and of workers. The first plan changes
+/// the images of the `network`.
+pub(super) fn hop(
+    hop: &Hop,
+    archive: &str,
+    members: &[Change],
+    plans: &[Plan],
+    (runtimes, network): (&mut Runtimes, &mut Vec<String>),
+) -> String {
+    let mut text = format!("Kubernetes {}\n", hop.version);
+    let _ = writeln!(text, "  this machine\n    - {archive}");
     let members: Vec<&Change> = members
         .iter()
         .filter(|change| change.kubernetes == hop.version)
@@ -123,6 +147,7 @@ pub(super) fn end(
     (cluster, members): (&Cluster, &[Change]),
     from: &Version,
     hops: &[Hop],
+    saved: Option<&Saved>,
 ) -> String {
     let minor = Version::major_minor;
     let newer = hops.iter().find(|hop| minor(&hop.version) != minor(from));
@@ -134,20 +159,28 @@ pub(super) fn end(
     let kept = newest.map_or(String::new(), |version| {
         format!("\na rollback that loses nothing keeps etcd {version}: an older etcd cannot read its data")
     });
-    let way_back = match newer {
-        None => {
+    let passed = saved.filter(|saved| saved.is_passed);
+    let way_back = match (newer, passed) {
+        (None, None) => {
             "way back: kubexm upgrade --rollback, until the upgrade is complete; nothing is lost"
                 .to_owned()
         }
-        Some(hop) => {
+        (None, Some(saved)) => return passed_point(saved),
+        (Some(hop), passed) => {
             let afterwards = match cluster.etcd.data_directory() {
                 Some(_) => "it restores the snapshot of etcd, and loses every later change",
                 None => {
                     "kubexm cannot roll back, because it saves no external etcd: take a snapshot of it yourself"
                 }
             };
+            let passed = passed.map_or(String::new(), |saved| passed_point(saved) + "\n");
+            // The way back to an earlier version needs the snapshot.
+            let to = match passed.is_empty() {
+                true => String::new(),
+                false => format!(" to Kubernetes {from}"),
+            };
             format!(
-                "point of no return: when every API server runs Kubernetes {}. Before, kubexm upgrade --rollback loses \
+                "{passed}point of no return: when every API server runs Kubernetes {}. Before, kubexm upgrade --rollback{to} loses \
                  nothing. Afterwards {afterwards}.",
                 hop.version
             )
@@ -156,9 +189,30 @@ pub(super) fn end(
     way_back + &kept
 }
 
+/// Returns that only a snapshot leads back before the last hop.
+fn passed_point(saved: &Saved) -> String {
+    let hop = &saved.hop;
+    let way = match saved.time() {
+        Some(time) => format!(
+            "kubexm upgrade --rollback to Kubernetes {} restores the snapshot of etcd of {time}, and loses every later change",
+            hop.former
+        ),
+        None => format!(
+            "kubexm cannot go back to Kubernetes {}, because its archive has no snapshot of etcd",
+            hop.former
+        ),
+    };
+    format!(
+        "the point of no return is passed: every API server runs Kubernetes {} or newer. {way}.",
+        hop.version
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upgrade::rollback::archive::tests::former;
+    use crate::upgrade::rollback::way::Begun;
 
     fn cluster(etcd: &str) -> Cluster {
         let text = format!(
@@ -176,20 +230,75 @@ mod tests {
             workers: BTreeSet::new(),
         };
         let own = cluster("{type: kubeadm}");
-        let patch = end((&own, &[]), &from, &[hop(Version::new(1, 35, 5))]);
+        let patch = end((&own, &[]), &from, &[hop(Version::new(1, 35, 5))], None);
         assert!(patch.ends_with("nothing is lost"), "{patch}");
         let minor = [hop(Version::new(1, 36, 3))];
-        let text = end((&own, &[]), &from, &minor);
+        let text = end((&own, &[]), &from, &minor, None);
         assert!(text.contains("restores the snapshot of etcd"), "{text}");
         let external = cluster(
             "{type: external, external: {endpoints: [\"https://192.0.2.9:2379\"], caFile: /etc/hosts, certFile: /etc/hosts, keyFile: /etc/hosts}}",
         );
-        let text = end((&external, &[]), &from, &minor);
+        let text = end((&external, &[]), &from, &minor, None);
         assert!(
             text.contains("Afterwards kubexm cannot roll back"),
             "{text}"
         );
         assert!(!text.contains("restores"), "{text}");
+    }
+
+    /// Returns the archive of a hop from 1.35.4 to 1.36.3.
+    fn saved(is_passed: bool, is_untouched: bool) -> Saved {
+        Saved {
+            hop: Begun {
+                former: Version::new(1, 35, 4),
+                version: Version::new(1, 36, 3),
+                archive: "s/archive/1".into(),
+            },
+            former: Some(former("3.6.8", b"")),
+            is_passed,
+            is_untouched,
+        }
+    }
+
+    #[test]
+    fn continued_upgrade_states_that_its_point_of_no_return_is_passed() {
+        let own = cluster("{type: kubeadm}");
+        let hop = |version| Hop {
+            version,
+            workers: BTreeSet::new(),
+        };
+        // All API servers are newer, and workers are left.
+        let last = [hop(Version::new(1, 36, 3))];
+        let end = |hops: &[Hop], saved| {
+            super::end((&own, &[]), &Version::new(1, 36, 3), hops, Some(&saved))
+        };
+        let text = end(&last, saved(true, false));
+        let expected = "the point of no return is passed: every API server runs Kubernetes 1.36.3 or newer. kubexm upgrade --rollback to \
+                        Kubernetes 1.35.4 restores the snapshot of etcd of 2026-11-26T06:59:47Z (";
+        assert!(text.starts_with(expected), "{text}");
+        assert!(!text.contains("nothing is lost"), "{text}");
+        let next = [hop(Version::new(1, 37, 1))];
+        let text = end(&next, saved(true, false));
+        assert!(text.starts_with(expected), "{text}");
+        let later = "\npoint of no return: when every API server runs Kubernetes 1.37.1. Before, kubexm upgrade --rollback to \
+                     Kubernetes 1.36.3 loses nothing.";
+        assert!(text.contains(later), "{text}");
+        let text = end(&last, saved(false, false));
+        assert!(text.ends_with("nothing is lost"), "{text}");
+    }
+
+    #[test]
+    fn plan_of_a_continued_upgrade_states_the_age_of_its_archive() {
+        let own = cluster("{type: kubeadm}");
+        let archive = |saved: Option<Saved>| super::archive(Path::new("s"), &own, saved.as_ref());
+        let new = "save in s/archive: a snapshot of etcd, keys and certificates";
+        assert_eq!(archive(None), new);
+        assert!(archive(Some(saved(false, true))).starts_with(new));
+        let kept = archive(Some(saved(false, false)));
+        let expected =
+            "keep what the interrupted run has saved in s/archive/1, of 2026-11-26T06:59:47Z (";
+        assert!(kept.starts_with(expected), "{kept}");
+        assert!(kept.ends_with(" ago)"), "{kept}");
     }
 
     #[test]
@@ -209,7 +318,7 @@ mod tests {
         let runtimes = &mut Runtimes::default();
         let network = vec!["ghcr.io/a/b v1 -> v2".to_owned()];
         let changed = (runtimes, &mut network.clone());
-        let text = hop(&step, Path::new("s"), (&own, &changes), &[], changed);
+        let text = hop(&step, "save", &changes, &[], changed);
         assert!(
             text.ends_with("    - node1: etcd 3.5.33 -> 3.6.16\n"),
             "{text}"
@@ -217,9 +326,9 @@ mod tests {
         let none = &mut Runtimes::default();
         let plans = [Plan { tasks: vec![] }, Plan { tasks: vec![] }];
         let changed = (none, &mut network.clone());
-        let text = hop(&step, Path::new("s"), (&own, &[]), &plans, changed);
+        let text = hop(&step, "save", &[], &plans, changed);
         assert_eq!(text.matches("v1 -> v2").count(), 1, "{text}");
-        let text = end((&own, &changes), &Version::new(1, 36, 1), &[step]);
+        let text = end((&own, &changes), &Version::new(1, 36, 1), &[step], None);
         assert!(text.contains("keeps etcd 3.6.16"), "{text}");
     }
 }

@@ -27,6 +27,8 @@ spec:
             id: "20260131T093000Z",
             absent: &BTreeSet::new(),
             is_new: false,
+            bump: LEAST_BUMP,
+            cas: None,
         },
         phase,
     )
@@ -128,8 +130,16 @@ fn each_phase_has_steps_of_all_members() {
     assert_eq!(steps(UNITS, Phase::Etcd).len(), 4);
 }
 
+/// A client that has seen a larger revision would see no change until etcd reaches it.
 #[test]
-fn script_adds_the_same_number_to_revisions() {
-    let option = format!("--bump-revision {REVISION_BUMP} ");
-    assert!(RESTORE.text.contains(&option));
+fn later_restore_of_the_same_snapshot_has_larger_revisions() {
+    let target = |seconds| target_revision(OffsetDateTime::from_unix_timestamp(seconds).unwrap());
+    let begun = 1_800_000_000;
+    let reached = |begun, revision| revision + revision_bump(target(begun), revision);
+    assert_eq!(reached(begun, 1263), 1_800_000_000_000);
+    assert!(reached(begun + 60, 1263) > reached(begun, 1263) + 50_000);
+    assert!(reached(begun + 60, 1263) > reached(begun, 900_000_000));
+    // The clock of this machine is wrong, and the record of an earlier version.
+    assert_eq!(revision_bump(target(-1), 1263), LEAST_BUMP);
+    assert_eq!(revision_bump(0, 1263), LEAST_BUMP);
 }

@@ -53,6 +53,7 @@ registry_login=no
 joined=yes
 applied=network flannel
 applied=balancer haproxy pod
+applied=etcdVersion 3.6.16
 nameserver=
 clock=17.5
 ";
@@ -140,6 +141,7 @@ fn every_line_is_read() {
         applied: [
             (Setting::Network, ["flannel".to_owned()].into()),
             (Setting::Balancer, ["haproxy pod".to_owned()].into()),
+            (Setting::EtcdVersion, ["3.6.16".to_owned()].into()),
         ]
         .into(),
         ..Facts::default()

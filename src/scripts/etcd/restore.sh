@@ -1,5 +1,6 @@
 #!/bin/sh -eu
 # Replaces the data of the member on this host by that of a snapshot. The former data stays in the data directory.
+#   space      checks whether the snapshot and the new data have space, before they are sent
 #   prepared   checks whether the new data is ready, or in its place
 #   prepare    creates the new data beside the old one, while the cluster goes on to run
 #   replaced   checks whether the new data is in its place
@@ -10,8 +11,10 @@
 #   tidy       checks whether files of the restore are left
 #   remove     removes them, but not the former data
 # Arguments: verb; the ID of the restore; `kubeadm` or `systemd`, which runs etcd; its data directory; name and peer address
-# of the member; all members as etcd expects them for a first start; the number of members; for `data` the revision.
-verb=$1 id=$2 kind=$3 data=$4 name=$5 peer=$6 members=$7 count=$8 revision=${9:-0}
+# of the member; all members as etcd expects them for a first start; the number of members; what is added to revisions; for `data`
+# the revision, for `space` the size of the snapshot in bytes.
+verb=$1 id=$2 kind=$3 data=$4 name=$5 peer=$6 members=$7 count=$8 bump=$9
+shift 9
 export PATH="/usr/local/bin:$PATH"
 folder=/var/lib/kubexm/restore/$id
 new=$data/restore-$id
@@ -38,6 +41,32 @@ etcdctl_of_member() {
   timeout 30 crictl exec -s "$container" etcdctl --command-timeout=10s --endpoints "${server:-https://127.0.0.1:2379}" \
     --cacert "$pki/ca.crt" --cert "$pki/server.crt" --key "$pki/server.key" "$@"
 }
+nearest() {
+  path=$1
+  until [ -e "$path" ]; do path=$(dirname "$path"); done
+  echo "$path"
+}
+# An etcd that runs ends if its disk is full.
+enough() { # PATH MIB
+  have=$(($(df -Pk "$1" | awk 'NR == 2 { print $4 }') / 1024)) needed=$(($2 + 256))
+  [ "$have" -ge "$needed" ] || {
+    printf '%s\n' "$1 has $have MiB of free space, and the restore needs $needed MiB there" \
+      "hint: make room there; nothing has changed yet" >&2
+    exit 1
+  }
+}
+space() { # BYTES
+  [ ! -e "$folder/prepared" ] && [ ! -e "$folder/replaced" ] || exit 0
+  # etcdutl writes logs beside the data.
+  sent=$(($1 / 1048576 + 1)) made=$(($1 / 1048576 + 129))
+  here=$(nearest "$folder") there=$(nearest "$data")
+  if [ "$(stat -c %d "$here")" = "$(stat -c %d "$there")" ]; then
+    enough "$there" $((sent + made))
+  else
+    enough "$here" "$sent"
+    enough "$there" "$made"
+  fi
+}
 prepare() {
   umask 077
   size=$(wc -c <"$folder/snapshot.db")
@@ -53,7 +82,7 @@ prepare() {
   # The revision of every object is larger than all that clients have seen, so that none keeps a cache of what is lost.
   said=$("$folder/etcdutl" snapshot restore "$folder/snapshot.db" --name "$name" --initial-cluster "$members" \
     --initial-cluster-token "$id" --initial-advertise-peer-urls "$peer" --data-dir "$new" \
-    --bump-revision 1000000000 --mark-compacted 2>&1) || {
+    --bump-revision "$bump" --mark-compacted 2>&1) || {
     printf '%s\n' "etcdutl cannot restore the snapshot:" "$said" >&2
     exit 1
   }
@@ -90,6 +119,7 @@ replace_data() {
   : >"$folder/replaced"
 }
 case $verb in
+space) space "$1" ;;
 prepared) [ -e "$folder/prepared" ] || [ -e "$folder/replaced" ] || { echo "the new data is not ready"; exit 1; } ;;
 prepare) prepare ;;
 replaced) [ -e "$folder/replaced" ] || { echo "the member has its former data"; exit 1; } ;;
@@ -103,14 +133,15 @@ healthy)
   ;;
 data)
   etcdctl_of_member endpoint status -w json
-  etcdctl_of_member endpoint hashkv "--rev=$revision" -w json
-  etcdctl_of_member get '' --from-key --count-only "--rev=$revision" -w fields | sed -n 's/^"Count" : //p'
+  etcdctl_of_member endpoint hashkv "--rev=$1" -w json
+  etcdctl_of_member get '' --from-key --count-only "--rev=$1" -w fields | sed -n 's/^"Count" : //p'
   ;;
 tidy)
-  for path in /var/lib/kubexm/restore "$data"/restore-*; do
+  # The names of other files of a site can begin in the same way.
+  for path in /var/lib/kubexm/restore "$data"/restore-[0-9]*T[0-9]*Z; do
     [ ! -e "$path" ] || { echo "$path is left"; exit 1; }
   done
   ;;
-remove) rm -rf /var/lib/kubexm/restore "${data:?}"/restore-* ;;
-*) echo "usage: restore.sh prepared|prepare|replaced|replace|healthy|data|tidy|remove" >&2; exit 2 ;;
+remove) rm -rf /var/lib/kubexm/restore "${data:?}"/restore-[0-9]*T[0-9]*Z ;;
+*) echo "usage: restore.sh space|prepared|prepare|replaced|replace|healthy|data|tidy|remove" >&2; exit 2 ;;
 esac

@@ -239,6 +239,10 @@ fi
 if [ -f /etc/kubexm/etcd-member/etcd.env ]; then
   setting etcd systemd
   setting etcdDataDir "$(sed -n 's/^ETCD_DATA_DIR=//p' /etc/kubexm/etcd-member/etcd.env | tr -d "\"'")"
+  # The program that has the data, and not one that waits for its start.
+  program=/proc/$(systemctl show -p MainPID --value etcd.service 2>/dev/null || :)/exe
+  [ -e "$program" ] || program=/usr/local/bin/etcd
+  setting etcdVersion "$(timeout 20 "$program" --version 2>/dev/null | sed -n 's/^etcd Version: *//p')"
 fi
 for program in keepalived haproxy nginx; do
   [ ! -e $units/kubexm-$program.service ] || setting balancer $program

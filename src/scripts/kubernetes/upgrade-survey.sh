@@ -30,9 +30,9 @@ budgets() {
   list=$(get poddisruptionbudgets -A -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\t"}{.status.disruptionsAllowed}{"\t"}{.status.expectedPods}{"\n"}{end}')
   printf '%s\n' "$list" | awk -F '\t' 'NF && $2 == 0 && $3 > 0 { print "budget", $1 }'
 }
-# Static pods have the node as their owner.
+# Static pods have the node as their controller. An owner that is not a controller creates no pod again, and a drain stops at its pods.
 unmanaged() {
-  list=$(get pods -A -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\t"}{.spec.nodeName}{"\t"}{.metadata.ownerReferences[*].kind}{"\t"}{.status.phase}{"\n"}{end}')
+  list=$(get pods -A -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\t"}{.spec.nodeName}{"\t"}{.metadata.ownerReferences[?(@.controller==true)].kind}{"\t"}{.status.phase}{"\n"}{end}')
   printf '%s\n' "$list" | awk -F '\t' 'NF && $2 != "" && $3 == "" && $4 != "Succeeded" && $4 != "Failed" { print "unmanaged", $2, $1 }'
 }
 # Volumes that a pod has used, and that another node cannot have: every term of their affinity names the same node.

@@ -9,23 +9,25 @@ use crate::kubernetes::{CONTROL_PLANE, RESTORED};
 use crate::steps::READ_FILES;
 
 /// The arguments for the only member of a cluster.
-pub(super) const MEMBER: [&str; 7] = [
-    "r1",
+pub(super) const MEMBER: [&str; 8] = [
+    "20260131T093000Z",
     "kubeadm",
     "/var/lib/etcd",
     "node1",
     "https://192.0.2.11:2380",
     "node1=https://192.0.2.11:2380",
     "1",
+    "1000000000",
 ];
-const UNITS: [&str; 7] = [
-    "r1",
+const UNITS: [&str; 8] = [
+    "20260131T093000Z",
     "systemd",
     "/var/lib/etcd",
     "node1",
     "https://192.0.2.11:2380",
     "node1=https://192.0.2.11:2380",
     "1",
+    "1000000000",
 ];
 /// The arguments for the static pods of a control plane.
 pub(super) const PODS: [&str; 4] = ["r1", "kubeadm", "kube-apiserver", "kube-scheduler"];
@@ -33,8 +35,11 @@ pub(super) const PODS: [&str; 4] = ["r1", "kubeadm", "kube-apiserver", "kube-sch
 /// Adds a member with data, and the files of a restore.
 pub(super) fn with_member(machine: &Machine) {
     machine.write("/var/lib/etcd/member/wal/0.wal", "old");
-    machine.write("/var/lib/kubexm/restore/r1/snapshot.db", "snapshot");
-    let path = "/var/lib/kubexm/restore/r1/etcdutl";
+    machine.write(
+        "/var/lib/kubexm/restore/20260131T093000Z/snapshot.db",
+        "snapshot",
+    );
+    let path = "/var/lib/kubexm/restore/20260131T093000Z/etcdutl";
     machine.write(
         path,
         "#!/bin/sh\nfor word in \"$@\"; do\n[ \"${last:-}\" != --data-dir ] || data=$word\nlast=$word\ndone\n\
@@ -71,11 +76,11 @@ fn data_is_replaced_and_the_former_data_stays() {
         assert_eq!(machine.run(RESTORE.verb("prepared"), &MEMBER).status, 1);
         machine.done(RESTORE.verb("prepare"), &MEMBER);
         machine.done(RESTORE.verb("prepared"), &MEMBER);
-        let arguments = machine.read("/var/lib/etcd/restore-r1/member/arguments");
+        let arguments = machine.read("/var/lib/etcd/restore-20260131T093000Z/member/arguments");
         for part in [
             "--name node1 ",
             "--initial-cluster node1=https://192.0.2.11:2380 ",
-            "--initial-cluster-token r1 ",
+            "--initial-cluster-token 20260131T093000Z ",
             "--bump-revision 1000000000 --mark-compacted",
         ] {
             assert!(arguments.contains(part), "{part}: {arguments}");
@@ -93,15 +98,16 @@ fn data_is_replaced_and_the_former_data_stays() {
         machine.done(RESTORE.verb("replaced"), &MEMBER);
         assert_eq!(machine.read("/var/lib/etcd/member/wal/0.wal"), "new\n");
         assert_eq!(
-            machine.read("/var/lib/etcd/member.before-r1/wal/0.wal"),
+            machine.read("/var/lib/etcd/member.before-20260131T093000Z/wal/0.wal"),
             "old"
         );
         machine.done(RESTORE.verb("remove"), &MEMBER);
         machine.done(RESTORE.verb("tidy"), &MEMBER);
         assert!(
-            !machine.has("/var/lib/kubexm/restore") && !machine.has("/var/lib/etcd/restore-r1")
+            !machine.has("/var/lib/kubexm/restore")
+                && !machine.has("/var/lib/etcd/restore-20260131T093000Z")
         );
-        assert!(machine.has("/var/lib/etcd/member.before-r1"));
+        assert!(machine.has("/var/lib/etcd/member.before-20260131T093000Z"));
     });
 }
 
@@ -349,5 +355,51 @@ fn snapshot_is_described_with_the_number_of_its_keys() {
             &["systemd", "/var/lib/etcd", "0"],
         );
         assert!(part.starts_with("#!/bin/sh\n"));
+    });
+}
+
+/// etcd ends if its disk is full, and all members get the snapshot at the same time.
+#[test]
+fn snapshot_is_not_sent_without_space() {
+    Machine::with_each_shell(|machine| {
+        let folder = "/var/lib/kubexm";
+        std::fs::create_dir_all(machine.at(folder)).unwrap();
+        std::fs::create_dir_all(machine.at("/var/lib/etcd")).unwrap();
+        let one = "mount -t tmpfs -o size=400m none /var/lib";
+        let two = "mount -t tmpfs -o size=300m none /var/lib/kubexm\nmount -t tmpfs -o size=400m none /var/lib/etcd";
+        for (mounts, mib, is_enough) in [
+            (one, 5, true),
+            (one, 20, false),
+            (two, 14, true),
+            // The snapshot, and what etcdutl writes.
+            (two, 60, false),
+        ] {
+            let bytes = (mib * 1024 * 1024).to_string();
+            let arguments: Vec<&str> = MEMBER.into_iter().chain([bytes.as_str()]).collect();
+            let ended = machine.run_after(mounts, RESTORE.verb("space"), &arguments, "");
+            assert_eq!(
+                ended.status == 0,
+                is_enough,
+                "{mounts} {mib}: {}",
+                ended.complained
+            );
+            assert!(is_enough || ended.complained.contains("MiB of free space"));
+        }
+        // Nothing is sent again.
+        machine.write("/var/lib/kubexm/restore/20260131T093000Z/prepared", "");
+        let arguments: Vec<&str> = MEMBER.into_iter().chain(["99999999999999"]).collect();
+        machine.done(RESTORE.verb("space"), &arguments);
+    });
+}
+
+#[test]
+fn files_of_a_site_beside_the_data_stay() {
+    Machine::with_each_shell(|machine| {
+        machine.write("/var/lib/etcd/restore-2024/plan.txt", "x");
+        machine.write("/var/lib/etcd/restore-20260131T093000Z/member/x", "x");
+        assert_eq!(machine.run(RESTORE.verb("tidy"), &MEMBER).status, 1);
+        machine.done(RESTORE.verb("remove"), &MEMBER);
+        machine.done(RESTORE.verb("tidy"), &MEMBER);
+        assert!(machine.has("/var/lib/etcd/restore-2024/plan.txt"));
     });
 }

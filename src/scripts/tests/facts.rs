@@ -260,6 +260,7 @@ fn settings_of_units_are_facts() {
             "ExecStart=/usr/local/bin/kube-controller-manager \\\n  \"--cluster-name=a b\" \\\n  --cluster-cidr=10.244.0.0/16\n",
         );
         machine.fake("kube-apiserver", "echo Kubernetes v1.36.3");
+        machine.fake("etcd", "echo etcd Version: 3.6.16; echo Git SHA: 1");
         machine.write(
             "/var/lib/kubelet/config.yaml",
             "containerRuntimeEndpoint: \"unix:///run/crio/crio.sock\"\n",
@@ -294,6 +295,7 @@ fn settings_of_units_are_facts() {
                 "clusterName a b",
                 "etcd systemd",
                 "etcdDataDir /srv/etcd",
+                "etcdVersion 3.6.16",
                 "balancer haproxy",
                 "balancer kube-vip pod",
             ]

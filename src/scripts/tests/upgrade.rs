@@ -218,7 +218,7 @@ fn survey_lists_what_stops_an_upgrade() {
              *' nodes '*) printf 'node1\\tv1.36.3\\tTrue\\nnode2\\tv1.35.4\\tUnknown\\n' ;;\n\
              *certificatesigning*) printf 'csr-1\\t\\ncsr-2\\tApproved\\n' ;;\n\
              *poddisruption*) printf 'default/web\\t0\\t3\\ndefault/none\\t0\\t0\\ndefault/fine\\t1\\t3\\n' ;;\n\
-             *' pods '*) printf 'default/alone\\tnode2\\t\\tRunning\\ndefault/done\\tnode2\\t\\tSucceeded\\na/b\\tnode1\\tReplicaSet\\tRunning\\nx/new\\t\\t\\tPending\\n' ;;\n\
+             *' pods '*'ownerReferences[?(@.controller==true)].kind'*) printf 'default/alone\\tnode2\\t\\tRunning\\ndefault/done\\tnode2\\t\\tSucceeded\\na/b\\tnode1\\tReplicaSet\\tRunning\\nx/new\\t\\t\\tPending\\n' ;;\n\
              *persistentvolumes*) cat /usr/local/bin/persistent ;;\n\
              *validating*) printf 'w.example\\tpolicy\\tserver\\nurl.example\\t\\t\\n' ;;\n\
              *mutating*) printf 'fine.example\\tmesh\\tinjector\\n' ;;\n\

@@ -1,5 +1,6 @@
 //! What a restore reads from a backup before it looks at a host.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::backup::collect;
@@ -10,13 +11,34 @@ use crate::{CommandError, FileError, authorities, background};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::KeyIdentity;
 
-/// Removes the records of commands that have begun on hosts that do not exist any more.
+/// Removes the records of commands that have begun on hosts that do not exist any more, and the authorities of a rotation beside
+/// the present ones: new hosts would trust them, and the next rotation would take them for its own.
 ///
 /// # Errors
 /// The file system refuses it.
 pub(super) fn forget_commands(state: &Path) -> Result<(), CommandError> {
     let mut names = OF_HOSTS.iter();
-    names.try_for_each(|name| state_record::remove(&state.join(name)))
+    names.try_for_each(|name| state_record::remove(&state.join(name)))?;
+    forget_rotation(state, "pki")
+        .map_err(|error| FileError::io("remove files of a rotation in", state, &error).into())
+}
+
+/// Removes files of a rotation below a directory of the state directory.
+fn forget_rotation(state: &Path, folder: &str) -> io::Result<()> {
+    let entries = match std::fs::read_dir(state.join(folder)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() {
+            forget_rotation(state, &name)?;
+        } else if is_of_rotation(&name) {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether a file of the state directory belongs to a rotation of authorities, beside the present ones: a restored cluster
@@ -113,7 +135,10 @@ impl Content {
             }
         }
         match &self.authorities {
-            Some(archive) if is_new => authorities::save(state, archive),
+            Some(archive) if is_new => {
+                authorities::save(state, archive)?;
+                authorities::learn(state, archive)
+            }
             _ => Ok(()),
         }
     }
@@ -121,7 +146,28 @@ impl Content {
 
 #[cfg(test)]
 mod tests {
-    use super::is_of_rotation;
+    use super::*;
+
+    #[test]
+    fn new_hosts_trust_no_authority_of_a_rotation() {
+        let state = tempfile::tempdir().unwrap();
+        let path = |name: &str| state.path().join(name);
+        std::fs::create_dir_all(path("pki/kubernetes")).unwrap();
+        std::fs::create_dir_all(path("pki/rotation")).unwrap();
+        let stays = ["pki/etcd-ca.crt", "pki/kubernetes/sa.key", "admin.conf"];
+        let goes = [
+            "pki/etcd-ca.former.crt",
+            "pki/kubernetes/sa.next.key",
+            "pki/rotation/kubernetes.crt",
+        ];
+        for name in stays.iter().chain(&goes) {
+            std::fs::write(path(name), "x").unwrap();
+        }
+        forget_commands(state.path()).unwrap();
+        assert!(stays.iter().all(|name| path(name).exists()));
+        assert!(goes.iter().all(|name| !path(name).exists()));
+        forget_commands(&path("none")).unwrap();
+    }
 
     #[test]
     fn files_of_a_rotation_beside_the_present_ones_are_left_out() {

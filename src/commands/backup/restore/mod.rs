@@ -28,7 +28,8 @@ use crate::{
 };
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
-use kubexm_deploy::backup::RestoreInputs;
+use kubexm_deploy::backup::{self as deploy, PresentCas, RestoreInputs, revision_bump};
+use kubexm_deploy::removal::peer_url;
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_host::Facts;
 use kubexm_types::HostName;
@@ -116,6 +117,29 @@ pub async fn restore(
     Ok(context.report(Some(id)))
 }
 
+/// Returns the members of etcd with their addresses.
+fn members_of(cluster: &Cluster) -> Vec<String> {
+    let members = deploy::members(cluster).into_iter();
+    members
+        .map(|member| format!("{}={}", member.name, peer_url(member)))
+        .collect()
+}
+
+/// Returns the CAs of the first control plane that has them.
+fn present_cas(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Option<PresentCas> {
+    let mut names = cluster.roles.control_plane.iter();
+    names.find_map(|name| {
+        let read = |file: &str| {
+            let path = format!("/etc/kubernetes/pki/{file}.crt");
+            facts.get(name)?.certificates.get(&path).cloned()
+        };
+        Some(PresentCas {
+            kubernetes: read("ca")?,
+            front_proxy: read("front-proxy-ca")?,
+        })
+    })
+}
+
 /// What a restore changes on hosts that have a cluster.
 #[derive(Clone, Copy)]
 enum Part {
@@ -142,6 +166,8 @@ struct Prepared {
     facts: BTreeMap<HostName, Facts>,
     situation: Situation,
     begun: Option<RestoreRecord>,
+    /// Whether the restore that has begun, also of another backup, has stopped the cluster.
+    is_down: bool,
 }
 
 impl Context<'_> {
@@ -176,9 +202,7 @@ impl Context<'_> {
         let snapshot = self.snapshot()?;
         let former = RestoreRecord::load(self.state)?;
         let is_of_another = |former: &RestoreRecord| former.snapshot != snapshot;
-        let continues_new = former
-            .as_ref()
-            .is_some_and(|former| is_of_another(former) && former.has_new_hosts());
+        let has_new_hosts = former.as_ref().is_some_and(RestoreRecord::has_new_hosts);
         if former.as_ref().is_some_and(is_of_another) {
             events.warn("a restore of another backup has begun; this one takes its place");
         }
@@ -194,9 +218,18 @@ impl Context<'_> {
         let unreachable: HostErrors = unreachable.into_iter().chain(failed).collect();
         let found = situation::of(&content.manifest, cluster, &facts, &unreachable);
         let is_blank = matches!(found, Ok(Situation::New));
-        let begun = former.and_then(|former| former.continued(snapshot, is_blank, self.began));
+        let is_down = !is_blank && former.as_ref().is_some_and(RestoreRecord::is_down);
+        let members = members_of(cluster);
+        let is_same = former.as_ref().is_some_and(|former| !is_of_another(former));
+        let begun =
+            former.and_then(|former| former.continued(snapshot, &members, is_blank, self.began));
+        if begun.is_none() && is_same && is_down {
+            events.warn(
+                "the members of etcd are not those of the restore that has begun; it begins again",
+            );
+        }
         let situation = match &begun {
-            None if continues_new => Situation::New,
+            None if has_new_hosts && !is_blank => Situation::New,
             // The install has begun on some hosts.
             Some(begun) if begun.stage == Stage::Install => Situation::New,
             Some(begun) if begun.is_new => found.map(|_| Situation::New)?,
@@ -227,6 +260,7 @@ impl Context<'_> {
             facts,
             situation,
             begun,
+            is_down,
         })
     }
 
@@ -276,6 +310,7 @@ impl Context<'_> {
             cluster: self.cluster,
             situation: prepared.situation,
             begun: prepared.begun.as_ref(),
+            is_down: prepared.is_down && prepared.begun.is_none(),
         }
     }
 
@@ -302,11 +337,15 @@ impl Context<'_> {
             }
             return Ok(begun);
         }
-        let record = RestoreRecord::new(self.snapshot()?, is_new);
-        self.content.put_back(self.state, with_authorities)?;
+        let record = RestoreRecord::new(self.snapshot()?, is_new)
+            .of_members(members_of(self.cluster))
+            .after(prepared.is_down);
         if is_new {
             // Commands that had begun on the former hosts.
             content::forget_commands(self.state)?;
+        }
+        self.content.put_back(self.state, with_authorities)?;
+        if is_new {
             registry::forget_move(self.state)?;
         }
         record.save(self.state)?;
@@ -372,6 +411,8 @@ impl Context<'_> {
             .map(|(name, _)| name)
             .collect();
         let programs = situation::programs(&self.content.manifest, self.cluster, &prepared.facts)?;
+        let cas = present_cas(self.cluster, &prepared.facts);
+        let revision = self.content.manifest.etcd.revision;
         let replaced = match prepared.begun {
             Some(record) => {
                 let work = Replacement {
@@ -386,6 +427,8 @@ impl Context<'_> {
                         id: &record.id,
                         absent: &absent,
                         is_new: record.is_new,
+                        bump: revision_bump(record.target, revision),
+                        cas: cas.as_ref(),
                     },
                 };
                 let ended = match part {

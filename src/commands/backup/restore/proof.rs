@@ -7,7 +7,7 @@ use crate::CommandError;
 use crate::backup::EtcdSnapshot;
 use crate::session::Hosts;
 use kubexm_config::Cluster;
-use kubexm_deploy::backup::{self, REVISION_BUMP, RestoreInputs};
+use kubexm_deploy::backup::{self, RestoreInputs};
 use kubexm_host::{Command, Host, Limit};
 use kubexm_scripts::kubernetes::RESTORED;
 use kubexm_types::Untrusted;
@@ -75,7 +75,7 @@ pub(crate) async fn of_members(
     hosts: &Hosts,
     events: &Events,
 ) -> Result<(), CommandError> {
-    let revision = snapshot.revision + REVISION_BUMP;
+    let revision = snapshot.revision + given.bump;
     let reads = backup::members(given.cluster)
         .into_iter()
         .map(async |spec| {

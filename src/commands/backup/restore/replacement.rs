@@ -1,14 +1,18 @@
 //! The phases of a restore that replace the data of etcd.
 
+use futures_util::future::join_all;
+
 use super::{Context, proof, upload};
 use crate::CommandError;
+use crate::backup::manifest::SNAPSHOT;
 use crate::backup::record::{RestoreRecord, Stage};
 use crate::install::outcome;
 use crate::session::Hosts;
 use crate::stop::unless_stopped;
 use kubexm_config::cluster::HostSpec;
 use kubexm_deploy::backup::{self as deploy, Phase, RestoreInputs};
-use kubexm_engine::plan::Journal;
+use kubexm_engine::plan::{Journal, StepError};
+use kubexm_host::Command;
 use kubexm_types::event::{Event, Events};
 
 /// A restore that replaces the data of etcd.
@@ -44,6 +48,7 @@ impl Replacement<'_> {
             }
             match phase {
                 Phase::Prepare => {
+                    unless_stopped(context.stop, self.check_space()).await?;
                     events.phase("upload");
                     let sending =
                         upload::to_members(context.content, programs, self.observed, &record.id);
@@ -85,6 +90,30 @@ impl Replacement<'_> {
             });
         }
         Ok(())
+    }
+
+    /// Asks all members whether the snapshot and the new data have space beside the data of an etcd that runs.
+    ///
+    /// # Errors
+    /// A member has too little, or does not answer.
+    async fn check_space(&self) -> Result<(), CommandError> {
+        let file = self.context.content.manifest.file(SNAPSHOT);
+        let bytes = file.map_or(0, |file| file.size);
+        let members = deploy::members(self.context.cluster).into_iter();
+        let asked = members.map(async |spec| {
+            let Some(host) = self.observed.get(&spec.name) else {
+                return Ok(());
+            };
+            let what = "compare the space for the restore";
+            let call = deploy::space_of_member(&self.given, spec, bytes);
+            let command = Command::from_script(call.script, call.arguments).describe(what);
+            let output = host.run(command).await?;
+            StepError::unless_done(what, output)
+                .map(|_| ())
+                .map_err(|error| CommandError::Configuration(format!("{}: {error}", spec.name)))
+        });
+        let results = join_all(asked).await.into_iter();
+        results.collect()
     }
 
     /// Lets the pod network follow the pod subnets of the nodes, after the install of new hosts.

@@ -22,6 +22,8 @@ pub(super) struct Plan<'a> {
     pub(super) situation: Situation,
     /// The restore that this one continues.
     pub(super) begun: Option<&'a RestoreRecord>,
+    /// Whether an earlier restore has stopped the cluster.
+    pub(super) is_down: bool,
 }
 
 impl Plan<'_> {
@@ -57,7 +59,16 @@ impl Plan<'_> {
                 names(all)
             );
         }
-        replacement(&mut text, cluster, None);
+        let mut steps = String::new();
+        replacement(&mut steps, cluster, None);
+        if self.is_down {
+            steps = steps.replacen(
+                WHILE_IT_RUNS,
+                "while the cluster is stopped by the earlier restore",
+                1,
+            );
+        }
+        text.push_str(&steps);
         if self.situation == Situation::New {
             text.push_str("\nat the end: apply the cluster file to all hosts again");
         }
@@ -88,6 +99,9 @@ pub(crate) fn loss(text: &mut String, created: &str, kubernetes: &str, etcd: &Et
     );
 }
 
+/// When the new data of etcd is created.
+const WHILE_IT_RUNS: &str = "while the cluster goes on to run";
+
 /// Adds how the data of etcd is replaced. `programs` is what happens before etcd starts again.
 pub(crate) fn replacement(text: &mut String, cluster: &Cluster, programs: Option<&str>) {
     let control_planes = names(cluster.roles.control_plane.iter().collect());
@@ -109,7 +123,7 @@ pub(crate) fn replacement(text: &mut String, cluster: &Cluster, programs: Option
     };
     let _ = write!(
         text,
-        "\nwhile the cluster goes on to run:\n  {etcd}: create the new data of etcd in {data}/restore-…\n\
+        "\n{WHILE_IT_RUNS}:\n  {etcd}: create the new data of etcd in {data}/restore-…\n\
          POINT OF NO RETURN: from here on, no API server answers until the new data is complete\n  \
          {control_planes}: stop kube-apiserver, kube-controller-manager and kube-scheduler\n  \
          {replaced}\n  \
@@ -168,11 +182,7 @@ spec:
         let cluster = kubexm_config::parse_cluster("example", text).unwrap();
         let begun = RestoreRecord {
             id: "20260201T130000Z".to_owned(),
-            snapshot: kubexm_types::Digest::of(b"x"),
-            stage: Stage::Etcd,
-            is_new: true,
-            works_since: None,
-            installed: None,
+            ..RestoreRecord::new(kubexm_types::Digest::of(b"x"), true).reaches(Stage::Etcd)
         };
         let plan = Plan {
             backup: Path::new("backup"),
@@ -180,8 +190,15 @@ spec:
             cluster: &cluster,
             situation: Situation::New,
             begun: Some(&begun),
+            is_down: false,
         };
         let text = plan.text();
+        let stopped = Plan {
+            begun: None,
+            is_down: true,
+            ..plan
+        };
+        assert!(text.contains(WHILE_IT_RUNS) && !stopped.text().contains(WHILE_IT_RUNS));
         let (before, after) = text.split_once(" (").unwrap();
         let after = after.split_once(" ago)").unwrap().1;
         insta::assert_snapshot!(format!("{before}{after}"), @r"

@@ -82,7 +82,7 @@ pub(crate) async fn write(
     let output = host.run(command).await?;
     StepError::unless_done(&what, output).map_err(|error| {
         CommandError::Configuration(format!(
-            "{}: {error}\nhint: the cluster is unchanged; run the same command again when the host is ready",
+            "{}: {error}\nhint: no data of etcd was replaced; run the same command again when the host is ready",
             host.name()
         ))
     })?;

@@ -136,10 +136,19 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    /// Forgets the next authorities.
-    pub(super) fn cancel(&self, record: &RotationRecord) -> Result<(), CommandError> {
+    /// Forgets the next authorities. Before the run that began the rotation was killed, it may have recorded none of the present
+    /// ones, which are in `present`.
+    pub(super) fn cancel(
+        &self,
+        record: &RotationRecord,
+        present: &BTreeMap<Authority, String>,
+    ) -> Result<(), CommandError> {
         for authority in &record.authorities {
             let place = self.place(*authority);
+            if let Some(text) = present.get(authority).filter(|_| !place.is_kept) {
+                rotation::record(&place.store, &place.name, place.kind, text)
+                    .map_err(CommandError::configuration)?;
+            }
             rotation::cancel(&place.store, &place.name, place.kind)
                 .map_err(CommandError::configuration)?;
         }

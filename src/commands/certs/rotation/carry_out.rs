@@ -60,7 +60,7 @@ impl Run<'_> {
         }
         record.save(journal)?;
         if record.is_cancelled {
-            store.cancel(&record)?;
+            store.cancel(&record, &survey.present)?;
         } else {
             store.enter(&record, &survey.present)?;
         }

@@ -257,9 +257,25 @@ fn cancelled_rotation_leaves_the_state_directory_as_it_was() {
     let store = Store::open(&cluster, state, None);
     store.enter(&record, &BTreeMap::new()).unwrap();
     assert_ne!(names(), before);
-    store.cancel(&record).unwrap();
+    store.cancel(&record, &BTreeMap::new()).unwrap();
     store.forget().unwrap();
     assert_eq!(names(), before);
+}
+
+/// A run that was killed before it recorded the present authorities of kubeadm has changed no host.
+#[test]
+fn rotation_that_has_recorded_nothing_can_be_cancelled() {
+    let state = tempfile::tempdir().unwrap();
+    let cluster = kubexm_config::parse_cluster("example", CLUSTER).unwrap();
+    let all = [Authority::Kubernetes, Authority::ServiceAccounts];
+    let record = RotationRecord::new(all.into());
+    let store = Store::open(&cluster, state.path(), None);
+    let present = all.map(|authority| (authority, format!("{authority}\n")));
+    store.cancel(&record, &present.into()).unwrap();
+    let rotated = store.rotated(&record.authorities).unwrap();
+    for (authority, own) in rotated {
+        assert_eq!(own.trusted, format!("{authority}\n"));
+    }
 }
 
 /// A renewal writes the key files of service accounts to control planes with systemd units.

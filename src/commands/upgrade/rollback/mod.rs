@@ -1,14 +1,17 @@
 //! `upgrade --rollback`: brings a cluster back to the version before an upgrade that has not been completed.
 
+pub(super) mod archive;
+mod given_up;
 mod prepare;
 mod restore;
 mod text;
-mod versions;
-mod way;
+pub(super) mod versions;
+pub(super) mod way;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+pub(super) use self::given_up::give_up;
 use self::prepare::Prepared;
 use self::restore::SnapshotRollback;
 use self::way::{Begun, Way};
@@ -20,7 +23,7 @@ use crate::install::outcome::{Ended, carry_out};
 use crate::install::{kubeconfigs, prepare::verify};
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
-use crate::{CommandError, Stop, listeners};
+use crate::{CommandError, Stop, listeners, rollback as older_bundle};
 use kubexm_bundle::Lock;
 use kubexm_config::Cluster;
 use kubexm_deploy::rollback as deploy;
@@ -286,6 +289,7 @@ impl Rollback<'_> {
                 ended
             }
         };
+        older_bundle::record_rollback(journal, self.context.bundle.bundle())?;
         UpgradeRecord::remove(journal)?;
         events.emit(ended.summary(None));
         Ok(ended.changed)

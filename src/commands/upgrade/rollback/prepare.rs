@@ -2,17 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Rollback;
 use super::versions::Programs;
 use super::way::{self, Way};
+use super::{Rollback, archive};
 use crate::identity::KnownCluster;
 use crate::session::{self, Hosts};
 use crate::upgrade::checks::{all_nodes, first_control_plane};
+use crate::upgrade::former::Former;
 use crate::upgrade::path::{Hop, Running};
 use crate::upgrade::programs::{self, Target};
 use crate::upgrade::record::{RollbackStage, UpgradeRecord};
 use crate::upgrade::runtime::Runtimes;
-use crate::{CommandError, notices, preflight};
+use crate::{CommandError, notices, plan_inputs, preflight};
+use kubexm_deploy::backup::members;
+use kubexm_deploy::rollback as deploy;
 use kubexm_host::Facts;
 use kubexm_host::facts::Setting;
 use kubexm_types::HostName;
@@ -79,7 +82,7 @@ impl Rollback<'_> {
             record,
         };
         if prepared.way == Way::Snapshot {
-            self.check_archive()?;
+            self.check_archive(&prepared)?;
         }
         // Later, hosts are as the rollback has left them.
         if prepared.stage().is_none() {
@@ -125,9 +128,9 @@ impl Rollback<'_> {
     }
 
     /// Fails if the archive cannot bring the cluster back.
-    fn check_archive(&self) -> Result<(), CommandError> {
-        if self.former.is_some() {
-            return Ok(());
+    fn check_archive(&self, prepared: &Prepared) -> Result<(), CommandError> {
+        if let Some(former) = &self.former {
+            return self.check_files(former, prepared);
         }
         let refused = |cause: &str, hint: &str| {
             Err(CommandError::Configuration(format!(
@@ -148,6 +151,26 @@ impl Rollback<'_> {
                 ),
                 "complete the upgrade with the same command without --rollback",
             ),
+        }
+    }
+
+    /// Fails if the archive is damaged, as long as hosts need something of it, or if etcd of the bundle cannot read its snapshot.
+    fn check_files(&self, former: &Former, prepared: &Prepared) -> Result<(), CommandError> {
+        let (context, cluster) = (&self.context, self.cluster());
+        let inputs = plan_inputs::without_certificates(cluster, context.bundle, &prepared.facts);
+        let members = members(cluster);
+        let targets: Vec<archive::Target<'_>> = deploy::hosts(&inputs)
+            .into_iter()
+            .map(|host| archive::Target {
+                name: &host.name,
+                arch: prepared.facts.get(&host.name).and_then(Facts::arch),
+                is_member: members.iter().any(|member| member.name == host.name),
+            })
+            .collect();
+        archive::check_version((cluster, context.bundle.lock()), former, &targets)?;
+        match prepared.stage() {
+            Some(stage) if stage > RollbackStage::Prepare => Ok(()),
+            _ => archive::check(&self.hop.archive, former, &targets),
         }
     }
 

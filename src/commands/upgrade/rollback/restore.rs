@@ -8,6 +8,7 @@ use std::path::Path;
 
 use futures_util::future::try_join_all;
 
+use super::archive::{self, no_program};
 use super::prepare::Prepared;
 use super::versions::Programs;
 use super::{Rollback, Work, way};
@@ -21,7 +22,7 @@ use kubexm_deploy::backup::{self, Phase, RestoreInputs, members};
 use kubexm_deploy::rollback as deploy;
 use kubexm_engine::plan::Plan;
 use kubexm_host::{Facts, Host};
-use kubexm_types::{Digest, DigestWriter, HostName};
+use kubexm_types::Digest;
 
 /// A rollback with a snapshot.
 pub(super) struct SnapshotRollback<'a> {
@@ -60,11 +61,15 @@ impl SnapshotRollback<'_> {
         let (rollback, events) = (self.rollback, self.work.events);
         let cluster = rollback.cluster();
         let absent = BTreeSet::new();
+        let begun = prepared.record.rollback.as_ref();
+        let target = begun.map_or(0, |begun| begun.target);
         let given = RestoreInputs {
             cluster,
             id,
             absent: &absent,
             is_new: false,
+            bump: backup::revision_bump(target, self.former.etcd.revision),
+            cas: None,
         };
         let phase = async |phase| self.carry_out(backup::restore(&given, phase)?).await;
         match stage {
@@ -177,13 +182,6 @@ fn next(prepared: &Prepared) -> Option<(String, RollbackStage)> {
     Some((begun.id.clone(), begun.stage))
 }
 
-fn no_program(name: &HostName) -> CommandError {
-    CommandError::Configuration(format!(
-        "{name}: the archive has no etcdutl for the architecture of this host\nhint: complete the upgrade with the same \
-         command without --rollback"
-    ))
-}
-
 async fn send(host: &dyn Host, from: &Path, to: &str, mode: &str) -> Result<(), CommandError> {
     write(host, from, to, mode, None).await
 }
@@ -197,17 +195,7 @@ async fn write(
     wanted: Option<Digest>,
 ) -> Result<(), CommandError> {
     let unreadable = |error: io::Error| FileError::io("read the archive", from, &error);
-    let digest = || -> io::Result<(u64, Digest)> {
-        let mut digest = DigestWriter::new(io::sink());
-        io::copy(&mut File::open(from)?, &mut digest)?;
-        let (_, digest, size) = digest.finish();
-        Ok((size, digest))
-    };
-    let (size, digest) = digest().map_err(unreadable)?;
-    if wanted.is_some_and(|wanted| wanted != digest) {
-        let cause = "it is not the snapshot that was saved: the file is damaged";
-        return Err(FileError::new("read the archive", from, cause).into());
-    }
+    let (size, digest) = archive::digest(from, wanted)?;
     let file = File::open(from).map_err(unreadable)?;
     upload::write(host, to, mode, (size, digest), Box::new(file)).await
 }

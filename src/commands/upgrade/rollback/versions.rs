@@ -14,11 +14,11 @@ use kubexm_types::{HostName, Version};
 
 /// What runs on the nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Programs {
+pub(in crate::upgrade) struct Programs {
     /// All versions that a node has.
-    pub(super) versions: BTreeMap<HostName, Vec<Version>>,
+    pub(in crate::upgrade) versions: BTreeMap<HostName, Vec<Version>>,
     /// The nodes that kubexm has cordoned.
-    pub(super) cordoned: BTreeSet<HostName>,
+    pub(in crate::upgrade) cordoned: BTreeSet<HostName>,
 }
 
 impl Programs {
@@ -26,7 +26,10 @@ impl Programs {
     ///
     /// # Errors
     /// A host was lost, or its answer has another form.
-    pub(super) async fn read(cluster: &Cluster, hosts: &Hosts) -> Result<Self, CommandError> {
+    pub(in crate::upgrade) async fn read(
+        cluster: &Cluster,
+        hosts: &Hosts,
+    ) -> Result<Self, CommandError> {
         let nodes = cluster.nodes().into_iter().map(|host| &host.name);
         let nodes = nodes.filter_map(|name| Some((name, hosts.get(name)?)));
         let asked = nodes.map(async |(name, host)| {

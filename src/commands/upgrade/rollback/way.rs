@@ -10,7 +10,7 @@ use kubexm_types::{HostName, Version};
 
 /// How a cluster goes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(in crate::upgrade) enum Way {
     /// One node after another, while the API servers run. Nothing is lost.
     InPlace,
     /// With the snapshot of etcd: what was stored after it is lost.
@@ -21,7 +21,7 @@ pub(super) enum Way {
 ///
 /// The API servers of two minor versions share an etcd during an upgrade, so each of them can read what the other one stores.
 /// As soon as all of them have the newer minor version, it may store objects in a form that the former one does not know.
-pub(super) fn way(running: &Running, to: &Version) -> Way {
+pub(in crate::upgrade) fn way(running: &Running, to: &Version) -> Way {
     let of_minor = Version::major_minor;
     let mut all = running.api_servers.values();
     match all.any(|version| of_minor(version) == of_minor(to)) {
@@ -32,20 +32,20 @@ pub(super) fn way(running: &Running, to: &Version) -> Way {
 
 /// A hop of an upgrade that can be rolled back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Begun {
+pub(in crate::upgrade) struct Begun {
     /// The version before the hop.
-    pub(super) former: Version,
+    pub(in crate::upgrade) former: Version,
     /// The version after the hop.
-    pub(super) version: Version,
+    pub(in crate::upgrade) version: Version,
     /// What was saved before the hop.
-    pub(super) archive: PathBuf,
+    pub(in crate::upgrade) archive: PathBuf,
 }
 
 /// Returns the hops of an upgrade that have begun, the first one first.
 ///
 /// # Errors
 /// The record has something else than a version.
-pub(super) fn begun(record: &UpgradeRecord) -> Result<Vec<Begun>, CommandError> {
+pub(in crate::upgrade) fn begun(record: &UpgradeRecord) -> Result<Vec<Begun>, CommandError> {
     let parse = |text: &str| {
         let wrong =
             |_| CommandError::Configuration(format!("upgrade.json: '{text}' is not a version"));
@@ -70,7 +70,7 @@ pub(super) fn begun(record: &UpgradeRecord) -> Result<Vec<Begun>, CommandError> 
 ///
 /// # Errors
 /// The upgrade has not begun, or the cluster never had that version.
-pub(super) fn chosen(
+pub(in crate::upgrade) fn chosen(
     record: &UpgradeRecord,
     cluster_file: &Version,
 ) -> Result<Begun, CommandError> {
@@ -99,7 +99,7 @@ pub(super) fn chosen(
 }
 
 /// Returns the nodes that an upgrade has changed, or has begun to change.
-pub(super) fn touched<'a>(
+pub(in crate::upgrade) fn touched<'a>(
     nodes: impl IntoIterator<Item = (&'a HostName, &'a [Version])>,
     cordoned: &BTreeSet<HostName>,
     to: &Version,

@@ -19,7 +19,10 @@ pub(super) fn restores() {
         kill_case(&Case {
             before: |machine| {
                 with_member(machine);
-                machine.write("/var/lib/etcd/restore-r1/member/wal/0.wal", "new");
+                machine.write(
+                    "/var/lib/etcd/restore-20260131T093000Z/member/wal/0.wal",
+                    "new",
+                );
             },
             enter: ":",
             check: Some(call(RESTORE.verb(check), &MEMBER)),

@@ -1,0 +1,118 @@
+//! Refuses an etcd as systemd units that is older than the data of a member: after a rollback in place, members have a newer
+//! etcd than the bundle of the former version.
+
+use std::collections::BTreeMap;
+
+use kubexm_bundle::Lock;
+use kubexm_config::Cluster;
+use kubexm_config::cluster::Etcd;
+use kubexm_deploy::etcd_version;
+use kubexm_host::Facts;
+use kubexm_host::facts::Setting;
+use kubexm_preflight::Finding;
+use kubexm_types::{HostName, Version};
+
+/// Returns the members that run a newer minor version of etcd than the one that an install from the bundle gives them.
+pub(crate) fn findings(
+    cluster: &Cluster,
+    facts: &BTreeMap<HostName, Facts>,
+    lock: &Lock,
+) -> Vec<Finding> {
+    // kubeadm keeps a newer etcd.
+    if !matches!(cluster.etcd, Etcd::Systemd { .. }) {
+        return Vec::new();
+    }
+    let older = facts.iter().filter_map(|(name, facts)| {
+        let present: Version = facts.applied(Setting::EtcdVersion).next()?.parse().ok()?;
+        let given = etcd_version(cluster, lock, &cluster.kubernetes.version, facts.arch()?)?;
+        is_older(&given, &present).then(|| {
+            let what = format!(
+                "the bundle brings etcd {given}, and the member of etcd on this host runs {present}: an older etcd cannot read \
+                 the data of a newer one"
+            );
+            let (major, minor) = present.major_minor();
+            let hint = format!(
+                "complete the upgrade with kubexm upgrade and the newer bundle, or pass a bundle whose etcd is {major}.{minor} \
+                 or newer"
+            );
+            Finding::new(name, true, what, &hint)
+        })
+    });
+    older.collect()
+}
+
+/// Returns whether one etcd cannot read the data of another one.
+pub(crate) fn is_older(one: &Version, other: &Version) -> bool {
+    one.major_minor() < other.major_minor()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Returns the lock of a bundle with Kubernetes 1.36.3 and an etcd.
+    pub(crate) fn lock(etcd: &str) -> Lock {
+        let text = format!(
+            "lockVersion: 1\nname: x\nkubernetes: [1.36.3]\narchitectures: [amd64]\nfiles:\n- {{component: etcd, version: {etcd}, \
+             arch: amd64, fileName: e, url: 'https://example.org/e', size: 1, digest: 'sha256:{}', checksum: pinned, format: tar-gz}}\n\
+             images: []\npackages: []\nkubeadm:\n- {{version: 1.36.3, images: ['registry.k8s.io/etcd:{etcd}-0']}}\n",
+            "0".repeat(64)
+        );
+        serde_saphyr::from_str(&text).unwrap()
+    }
+
+    /// Returns a cluster; etcd as units has three members.
+    pub(crate) fn cluster(kind: &str) -> Cluster {
+        let text = format!(
+            "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {{name: example}}
+spec:
+  hosts: [{{name: node1, address: 192.0.2.11}}, {{name: node2, address: 192.0.2.12}}, {{name: node3, address: 192.0.2.13}}]
+  roleGroups: {{control-plane: [node1], worker: [node2, node3]{}}}
+  kubernetes: {{version: 1.36.3}}
+  etcd: {{type: {kind}}}
+",
+            match kind {
+                "systemd" => ", etcd: [node1, node2, node3]",
+                _ => "",
+            }
+        );
+        kubexm_config::parse_cluster("example", &text).unwrap()
+    }
+
+    fn found(kind: &str, bundle: &str, members: &[&str]) -> Vec<String> {
+        let of_member = |(at, version): (usize, &&str)| {
+            let mut facts = Facts {
+                machine: "x86_64".to_owned(),
+                ..Facts::default()
+            };
+            // A new host has no etcd.
+            if !version.is_empty() {
+                let versions = [(*version).to_owned()].into();
+                facts.applied.insert(Setting::EtcdVersion, versions);
+            }
+            (format!("node{}", at + 1).parse().unwrap(), facts)
+        };
+        let facts = members.iter().enumerate().map(of_member).collect();
+        let found = findings(&cluster(kind), &facts, &lock(bundle));
+        found.iter().map(Finding::to_string).collect()
+    }
+
+    #[test]
+    fn older_etcd_is_refused_on_the_data_of_a_newer_one() {
+        assert_eq!(
+            found("systemd", "3.5.33", &["3.6.16", "3.5.33", ""]),
+            [
+                "node1: the bundle brings etcd 3.5.33, and the member of etcd on this host runs 3.6.16: an older etcd cannot read \
+                 the data of a newer one\n  hint: complete the upgrade with kubexm upgrade and the newer bundle, or pass a bundle \
+                 whose etcd is 3.6 or newer"
+            ]
+        );
+        // A patch version can read the data of a later one.
+        assert_eq!(found("systemd", "3.6.8", &["3.6.16", ""]), [""; 0]);
+        assert_eq!(found("systemd", "3.6.16", &["3.5.33"]), [""; 0]);
+        assert_eq!(found("kubeadm", "3.5.33", &["3.6.16"]), [""; 0]);
+    }
+}
