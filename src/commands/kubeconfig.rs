@@ -294,7 +294,9 @@ fn document(
         "contexts": [{"name": context, "context": {"cluster": cluster, "user": user}}],
         "current-context": context,
     });
-    serde_saphyr::to_string(&config).map_err(CommandError::configuration)
+    // As in files of kubectl, data is on one line: scripts take it out with sed.
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    serde_saphyr::to_string_with_options(&config, options).map_err(CommandError::configuration)
 }
 
 #[cfg(test)]
@@ -302,6 +304,20 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+
+    #[test]
+    fn data_of_a_kubeconfig_is_on_one_line() {
+        let server = json!({"name": "example", "cluster": {"server": "https://192.0.2.11:6443"}});
+        let certificate = "c".repeat(1000);
+        let text = document(&server, "anna", &certificate, "key").unwrap();
+        let line = format!(
+            "client-certificate-data: {}\n",
+            STANDARD.encode(&certificate)
+        );
+        assert!(text.contains(&line), "{text}");
+        let read: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(read["current-context"], "anna@example");
+    }
 
     #[test]
     fn names_of_programs_of_kubernetes_are_refused() {
