@@ -1,10 +1,12 @@
 //! Plans the restore of etcd from a snapshot, in phases. All programs of the control planes stop before the data of the
 //! first member changes, and start again after all members have the same data.
 
+mod revision;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use time::OffsetDateTime;
+pub use revision::{LEAST_BUMP, revision_bump, target_revision};
 
 use super::{DeployError, etcd, health, journal, kubernetes, network, rotation};
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
@@ -49,23 +51,6 @@ const DATA: Limit = Limit::new(Duration::from_secs(1800), "the restore of a snap
 const STOPPING: Limit = Limit::new(Duration::from_secs(420), "the end of programs");
 /// How long programs may take until they answer.
 const ANSWER: Duration = Duration::from_secs(300);
-/// The least that a restore adds to the revisions of its data, so that no client trusts a cache.
-pub const LEAST_BUMP: u64 = 1_000_000_000;
-/// For how many writes in each second since 1970 revisions have room.
-const WRITES_PER_SECOND: u64 = 1000;
-
-/// Returns the revision of the data of a restore that begins now. It does not depend on the snapshot and grows with time: a later
-/// restore of the same snapshot has larger revisions than clients have seen after this one. A client that knows a larger one would
-/// wait for it, and see no change until then.
-pub fn target_revision(now: OffsetDateTime) -> u64 {
-    let seconds = u64::try_from(now.unix_timestamp()).unwrap_or_default();
-    seconds.saturating_mul(WRITES_PER_SECOND)
-}
-
-/// Returns what is added to the revision of a snapshot for a [target](target_revision); at least [`LEAST_BUMP`].
-pub fn revision_bump(target: u64, revision: u64) -> u64 {
-    target.saturating_sub(revision).max(LEAST_BUMP)
-}
 
 /// A part of a restore. Each begins after the one before has ended on all hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +102,14 @@ pub fn members(cluster: &Cluster) -> Vec<&HostSpec> {
         Etcd::External { .. } => return Vec::new(),
     };
     names.iter().filter_map(|name| cluster.host(name)).collect()
+}
+
+/// Returns the same members as etcd expects them for a first start: `NAME=PEER`.
+pub fn members_with_peers(cluster: &Cluster) -> Vec<String> {
+    let members = members(cluster).into_iter();
+    members
+        .map(|member| format!("{}={}", member.name, etcd::peer_url(member)))
+        .collect()
 }
 
 /// Plans a phase.
@@ -199,11 +192,7 @@ impl RestoreInputs<'_> {
 
     /// Returns the arguments of `etcd/restore.sh`.
     fn arguments(&self, host: &HostSpec) -> Vec<String> {
-        let members = members(self.cluster);
-        let list: Vec<String> = members
-            .iter()
-            .map(|member| format!("{}={}", member.name, etcd::peer_url(member)))
-            .collect();
+        let members = members_with_peers(self.cluster);
         vec![
             self.id.to_owned(),
             self.etcd_kind().to_owned(),
@@ -214,7 +203,7 @@ impl RestoreInputs<'_> {
                 .to_owned(),
             host.name.to_string(),
             etcd::peer_url(host),
-            list.join(","),
+            members.join(","),
             members.len().to_string(),
             self.bump.to_string(),
         ]

@@ -86,7 +86,7 @@ impl RenewalRecord {
     ///
     /// # Errors
     /// The clock of this machine is wrong.
-    pub(super) fn anew(&self) -> Result<Self, CommandError> {
+    pub(super) fn restarted(&self) -> Result<Self, CommandError> {
         Self::new(&self.pending)
     }
 

@@ -1,8 +1,5 @@
 //! What an interrupted upgrade has saved before its last hop, and how it can still go back.
 
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-
 use super::etcd::State;
 use super::former::{self, Former};
 use super::path::Running;
@@ -10,6 +7,7 @@ use super::record::UpgradeRecord;
 use super::rollback::versions::Programs;
 use super::rollback::way::{self, Begun, Way};
 use crate::CommandError;
+use crate::backup::restore::text::age;
 use kubexm_config::Cluster;
 use kubexm_deploy::backup::members;
 use kubexm_types::Version;
@@ -108,17 +106,6 @@ impl Present<'_> {
             && has_former_etcd
             && !self.changes_units_of_etcd
     }
-}
-
-/// Returns how long ago a time is.
-fn age(created: &str) -> Option<String> {
-    let then = OffsetDateTime::parse(created, &Rfc3339).ok()?;
-    let minutes = (OffsetDateTime::now_utc() - then).whole_minutes().max(0);
-    Some(match minutes {
-        0..120 => format!("{minutes} min"),
-        120..2880 => format!("{} h", minutes / 60),
-        _ => format!("{} days", minutes / 1440),
-    })
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::*;
 use kubexm_config::parse_cluster;
+use time::OffsetDateTime;
 
 fn steps(sections: &str, phase: Phase) -> Vec<String> {
     let text = format!(

@@ -28,8 +28,7 @@ use crate::{
 };
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
-use kubexm_deploy::backup::{self as deploy, PresentCas, RestoreInputs, revision_bump};
-use kubexm_deploy::removal::peer_url;
+use kubexm_deploy::backup::{PresentCas, RestoreInputs, members_with_peers, revision_bump};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_host::Facts;
 use kubexm_types::HostName;
@@ -115,14 +114,6 @@ pub async fn restore(
     }
     RestoreRecord::remove(&state)?;
     Ok(context.report(Some(id)))
-}
-
-/// Returns the members of etcd with their addresses.
-fn members_of(cluster: &Cluster) -> Vec<String> {
-    let members = deploy::members(cluster).into_iter();
-    members
-        .map(|member| format!("{}={}", member.name, peer_url(member)))
-        .collect()
 }
 
 /// Returns the CAs of the first control plane that has them.
@@ -219,7 +210,7 @@ impl Context<'_> {
         let found = situation::of(&content.manifest, cluster, &facts, &unreachable);
         let is_blank = matches!(found, Ok(Situation::New));
         let is_down = !is_blank && former.as_ref().is_some_and(RestoreRecord::is_down);
-        let members = members_of(cluster);
+        let members = members_with_peers(cluster);
         let is_same = former.as_ref().is_some_and(|former| !is_of_another(former));
         let begun =
             former.and_then(|former| former.continued(snapshot, &members, is_blank, self.began));
@@ -338,7 +329,7 @@ impl Context<'_> {
             return Ok(begun);
         }
         let record = RestoreRecord::new(self.snapshot()?, is_new)
-            .of_members(members_of(self.cluster))
+            .of_members(members_with_peers(self.cluster))
             .after(prepared.is_down);
         if is_new {
             // Commands that had begun on the former hosts.

@@ -149,7 +149,7 @@ pub(crate) fn names(hosts: Vec<&HostName>) -> String {
 }
 
 /// Returns how long ago a time is.
-fn age(created: &str) -> Option<String> {
+pub(crate) fn age(created: &str) -> Option<String> {
     let then = OffsetDateTime::parse(created, &Rfc3339).ok()?;
     Some(shown((OffsetDateTime::now_utc() - then).whole_minutes()))
 }

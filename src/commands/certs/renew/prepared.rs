@@ -65,7 +65,7 @@ pub(super) async fn prepare(
     // Hosts do not repeat what they did for the same record, and the cluster file may have changed since.
     let named = prepared.named(cluster, selected);
     if prepared.record.continues && named.values().any(|files| !files.is_empty()) {
-        prepared.record = prepared.record.anew()?;
+        prepared.record = prepared.record.restarted()?;
     }
     Ok(prepared)
 }
@@ -309,6 +309,7 @@ mod tests {
     use super::*;
     use crate::certs::check::tests::{installed, self_signed};
     use crate::identity::tests::{cluster, cluster_with};
+    use crate::status::example::cluster_of_four;
     use kubexm_host::facts::Setting;
 
     #[test]
@@ -398,18 +399,7 @@ mod tests {
     /// One host after another would wait for an etcd that has no quorum until the others have their files.
     #[test]
     fn several_members_without_files_get_them_first() {
-        let text = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}, {name: node3, address: 192.0.2.13}]
-  roleGroups: {control-plane: [node1, node2, node3], worker: [node1]}
-  controlPlaneEndpoint: 192.0.2.10:6443
-  highAvailability: {type: external}
-  kubernetes: {version: 1.36.3}
-";
-        let cluster = kubexm_config::parse_cluster("example", text).unwrap();
+        let cluster = cluster_of_four();
         let first_task = |lost: &[&str], path: &str| -> String {
             let facts = cluster.hosts.iter().map(|host| {
                 let of_etcd = [(Setting::ControlPlane, "yes"), (Setting::Etcd, "kubeadm")];
