@@ -28,6 +28,7 @@ use self::path::{Hop, Running};
 use self::prepare::Prepared;
 use self::record::UpgradeRecord;
 pub(crate) use self::record::none_has_begun;
+use self::rollback::way;
 pub use self::rollback::{RollbackReport, rollback};
 use crate::archive::{Archive, Occasion};
 use crate::certificates::{self, CaEncryption};
@@ -190,7 +191,7 @@ impl Context<'_> {
             let is_again = prepared
                 .saved
                 .as_ref()
-                .is_some_and(|saved| saved.is_untouched && saved.hop.version == hop.version);
+                .is_some_and(|saved| saved.is_untouched && saved.hop.is_to_minor_of(&hop.version));
             let record = (&mut prepared.record, is_again);
             let saving = self.save(record, &hop, &before, journal, events);
             unless_stopped(stop, saving).await?;
@@ -287,13 +288,18 @@ impl Context<'_> {
         journal: &Journal,
         events: &Events,
     ) -> Result<(), CommandError> {
-        let version = hop.version.to_string();
-        if let Some(folder) = record.archives.get(&version).filter(|_| !is_again) {
+        let version = &hop.version;
+        let begun = way::begun(record)?;
+        let begun = begun
+            .into_iter()
+            .find(|begun| begun.is_to_minor_of(version));
+        if let Some(begun) = begun.filter(|_| !is_again) {
             events.note(format!(
                 "the snapshot of etcd before Kubernetes {version} is in {}",
-                folder.display()
+                begun.archive.display()
             ));
-            return Ok(());
+            record.add(version, begun.archive);
+            return record.save(journal);
         }
         events.phase("archive");
         let archive = Archive::create(self.state, Occasion::Upgrade)?;
@@ -313,8 +319,8 @@ impl Context<'_> {
                 "kubexm saves no snapshot of an external etcd\n  hint: take one before the upgrade goes on",
             ),
         }
-        let folder = archive.folder().to_owned();
-        record.archives.insert(version, folder);
+        record.forget_minor(version);
+        record.add(version, archive.folder().to_owned());
         record.save(journal)
     }
 
@@ -349,7 +355,7 @@ impl Context<'_> {
                 })
                 .collect();
             let saved = prepared.saved.as_ref();
-            let saved = saved.filter(|saved| saved.hop.version == hop.version);
+            let saved = saved.filter(|saved| saved.hop.is_to_minor_of(&hop.version));
             parts.push(text::hop(
                 hop,
                 &text::archive(self.state, &cluster, saved),

@@ -53,6 +53,35 @@ pub enum NoPath {
         /// The missing minor versions, as in `1.35`.
         minors: Vec<String>,
     },
+    /// A node must first get a version that the bundle does not have.
+    #[error(
+        "{host}: kubelet {kubelet} is too old for API servers of Kubernetes {next}, and the bundle has no Kubernetes {from} for it\n\
+         hint: add {from} to kubernetes.versions of the manifest, and build the bundle again"
+    )]
+    TooOld {
+        /// The node.
+        host: HostName,
+        /// The version of its kubelet.
+        kubelet: Version,
+        /// The version of the first hop.
+        next: Version,
+        /// The newest version of an API server with the minor version of the cluster.
+        from: Version,
+    },
+    /// A control plane is newer than a version on the way.
+    #[error(
+        "{host}: its API server has the version {found}, and the upgrade goes through the older version {hop}: Kubernetes does \
+         not support a downgrade\n\
+         hint: add {found} to kubernetes.versions of the manifest, and build the bundle again"
+    )]
+    Newer {
+        /// The control plane.
+        host: HostName,
+        /// The version of its API server.
+        found: Version,
+        /// The version of the hop.
+        hop: Version,
+    },
 }
 
 /// The versions with which the programs of a cluster run.
@@ -82,7 +111,7 @@ impl Running {
 ///
 /// # Errors
 /// The policy does not allow the upgrade, or the bundle does not have a version.
-pub fn hops(running: &Running, to: &Version, bundle: &[Version]) -> Result<Vec<Hop>, NoPath> {
+pub fn hops(running: &Running, to: &Version, bundle: &[Version]) -> Result<Vec<Hop>, Box<NoPath>> {
     let Some(from) = running.oldest() else {
         return Ok(Vec::new());
     };
@@ -91,54 +120,97 @@ pub fn hops(running: &Running, to: &Version, bundle: &[Version]) -> Result<Vec<H
         .values()
         .chain(running.kubelets.values());
     if let Some(newer) = all.find(|version| *version > to) {
-        return Err(NoPath::Downgrade {
+        return Err(Box::new(NoPath::Downgrade {
             from: newer.clone(),
             to: to.clone(),
-        });
+        }));
     }
     if from.major() != to.major() {
-        return Err(NoPath::Major {
+        return Err(Box::new(NoPath::Major {
             from: from.clone(),
             to: to.clone(),
-        });
+        }));
     }
     let mut versions = Vec::new();
     let mut minors = Vec::new();
     for minor in from.minor() + 1..to.minor() {
-        let of_minor =
-            |version: &&Version| version.major() == to.major() && version.minor() == minor;
-        match bundle.iter().filter(of_minor).max() {
+        match newest(bundle, to.major(), minor) {
             Some(version) => versions.push(version.clone()),
             None => minors.push(format!("{}.{minor}", to.major())),
         }
     }
     if !minors.is_empty() {
-        return Err(NoPath::Missing {
+        return Err(Box::new(NoPath::Missing {
             from: from.clone(),
             to: to.clone(),
             minors,
-        });
+        }));
     }
     versions.push(to.clone());
-    // Control planes whose kubelets are older come from an interrupted hop to the version of the API servers.
-    let has_older_kubelet = |name: &HostName| {
-        running
-            .kubelets
-            .get(name)
-            .is_some_and(|kubelet| kubelet < from)
-    };
-    let is_interrupted = running.api_servers.keys().any(has_older_kubelet);
-    // Workers that are too old for the next version come from an interrupted hop, too.
-    let is_too_old = |kubelet: &Version| {
-        versions
-            .first()
-            .is_some_and(|next| is_behind(kubelet, next, KUBELET_BEHIND))
-    };
-    let repeats = is_interrupted || running.kubelets.values().any(is_too_old);
-    if from != to && repeats && bundle.contains(from) {
-        versions.insert(0, from.clone());
+    if from != to
+        && let Some(version) = repeated(running, from, &versions[0], bundle)?
+    {
+        versions.insert(0, version.clone());
+    }
+    for hop in &versions {
+        let mut api_servers = running.api_servers.iter();
+        if let Some((host, found)) = api_servers.find(|(_, found)| *found > hop) {
+            return Err(Box::new(NoPath::Newer {
+                host: host.clone(),
+                found: found.clone(),
+                hop: hop.clone(),
+            }));
+        }
     }
     Ok(with_workers(running, versions))
+}
+
+/// Returns the newest version of a minor version.
+fn newest(bundle: &[Version], major: u64, minor: u64) -> Option<&Version> {
+    let of_minor = |version: &&Version| version.major_minor() == (major, minor);
+    bundle.iter().filter(of_minor).max()
+}
+
+/// Returns the version of the minor version of the oldest API server, if an interrupted hop to it must be completed before
+/// the `next` one.
+fn repeated<'a>(
+    running: &Running,
+    from: &Version,
+    next: &Version,
+    bundle: &'a [Version],
+) -> Result<Option<&'a Version>, Box<NoPath>> {
+    let has_begun_next = |version: &Version| version.major_minor() > from.major_minor();
+    if from.major_minor() == next.major_minor() || running.api_servers.values().any(has_begun_next)
+    {
+        return Ok(None);
+    }
+    let of_minor = |version: &&Version| version.major_minor() == from.major_minor();
+    let api_servers = running.api_servers.values();
+    let at_least = api_servers.filter(of_minor).max().unwrap_or(from);
+    let same = bundle.iter().find(|version| *version == at_least);
+    let newer = newest(bundle, from.major(), from.minor()).filter(|newest| *newest > at_least);
+    let present = same.or(newer);
+    // Kubelets that are too old for the next version come from an interrupted hop, or have missed one.
+    let is_too_old = |kubelet: &Version| is_behind(kubelet, next, KUBELET_BEHIND);
+    let mut kubelets = running.kubelets.iter();
+    if let Some((host, kubelet)) = kubelets.find(|(_, kubelet)| is_too_old(kubelet)) {
+        return match present {
+            Some(version) => Ok(Some(version)),
+            None => Err(Box::new(NoPath::TooOld {
+                host: host.clone(),
+                kubelet: kubelet.clone(),
+                next: next.clone(),
+                from: at_least.clone(),
+            })),
+        };
+    }
+    // Control planes whose kubelets are older come from an interrupted hop to the version of the API servers.
+    let has_older_kubelet = |name: &HostName| {
+        let kubelet = running.kubelets.get(name);
+        kubelet.is_some_and(|kubelet| kubelet < from)
+    };
+    let is_interrupted = running.api_servers.keys().any(has_older_kubelet);
+    Ok(present.filter(|_| is_interrupted))
 }
 
 fn with_workers(running: &Running, versions: Vec<Version>) -> Vec<Hop> {
@@ -252,6 +324,48 @@ mod tests {
         assert_eq!(texts(&kubelet, "1.36.3", &bundle), ["1.35.4: ", "1.36.3: "]);
         let workers = running(&[("a", "1.36.3")], &[("a", "1.36.3"), ("c", "1.34.4")]);
         assert_eq!(texts(&workers, "1.36.3", &bundle), ["1.36.3: c"]);
+    }
+
+    #[test]
+    fn kubelets_that_are_too_old_need_a_version_of_the_present_minor() {
+        let late = running(
+            &[("a", "1.34.4")],
+            &[("a", "1.34.4"), ("b", "1.34.4"), ("c", "1.31.0")],
+        );
+        let newer = ["1.34.6", "1.35.4"];
+        assert_eq!(texts(&late, "1.35.4", &newer), ["1.34.6: c", "1.35.4: b c"]);
+        let refused = hops(
+            &late,
+            &version("1.35.4"),
+            &["1.34.3", "1.35.4"].map(version),
+        );
+        let expected = "c: kubelet 1.31.0 is too old for API servers of Kubernetes 1.35.4, and the bundle has no Kubernetes \
+                        1.34.4 for it\nhint: ";
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.starts_with(expected), "{refused}");
+        let begun = running(
+            &[("a", "1.35.4"), ("b", "1.34.4")],
+            &[("a", "1.35.4"), ("b", "1.34.4"), ("c", "1.31.0")],
+        );
+        assert_eq!(texts(&begun, "1.35.4", &newer), ["1.35.4: c"]);
+        let patch = hops(&late, &version("1.34.6"), &[version("1.34.6")]).unwrap();
+        assert_eq!(patch.len(), 1);
+    }
+
+    #[test]
+    fn control_plane_that_is_newer_than_a_hop_is_not_downgraded() {
+        let mixed = running(
+            &[("a", "1.35.6"), ("b", "1.34.4")],
+            &[("a", "1.35.6"), ("b", "1.34.4")],
+        );
+        let bundle = ["1.35.4", "1.36.3"].map(version);
+        let refused = hops(&mixed, &version("1.36.3"), &bundle)
+            .unwrap_err()
+            .to_string();
+        let expected = "a: its API server has the version 1.35.6, and the upgrade goes through the older version 1.35.4: ";
+        assert!(refused.starts_with(expected), "{refused}");
+        let bundle = ["1.35.4", "1.35.6", "1.36.3"];
+        assert_eq!(texts(&mixed, "1.36.3", &bundle), ["1.35.6: ", "1.36.3: "]);
     }
 
     #[test]

@@ -139,6 +139,20 @@ impl UpgradeRecord {
         }
     }
 
+    /// Adds what was saved before a hop.
+    pub(super) fn add(&mut self, version: &Version, archive: PathBuf) {
+        self.archives.insert(version.to_string(), archive);
+    }
+
+    /// Removes what was saved before a hop to the minor version of `version`.
+    pub(super) fn forget_minor(&mut self, version: &Version) {
+        let is_same = |text: &str| {
+            let other: Option<Version> = text.parse().ok();
+            other.is_some_and(|other| other.major_minor() == version.major_minor())
+        };
+        self.archives.retain(|text, _| !is_same(text));
+    }
+
     /// Fails if this upgrade has another target, or if its rollback has begun to replace something.
     pub(super) fn check(&self, to: &Version) -> Result<(), CommandError> {
         let rollback = self.rollback.as_ref();
@@ -285,6 +299,18 @@ mod tests {
         let here = folder.path().join("archive/20261126T065943Z");
         std::fs::create_dir_all(&here).unwrap();
         assert_eq!(found()["1.36.3"], here);
+    }
+
+    #[test]
+    fn archive_of_a_hop_is_replaced_with_all_its_patch_versions() {
+        let (from, to) = (Version::new(1, 34, 4), Version::new(1, 36, 3));
+        let mut record = UpgradeRecord::new(&from, &to);
+        for version in [Version::new(1, 35, 4), Version::new(1, 35, 6), to] {
+            record.add(&version, PathBuf::from("before"));
+        }
+        record.forget_minor(&Version::new(1, 35, 6));
+        let left: Vec<&str> = record.archives.keys().map(String::as_str).collect();
+        assert_eq!(left, ["1.36.3"]);
     }
 
     #[test]

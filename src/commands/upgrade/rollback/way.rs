@@ -41,7 +41,15 @@ pub(in crate::upgrade) struct Begun {
     pub(in crate::upgrade) archive: PathBuf,
 }
 
-/// Returns the hops of an upgrade that have begun, the first one first.
+impl Begun {
+    /// Returns whether the hop and `version` have the same minor version.
+    pub(in crate::upgrade) fn is_to_minor_of(&self, version: &Version) -> bool {
+        self.version.major_minor() == version.major_minor()
+    }
+}
+
+/// Returns the hops of an upgrade that have begun, the first one first. A hop that continued with another patch version is one
+/// hop: what was saved before its first version leads back.
 ///
 /// # Errors
 /// The record has something else than a version.
@@ -57,12 +65,23 @@ pub(in crate::upgrade) fn begun(record: &UpgradeRecord) -> Result<Vec<Begun>, Co
         .map(|(version, archive)| Ok((parse(version)?, archive.clone())))
         .collect::<Result<_, CommandError>>()?;
     hops.sort();
-    let hops = hops.into_iter().map(|(version, archive)| Begun {
-        former: std::mem::replace(&mut former, version.clone()),
-        version,
-        archive,
-    });
-    Ok(hops.collect())
+    let mut begun: Vec<Begun> = Vec::new();
+    for (version, archive) in hops {
+        if let Some(last) = begun
+            .last_mut()
+            .filter(|last| last.is_to_minor_of(&version))
+        {
+            last.version = version.clone();
+        } else {
+            begun.push(Begun {
+                former,
+                version: version.clone(),
+                archive,
+            });
+        }
+        former = version;
+    }
+    Ok(begun)
 }
 
 /// Returns the hop that ends a rollback: the one before which the cluster had the version of the cluster file, or the last
@@ -164,6 +183,19 @@ mod tests {
         let none = UpgradeRecord::new(&version("1.9.4"), &version("1.11.3"));
         let refused = super::chosen(&none, &version("1.9.4")).unwrap_err();
         assert!(refused.to_string().contains("nothing to roll back"));
+    }
+
+    #[test]
+    fn hop_that_continued_with_another_patch_leads_back_before_its_first_one() {
+        let mut record = record();
+        record
+            .archives
+            .insert("1.10.6".to_owned(), PathBuf::from("later"));
+        let hops = begun(&record).unwrap();
+        let text =
+            |hop: &Begun| format!("{} {} {}", hop.former, hop.version, hop.archive.display());
+        let texts: Vec<String> = hops.iter().map(text).collect();
+        assert_eq!(texts, ["1.9.4 1.10.6 1.10.4", "1.10.6 1.11.3 1.11.3"]);
     }
 
     #[test]

@@ -118,3 +118,37 @@ pub(super) fn endpoint(cluster: &Cluster) -> String {
 pub(super) fn own_server(cluster: &Cluster, host: &HostSpec) -> String {
     format!("https://{}", kubernetes::api_server(cluster, host))
 }
+
+/// Returns the URL of the API server of a node's kubelet and kube-proxy. Those of a control plane get another version with its own
+/// API server, before the other control planes, and must not be newer than the API server to which they connect.
+pub(super) fn node_server(cluster: &Cluster, host: &HostSpec) -> String {
+    match cluster.is_control_plane(&host.name) {
+        true => own_server(cluster, host),
+        false => endpoint(cluster),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_workers_connect_to_the_load_balancer() {
+        let cluster = crate::renewal::tests::cluster("type: systemd", "etcd: {type: systemd}");
+        let servers = cluster.nodes().into_iter().map(|host| {
+            let server = node_server(&cluster, host);
+            format!("{} {server}", host.name)
+        });
+        let mut servers: Vec<String> = servers.collect();
+        servers.sort();
+        assert_eq!(
+            servers,
+            [
+                "node1 https://192.0.2.11:6443",
+                "node2 https://192.0.2.12:6443",
+                "node3 https://192.0.2.13:6443",
+                "node4 https://api.example:6443",
+            ]
+        );
+    }
+}

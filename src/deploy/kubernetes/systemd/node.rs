@@ -93,7 +93,13 @@ fn kubelet_files(
     files.readable(CA, &pki.trusted)?;
     let user = node_user(&host.name);
     let user = (user.as_str(), &own.kubelet);
-    files.kubeconfig(KUBELET, cluster, pki, &files::endpoint(cluster), user)?;
+    files.kubeconfig(
+        KUBELET,
+        cluster,
+        pki,
+        &files::node_server(cluster, host),
+        user,
+    )?;
     let own = OwnKubelet {
         ca: CA.to_owned(),
         runtime: runtime::configured(inputs).socket().to_owned(),
@@ -144,7 +150,13 @@ fn proxy_files(
     let cluster = inputs.cluster;
     let mut files = Files::default();
     let user = ("system:kube-proxy", &own.proxy);
-    files.kubeconfig(KUBE_PROXY, cluster, pki, &files::endpoint(cluster), user)?;
+    files.kubeconfig(
+        KUBE_PROXY,
+        cluster,
+        pki,
+        &files::node_server(cluster, host),
+        user,
+    )?;
     let own = OwnKubeProxy {
         kubeconfig: KUBE_PROXY.to_owned(),
         node: host.name.to_string(),
