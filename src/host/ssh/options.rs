@@ -1,0 +1,36 @@
+//! How to connect to a host over SSH.
+
+use crate::jump::JumpHosts;
+use crate::known_hosts::HostKeys;
+use crate::server::{Server, ServerError};
+use crate::{HostError, Reason};
+use kubexm_types::HostName;
+
+/// How to connect to a host.
+#[derive(Debug, Clone)]
+pub struct SshOptions {
+    /// The host's name in the cluster file.
+    pub name: HostName,
+    pub server: Server,
+    /// The jump hosts on the way to the server, the nearest one first.
+    pub way: Vec<Server>,
+    /// Connections to jump hosts, shared between hosts.
+    pub jump_hosts: JumpHosts,
+    /// Which host keys are accepted.
+    pub host_keys: HostKeys,
+}
+
+impl SshOptions {
+    pub(super) fn error(&self, error: ServerError) -> HostError {
+        error.of(&self.name, &self.server, self.way.last())
+    }
+
+    pub(super) fn unreachable(&self, reason: Reason) -> HostError {
+        self.error(ServerError::Unreachable(reason))
+    }
+
+    pub(super) fn denied(&self, reason: Reason) -> HostError {
+        let user = self.server.user.clone();
+        self.error(ServerError::Denied { user, reason })
+    }
+}

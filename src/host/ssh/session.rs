@@ -1,0 +1,362 @@
+//! The connection of a host: one channel per command.
+
+use std::time::Duration;
+
+use russh::ChannelReadHalf;
+use russh::client::Handle;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::options::SshOptions;
+use crate::authenticate::{LOGIN_TIMEOUT, log_in, too_slow};
+use crate::channel::{Progress, accept, send};
+use crate::supervise::{self, Received, TooMuchOutput};
+use crate::transport::{Connection, DisconnectReason, Handler};
+use crate::{HostError, Input, Output, Reason};
+use kubexm_scripts::host as scripts;
+use kubexm_types::{HostName, Secret};
+
+/// The number of parallel channels. sshd allows ten per connection by default (MaxSessions).
+const SESSIONS: usize = 8;
+/// Separates what the user's shell profile prints from the output of the command.
+pub(super) const MARK: &str = "kubexm: output begins";
+/// Sets the same environment for every command, independent of the user's shell profile.
+const ENVIRONMENT: &str =
+    "env LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The time within which the host must receive the request to end a cancelled command.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The connection of a host. Requests that end cancelled commands share it.
+pub(super) struct Session {
+    options: SshOptions,
+    handle: Handle<Handler>,
+    disconnect: DisconnectReason,
+    become_root: BecomeRoot,
+    sessions: Semaphore,
+    /// The commands that run. A cancelled command is in it until the host knows that it must end.
+    commands: TaskTracker,
+}
+
+/// How commands get root's permissions.
+enum BecomeRoot {
+    /// The user is root already.
+    AlreadyRoot,
+    /// `sudo` requires no password.
+    Sudo,
+    /// `sudo` reads the password from the first line of standard input.
+    SudoWithPassword(Secret),
+}
+
+impl Session {
+    /// Connects, verifies the host's key, logs in, and determines how commands get root's permissions.
+    pub(super) async fn connect(options: SshOptions) -> Result<Self, HostError> {
+        let (server, way) = (&options.server, &options.way);
+        let connecting = options
+            .jump_hosts
+            .connect(way, server, &options.host_keys)
+            .await;
+        let connection = match connecting {
+            Ok(connection) => log_in(server, connection).await,
+            Err(error) => Err(error),
+        };
+        let Connection { handle, disconnect } = connection.map_err(|error| options.error(error))?;
+        let mut session = Session {
+            become_root: BecomeRoot::AlreadyRoot,
+            sessions: Semaphore::new(SESSIONS),
+            commands: TaskTracker::new(),
+            handle,
+            disconnect,
+            options,
+        };
+        let probing = session.probe_root();
+        session.become_root = match tokio::time::timeout(LOGIN_TIMEOUT, probing).await {
+            Ok(result) => result?,
+            Err(_) => return Err(session.options.unreachable(too_slow("sudo"))),
+        };
+        Ok(session)
+    }
+
+    pub(super) fn name(&self) -> &HostName {
+        &self.options.name
+    }
+
+    pub(super) fn handle(&self) -> &Handle<Handler> {
+        &self.handle
+    }
+
+    pub(super) fn commands(&self) -> &TaskTracker {
+        &self.commands
+    }
+
+    /// Determines whether sudo is needed, and whether it requires a password.
+    async fn probe_root(&self) -> Result<BecomeRoot, HostError> {
+        if self.options.server.user == "root" {
+            return Ok(BecomeRoot::AlreadyRoot);
+        }
+        let has_sudo = self
+            .execute("command -v sudo", Input::None, None, "look for sudo")
+            .await?;
+        if !has_sudo.success() {
+            let reason = Reason::new("the host does not have sudo");
+            let reason = reason.hint("install sudo on the host, or log in as root");
+            return Err(self.options.denied(reason));
+        }
+        // `-k` drops cached credentials of an earlier login, so that the answer is valid for every
+        // command. Sudo rules may allow only some programs; every command starts with `env`.
+        let plain = self
+            .execute("sudo -k; sudo -n -- env true", Input::None, None, "sudo")
+            .await?;
+        if plain.success() {
+            return Ok(BecomeRoot::Sudo);
+        }
+        let Some(password) = &self.options.server.password else {
+            let reason = Reason::new("sudo requires a password");
+            let hint =
+                "set password for the host in the cluster file, or allow NOPASSWD in sudoers";
+            return Err(self.options.denied(reason.hint(hint)));
+        };
+        let input = Input::Bytes(format!("{}\n", password.0).into_bytes());
+        let output = self
+            .execute("sudo -k -S -p '' -- env true", input, None, "sudo")
+            .await?;
+        if output.success() {
+            return Ok(BecomeRoot::SudoWithPassword(password.clone()));
+        }
+        let complaint = output.complaint();
+        if complaint.as_str().contains("incorrect password") {
+            let reason = Reason::new("sudo refuses the password of the cluster file");
+            let reason = reason.hint("correct password for the host in the cluster file");
+            return Err(self.options.denied(reason));
+        }
+        let reason = Reason::new(format!("sudo failed: {complaint}"));
+        let reason = reason.hint("allow the user to run every command in sudoers");
+        Err(self.options.denied(reason))
+    }
+
+    /// Runs one command line as the logged-in user, without a time limit, and returns its output.
+    async fn execute(
+        &self,
+        line: &str,
+        input: Input,
+        prefix: Option<Vec<u8>>,
+        description: &str,
+    ) -> Result<Output, HostError> {
+        let mut received = Received::unsupervised(MARK);
+        let call = Call {
+            line: line.to_owned(),
+            input,
+            prefix,
+            description: description.to_owned(),
+        };
+        let never = CancellationToken::new();
+        let status = self.exchange(call, &mut received, &never).await?;
+        Ok(received.into_output(status))
+    }
+
+    /// Runs one command line as the logged-in user. Returns its exit status; what it prints is in `received`.
+    /// After `cancel` the command ends on the host, and its status means nothing.
+    pub(super) async fn exchange(
+        &self,
+        call: Call,
+        received: &mut Received,
+        cancel: &CancellationToken,
+    ) -> Result<i32, HostError> {
+        let description = call.description.as_str();
+        let broken = |error: russh::Error| {
+            let reason = self.disconnect.or(&error.to_string());
+            self.options
+                .unreachable(reason.within("the connection broke"))
+        };
+        let _session = tokio::select! {
+            session = self.sessions.acquire() => {
+                session.map_err(|_| broken(russh::Error::Disconnect))?
+            }
+            () = cancel.cancelled() => return Ok(CANCELLED),
+        };
+        let channel = self.handle.channel_open_session().await.map_err(broken)?;
+        let line = format!("echo '{MARK}'; {}", call.line);
+        channel.exec(true, line).await.map_err(broken)?;
+        let (mut read, write) = channel.split();
+        let (prefix, input) = (call.prefix, call.input);
+        let sending = async {
+            if let Some(first) = prefix {
+                write.data_bytes(first).await.map_err(|_| None)?;
+            }
+            send(&write, input).await?;
+            write.eof().await.map_err(|_| None)
+        };
+        tokio::pin!(sending);
+        let mut is_sending = true;
+        let mut unreadable = None;
+        let mut status = None;
+        // Set when the command must end before its channel closes: the end of the channel looks like the end of its
+        // input, and the command must not use half of it.
+        let mut give_up = None;
+        loop {
+            tokio::select! {
+                message = read.wait() => match message.map(|message| accept(message, received)) {
+                    None => break,
+                    Some(Ok(Progress::Running)) => {}
+                    Some(Ok(Progress::Ended(number))) => status = Some(number),
+                    Some(Err(TooMuchOutput)) => {
+                        if let Some(group) = received.group() {
+                            self.end_while_reading(group, &mut read).await;
+                        }
+                        return Err(self.command_error(description, supervise::too_much_output()));
+                    }
+                },
+                result = &mut sending, if is_sending && give_up.is_none() => {
+                    is_sending = false;
+                    unreadable = result.err().flatten();
+                }
+                () = cancel.cancelled(), if give_up.is_none() => {
+                    give_up = Some(Instant::now() + END_TIMEOUT);
+                }
+                () = until(give_up) => break,
+            }
+            if unreadable.is_some() && give_up.is_none() {
+                give_up = Some(Instant::now() + END_TIMEOUT);
+            }
+            // The number of the group is the first that the command prints.
+            if let (Some(_), Some(group)) = (give_up, received.group()) {
+                self.end_while_reading(group, &mut read).await;
+                break;
+            }
+        }
+        if let Some(source) = unreadable {
+            let (host, command) = (self.options.name.clone(), description.to_owned());
+            return Err(HostError::Input {
+                host,
+                command,
+                source,
+            });
+        }
+        if give_up.is_some() {
+            return Ok(CANCELLED);
+        }
+        let Some(status) = status else {
+            let reason = self.disconnect.or("the host disappeared");
+            let context = format!("the connection broke during '{description}'");
+            return Err(self.options.unreachable(reason.within(&context)));
+        };
+        match received.has_mark() {
+            true => Ok(status),
+            false => Err(self.no_shell(description, received)),
+        }
+    }
+
+    /// Ends a process group on the host. Discards what it still prints: a channel that is not read blocks all
+    /// channels of its connection.
+    async fn end_while_reading(&self, group: u32, read: &mut ChannelReadHalf) {
+        let discard = async { while read.wait().await.is_some() {} };
+        tokio::select! {
+            () = self.end(group) => {}
+            () = discard => {}
+        }
+    }
+
+    /// Ends a process group on the host.
+    async fn end(&self, group: u32) {
+        let script = scripts::END_GROUP.text.to_owned();
+        let words = ["sh", "-euc", &script, "kubexm", &group.to_string()].map(str::to_owned);
+        let (line, prefix) = self.as_root(&words);
+        let ending = async {
+            // Not limited by `sessions`: all of them may be in use by commands that must end.
+            let channel = self.handle.channel_open_session().await?;
+            channel.exec(true, line).await?;
+            let (mut read, write) = channel.split();
+            if let Some(password) = prefix {
+                write.data_bytes(password).await?;
+            }
+            write.eof().await?;
+            while read.wait().await.is_some() {}
+            Ok::<_, russh::Error>(())
+        };
+        // Without an answer the time limit on the host ends the command.
+        let _ = tokio::time::timeout(END_TIMEOUT, ending).await;
+    }
+
+    /// Returns the command line that runs words as root, and the first line of its input.
+    pub(super) fn as_root(&self, words: &[String]) -> (String, Option<Vec<u8>>) {
+        let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
+        let line = format!("{ENVIRONMENT} {}", words.join(" "));
+        match &self.become_root {
+            BecomeRoot::AlreadyRoot => (line, None),
+            BecomeRoot::Sudo => (format!("sudo -n -- {line}"), None),
+            BecomeRoot::SudoWithPassword(password) => {
+                let first = format!("{}\n", password.0).into_bytes();
+                (format!("sudo -k -S -p '' -- {line}"), Some(first))
+            }
+        }
+    }
+
+    pub(super) fn command_error(&self, description: &str, reason: String) -> HostError {
+        HostError::Command {
+            host: self.options.name.clone(),
+            command: description.to_owned(),
+            reason,
+        }
+    }
+
+    fn no_shell(&self, description: &str, received: &Received) -> HostError {
+        let (user, printed) = (&self.options.server.user, received.last_lines());
+        let reason = format!(
+            "the user {user} does not get a shell on the host: {printed}\n\
+             hint: give the user a login shell with `usermod -s /bin/sh {user}`, or correct user in the cluster file"
+        );
+        self.command_error(description, reason)
+    }
+}
+
+/// The status of a command that kubexm cancelled.
+const CANCELLED: i32 = 128;
+
+async fn until(when: Option<Instant>) {
+    match when {
+        Some(when) => tokio::time::sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// One command line with its input.
+pub(super) struct Call {
+    pub(super) line: String,
+    pub(super) input: Input,
+    /// Bytes before the input, such as the password of sudo.
+    pub(super) prefix: Option<Vec<u8>>,
+    pub(super) description: String,
+}
+
+/// Quotes a word for a POSIX shell.
+fn quote(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_words_reach_the_command_unchanged() {
+        for word in [
+            "",
+            "a b",
+            "it's",
+            "$(reboot)",
+            "`x`",
+            "a\nb",
+            "\\",
+            "'; rm -rf /; '",
+        ] {
+            let script = format!("printf %s {}", quote(word));
+            let output = std::process::Command::new("sh")
+                .args(["-c", &script])
+                .output()
+                .unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
+        }
+    }
+}
