@@ -105,12 +105,11 @@ async fn prepared(
     events: &Events,
 ) -> Result<Prepared, CommandError> {
     let cluster = site.cluster;
-    let arches: BTreeSet<Arch> = site
-        .facts
-        .values()
-        .filter_map(|facts| facts.arch())
-        .collect();
-    let lock = lock.only(&arches);
+    // A node that does not answer can have any architecture.
+    let lock = match arches(site) {
+        Some(arches) => lock.only(&arches),
+        None => lock.clone(),
+    };
     let content = RegistryContent::new(&lock);
     let mut text = String::new();
     let mut plan = Plan::default();
@@ -171,6 +170,14 @@ async fn prepared(
         plan,
         afterwards: "the other hosts are ready; run the same command again when these answer",
     })
+}
+
+/// Returns the architectures of the nodes; `None` if one of them is not known.
+fn arches(site: &Site<'_>) -> Option<BTreeSet<Arch>> {
+    let nodes = site.cluster.nodes().into_iter();
+    nodes
+        .map(|node| site.facts.get(&node.name)?.arch())
+        .collect()
 }
 
 /// Returns a line for each image of which a registry does not have everything.
@@ -246,6 +253,9 @@ fn clients(
         .collect();
     let login = site.state.join("pki/registry-login");
     if kubexm_deploy::registry_has_login(site.cluster) && !login.exists() {
+        if new.is_empty() {
+            return Ok(Plan::default());
+        }
         return Err(CommandError::Configuration(format!(
             "cannot let nodes pull from {}: {} with the login at the registries does not exist\nhint: restore the state \
              directory from a backup, or run kubexm install, which creates another login",

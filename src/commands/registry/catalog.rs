@@ -215,14 +215,12 @@ impl Catalog {
                 for digest in manifests.keys() {
                     below.extend(self.closure(name, *digest));
                 }
-                let chosen = manifests
-                    .iter()
-                    .max_by_key(|(digest, count)| (**count, self.is_first(name, tag, digest)));
-                if let Some((digest, _)) = chosen.filter(|_| !is_of_manifest(tag)) {
+                let chosen = self.usual(name, tag, manifests);
+                if let Some(digest) = chosen.filter(|_| !is_of_manifest(tag)) {
                     images.push(Image {
                         repository: name.clone(),
                         tag: Some(tag.clone()),
-                        digest: *digest,
+                        digest,
                     });
                 }
             }
@@ -244,6 +242,35 @@ impl Catalog {
             }));
         }
         images
+    }
+
+    /// Returns the tags of signatures and referrers, as images: the registries must agree on them, too.
+    pub(super) fn tags_of_manifests(&self) -> Vec<Image> {
+        let mut found = Vec::new();
+        for (name, repository) in &self.repositories {
+            let tags = repository.tags.iter();
+            for (tag, manifests) in tags.filter(|(tag, _)| is_of_manifest(tag)) {
+                found.extend(self.usual(name, tag, manifests).map(|digest| Image {
+                    repository: name.clone(),
+                    tag: Some(tag.clone()),
+                    digest,
+                }));
+            }
+        }
+        found
+    }
+
+    /// Returns the manifest that most registries mean with a tag, and of several such the one of the first registry.
+    fn usual(
+        &self,
+        repository: &str,
+        tag: &str,
+        manifests: &BTreeMap<Digest, usize>,
+    ) -> Option<Digest> {
+        let chosen = manifests
+            .iter()
+            .max_by_key(|(digest, count)| (**count, self.is_first(repository, tag, digest)));
+        chosen.map(|(digest, _)| *digest)
     }
 
     /// Returns whether the first registry that has the tag means this manifest.
@@ -297,8 +324,23 @@ impl Catalog {
             .collect()
     }
 
+    /// Returns the manifests of an image, in all versions that its tag has in the registries.
+    pub(super) fn versions(&self, image: &Image) -> BTreeSet<Digest> {
+        let registries = self.registries.iter();
+        let digests = registries.filter_map(|registry| self.digest_in(image, registry));
+        let digests = digests.chain([image.digest]);
+        digests
+            .flat_map(|digest| self.closure(&image.repository, digest))
+            .collect()
+    }
+
     /// Returns what a registry with an image contains.
     pub(super) fn content(&self, image: &Image) -> RegistryContent {
+        self.content_by(image, None)
+    }
+
+    /// Returns what a registry with an image contains, if the registry `from` decides what tags of signatures mean.
+    pub(super) fn content_by(&self, image: &Image, from: Option<&Registry>) -> RegistryContent {
         let mut content = RegistryContent::empty();
         let repository = &image.repository;
         for digest in self.closure(repository, image.digest) {
@@ -308,8 +350,13 @@ impl Catalog {
             content.add_manifest(repository, digest, manifest);
             for tag in self.tags_of_manifest(repository, digest) {
                 let manifests = &self.repositories[repository].tags[tag];
-                if let Some(digest) = manifests.keys().next() {
-                    content.add_tag(repository, tag, *digest);
+                let decided = from.and_then(|from| {
+                    let path = tag_link(repository, tag);
+                    from.storage.links.get(&path).copied()
+                });
+                let digest = decided.or_else(|| self.usual(repository, tag, manifests));
+                if let Some(digest) = digest {
+                    content.add_tag(repository, tag, digest);
                 }
             }
         }

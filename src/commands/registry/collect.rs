@@ -9,7 +9,7 @@ use super::change::{Change, ChangeReport, Prepared, bytes, count};
 use super::remove;
 use super::site::{Site, check_own};
 use super::uses::Uses;
-use crate::{CommandError, Connection, Stop, notices};
+use crate::{CommandError, Connection, Stop, notices, upgrade};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Plan, TaskId, TaskName};
 use kubexm_engine::seed::{CollectGarbage, Garbage};
@@ -137,6 +137,7 @@ async fn prepared(
 
 /// Plans the removal of images of former versions that nothing uses.
 async fn unused(site: &mut Site<'_>, text: &mut String) -> Result<Former, CommandError> {
+    upgrade::none_has_begun(site.state, "kubexm registry gc --unused")?;
     site.needs_all(
         "an image that stays on one registry would return to the others with kubexm registry sync: start this host first",
     )?;
@@ -156,10 +157,10 @@ async fn unused(site: &mut Site<'_>, text: &mut String) -> Result<Former, Comman
     let candidates = all.iter().filter(|image| is_of_kubernetes(image));
     let (needed, others): (Vec<&Image>, Vec<&Image>) =
         candidates.partition(|image| is_needed(image));
-    // An image of which the cluster uses no other version is not a former one: a bundle of the cluster has it.
+    // An image of which the cluster uses no newer version is not a former one: it waits for an upgrade.
     let former = others.into_iter().filter(|image| {
         let mut needed = needed.iter();
-        needed.any(|other| other.repository == image.repository)
+        needed.any(|other| is_former(image, other))
     });
     let images: Vec<Image> = former.cloned().collect();
     let plan = remove::plan(site.cluster, &catalog, &images, text);
@@ -211,6 +212,26 @@ fn is_of_kubernetes(image: &Image) -> bool {
     is_program || ADD_ONS.iter().any(|prefix| repository.starts_with(prefix))
 }
 
+/// Returns whether an image is an earlier version of another one. Without a tag, no name leads to it any more.
+fn is_former(image: &Image, other: &Image) -> bool {
+    let is_earlier = match (&image.tag, &other.tag) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(tag), Some(newer)) => {
+            let (tag, newer) = (numbers(tag), numbers(newer));
+            !tag.is_empty() && tag < newer
+        }
+    };
+    image.repository == other.repository && is_earlier
+}
+
+/// Returns the numbers of a tag in their order: tags such as `3.10`, `v3.30.1` and `v1.8.0-flannel1` are not all semantic
+/// versions.
+fn numbers(tag: &str) -> Vec<u64> {
+    let words = tag.split(|letter: char| !letter.is_ascii_digit());
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
 /// Returns whether an image has the version of the cluster file, so that an install needs it.
 fn is_current(cluster: &Cluster, image: &Image) -> bool {
     let version = format!("v{}", cluster.kubernetes.version);
@@ -220,6 +241,23 @@ fn is_current(cluster: &Cluster, image: &Image) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_earlier_versions_are_former_ones() {
+        let image = |tag: Option<&str>| Image {
+            repository: "registry.k8s.io/pause".to_owned(),
+            tag: tag.map(str::to_owned),
+            digest: Digest::of(b""),
+        };
+        let earlier = |tag, other| is_former(&image(tag), &image(Some(other)));
+        assert!(earlier(Some("3.9"), "3.10"));
+        assert!(earlier(Some("3.10"), "3.10.1"));
+        assert!(earlier(Some("3.6.8-0"), "3.6.16-0"));
+        assert!(earlier(Some("v1.8.0-flannel1"), "v1.8.0-flannel2"));
+        assert!(earlier(None, "3.10"));
+        assert!(!earlier(Some("v1.37.0"), "v1.36.3"));
+        assert!(!earlier(Some("latest"), "v1.36.3"));
+    }
 
     #[test]
     fn images_of_users_are_never_unused() {

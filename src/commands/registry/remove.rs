@@ -9,7 +9,7 @@ use super::change::{Change, ChangeReport, Prepared};
 use super::site::{Site, check_own};
 use super::sync::distinct;
 use super::uses::Uses;
-use crate::{CommandError, Connection, Stop, notices};
+use crate::{CommandError, Connection, Stop, notices, upgrade};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Plan, TaskName};
 use kubexm_engine::seed::RemoveImages;
@@ -58,6 +58,7 @@ pub async fn remove(
         dry_run: options.dry_run,
     };
     let prepare = async |site: &mut Site<'_>, events: &Events| {
+        upgrade::none_has_begun(site.state, "kubexm registry remove")?;
         site.needs_all(
             "an image that stays on one registry would return to the others with kubexm registry sync: start this host first",
         )?;
@@ -233,13 +234,5 @@ fn of_former(
 
 /// Returns the manifests of images, in all versions that their tags have.
 fn manifests<'a>(catalog: &Catalog, images: impl Iterator<Item = &'a Image>) -> BTreeSet<Digest> {
-    let mut found = BTreeSet::new();
-    for image in images {
-        let registries = catalog.registries.iter();
-        let digests = registries.filter_map(|registry| catalog.digest_in(image, registry));
-        for digest in digests.chain([image.digest]) {
-            found.extend(catalog.closure(&image.repository, digest));
-        }
-    }
-    found
+    images.flat_map(|image| catalog.versions(image)).collect()
 }

@@ -76,9 +76,10 @@ pub(super) fn prepared(
     from: Option<&HostName>,
     events: &Events,
 ) -> Result<Prepared, CommandError> {
-    let images = chosen(catalog, from)?;
+    let deciding = from.map(|name| registry(catalog, name)).transpose()?;
+    let images = chosen(catalog, deciding)?;
     catalog.warn_of_tags(cluster, events);
-    let (wanted, lost) = complete(catalog, &images);
+    let (wanted, lost) = complete(catalog, &images, deciding);
     for (name, blobs) in lost {
         events.warn(format!(
             "no registry has {} of {name}\n  hint: add the image again from a bundle that contains it: kubexm registry add",
@@ -139,32 +140,17 @@ pub(super) fn prepared(
 ///
 /// # Errors
 /// A tag means different images, and no registry decides which one is right.
-fn chosen(catalog: &Catalog, from: Option<&HostName>) -> Result<Vec<Image>, CommandError> {
-    let deciding = match from {
-        None => None,
-        Some(name) => Some(registry(catalog, name)?),
-    };
-    let mut different = Vec::new();
-    let images = catalog.images().into_iter().map(|image| {
-        let digests: BTreeMap<Digest, &HostName> = catalog
-            .registries
-            .iter()
-            .filter_map(|registry| Some((catalog.digest_in(&image, registry)?, &registry.name)))
-            .collect();
-        let decided = deciding.and_then(|registry| catalog.digest_in(&image, registry));
-        if digests.len() > 1 && decided.is_none() {
-            let of = digests
-                .iter()
-                .map(|(digest, host)| format!("{digest} on {host}"));
-            let of: Vec<String> = of.collect();
-            different.push(format!("  {}: {}", image.name(), of.join(", ")));
-        }
-        Image {
-            digest: decided.unwrap_or(image.digest),
-            ..image
-        }
-    });
-    let images = images.collect();
+fn chosen(catalog: &Catalog, deciding: Option<&Registry>) -> Result<Vec<Image>, CommandError> {
+    let decided = |image: &Image| catalog.digest_in(image, deciding?);
+    let mut images = catalog.images();
+    let all = images.iter().cloned().chain(catalog.tags_of_manifests());
+    let open = all.filter(|image| decided(image).is_none());
+    let different: Vec<String> = open
+        .filter_map(|image| differences(catalog, &image))
+        .collect();
+    for image in &mut images {
+        image.digest = decided(image).unwrap_or(image.digest);
+    }
     if different.is_empty() {
         return Ok(images);
     }
@@ -174,13 +160,26 @@ fn chosen(catalog: &Catalog, from: Option<&HostName>) -> Result<Vec<Image>, Comm
     )))
 }
 
+/// Returns what an image is in each registry, if they differ.
+fn differences(catalog: &Catalog, image: &Image) -> Option<String> {
+    let registries = catalog.registries.iter();
+    let digests: BTreeMap<Digest, &HostName> = registries
+        .filter_map(|registry| Some((catalog.digest_in(image, registry)?, &registry.name)))
+        .collect();
+    let of: Vec<String> = digests
+        .iter()
+        .map(|(digest, host)| format!("{digest} on {host}"))
+        .collect();
+    (of.len() > 1).then(|| format!("  {}: {}", image.name(), of.join(", ")))
+}
+
 /// Returns what all registries have if they are equal.
 ///
 /// # Errors
 /// They differ.
 pub(super) fn equal_content(catalog: &Catalog) -> Result<RegistryContent, CommandError> {
     let images = chosen(catalog, None)?;
-    let (wanted, lost) = complete(catalog, &images);
+    let (wanted, lost) = complete(catalog, &images, None);
     let lost: Vec<String> = lost.into_iter().map(|(name, _)| name).collect();
     if !lost.is_empty() {
         return Err(CommandError::Configuration(format!(
@@ -216,10 +215,11 @@ type WithContent<'a> = (&'a Image, RegistryContent);
 fn complete<'a>(
     catalog: &Catalog,
     images: &'a [Image],
+    deciding: Option<&Registry>,
 ) -> (Vec<WithContent<'a>>, Vec<(String, usize)>) {
     let (mut found, mut lost) = (Vec::new(), Vec::new());
     for image in images {
-        let content = catalog.content(image);
+        let content = catalog.content_by(image, deciding);
         let is_lost = |(digest, size): &(&Digest, &u64)| {
             let mut registries = catalog.registries.iter();
             !registries.any(|registry| registry.storage.blobs.get(*digest) == Some(*size))

@@ -1,5 +1,7 @@
 //! Registries on directories that represent hosts: the scripts run, no program serves the images.
 
+mod differences;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -254,36 +256,6 @@ async fn blobs_that_are_missing_or_cut_off_are_replaced() {
     assert_eq!(
         std::fs::read(two.at(&layer(&large))).unwrap(),
         large.as_bytes()
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn name_with_two_meanings_needs_a_decision() {
-    let site = site();
-    let [one, two] = [Store(&site, "node1"), Store(&site, "node2")];
-    let (first, _) = one.image("r.io/a", "v1", "old");
-    let (second, _) = two.image("r.io/a", "v1", "new");
-    let error = synced(&site, None).await.unwrap_err();
-    assert!(
-        error.contains(&format!("r.io/a:v1: {first} on node1, {second} on node2"))
-            || error.contains(&format!("r.io/a:v1: {second} on node2, {first} on node1")),
-        "{error}"
-    );
-    assert!(
-        error.contains("\nhint: ") && error.contains("--from"),
-        "{error}"
-    );
-    synced(&site, Some("node2")).await.unwrap();
-    let current = "repositories/r.io/a/_manifests/tags/v1/current/link";
-    assert_eq!(
-        std::fs::read_to_string(one.at(current)).unwrap(),
-        second.to_string()
-    );
-    assert!(
-        synced(&site, Some("node9"))
-            .await
-            .unwrap_err()
-            .contains("node1, node2")
     );
 }
 

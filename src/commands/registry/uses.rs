@@ -55,6 +55,13 @@ impl Uses {
         uses
     }
 
+    #[cfg(test)]
+    pub(super) fn of_image(image: &str, by: &str) -> Self {
+        let mut uses = Self::default();
+        uses.add(image, by);
+        uses
+    }
+
     async fn ask_api(&mut self, site: &Site<'_>) -> Result<(), String> {
         let mut failed = "no control plane can be reached".to_owned();
         for name in &site.cluster.roles.control_plane {
@@ -128,7 +135,8 @@ impl Uses {
 
     /// Returns what uses an image.
     pub(super) fn of(&self, catalog: &Catalog, image: &Image) -> Vec<String> {
-        let digests = catalog.closure(&image.repository, image.digest);
+        // Registries can differ, and a removal takes what each of them has.
+        let digests = catalog.versions(image);
         let is_part = |name: &ImageRef| {
             let is_here = kubexm_engine::seed::repository(name) == image.repository;
             is_here
