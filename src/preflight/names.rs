@@ -4,6 +4,10 @@ use std::net::IpAddr;
 
 use crate::checker::Checker;
 
+/// The hint for a wrong line in a file that kubexm does not manage.
+const CORRECT: &str =
+    "correct the line in /etc/hosts: system.manageHostsFile is false, so kubexm does not change it";
+
 impl Checker<'_> {
     /// Finds lines of `/etc/hosts` that give a name of the cluster another address: the first line counts.
     pub(super) fn names(&mut self) {
@@ -40,14 +44,45 @@ impl Checker<'_> {
             });
             if let Some((address, entry)) = other {
                 let expected: Vec<String> = expected.iter().map(ToString::to_string).collect();
+                let hint = match cluster.system.manage_hosts_file {
+                    true => "remove the line from /etc/hosts: kubexm adds its own lines there",
+                    false => CORRECT,
+                };
                 self.error(
                     format!(
                         "/etc/hosts has the line '{address} {entry}', but the cluster file gives {name} the address {}",
                         expected.join(" or ")
                     ),
-                    "remove the line from /etc/hosts: kubexm adds its own lines there",
+                    hint,
                 );
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crate::example::CLUSTER;
+    use crate::{Offer, check};
+    use kubexm_host::facts::Facts;
+
+    #[test]
+    fn hint_about_a_wrong_line_knows_which_program_writes_the_file() {
+        let hint = |section: &str| {
+            let text = format!("{CLUSTER}  system: {{{section}}}\n");
+            let cluster = kubexm_config::parse_cluster("example", &text).unwrap();
+            let facts = Facts {
+                hosts_entries: vec![("10.0.0.99".parse().unwrap(), "node2".to_owned())],
+                ..Facts::default()
+            };
+            let facts = BTreeMap::from([("node1".parse().unwrap(), facts)]);
+            let mut found = check(&cluster, &facts, &Offer::default()).into_iter();
+            let wrong = found.find(|finding| finding.what.starts_with("/etc/hosts has"));
+            wrong.unwrap().hint
+        };
+        assert!(hint("manageHostsFile: true").starts_with("remove the line"));
+        assert!(hint("manageHostsFile: false").starts_with("correct the line"));
     }
 }

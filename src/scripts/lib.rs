@@ -261,8 +261,9 @@ scripts! {
         DNF_REMOVE = "packages/dnf-remove.sh"
         DNF = "packages/dnf.sh"
     }
-    /// Storage of the local registry.
+    /// The local registry and its storage.
     registry {
+        ANSWERS = "registry/answers.sh"
         BLOBS = "registry/blobs.sh"
         FOLDER = "registry/folder.sh"
         GARBAGE = "registry/garbage.sh"

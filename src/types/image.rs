@@ -133,11 +133,17 @@ fn valid_tag(tag: &str) -> bool {
 
 fn valid_registry(registry: &str) -> bool {
     let (host, port) = registry.split_once(':').unwrap_or((registry, "443"));
-    !host.is_empty()
-        && host
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-')
-        && port.parse::<u16>().is_ok()
+    // The registry becomes a part of paths: `..` is not one.
+    let is_label = |label: &str| {
+        let bytes = label.as_bytes();
+        let ends = bytes.first().zip(bytes.last());
+        ends.is_some_and(|(first, last)| {
+            first.is_ascii_alphanumeric() && last.is_ascii_alphanumeric()
+        }) && bytes
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || *b == b'-')
+    };
+    host.split('.').all(is_label) && port.parse::<u16>().is_ok()
 }
 
 fn valid_repository(repository: &str) -> bool {
@@ -214,6 +220,10 @@ mod tests {
     #[test]
     fn references_without_version_and_invalid_names_are_refused() {
         for wrong in [
+            "../a:1",
+            "a./b:1",
+            ".r.io/a:1",
+            "r-.io/a:1",
             "busybox",
             "a/../b:1",
             "A/b:1",

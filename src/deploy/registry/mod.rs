@@ -1,6 +1,7 @@
 //! The registry of the nodes: one that kubexm runs, or an external one.
 
 mod encoded_login;
+pub(super) mod reach;
 mod serve;
 pub(super) mod site;
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! are not in the bundle. The registry's API would refuse such an index.
 
 mod copy;
+mod link_path;
 mod storage;
 mod store;
 
@@ -14,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::plan::step::output_in;
 use kubexm_bundle::lock::{Lock, LockedImage, LockedSignature};
@@ -30,6 +32,8 @@ pub use store::{CollectGarbage, RemoveImages, StoreImages};
 
 /// Number of bytes of a blob in one block of the stream.
 const BLOCK: usize = 1 << 20;
+/// How long an upload waits for the lock of a collection of garbage, as its scripts state it.
+const WAIT: Duration = Duration::from_secs(300);
 
 /// Why images cannot be uploaded.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +62,12 @@ pub enum SeedError {
     /// A host printed something else than its blobs.
     #[error("{host}: cannot look for blobs that no image needs: it printed '{line}'")]
     Answer { host: String, line: Untrusted },
+    /// A link in the storage of a registry is in no repository, or of no tag.
+    #[error(
+        "{host}: cannot list the registry's images: it has the file '{path}', whose directory is not the one of an image's \
+         name\nhint: find out what wrote this file on {host}; remove it if no image needs it, then run the same command again"
+    )]
+    Link { host: String, path: Untrusted },
     /// The storage of a registry does not exist.
     #[error(
         "{host}: cannot list the registry's images: {data_dir} has no directory of images\nhint: mount the disk of {data_dir} \
@@ -274,7 +284,7 @@ pub async fn seed(
         let command = Command::from_script(scripts::RECEIVE, [data_dir.to_string()]);
         let command = command
             .input(Input::Stream(stream))
-            .limit(Limit::transfer(missing_bytes));
+            .limit(Limit::transfer(missing_bytes).after(WAIT));
         run_command(host, "write images into the registry", command).await?;
     }
     let (tags, others): (Vec<_>, Vec<_>) = missing
@@ -288,7 +298,7 @@ pub async fn seed(
         .collect();
     let command = Command::from_script(scripts::LINK, [data_dir.to_string()])
         .input(Input::Bytes(lines.into_bytes()))
-        .limit(Limit::CHANGE);
+        .limit(Limit::CHANGE.after(WAIT));
     run_command(host, "tag the registry's images", command).await?;
     if let Some(transfer) = Arc::into_inner(transfer) {
         transfer.done();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{SeedError, run_command};
+use super::{SeedError, link_path, run_command};
 use kubexm_host::{Command, Host, Input, Limit};
 use kubexm_scripts::registry as scripts;
 use kubexm_types::{Digest, HostPath, Untrusted};
@@ -43,12 +43,16 @@ impl Storage {
     /// Reads names and sizes on a host. The upload has verified the digests.
     ///
     /// # Errors
-    /// The connection to the host fails, or the host cannot read the directory of its registry.
+    /// The connection to the host fails, the host cannot read the directory of its registry, or a link there names neither a
+    /// repository nor a tag.
     pub async fn read(host: &dyn Host, data_dir: &HostPath) -> Result<Self, SeedError> {
         let command =
             Command::from_script(scripts::LIST, [data_dir.to_string()]).limit(Limit::CHANGE);
         let output = run_command(host, "list the registry's images", command).await?;
-        Ok(Self::parse(&output.text()))
+        Self::parse(&output.text()).map_err(|path| SeedError::Link {
+            host: host.name().to_string(),
+            path: Untrusted::one_line(path, 200),
+        })
     }
 
     /// Does the same on a host that has a registry.
@@ -66,8 +70,11 @@ impl Storage {
         }
     }
 
-    /// Reads the lines of the script.
-    fn parse(text: &str) -> Self {
+    /// Reads the lines of the script. Other hosts get links with the names of this one.
+    ///
+    /// # Errors
+    /// A path is not a link in a registry. The error is the path.
+    fn parse(text: &str) -> Result<Self, &str> {
         let mut storage = Self::default();
         for line in text.lines() {
             let words: Vec<&str> = line.split(' ').collect();
@@ -78,6 +85,7 @@ impl Storage {
                     let blob = hex.and_then(of_hex).zip(size.parse().ok());
                     storage.blobs.extend(blob);
                 }
+                ["link", path, ..] if !link_path::is_valid(path) => return Err(path),
                 ["link", path, rest @ ..] => match Digest::parse(&rest.join(" ")) {
                     Ok(digest) => drop(storage.links.insert((*path).to_owned(), digest)),
                     Err(_) => drop(storage.damaged.insert((*path).to_owned())),
@@ -85,7 +93,7 @@ impl Storage {
                 _ => {}
             }
         }
-        storage
+        Ok(storage)
     }
 
     /// Returns the repositories by name.
@@ -322,8 +330,8 @@ mod tests {
             two.hex(),
             three.hex(),
         );
-        let storage = Storage::parse(&text);
-        assert!(storage.exists && !Storage::parse("").exists);
+        let storage = Storage::parse(&text).unwrap();
+        assert!(storage.exists && !Storage::parse("").unwrap().exists);
         assert_eq!(storage.blobs, BTreeMap::from([(one, 7)]));
         assert_eq!(storage.links.len(), 5);
         let expected = Repository {
@@ -335,6 +343,15 @@ mod tests {
             storage.repositories(),
             BTreeMap::from([("r.io/a/b".to_owned(), expected)])
         );
+    }
+
+    #[test]
+    fn link_of_a_hostile_host_is_refused_with_or_without_a_digest() {
+        let path = "repositories/../../x/_manifests/tags/v1/current/link";
+        for digest in [Digest::of(b"").to_string(), String::new()] {
+            let text = format!("storage\nlink {path} {digest}\n");
+            assert_eq!(Storage::parse(&text), Err(path));
+        }
     }
 
     #[test]

@@ -18,18 +18,22 @@ trap 'rm -rf "$work"' EXIT
 exec 9<"$work"
 flock 9
 if [ "$verb" = remove ]; then
+  # receive.sh and link.sh share this lock: blobs of an upload stay, and no blob gets a link after this script looks for links.
   exec 8>/run/kubexm/garbage.lock
-  flock -w 300 8 || { echo "another run still removes blobs on this host after 5 minutes" >&2; exit 1; }
+  flock -w 300 8 || { echo "another run still removes blobs or adds images on this host after 5 minutes" >&2; exit 1; }
 fi
-digests() { # FILE: the hexadecimal digests in it, sorted
-  grep -aoE 'sha256:[0-9a-f]{64}' "$1" >"$work/found" || [ $? -eq 1 ]
-  cut -d: -f2 "$work/found" | sort -u
+# Each command writes to a file: a pipeline would hide its failure, and a blob would look needless. The files are in memory.
+# They have names and digests alone, and `listed` and `edited` serve several times.
+digests() { # FILE: prints the hexadecimal digests that the files in this list contain, sorted
+  xargs sh -c 'grep -aohE "sha256:[0-9a-f]{64}" "$@" || [ $? -eq 1 ]' grep <"$1" >"$work/listed"
+  cut -d: -f2 "$work/listed" >"$work/edited"
+  sort -u "$work/edited"
 }
-paths() { sed 's,^\(..\).*$,blobs/sha256/\1/&/data,'; }
-# Each command that reads writes to a file first: a pipeline would hide its failure, and a blob would look needless.
-find blobs -type f -name data -printf '%h %s\n' >"$work/all"
-sed 's,^blobs/sha256/../,,' "$work/all" | sort >"$work/present"
-# Manifests and configurations are small. Larger blobs are layers, which contain no digests.
+find blobs -type f -name data -printf '%h %s\n' >"$work/listed"
+sed 's,^blobs/sha256/../,,' "$work/listed" >"$work/edited"
+sort "$work/edited" >"$work/present"
+cut -d' ' -f1 "$work/present" >"$work/names"
+# A registry accepts no larger manifest.
 awk '$2 <= 4194304 { print $1 }' "$work/present" >"$work/small"
 find repositories -type f -path '*/_manifests/*/link' -print >"$work/links"
 # The index of a tag keeps each manifest that the tag ever named. Such a link counts only while the manifest exists; the
@@ -38,23 +42,29 @@ awk 'NR == FNR { exists[$0]; next }
   { path = $0 }
   sub("/_manifests/tags/[^/]*/index/", "/_manifests/revisions/", path) && !(path in exists) { next }
   { print }' "$work/links" "$work/links" >"$work/roots"
-xargs cat <"$work/roots" >"$work/targets"
+digests "$work/roots" >"$work/targets"
 # The path of a link has the digest, too: an empty file of a power failure hides none.
-sed 's,.*/sha256/\([0-9a-f]\{64\}\)/link$,sha256:\1,' "$work/roots" >>"$work/targets"
-digests "$work/targets" >"$work/needed"
-cut -d' ' -f1 "$work/present" | comm -12 "$work/needed" - >"$work/next"
+sed -n 's,^.*/sha256/\([0-9a-f]\{64\}\)/link$,\1,p' "$work/roots" >>"$work/targets"
+sort -u "$work/targets" >"$work/needed"
+comm -12 "$work/needed" "$work/small" >"$work/next"
 while [ -s "$work/next" ]; do
-  paths <"$work/next" | xargs cat >"$work/text"
-  digests "$work/text" | comm -13 "$work/needed" - >"$work/new"
+  sed 's,^\(..\).*$,blobs/sha256/\1/&/data,' "$work/next" >"$work/paths"
+  # Manifests and configurations are JSON objects. Layers contain no digests, and are too many to read. What awk does not
+  # name is read, so that a blob that it cannot read stops this run.
+  xargs awk 'FNR == 1 { if (!/^[ \t\r]*([{]|$)/) print FILENAME; nextfile }' <"$work/paths" >"$work/layers"
+  comm -23 "$work/paths" "$work/layers" >"$work/objects"
+  digests "$work/objects" >"$work/named"
+  comm -13 "$work/needed" "$work/named" >"$work/new"
   sort -u "$work/needed" "$work/new" >"$work/more"
   cat "$work/more" >"$work/needed"
   comm -12 "$work/new" "$work/small" >"$work/next"
 done
 join -v 2 -o 2.1,2.2 "$work/needed" "$work/present" >"$work/garbage"
-cut -d' ' -f1 "$work/present" | comm -12 "$work/needed" - >"$work/kept"
+comm -12 "$work/needed" "$work/names" >"$work/kept"
 find repositories -type f '(' -path '*/_layers/sha256/*/link' -o -path '*/_manifests/tags/*/index/sha256/*/link' ')' \
-  -print >"$work/others"
-sed 's,.*/sha256/\([0-9a-f]*\)/link$,\1 &,' "$work/others" | sort >"$work/by-digest"
+  -print >"$work/listed"
+sed 's,.*/sha256/\([0-9a-f]*\)/link$,\1 &,' "$work/listed" >"$work/edited"
+sort "$work/edited" >"$work/by-digest"
 join -v 2 -o 2.2 "$work/kept" "$work/by-digest" >"$work/dead"
 sed 's/^/blob /' "$work/garbage"
 sed 's/^/link /' "$work/dead"

@@ -5,6 +5,11 @@
 # Arguments: the registry's data directory.
 umask 022
 root=$1/docker/registry/v2
+# A collection of garbage must not remove blobs while they arrive: the kubexm of either script may be dead. Only this script
+# and its programs hold the lock.
+install -d -m 700 /run/kubexm
+exec 8>>/run/kubexm/garbage.lock
+flock -s -w 300 8 || { echo "another run still removes blobs on this host after 5 minutes" >&2; exit 1; }
 mkdir -p "$root/blobs/sha256"
 # Each run has its own directory, because the receiver of a killed run may still work. Directories without a
 # lock are leftovers.

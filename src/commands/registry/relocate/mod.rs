@@ -1,6 +1,8 @@
 //! `registry move`: lets other hosts run the registries of a cluster, while it runs.
 
+mod checks;
 mod course;
+mod issuing;
 mod prepare;
 mod record;
 mod text;

@@ -5,19 +5,22 @@ use std::sync::Arc;
 
 use super::course::Course;
 use super::record::{self, MoveRecord, Stage, is_same};
-use super::{Move, joined};
+use super::text::Revert;
+use super::{Move, checks, issuing, joined};
 use crate::certificates::{self, CaEncryption};
 use crate::install::outcome::{Ended, carry_out};
 use crate::registry::catalog::Catalog;
 use crate::registry::space;
-use crate::registry::sync::{distinct, equal_content, source};
+use crate::registry::sync::{equal_content, source};
 use crate::session::{self, Hosts};
 use crate::{CommandError, Stop, identity, plan_inputs, preflight};
 use kubexm_config::Cluster;
 use kubexm_deploy::{Certificates, Inputs, relocation};
+use kubexm_engine::plan::Plan;
 use kubexm_engine::reset::HostReset;
 use kubexm_engine::seed::{RegistryBlobs, RegistryContent, StoreImages};
 use kubexm_host::{Facts, HostError};
+use kubexm_pki::PkiError;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
@@ -28,8 +31,8 @@ pub(super) struct Prepared {
     lost: Vec<HostError>,
     /// What new registries get; `None` if this run brings no images.
     images: Option<(RegistryContent, Arc<RegistryBlobs>)>,
-    /// The number of changes of kubexm for the registry, by host whose registry ends.
-    reverts: Vec<(HostName, usize)>,
+    /// What is reverted on each host whose registry ends.
+    reverts: Vec<Revert>,
     /// The plan for people.
     pub(super) text: String,
 }
@@ -52,21 +55,30 @@ impl Move<'_> {
         let known = identity::KnownCluster::read(&self.cluster, self.state)?;
         known.origins(&self.cluster, &facts, events)?;
         self.check_former(&facts)?;
+        self.check_issuing(events)?;
         let ending = match self.course {
             Course::Move | Course::End => &self.record.from,
             Course::Cancel => &self.record.to,
         };
         let mut reverts = Vec::new();
         for name in ending.iter().filter(|name| hosts.contains_key(*name)) {
-            reverts.push((name.clone(), self.reset(&hosts, name).await?.changes()));
+            let reset = self.reset(&hosts, name).await?;
+            reverts.push(Revert {
+                host: name.clone(),
+                changes: reset.changes(),
+                keeps_images: checks::keeps_images(&reset, &self.cluster),
+            });
         }
         let (images, text) = match self.course {
             Course::Move => {
                 let catalog = self.catalog(&hosts, &mut facts, events).await?;
                 let content = equal_content(&catalog)?;
-                let sizes = self.sizes(&catalog, &content);
-                space::check(&self.cluster.registry.data_dir, &facts, &sizes)?;
-                let text = self.text(&catalog, &content, &reverts);
+                let missing =
+                    checks::missing(&self.cluster, &self.record, &hosts, &content).await?;
+                let sizes = missing.iter();
+                let sizes = sizes.map(|(name, missing)| (name.clone(), missing.bytes()));
+                space::check(&self.cluster.registry.data_dir, &facts, &sizes.collect())?;
+                let text = self.text(&missing, &reverts);
                 let blobs = Arc::new(source(&self.cluster, &catalog, &content));
                 (Some((content, blobs)), text)
             }
@@ -118,6 +130,30 @@ impl Move<'_> {
         }
     }
 
+    /// Checks that the certificates can be issued that this run needs: a move that is recorded blocks other commands. A dry run
+    /// without an identity warns, because it does not read a passphrase.
+    fn check_issuing(&self, events: &Events) -> Result<(), CommandError> {
+        let cluster = match self.course {
+            Course::Move => &self.after,
+            Course::Cancel => &self.cluster,
+            Course::End => return Ok(()),
+        };
+        let encryption = self.options.ca_encryption.as_ref();
+        match issuing::obstacle(cluster, self.state, encryption)? {
+            None => Ok(()),
+            Some(cause @ PkiError::EncryptedKey { .. })
+                if self.options.dry_run && encryption.is_none() =>
+            {
+                let cause = cause.to_string().replace("\nhint: ", "\n  hint: ");
+                events.warn(format!(
+                    "this dry run does not open the keys of CAs: {cause}"
+                ));
+                Ok(())
+            }
+            Some(cause) => Err(CommandError::configuration(cause)),
+        }
+    }
+
     /// Checks that hosts can have a registry, and reads those that serve. New ones will have the sources of the former ones.
     async fn catalog(
         &self,
@@ -132,16 +168,20 @@ impl Move<'_> {
                 )));
             }
         }
-        let findings = preflight::check(&self.after, hosts, facts, self.bundle).await;
+        let checked = checks::without_names(&self.cluster, &self.record, facts);
+        let mut findings = preflight::check(&self.after, hosts, &checked, self.bundle).await;
+        findings.extend(checks::ports_in_use(&self.cluster, &self.record, facts));
         preflight::report(&findings, events)?;
         let mut running = self.during.clone();
-        let has_registry = |name: &HostName| facts.get(name).is_some_and(Facts::has_registry);
-        running.roles.registry.retain(has_registry);
-        let sources = facts.values();
-        let sources = distinct(sources.flat_map(|facts| facts.registry_sources.iter().cloned()));
+        running.roles.registry = checks::sources(&self.record, facts);
+        let from = running.roles.registry.iter();
+        let from = from.filter_map(|name| facts.get(name));
+        let sources: BTreeSet<String> = from
+            .flat_map(|facts| facts.registry_sources.iter().cloned())
+            .collect();
         for name in &self.record.to {
             if let Some(facts) = facts.get_mut(name) {
-                facts.registry_sources.extend(sources.iter().cloned());
+                facts.registry_sources.clone_from(&sources);
             }
         }
         let catalog = Catalog::read(&running, hosts).await?;
@@ -160,15 +200,19 @@ impl Move<'_> {
         let mut ended = Ended::default();
         match self.course {
             Course::Move => {
+                let certificates = self.certificates(&self.after)?;
                 self.save(Stage::Begun, self.record.is_copied)?;
-                ended += self.switch(&prepared, hosts, events, stop).await?;
+                let switching = self.switch(&prepared, certificates, hosts, events, stop);
+                ended += switching.await?;
                 self.save(Stage::Ending, true)?;
                 ended.changed += self.end(&prepared, hosts, events, stop).await?;
             }
             Course::End => ended.changed += self.end(&prepared, hosts, events, stop).await?,
             Course::Cancel => {
+                let certificates = self.certificates(&self.cluster)?;
                 self.save(Stage::Cancelled, self.record.is_copied)?;
-                ended += self.switch_back(&prepared, hosts, events, stop).await?;
+                let switching = self.switch_back(&prepared, certificates, hosts, events, stop);
+                ended += switching.await?;
                 ended.changed += self.end(&prepared, hosts, events, stop).await?;
                 match is_same(&self.named, &self.record.before) {
                     true => record::forget(self.state)?,
@@ -200,15 +244,15 @@ impl Move<'_> {
         record.save(self.state)
     }
 
-    /// Runs the new registries, and lets every host use them alone.
+    /// Runs the new registries, and lets every host use them alone. A node that cannot pull from them keeps the former ones.
     async fn switch(
         &self,
         prepared: &Prepared,
+        certificates: Certificates,
         hosts: &Hosts,
         events: &Events,
         stop: &Stop,
     ) -> Result<Ended, CommandError> {
-        let certificates = self.certificates(&self.after)?;
         let before = self.inputs(&self.during, prepared, certificates.clone());
         let after = self.inputs(&self.after, prepared, certificates);
         events.phase("apply");
@@ -225,11 +269,15 @@ impl Move<'_> {
         let plan = relocation::serve(&after, &self.record.to, copied)?;
         let mut ended = carry_out(plan, hosts, events, stop).await?;
         self.save(Stage::Begun, true)?;
+        let plan = relocation::reach(&after, &self.record.to);
+        ended += carry_out(plan, hosts, events, stop).await?;
         ended += carry_out(relocation::follow(&before)?, hosts, events, stop).await?;
         // A registry that stays restarts with another certificate while the new ones serve.
         let plan = relocation::serve(&after, &self.record.kept(), || None)?;
         ended += carry_out(plan, hosts, events, stop).await?;
+        ended += carry_out(self.named(&after), hosts, events, stop).await?;
         ended += carry_out(relocation::follow(&after)?, hosts, events, stop).await?;
+        ended += carry_out(relocation::prove(&after), hosts, events, stop).await?;
         Ok(ended)
     }
 
@@ -237,11 +285,11 @@ impl Move<'_> {
     async fn switch_back(
         &self,
         prepared: &Prepared,
+        certificates: Certificates,
         hosts: &Hosts,
         events: &Events,
         stop: &Stop,
     ) -> Result<Ended, CommandError> {
-        let certificates = self.certificates(&self.cluster)?;
         let during = self.inputs(&self.during, prepared, certificates.clone());
         let before = self.inputs(&self.cluster, prepared, certificates);
         events.phase("apply");
@@ -255,8 +303,21 @@ impl Move<'_> {
         former.retain(|name| !before.absent.contains(name));
         let plan = relocation::serve(&before, &former, || None)?;
         ended += carry_out(plan, hosts, events, stop).await?;
+        ended += carry_out(self.named(&before), hosts, events, stop).await?;
         ended += carry_out(relocation::follow(&before)?, hosts, events, stop).await?;
+        if self.record.is_copied {
+            ended += carry_out(relocation::prove(&before), hosts, events, stop).await?;
+        }
         Ok(ended)
+    }
+
+    /// Plans the proof that nodes find the only registry by its name. A node with another address would use the registry that
+    /// ends. Where kubexm manages `/etc/hosts`, the next plan writes the address.
+    fn named(&self, inputs: &Inputs<'_>) -> Plan {
+        match self.cluster.system.manage_hosts_file {
+            true => Plan::default(),
+            false => relocation::resolve(inputs),
+        }
     }
 
     /// Reverts the changes of kubexm for registries that no host uses any more. Returns their number.
@@ -270,14 +331,18 @@ impl Move<'_> {
         events.phase("reset");
         let observed = session::watched(hosts, events);
         let mut changed = 0;
-        for (name, _) in &prepared.reverts {
-            let reset = self.reset(&observed, name).await?;
+        for revert in &prepared.reverts {
+            let reset = self.reset(&observed, &revert.host).await?;
             let reverted = reset.run(events, stop).await;
             let reverted = reverted.map_err(|error| CommandError::Reset(vec![error]))?;
             changed += reverted.changes;
             if !reverted.complete {
                 let hint = crate::stop::AGAIN;
                 return Err(CommandError::Interrupted(format!("stopped\nhint: {hint}")));
+            }
+            if revert.keeps_images {
+                let data_dir = &self.cluster.registry.data_dir;
+                events.warn(revert.kept(data_dir));
             }
         }
         Ok(changed)

@@ -4,28 +4,44 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-use super::super::catalog::Catalog;
 use super::super::change::{bytes, count};
 use super::{Move, joined};
-use kubexm_engine::seed::{Missing, RegistryContent, Storage};
-use kubexm_types::HostName;
+use kubexm_config::Cluster;
+use kubexm_config::cluster::RuntimeKind;
+use kubexm_deploy::relocation;
+use kubexm_engine::seed::Missing;
+use kubexm_types::{HostName, HostPath};
+
+/// The end of the registry of a host.
+pub(super) struct Revert {
+    pub(super) host: HostName,
+    /// The number of changes of kubexm for the registry.
+    pub(super) changes: usize,
+    /// Whether the images stay.
+    pub(super) keeps_images: bool,
+}
+
+impl Revert {
+    /// Returns what the user does about images that stay.
+    pub(super) fn kept(&self, data_dir: &HostPath) -> String {
+        format!(
+            "{}: images of the registry stay in {data_dir}, because this directory existed before\n  hint: remove {data_dir}/docker \
+             if nothing needs it",
+            self.host
+        )
+    }
+}
 
 impl Move<'_> {
     /// Returns the plan for people.
-    pub(super) fn text(
-        &self,
-        catalog: &Catalog,
-        content: &RegistryContent,
-        reverts: &[(HostName, usize)],
-    ) -> String {
+    pub(super) fn text(&self, missing: &BTreeMap<HostName, Missing>, reverts: &[Revert]) -> String {
         let mut text = format!(
             "move of the registries of the cluster '{}' from {} to {}\n",
             self.cluster.name,
             joined(&self.record.from),
             joined(&self.record.to)
         );
-        for name in &self.record.to {
-            let missing = missing(catalog, content, name);
+        for (name, missing) in missing {
             let _ = writeln!(
                 text,
                 "  {name}\n    - Copy {}, {}, from the other registries\n    - Run a registry with a certificate and the login",
@@ -35,10 +51,11 @@ impl Move<'_> {
         }
         let _ = writeln!(
             text,
-            "  {}\n    - Use the registries of {}, one host after another\n    - Use the registries of {} alone, one host after another",
+            "  {}\n    - Ask the registries of {} over HTTPS, from each node\n    - {}\n    - {}",
             self.all(),
-            joined(&self.during.roles.registry),
-            joined(&self.after.roles.registry)
+            joined(&self.record.to),
+            self.uses(&self.during, ""),
+            self.uses(&self.after, " alone")
         );
         for name in &self.record.kept() {
             let _ = writeln!(
@@ -46,7 +63,8 @@ impl Move<'_> {
                 "  {name}\n    - Get the certificate of the new registries, and restart the registry"
             );
         }
-        write_reverts(&mut text, reverts);
+        write_reverts(&mut text, reverts, &self.cluster.registry.data_dir);
+        text.push_str(&name_to_change(&self.after));
         let _ = write!(
             text,
             "point of no return: the end of the registry of {}; until then, kubexm registry move --cancel undoes the move",
@@ -55,26 +73,15 @@ impl Move<'_> {
         text
     }
 
-    /// Returns the number of bytes that each new host gets.
-    pub(super) fn sizes(
-        &self,
-        catalog: &Catalog,
-        content: &RegistryContent,
-    ) -> BTreeMap<HostName, u64> {
-        let new = self.record.to.iter();
-        let sizes = new.map(|name| (name.clone(), missing(catalog, content, name).bytes()));
-        sizes.collect()
-    }
-
     /// Returns the plan of a cancellation for people.
-    pub(super) fn cancel_text(&self, reverts: &[(HostName, usize)]) -> String {
+    pub(super) fn cancel_text(&self, reverts: &[Revert]) -> String {
         let mut text = format!("cancellation of the {}\n", self.record.title());
         if self.record.is_copied {
             let _ = writeln!(
                 text,
-                "  {}\n    - Use the registries of {}, one host after another",
+                "  {}\n    - {}",
                 self.all(),
-                joined(&self.during.roles.registry)
+                self.uses(&self.during, "")
             );
         }
         for name in &self.record.before {
@@ -85,11 +92,12 @@ impl Move<'_> {
         }
         let _ = writeln!(
             text,
-            "  {}\n    - Use the registries of {} alone, one host after another",
+            "  {}\n    - {}",
             self.all(),
-            joined(&self.record.before)
+            self.uses(&self.cluster, " alone")
         );
-        write_reverts(&mut text, reverts);
+        write_reverts(&mut text, reverts, &self.cluster.registry.data_dir);
+        text.push_str(&name_to_change(&self.cluster));
         let _ = write!(
             text,
             "a cancellation that has begun must be completed before the registries can move"
@@ -98,9 +106,9 @@ impl Move<'_> {
     }
 
     /// Returns the plan of the end of a move for people.
-    pub(super) fn end_text(&self, reverts: &[(HostName, usize)]) -> String {
+    pub(super) fn end_text(&self, reverts: &[Revert]) -> String {
         let mut text = format!("end of the {}\n", self.record.title());
-        write_reverts(&mut text, reverts);
+        write_reverts(&mut text, reverts, &self.cluster.registry.data_dir);
         let _ = write!(
             text,
             "every host uses the registries of {} alone; the point of no return has passed",
@@ -109,26 +117,49 @@ impl Move<'_> {
         text
     }
 
+    /// Returns how hosts come to use the registries of a cluster.
+    fn uses(&self, of: &Cluster, alone: &str) -> String {
+        let restart = match of.runtime.kind {
+            RuntimeKind::CriO => "; CRI-O restarts",
+            RuntimeKind::Containerd | RuntimeKind::Docker | RuntimeKind::Isulad => "",
+        };
+        format!(
+            "Use the registries of {}{alone}, one host after another{restart}",
+            joined(&of.roles.registry)
+        )
+    }
+
     fn all(&self) -> String {
         let hosts = self.cluster.hosts.iter().map(|host| host.name.as_str());
         hosts.collect::<Vec<_>>().join(", ")
     }
 }
 
-/// Returns what a host with a registry, or without one, does not have.
-fn missing(catalog: &Catalog, content: &RegistryContent, name: &HostName) -> Missing {
-    let mut registries = catalog.registries.iter();
-    match registries.find(|registry| registry.name == *name) {
-        Some(registry) => content.missing_in(&registry.storage),
-        None => content.missing_in(&Storage::default()),
-    }
+/// Returns what the user does about the name of the only registry of a cluster, if kubexm does not manage `/etc/hosts`. A name
+/// that changes before would lead nodes to a registry that does not serve yet.
+fn name_to_change(cluster: &Cluster) -> String {
+    let named = relocation::name_of_only(cluster);
+    let Some((name, addresses)) = named.filter(|_| !cluster.system.manage_hosts_file) else {
+        return String::new();
+    };
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    format!(
+        "kubexm stops before the last change if a node does not find {} for {name}: system.manageHostsFile is false\nthen \
+         change the DNS record or /etc/hosts, and run the same command again\n",
+        addresses.join(" or ")
+    )
 }
 
-fn write_reverts(text: &mut String, reverts: &[(HostName, usize)]) {
-    for (name, changes) in reverts {
+fn write_reverts(text: &mut String, reverts: &[Revert], data_dir: &HostPath) {
+    for revert in reverts {
+        let images = match revert.keeps_images {
+            true => format!("; images stay in {data_dir}, because this directory existed before"),
+            false => ", with its images".to_owned(),
+        };
         let _ = writeln!(
             text,
-            "  {name}\n    - Revert the {changes} changes of kubexm for the registry, with its images"
+            "  {}\n    - Revert the {} changes of kubexm for the registry{images}",
+            revert.host, revert.changes
         );
     }
 }
@@ -159,6 +190,45 @@ pub(super) fn edit(file: &Path, hosts: &[HostName]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::tests::cluster_with;
+
+    #[test]
+    fn plan_states_where_images_stay() {
+        let revert = |keeps_images| {
+            let host = "node1".parse().unwrap();
+            let changes = 9;
+            let mut text = String::new();
+            let reverts = [Revert {
+                host,
+                changes,
+                keeps_images,
+            }];
+            write_reverts(&mut text, &reverts, &"/srv/registry".parse().unwrap());
+            text
+        };
+        let start = "  node1\n    - Revert the 9 changes of kubexm for the registry";
+        assert_eq!(revert(false), format!("{start}, with its images\n"));
+        let stay = "; images stay in /srv/registry, because this directory existed before\n";
+        assert_eq!(revert(true), format!("{start}{stay}"));
+    }
+
+    #[test]
+    fn plan_states_the_name_that_the_user_changes() {
+        let named = |section: &str, registries: &[&str]| {
+            let mut cluster = cluster_with(section);
+            let registries = registries.iter().map(|name| name.parse().unwrap());
+            cluster.roles.registry = registries.collect();
+            name_to_change(&cluster)
+        };
+        let unmanaged = "system: {manageHostsFile: false}";
+        let stated = named(unmanaged, &["node2"]);
+        assert!(
+            stated.contains("does not find 192.0.2.12 for registry.kubexm.internal"),
+            "{stated}"
+        );
+        assert_eq!(named(unmanaged, &["node1", "node2"]), "");
+        assert_eq!(named("system: {manageHostsFile: true}", &["node2"]), "");
+    }
 
     #[test]
     fn change_of_the_cluster_file_is_named_with_its_line() {

@@ -89,6 +89,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "os/port-open.sh",
             "packages/apt-check.sh",
             "packages/dnf-check.sh",
+            "registry/answers.sh",
             "registry/blobs.sh",
             "registry/list.sh",
             "registry/node-images.sh",

@@ -285,9 +285,12 @@ pub(super) fn receipts() {
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
 pub(super) fn registry_content() {
-    let links = "repositories/a/_layers/sha256/1/link sha256:1\nrepositories/a/_manifests/tags/v1/current/link sha256:1\n";
+    let links = "repositories/a/_layers/sha256/1/link sha256:4444\nrepositories/a/_manifests/tags/v1/current/link sha256:4444\n";
     kill_everywhere(&Case {
-        before: |machine| machine.write("/var/lib/registry/docker/registry/v2/blobs/x", ""),
+        before: |machine| {
+            let blobs = "/var/lib/registry/docker/registry/v2/blobs";
+            machine.write(&format!("{blobs}/sha256/44/4444/data"), "");
+        },
         enter: ":",
         check: None,
         apply: with(registry::LINK, &["/var/lib/registry"], links),
