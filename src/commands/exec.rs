@@ -1,5 +1,7 @@
 //! `exec`: runs a command on hosts of a cluster at the same time.
 
+pub(crate) mod share;
+
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use crate::{CommandError, Connection, HostSelection, Stop, notices};
 use kubexm_host::{Command, HostError, Limit, Output};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use share::Share;
 
 /// What to run, and where.
 #[derive(Debug, Clone)]
@@ -151,11 +154,17 @@ pub async fn exec(
 
 /// Runs the command on hosts until it ended on each of them, or the user stops it.
 async fn run_on(hosts: &Hosts, options: &ExecOptions, stop: &Stop) -> ExecReport {
+    let share = Share::of(hosts.len());
     let runs = hosts.iter().map(|(name, host)| async move {
+        let run = async {
+            let output = host.run(command(options)).await?;
+            // Here, so that the rest of the output is not kept until the last host ends.
+            ended(name, output, share, options)
+        };
         tokio::select! {
             // A command that ended was not stopped.
             biased;
-            result = host.run(command(options)) => (name.clone(), Some(result)),
+            result = run => (name.clone(), Some(result)),
             () = stop.cancelled() => (name.clone(), None),
         }
     });
@@ -166,7 +175,7 @@ async fn run_on(hosts: &Hosts, options: &ExecOptions, stop: &Stop) -> ExecReport
     };
     for (host, result) in join_all(runs).await {
         match result {
-            Some(Ok(output)) => report.hosts.push(ended(host, &output)),
+            Some(Ok(ended)) => report.hosts.push(ended),
             Some(Err(error)) => report.failed.push(NotRun { host, error }),
             None => report.stopped.push(host),
         }
@@ -236,13 +245,32 @@ fn command(options: &ExecOptions) -> Command {
         .limit(Limit::new(options.limit, "this command (--timeout)"))
 }
 
-fn ended(host: HostName, output: &Output) -> Ended {
-    Ended {
-        host,
-        exit_status: output.status,
-        stdout: output.text(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+/// Returns what a command left. Half an output could be taken for a complete one, and is an error.
+fn ended(
+    host: &HostName,
+    output: Output,
+    share: Share,
+    options: &ExecOptions,
+) -> Result<Ended, HostError> {
+    if output.stdout.len() > share.bytes {
+        let program = options.command.first().cloned().unwrap_or_default();
+        let end = "print less, or select fewer hosts";
+        return Err(share.exceeded(host, program, "the command printed", end));
     }
+    let mut stderr = output.stderr;
+    stderr.drain(..stderr.len().saturating_sub(share.bytes));
+    Ok(Ended {
+        host: host.clone(),
+        exit_status: output.status,
+        stdout: text(output.stdout),
+        stderr: text(stderr),
+    })
+}
+
+/// Returns bytes as text. Those that are not UTF-8 are replaced; others are not copied.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 fn message<S: serde::Serializer>(error: &HostError, serializer: S) -> Result<S::Ok, S::Error> {

@@ -62,7 +62,7 @@ follow_fix() { # CHECK: runs the commands of the last report
   [ -s "$work/commands" ] || return 1
   while read -r line; do
     case $line in
-    "kubexm logs "* | *" delete "*webhookconfiguration*) continue ;;
+    "kubexm logs "*) continue ;;
     *"install BUNDLE"*) line="${line/BUNDLE/$bundle} ${trust[*]}" ;;
     esac
     printf '$ %s\n' "$line"

@@ -1,8 +1,10 @@
 //! What a check is, and what it finds.
 
+use std::collections::BTreeSet;
+
 use super::report::{Area, Certainty};
 use super::seen::Seen;
-use crate::status::Problem;
+use crate::status::{About, Problem};
 use kubexm_types::HostName;
 use kubexm_types::untrusted::Untrusted;
 
@@ -37,6 +39,12 @@ pub(super) struct Found {
     pub(super) certainty: Certainty,
     pub(super) fix: String,
     pub(super) commands: Vec<String>,
+    /// Whether everything still works, as with a certificate that expires soon. A warning explains no other finding.
+    pub(super) is_warning: bool,
+    /// Whether a program does not run because it was stopped, masked or removed. Only its own host explains that.
+    pub(super) is_stopped: bool,
+    /// The namespaces of the pods or services that it is about.
+    pub(super) namespaces: BTreeSet<String>,
 }
 
 impl Found {
@@ -50,6 +58,9 @@ impl Found {
             certainty: Certainty::Certain,
             fix: String::new(),
             commands: Vec::new(),
+            is_warning: false,
+            is_stopped: false,
+            namespaces: BTreeSet::new(),
         }
     }
 
@@ -57,6 +68,7 @@ impl Found {
     pub(super) fn of(problem: &Problem) -> Self {
         let mut found = Self::new(&problem.what).fix(&problem.hint);
         found.hosts.extend(problem.host.clone());
+        found.is_stopped = is_stopped(problem);
         found
     }
 
@@ -113,17 +125,25 @@ impl Found {
         self
     }
 
+    /// Marks it as a warning, if `is_warning` is true.
+    #[must_use]
+    pub(super) fn warning(mut self, is_warning: bool) -> Self {
+        self.is_warning = is_warning;
+        self
+    }
+
     /// Returns whether the same is wrong on other hosts, so that one finding can name all of them.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         !self.hosts.is_empty()
             && !other.hosts.is_empty()
-            && (&self.what, &self.cause, &self.fix, self.certainty)
-                == (&other.what, &other.cause, &other.fix, other.certainty)
+            && (&self.what, &self.cause, &self.fix) == (&other.what, &other.cause, &other.fix)
+            && (self.certainty, self.is_warning) == (other.certainty, other.is_warning)
     }
 
     /// Adds the hosts of a finding that is like this one.
     pub(super) fn merge(&mut self, other: Self) {
         self.hosts.extend(other.hosts);
+        self.namespaces.extend(other.namespaces);
         self.add_evidence(other.evidence);
         for command in other.commands {
             if !self.commands.contains(&command) {
@@ -131,4 +151,18 @@ impl Found {
             }
         }
     }
+}
+
+/// States of units and static pods that were stopped, masked or removed. A program that ends by itself is failed, or starts
+/// again.
+const STOPPED: [&str; 4] = [
+    " is inactive (",
+    " is masked",
+    ".service does not exist",
+    " does not run: ",
+];
+
+fn is_stopped(problem: &Problem) -> bool {
+    matches!(problem.about, About::Unit | About::Program)
+        && STOPPED.iter().any(|state| problem.what.contains(state))
 }

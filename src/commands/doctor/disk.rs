@@ -3,7 +3,8 @@
 use super::check::{Check, Found, Outcome};
 use super::report::Area;
 use super::seen::Seen;
-use crate::status::{InodeState, Problem};
+use crate::status::{DiskState, InodeState, Problem};
+use kubexm_types::HostName;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -39,6 +40,29 @@ const REMOUNTED: &str =
 /// What few free inodes cause.
 const NO_INODES: &str = "no program can create a file there, although bytes are free";
 
+/// Free space in bytes below which a file system is full. etcd allocates as much at once for its log.
+const FULL: u64 = 64 << 20;
+/// Free inodes below which a file system has none for a new container.
+const NO_INODES_LEFT: u64 = 64;
+
+/// Returns whether a node reports that its disk has too little space, so that it evicts pods.
+fn evicts(seen: &Seen, host: &HostName) -> bool {
+    seen.problems("node")
+        .any(|problem| problem.host.as_ref() == Some(host) && problem.what.contains("DiskPressure"))
+}
+
+/// Returns whether a problem of `status` is a file system on which `has_space`, and whose node evicts no pods.
+fn still_works(seen: &Seen, problem: &Problem, has_space: impl Fn(&DiskState) -> bool) -> bool {
+    let Some(host) = &problem.host else {
+        return false;
+    };
+    let mut states = seen.report.hosts.iter();
+    let state = states.find(|state| state.host == *host);
+    let mut disks = state.iter().flat_map(|state| &state.disks);
+    let disk = disks.find(|disk| problem.what.starts_with(&format!("{} has ", disk.mount)));
+    disk.is_some_and(has_space) && !evicts(seen, host)
+}
+
 fn unless_silent(seen: &Seen, found: Vec<Found>) -> Outcome {
     match seen.hosts.is_empty() {
         true => Outcome::Unknown("no host answers".to_owned()),
@@ -68,6 +92,7 @@ fn space(seen: &Seen) -> Outcome {
         let found = Found::of(problem).cause(
             "with little space the kubelet evicts pods and removes images; without any, etcd and the API server stop",
         );
+        let found = found.warning(still_works(seen, problem, |disk| disk.free >= FULL));
         match &problem.host {
             Some(host) => found
                 .run(seen.line.shell(
@@ -97,7 +122,8 @@ fn inodes(seen: &Seen) -> Outcome {
                     .on(host)
                     .evidence([format!("{path} is on {mount}")])
                     .cause(NO_INODES)
-                    .fix("remove directories with many small files");
+                    .fix("remove directories with many small files")
+                    .warning(free >= NO_INODES_LEFT && !evicts(seen, host));
                 let line = format!(
                     "du --inodes -xd3 {} | sort -n | tail -n 15",
                     crate::quoting::quoted(mount)
@@ -111,20 +137,26 @@ fn inodes(seen: &Seen) -> Outcome {
         let mount = found.what.split(" has ").next().unwrap_or_default();
         problem.what.starts_with(&format!("{mount} has "))
     };
-    let more = more(seen, "inodes", NO_INODES, &all, is_same);
-    all.extend(more);
+    let has_inodes = |disk: &DiskState| {
+        let inodes = disk.inodes.as_ref();
+        inodes.is_some_and(|inodes| inodes.free >= NO_INODES_LEFT)
+    };
+    let more = more(seen, "inodes", &all, is_same);
+    all.extend(more.into_iter().map(|problem| {
+        let found = Found::of(problem).cause(NO_INODES);
+        found.warning(still_works(seen, problem, has_inodes))
+    }));
     unless_silent(seen, all)
 }
 
-/// Returns the problems of `status` for a check, with their cause, that are not the same as one that was found on their host:
-/// `status` looks at further directories, such as that of the registry and those of the system.
-fn more(
-    seen: &Seen,
+/// Returns the problems of `status` for a check that are not the same as one that was found on their host: `status` looks at
+/// further directories, such as that of the registry and those of the system.
+fn more<'a>(
+    seen: &'a Seen,
     check: &str,
-    cause: &str,
     found: &[Found],
     is_same: impl Fn(&Problem, &Found) -> bool,
-) -> Vec<Found> {
+) -> Vec<&'a Problem> {
     let is_named = |problem: &Problem| {
         found.iter().any(|found| {
             let mut hosts = problem.host.iter();
@@ -132,9 +164,7 @@ fn more(
         })
     };
     let problems = seen.problems(check).filter(|problem| !is_named(problem));
-    problems
-        .map(|problem| Found::of(problem).cause(cause))
-        .collect()
+    problems.collect()
 }
 
 fn options(seen: &Seen) -> Outcome {
@@ -175,7 +205,8 @@ fn options(seen: &Seen) -> Outcome {
         }
     }
     let is_same = |_: &Problem, found: &Found| found.what.ends_with(READ_ONLY);
-    let more = more(seen, "mount-options", REMOUNTED, &all, is_same);
-    all.extend(more);
+    let more = more(seen, "mount-options", &all, is_same);
+    let more = more.into_iter();
+    all.extend(more.map(|problem| Found::of(problem).cause(REMOUNTED)));
     unless_silent(seen, all)
 }

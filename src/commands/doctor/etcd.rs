@@ -61,6 +61,13 @@ fn answer<'a>(seen: &'a Seen, host: &HostName) -> Option<&'a Result<Member, Stri
     seen.status.get(host)?.etcd.as_ref()
 }
 
+/// Returns whether a member that votes knows a leader, so that a majority of the members elected it.
+fn has_leader(seen: &Seen) -> bool {
+    let members = member_hosts(seen).iter();
+    let mut members = members.filter_map(|host| answer(seen, host)?.as_ref().ok());
+    members.any(|member| member.leader.is_some() && !member.is_learner)
+}
+
 /// Returns a line of shell that runs etcdctl on the host of a member.
 fn etcdctl(seen: &Seen, host: &HostName, words: &str) -> String {
     match seen.cluster.etcd {
@@ -132,7 +139,17 @@ fn member(seen: &Seen) -> Outcome {
             _ => found.run(seen.line.logs("etcd", host)),
         }
     });
-    Outcome::Known(found.collect())
+    let mut all: Vec<Found> = found.collect();
+    // Without any leader, there is a finding about all members.
+    if has_leader(seen) {
+        all.extend(seen.problems("etcd-quorum").map(|problem| {
+            Found::of(problem)
+                .cause("other members have a leader, and this one does not reach them: they work without it")
+                .fix("permit TCP port 2380 between the members; the log of this one names those that it does not reach")
+                .likely()
+        }));
+    }
+    Outcome::Known(all)
 }
 
 fn alarm(seen: &Seen) -> Outcome {
@@ -154,6 +171,7 @@ fn alarm(seen: &Seen) -> Outcome {
             all.push(
                 found
                     .cause("etcd refuses writes when the database reaches its quota")
+                    .warning(true)
                     .run(etcdctl(seen, host, "--command-timeout=60s defrag")),
             );
         }
@@ -225,19 +243,20 @@ fn quorum(seen: &Seen) -> Outcome {
     if hosts.is_empty() {
         return Outcome::Unknown("kubexm does not run this etcd".to_owned());
     }
-    let answers = |host: &HostName| matches!(answer(seen, host), Some(Ok(_)));
-    let has_leader =
-        |host: &HostName| matches!(answer(seen, host), Some(Ok(member)) if member.leader.is_some());
-    let (count, needed) = (hosts.len(), hosts.len() / 2 + 1);
-    if hosts.iter().filter(|host| has_leader(host)).count() >= needed {
+    if hosts.iter().all(|host| answer(seen, host).is_none()) {
+        return Outcome::Unknown("no host of a member answers".to_owned());
+    }
+    if has_leader(seen) {
         return Outcome::Known(Vec::new());
     }
+    let answers = |host: &HostName| matches!(answer(seen, host), Some(Ok(_)));
+    let (count, needed) = (hosts.len(), hosts.len() / 2 + 1);
     let silent: Vec<&HostName> = hosts.iter().filter(|host| !answers(host)).collect();
     let answering = count - silent.len();
     let (what, down) = match answering >= needed {
         true => (
             "etcd has no quorum: its members do not elect a leader".to_owned(),
-            hosts.iter().filter(|host| !has_leader(host)).collect(),
+            hosts.iter().collect(),
         ),
         // A member that answers runs, and waits for the others.
         false => (

@@ -35,6 +35,12 @@ pub(super) const CHECKS: &[Check] = &[
 
 /// The part of the table of connections, in percent, above which there is a problem.
 const CONNTRACK_PERCENT: u64 = 95;
+/// The limit of the table of connections.
+pub(super) const CONNECTIONS: &str = "net/netfilter/nf_conntrack_max";
+/// The limit of inotify instances of a user.
+pub(super) const INSTANCES: &str = "fs/inotify/max_user_instances";
+/// The limit of files that a user watches by inotify.
+pub(super) const WATCHES: &str = "fs/inotify/max_user_watches";
 
 /// Returns what a check finds on nodes that answer.
 fn on_nodes(seen: &Seen, judge: impl Fn(&HostName, &Answers) -> Vec<Found>) -> Outcome {
@@ -157,14 +163,9 @@ fn network(seen: &Seen) -> Outcome {
 
 fn limits(seen: &Seen) -> Outcome {
     on_nodes(seen, |host, answers| {
-        let number = |name| {
-            answers
-                .word("sysctl", name)
-                .and_then(|text| text.parse::<u64>().ok())
-        };
         let (count, most) = (
-            number("net/netfilter/nf_conntrack_count"),
-            number("net/netfilter/nf_conntrack_max"),
+            number(answers, "net/netfilter/nf_conntrack_count"),
+            number(answers, CONNECTIONS),
         );
         let (Some(count), Some(most)) = (count, most) else {
             return Vec::new();
@@ -177,11 +178,22 @@ fn limits(seen: &Seen) -> Outcome {
         ))
         .on(host)
         .cause("the kernel drops packets of new connections when the table is full")
-        .fix("raise the limit, and spec.kubernetes.kubeProxy.extraConfig.conntrack with it");
-        let words = format!(
-            "sysctl -w net.netfilter.nf_conntrack_max={}",
-            most.saturating_mul(2)
-        );
-        vec![found.run(seen.line.on(host, &words))]
+        .fix("raise the limit, and spec.kubernetes.kubeProxy.extraConfig.conntrack with it")
+        .warning(count < most);
+        vec![found.run(raise(seen, host, CONNECTIONS, 0))]
     })
+}
+
+/// Returns a setting below /proc/sys.
+pub(super) fn number(answers: &Answers, name: &str) -> Option<u64> {
+    answers.word("sysctl", name)?.parse().ok()
+}
+
+/// Returns the command that doubles a limit below /proc/sys; to `least` if that is more, or if the limit is unknown.
+pub(super) fn raise(seen: &Seen, host: &HostName, name: &str, least: u64) -> String {
+    let answers = seen.hosts.get(host);
+    let present = answers.and_then(|answers| number(answers, name));
+    let value = present.unwrap_or_default().saturating_mul(2).max(least);
+    let name = name.replace('/', ".");
+    seen.line.on(host, &format!("sysctl -w {name}={value}"))
 }

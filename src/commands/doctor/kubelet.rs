@@ -1,6 +1,6 @@
 //! Kubelets and their nodes.
 
-use super::certificates::only_of_kubelet;
+use super::certificates::{expires_soon, only_of_kubelet};
 use super::check::{Check, Found, Outcome};
 use super::report::Area;
 use super::seen::Seen;
@@ -98,6 +98,7 @@ fn credentials(seen: &Seen) -> Outcome {
         Found::of(problem)
             .cause("the host was off while the kubelet had to renew it, or the API server did not answer for long")
             .fix("renew the kubelet's credentials")
+            .warning(expires_soon(&problem.what))
             .run(seen.line.kubexm(&renew))
     }));
     Outcome::Known(all)
@@ -252,6 +253,7 @@ fn node(seen: &Seen) -> Outcome {
                     .cause(
                         "an upgrade or an administrator cordoned the node, and did not uncordon it",
                     )
+                    .warning(true)
                     .run(seen.line.kubectl(seen.administrator(), &words))
             }
             Some(host) => {

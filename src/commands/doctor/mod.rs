@@ -136,7 +136,7 @@ fn checks() -> impl Iterator<Item = &'static Check> {
 /// Makes all checks.
 fn judge(seen: &Seen) -> DoctorReport {
     let mut results = Vec::new();
-    let mut findings = Vec::new();
+    let mut all = Vec::new();
     for check in checks() {
         let (mut found, reason) = match (check.run)(seen) {
             Outcome::Known(found) => (found, None),
@@ -155,14 +155,16 @@ fn judge(seen: &Seen) -> DoctorReport {
             verdict,
             reason: reason.filter(|_| verdict == Verdict::Unknown),
         });
-        findings.extend(merged(found).into_iter().map(|found| finding(check, found)));
+        all.extend(merged(found).into_iter().map(|found| (check, found)));
     }
-    order::explain(&seen.cluster, &mut findings);
+    let follows = order::explain(&seen.cluster, &all);
+    let findings = all.into_iter().zip(follows);
+    let findings = findings.map(|((check, found), follows)| finding(check, found, follows));
     DoctorReport {
         cluster: seen.cluster.name.clone(),
         hosts: seen.cluster.hosts.len(),
         checks: results,
-        findings,
+        findings: findings.collect(),
     }
 }
 
@@ -178,7 +180,7 @@ fn merged(all: Vec<Found>) -> Vec<Found> {
     merged
 }
 
-fn finding(check: &Check, found: Found) -> Finding {
+fn finding(check: &Check, found: Found, follows: Option<&'static str>) -> Finding {
     Finding {
         check: check.id,
         area: check.area,
@@ -189,7 +191,7 @@ fn finding(check: &Check, found: Found) -> Finding {
         certainty: found.certainty,
         fix: found.fix,
         commands: found.commands,
-        follows: None,
+        follows,
     }
 }
 

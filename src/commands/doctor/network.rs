@@ -173,6 +173,14 @@ fn between_nodes(seen: &Seen) -> Vec<(HostName, String, Way)> {
     all
 }
 
+/// Returns the UDP port of the packets of a VXLAN device.
+pub(super) fn port_of(overlay: &str) -> u16 {
+    match overlay {
+        "vxlan.calico" => 4789,
+        _ => 8472,
+    }
+}
+
 fn pods(seen: &Seen) -> Outcome {
     let ways = between_nodes(seen);
     if ways.is_empty() {
@@ -206,10 +214,7 @@ fn pods(seen: &Seen) -> Outcome {
         .filter(|name| ends(name) == lost.len())
         .collect();
     let overlay = seen.hosts().find_map(|(_, answers)| answers.one("overlay"));
-    let port: u16 = match overlay {
-        Some("vxlan.calico") => 4789,
-        _ => 8472,
-    };
+    let port = overlay.map_or(8472, port_of);
     let carries = |name: &&HostName| {
         seen.hosts
             .get(*name)

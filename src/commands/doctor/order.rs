@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::report::Finding;
+use super::check::{Check, Found};
 use kubexm_config::Cluster;
 
 /// Where a consequence occurs.
@@ -14,8 +14,10 @@ pub(super) enum Where {
     FromControlPlane,
     /// Anywhere.
     Anywhere,
+    /// In a namespace of the cause.
+    SameNamespace,
 }
-use Where::{Anywhere, FromControlPlane, SameHost};
+use Where::{Anywhere, FromControlPlane, SameHost, SameNamespace};
 
 /// Checks, and those whose findings they explain. A check explains no check before it.
 pub(super) const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
@@ -36,7 +38,7 @@ pub(super) const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
     (
         &["unreachable"],
         FromControlPlane,
-        &["endpoint", "etcd-quorum", "etcd-member"],
+        &["endpoint", "etcd-quorum"],
     ),
     (
         &["clock"],
@@ -284,12 +286,15 @@ pub(super) const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
     ),
     (&["dns-servers"], Anywhere, &["dns"]),
     (&["images"], SameHost, &["dns", "pods"]),
-    (&["pods"], Anywhere, &["webhooks", "api-services"]),
+    (&["pods"], SameNamespace, &["webhooks", "api-services"]),
     (&["api-services"], Anywhere, &["namespaces"]),
 ];
 
-/// Sets for each finding which other one explains it: the one that no other explains, where there is a chain.
-pub(super) fn explain(cluster: &Cluster, findings: &mut [Finding]) {
+/// Returns for each finding the check of the one that explains it: the one that no other explains, where there is a chain.
+pub(super) fn explain(
+    cluster: &Cluster,
+    findings: &[(&'static Check, Found)],
+) -> Vec<Option<&'static str>> {
     let mut parents: BTreeMap<usize, usize> = BTreeMap::new();
     for effect in 0..findings.len() {
         let candidates = (0..findings.len()).filter(|cause| *cause != effect);
@@ -299,13 +304,14 @@ pub(super) fn explain(cluster: &Cluster, findings: &mut [Finding]) {
             parents.insert(effect, cause);
         }
     }
-    for effect in 0..findings.len() {
+    let roots = (0..findings.len()).map(|effect| {
         let mut root = effect;
         while let Some(parent) = parents.get(&root) {
             root = *parent;
         }
-        findings[effect].follows = (root != effect).then(|| findings[root].check);
-    }
+        (root != effect).then(|| findings[root].0.id)
+    });
+    roots.collect()
 }
 
 /// Returns whether a finding already follows from another one.
@@ -319,24 +325,34 @@ fn leads_to(parents: &BTreeMap<usize, usize>, mut from: usize, to: usize) -> boo
     false
 }
 
-fn explains(cluster: &Cluster, cause: &Finding, effect: &Finding) -> bool {
+fn explains(
+    cluster: &Cluster,
+    (cause_check, cause): &(&'static Check, Found),
+    (effect_check, effect): &(&'static Check, Found),
+) -> bool {
     let mut rows = FOLLOWS.iter();
-    rows.any(|(causes, place, effects)| {
-        causes.contains(&cause.check)
-            && effects.contains(&effect.check)
-            && cause.check != effect.check
-            && is_there(cluster, *place, cause, effect)
-    })
+    !cause.is_warning
+        && cause_check.id != effect_check.id
+        && rows.any(|(causes, place, effects)| {
+            causes.contains(&cause_check.id)
+                && effects.contains(&effect_check.id)
+                && is_there(cluster, *place, cause, effect)
+        })
 }
 
-fn is_there(cluster: &Cluster, place: Where, cause: &Finding, effect: &Finding) -> bool {
+fn is_there(cluster: &Cluster, place: Where, cause: &Found, effect: &Found) -> bool {
+    let shares_host = cause.hosts.iter().any(|host| effect.hosts.contains(host));
+    if effect.is_stopped && !shares_host {
+        return false;
+    }
     match place {
-        SameHost => cause.hosts.iter().any(|host| effect.hosts.contains(host)),
+        SameHost => shares_host,
         FromControlPlane => {
             let is_member =
                 |host| cluster.is_control_plane(host) || cluster.roles.etcd.contains(host);
             cause.hosts.is_empty() || cause.hosts.iter().any(is_member)
         }
         Anywhere => true,
+        SameNamespace => !cause.namespaces.is_disjoint(&effect.namespaces),
     }
 }

@@ -1,11 +1,14 @@
 //! What programs log when something is wrong: one table for all logs.
 
+mod advice;
+mod remedy;
 mod table;
 
 use super::check::Found;
+use super::network;
 use super::seen::{Logs, Seen};
 use crate::logs::LogEntry;
-use kubexm_config::cluster::Etcd;
+use advice::Advice;
 use kubexm_types::HostName;
 
 /// The most bytes that a quote has before the text that matched.
@@ -22,6 +25,8 @@ const LAST: i64 = 30;
 enum If {
     /// It is at most three minutes old.
     Fresh,
+    /// The same, and it is about packets of the VXLAN device of this host.
+    Vxlan,
     /// The program on this host is not healthy now, and the entry is among the last ones of its source.
     Unhealthy(&'static str),
     /// A pod on this node is not ready now, and does not wait for an image; without an API server, the entry is fresh.
@@ -39,25 +44,36 @@ struct Pattern {
     sources: &'static [&'static str],
     /// Texts that the entry contains, all of them.
     texts: &'static [&'static str],
+    /// Texts that the entry does not contain, none of them.
+    without: &'static [&'static str],
     /// The smallest number of entries.
     least: usize,
     condition: If,
-    what: &'static str,
-    cause: &'static str,
-    fix: &'static str,
+    /// What a finding of the check says if it is about the same; empty for every finding.
+    topic: &'static str,
+    advice: Advice,
 }
 
 impl Pattern {
-    fn matches(&self, entry: &LogEntry) -> bool {
+    fn matches(&self, seen: &Seen, host: &HostName, entry: &LogEntry) -> bool {
         let is_source =
             self.sources.is_empty() || self.sources.iter().any(|name| is_of(&entry.source, name));
-        is_source && self.texts.iter().all(|text| entry.message.contains(text))
+        let has = |text: &&str| entry.message.contains(*text);
+        is_source
+            && self.texts.iter().all(has)
+            && !self.without.iter().any(has)
+            && (!matches!(self.condition, If::Vxlan) || is_of_vxlan(seen, host, entry))
+    }
+
+    /// Returns whether a finding is about the same on a host.
+    fn is_known_by(&self, found: &Found, host: &HostName) -> bool {
+        (found.hosts.is_empty() || found.hosts.contains(host)) && found.what.contains(self.topic)
     }
 
     /// Returns whether an entry is about the present. `before` is how much older it is than the newest one of its source.
     fn counts(&self, seen: &Seen, host: &HostName, age: i64, before: i64) -> bool {
         match self.condition {
-            If::Fresh => age <= FRESH,
+            If::Fresh | If::Vxlan => age <= FRESH,
             If::Unhealthy(program) => before <= LAST && seen.is_unhealthy(host, program),
             If::Pods | If::Images => {
                 match seen.nodes_with_pods(matches!(self.condition, If::Images)) {
@@ -83,11 +99,22 @@ fn is_of(source: &str, name: &str) -> bool {
     }
 }
 
+/// Returns whether the kernel names the port of this host's VXLAN device as the target of a packet.
+fn is_of_vxlan(seen: &Seen, host: &HostName, entry: &LogEntry) -> bool {
+    let answers = seen.hosts.get(host);
+    let overlay = answers.and_then(|answers| answers.one("overlay"));
+    overlay.is_some_and(|overlay| {
+        let port = network::port_of(overlay);
+        entry.message.contains(&format!(":{port} ulen "))
+    })
+}
+
 /// Adds what the logs have to the findings of a check.
 pub(super) fn extend(seen: &Seen, check: &str, all: &mut Vec<Found>) {
     for pattern in table::TABLE.iter().filter(|pattern| pattern.check == check) {
         for (host, logs) in &seen.logs {
-            let entries = logs.entries.iter().filter(|entry| pattern.matches(entry));
+            let entries = logs.entries.iter();
+            let entries = entries.filter(|entry| pattern.matches(seen, host, entry));
             let entries: Vec<&LogEntry> = entries.collect();
             let Some(newest) = entries.last().filter(|_| entries.len() >= pattern.least) else {
                 continue;
@@ -102,8 +129,10 @@ pub(super) fn extend(seen: &Seen, check: &str, all: &mut Vec<Found>) {
             let age = age(logs, newest);
             let mut known = all
                 .iter_mut()
-                .filter(|found| found.hosts.is_empty() || found.hosts.contains(host));
+                .filter(|found| pattern.is_known_by(found, host));
             if let Some(found) = known.next() {
+                // A program fails because of it.
+                found.is_warning &= !pattern.counts(seen, host, age, before);
                 let has_one = found
                     .evidence
                     .iter()
@@ -112,12 +141,14 @@ pub(super) fn extend(seen: &Seen, check: &str, all: &mut Vec<Found>) {
                     found.add_evidence([line]);
                 }
             } else if pattern.counts(seen, host, age, before) {
-                let found = Found::new(pattern.what)
+                let advice = &pattern.advice;
+                let found = Found::new(advice.what)
                     .on(host)
                     .evidence([line])
-                    .cause(pattern.cause);
-                let found = command(seen, host, pattern, newest, found.fix(pattern.fix).likely());
-                all.push(found);
+                    .cause(advice.cause)
+                    .fix(advice.fix)
+                    .likely();
+                all.push(advice.remedy.add(seen, host, newest, found));
             }
         }
     }
@@ -145,79 +176,6 @@ fn quote(logs: &Logs, entry: &LogEntry, text: &str) -> String {
     };
     let dots = if start == 0 { "" } else { "…" };
     format!("{}, {age} ago: {dots}{}", entry.source, &message[start..])
-}
-
-/// Adds the commands of a fix.
-fn command(
-    seen: &Seen,
-    host: &HostName,
-    pattern: &Pattern,
-    entry: &LogEntry,
-    found: Found,
-) -> Found {
-    let line = &seen.line;
-    match pattern.check {
-        "cgroup-driver" => found.run(line.on(host, "systemctl restart kubelet")),
-        "kubelet-settings" => settings(seen, host, entry, found),
-        "kubelet-credentials" => found.run(line.kubexm(&format!("certs renew --host {host}"))),
-        "swap" => found
-            .run(line.on(host, "swapoff -a"))
-            .run(line.on(host, "systemctl restart kubelet")),
-        "cni-leftovers" => found.run(line.on(host, "ip link delete cni0")),
-        "disk-space" => found
-            .run(line.on(host, "df -h"))
-            .run(line.on(host, "df -i")),
-        "etcd-disk" => found.run(line.logs("etcd", host)),
-        "service-network" => {
-            found.run(line.on(host, "ethtool -K flannel.1 tx-checksum-ip-generic off"))
-        }
-        "kernel-limits" => found.run(line.on(host, "sysctl -w fs.inotify.max_user_instances=8192")),
-        "etcd-data" | "etcd-members" => new_member(seen, host, found),
-        _ => found.run(line.install()),
-    }
-}
-
-/// Adds how a host gets a new member of etcd. An install replaces members that are units, and no static pods.
-fn new_member(seen: &Seen, host: &HostName, found: Found) -> Found {
-    let line = &seen.line;
-    let found = found.run(line.logs("etcd", host));
-    match seen.cluster.etcd {
-        Etcd::Kubeadm { .. } => found
-            .fix("replace the node: its new member of etcd gets the data of the others")
-            .run(line.kubexm(&format!("node replace {host} --bundle BUNDLE"))),
-        _ => found.run(line.install()),
-    }
-}
-
-/// Finds the file with the flag that the kubelet does not know.
-fn settings(seen: &Seen, host: &HostName, entry: &LogEntry, mut found: Found) -> Found {
-    let line = &seen.line;
-    let words = entry.message.split([' ', '"', '\'', ',', '=']);
-    let flag = words.filter(|word| word.starts_with("--")).find(|word| {
-        word.len() > 2
-            && word
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-    });
-    let files = seen
-        .hosts
-        .get(host)
-        .map_or(&[][..], |answers| answers.all("kubelet_flags"));
-    if let Some(flag) = flag
-        && let Some(entry) = files.iter().find(|entry| entry.contains(flag))
-        && let Some((file, text)) = entry.split_once(' ')
-    {
-        found.certainty = super::report::Certainty::Certain;
-        found.add_evidence([format!("{file}: {text}")]);
-        let sed = format!(
-            "sed -i -E 's/ ?{flag}(=[^ \"]*)?//' {}",
-            crate::quoting::quoted(file)
-        );
-        return found
-            .run(line.shell(host, &sed))
-            .run(line.shell(host, "systemctl daemon-reload; systemctl restart kubelet"));
-    }
-    found.run(line.logs("kubelet", host)).run(line.install())
 }
 
 #[cfg(test)]

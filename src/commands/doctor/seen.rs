@@ -199,16 +199,17 @@ impl Seen {
             let state = &container["state"];
             // A container that crashed a moment ago is between its states.
             let found = match (&state["waiting"], &state["terminated"]) {
-                (Value::Object(_), _) => &state["waiting"],
-                (_, Value::Object(_)) if state["terminated"]["exitCode"] != 0 => {
-                    &state["terminated"]
+                (waits @ Value::Object(_), _) => (waits, text(&waits["message"])),
+                (_, ended @ Value::Object(_)) if ended["exitCode"] != 0 => {
+                    (ended, last_words(name, ended))
                 }
                 _ => continue,
             };
+            let (state, message) = found;
             if !is_ready {
                 waiting.push(Waiting {
-                    reason: text(&found["reason"]),
-                    message: text(&found["message"]),
+                    reason: text(&state["reason"]),
+                    message,
                     image: text(&container["image"]),
                 });
             }
@@ -236,5 +237,29 @@ impl Seen {
             let pods = pods.filter(|pod| waits(pod) == waiting_for_images);
             pods.map(|pod| pod.node).collect()
         })
+    }
+}
+
+/// Returns why a container ended. The message of a program can be the end of its log, which kubexm only reads of pods of the
+/// cluster.
+fn last_words(pod: &str, ended: &Value) -> String {
+    let message = ended["message"].as_str().unwrap_or_default();
+    match pod.starts_with("kube-") && !message.is_empty() {
+        true => message.to_owned(),
+        false => format!("exit status {}", ended["exitCode"]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_of_programs_of_users_are_not_read() {
+        let ended = serde_json::json!({"exitCode": 3, "message": "the password is x"});
+        assert_eq!(last_words("shop/kube-web", &ended), "exit status 3");
+        assert_eq!(last_words("kube-system/a", &ended), "the password is x");
+        let silent = serde_json::json!({"exitCode": 3});
+        assert_eq!(last_words("kube-system/a", &silent), "exit status 3");
     }
 }

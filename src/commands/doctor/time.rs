@@ -55,7 +55,8 @@ fn clock(seen: &Seen) -> Outcome {
             "the clock of {ahead} is {:.1} s ahead of that of {behind}",
             high - low
         );
-        let found = Found::new(what).on(ahead).cause(cause);
+        // Certificates and leases bear a difference that this machine does not complain about.
+        let found = Found::new(what).on(ahead).cause(cause).warning(true);
         all.push(found.fix("let both hosts use the same time server: spec.system.time.servers"));
     }
     Outcome::Known(all)

@@ -47,6 +47,8 @@ pub(super) const CHECKS: &[Check] = &[
 const STARTING: i64 = 90;
 /// Seconds after which a namespace that is being deleted is a problem.
 const DELETING: i64 = 300;
+/// Seconds up to which a backend that is not available may be starting.
+const RESTARTING: i64 = 180;
 const NO_SERVER: &str = "no API server is ready";
 
 /// Returns whether a service has an endpoint that is ready.
@@ -57,6 +59,32 @@ fn has_endpoint(seen: &Seen, service: &str) -> bool {
         row.get(1)
             .is_some_and(|ready| ready.split(' ').any(|one| one == "true"))
     })
+}
+
+/// Returns whether a pod of a namespace was ready, or did not exist, a moment ago.
+fn is_changing(seen: &Seen, namespace: &str) -> bool {
+    seen.api_rows("pod").iter().any(|row| {
+        let [name, _, _, created, conditions, ..] = row[..] else {
+            return false;
+        };
+        let is_its = name
+            .split_once('/')
+            .is_some_and(|(own, _)| own == namespace);
+        let conditions: Vec<Value> = serde_json::from_str(conditions).unwrap_or_default();
+        let ready = conditions.iter().find(|one| one["type"] == "Ready");
+        let since = ready.and_then(|ready| ready["lastTransitionTime"].as_str());
+        is_its && seen.age(since.unwrap_or(created)) < RESTARTING
+    })
+}
+
+/// Adds that a backend may be starting.
+fn unless_changing(found: Found, is_changing: bool) -> Found {
+    match is_changing {
+        true => found
+            .evidence(["its state has changed in the last three minutes: it may be starting"])
+            .possible(),
+        false => found,
+    }
 }
 
 fn webhooks(seen: &Seen) -> Outcome {
@@ -94,13 +122,22 @@ fn webhooks(seen: &Seen) -> Outcome {
             .map(|(at, ..)| format!("{{\"op\": \"replace\", \"path\": \"/webhooks/{at}/failurePolicy\", \"value\": \"Ignore\"}}"))
             .collect();
         let patch = format!("[{}]", changes.join(", "));
-        let found = Found::new(format!("the webhook {name} has no program that answers"))
+        let namespaces = without
+            .iter()
+            .filter_map(|(_, _, service)| service.split_once('/'));
+        let namespaces: BTreeSet<String> = namespaces
+            .map(|(namespace, _)| namespace.to_owned())
+            .collect();
+        let is_changing = namespaces
+            .iter()
+            .any(|namespace| is_changing(seen, namespace));
+        let mut found = Found::new(format!("the webhook {name} has no program that answers"))
             .evidence(without.iter().map(|(_, hook, service)| format!("{hook} needs the service {service}, which has no endpoint")))
             .cause("the API server refuses every request that the webhook is for, perhaps also those that would start its pods")
-            .fix("start the pods of the service; until then, let the API server ignore the webhook, or delete it")
-            .run(seen.line.kubectl(server, &format!("patch {kind} {} --type json -p {}", quoted(name), quoted(&patch))))
-            .run(seen.line.kubectl(server, &format!("delete {kind} {}", quoted(name))));
-        all.push(found);
+            .fix("start the pods of the service, or let the API server ignore the webhook until then; the last resort is to delete the webhook configuration")
+            .run(seen.line.kubectl(server, &format!("patch {} {} --type json -p {}", quoted(kind), quoted(name), quoted(&patch))));
+        found.namespaces = namespaces;
+        all.push(unless_changing(found, is_changing));
     }
     Outcome::Known(all)
 }
@@ -121,12 +158,22 @@ fn api_services(seen: &Seen) -> Outcome {
             continue;
         };
         let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-        let found = Found::new(format!("the aggregated API {name} is not available"))
+        let since = condition["lastTransitionTime"].as_str();
+        let is_changing = since.is_some_and(|since| seen.age(since) < RESTARTING);
+        let namespace = service
+            .split_once('/')
+            .map_or("", |(namespace, _)| namespace);
+        let words = format!(
+            "-n {} get services,endpointslices,pods -o wide",
+            quoted(namespace)
+        );
+        let mut found = Found::new(format!("the aggregated API {name} is not available"))
             .evidence([format!("{service}: {}: {}", text("reason"), text("message"))])
             .cause("namespaces cannot be deleted, and clients that list all resources fail, while the API has no backend")
-            .fix("start the pods of its service; if the program was removed, delete the APIService")
-            .run(seen.line.kubectl(server, &format!("delete apiservice {}", quoted(name))));
-        all.push(found);
+            .fix("start the pods of its service; if its program was removed, delete the APIService as the last resort")
+            .run(seen.line.kubectl(server, &words));
+        found.namespaces.insert(namespace.to_owned());
+        all.push(unless_changing(found, is_changing));
     }
     Outcome::Known(all)
 }
@@ -249,6 +296,8 @@ fn pods(seen: &Seen) -> Outcome {
             }
         });
         found.add_evidence([format!("{}: {why}", pod.name)]);
+        let namespace = pod.name.split_once('/').map(|(namespace, _)| namespace);
+        found.namespaces.extend(namespace.map(str::to_owned));
         if found.commands.is_empty()
             && let Some((namespace, name)) = pod.name.split_once('/')
         {

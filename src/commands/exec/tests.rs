@@ -137,6 +137,32 @@ async fn stopped_command_keeps_the_results_of_hosts_where_it_ended() {
 }
 
 #[test]
+fn hosts_share_what_kubexm_keeps() {
+    let output = |stdout: usize| Output {
+        status: 0,
+        stdout: vec![b'a'; stdout],
+        stderr: [vec![b'b'; stdout], b"last".to_vec()].concat(),
+        log: None,
+    };
+    let host = name("node1");
+    let kept = |hosts: usize, printed: usize| {
+        ended(&host, output(printed), Share::of(hosts), &options(&["df"]))
+    };
+    const KIB: usize = 1024;
+    // Sixteen hosts get as much as one host can print.
+    assert_eq!(Share::of(16).bytes, Share::of(1).bytes);
+    let of_few = kept(16, 300 * KIB).unwrap();
+    assert_eq!(of_few.stdout.len(), 300 * KIB);
+    let of_many = kept(1024, 256 * KIB).unwrap();
+    assert_eq!(of_many.stderr.len(), 256 * KIB);
+    assert!(of_many.stderr.ends_with("last"));
+    let error = kept(1024, 256 * KIB + 1).unwrap_err();
+    let (kind, text) = failure(report(&[0], vec![error]));
+    assert_eq!(kind, ErrorKind::Step);
+    insta::assert_snapshot!(text, @"node1: df: the command printed more than 256 KiB, the most that kubexm keeps of each of 1024 hosts; print less, or select fewer hosts");
+}
+
+#[test]
 fn stopped_command_names_hosts_where_it_failed_before() {
     let mut stopped = report(&[1], vec![unreachable()]);
     stopped.stopped.push(name("node2"));

@@ -98,18 +98,27 @@ fn journal_entry(line: &str) -> Option<(OffsetDateTime, String)> {
     let microseconds: i128 = entry["__REALTIME_TIMESTAMP"].as_str()?.parse().ok()?;
     let nanoseconds = microseconds.checked_mul(1000)?;
     let time = OffsetDateTime::from_unix_timestamp_nanos(nanoseconds).ok()?;
-    let message = match &entry["MESSAGE"] {
-        Value::String(text) => text.clone(),
-        // A text that is not UTF-8.
+    Some((time, message(&entry["MESSAGE"])?))
+}
+
+/// Returns the text of an entry of the journal; `None` if it has none.
+fn message(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        // Several texts of one entry.
+        Value::Array(texts) if !texts.iter().all(Value::is_number) => {
+            let texts: Vec<String> = texts.iter().filter_map(message).collect();
+            Some(texts.join("\n"))
+        }
+        // A text that is not UTF-8, or that has control characters.
         Value::Array(bytes) => {
             let bytes = bytes
                 .iter()
                 .filter_map(|byte| u8::try_from(byte.as_u64()?).ok());
-            String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
+            Some(String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned())
         }
-        _ => return None,
-    };
-    Some((time, message))
+        _ => None,
+    }
 }
 
 /// Reads a line of a log file in the format of the CRI, `TIME STREAM TAGS TEXT`, or of Docker. `partial` has the text of
@@ -153,12 +162,14 @@ mod tests {
         let text = r#"= unit kubelet
 |{"__REALTIME_TIMESTAMP":"1767323045123456","MESSAGE":"started","_PID":"7"}
 |{"__REALTIME_TIMESTAMP":"1767323046000000","MESSAGE":[110,111,255]}
+|{"__REALTIME_TIMESTAMP":"1767323046000000","MESSAGE":["two",[116,255]]}
 |{"__REALTIME_TIMESTAMP":"1767323046000000","MESSAGE":null}
 |-- No entries --
 "#;
         let expected = [
             "2026-01-02T03:04:05.123456Z kubelet: started",
             "2026-01-02T03:04:06Z kubelet: no\u{fffd}",
+            "2026-01-02T03:04:06Z kubelet: two\nt\u{fffd}",
         ];
         assert_eq!(parsed(text), expected);
     }

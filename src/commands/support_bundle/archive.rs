@@ -38,13 +38,15 @@ impl Archive {
         self.add(name, secrets::without(text).as_bytes())
     }
 
-    /// Adds a document that has no secret.
+    /// Adds a document. Its texts quote hosts and the API, so that what looks like a secret in them is replaced.
     pub(super) fn add_json(
         &mut self,
         name: &str,
         value: &impl Serialize,
     ) -> Result<(), CommandError> {
-        let text = serde_json::to_vec_pretty(value).map_err(CommandError::configuration)?;
+        let mut document = serde_json::to_value(value).map_err(CommandError::configuration)?;
+        secrets::remove_from(&mut document);
+        let text = serde_json::to_vec_pretty(&document).map_err(CommandError::configuration)?;
         self.add(name, &text)
     }
 

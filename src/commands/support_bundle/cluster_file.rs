@@ -36,7 +36,8 @@ pub(super) fn without_secrets(text: &str) -> Option<String> {
 
 fn redact(value: &mut Value) {
     match value {
-        Value::String(text) => redact_text(text),
+        // A text can contain several lines, as a patch does.
+        Value::String(text) => *text = secrets::without_in(text),
         Value::Array(values) => values.iter_mut().for_each(redact),
         Value::Object(fields) => {
             let name = fields.get("name").and_then(Value::as_str);
@@ -50,15 +51,6 @@ fn redact(value: &mut Value) {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
-}
-
-/// A text can contain several lines, as a patch does.
-fn redact_text(text: &mut String) {
-    let mut redacted = secrets::without(text);
-    if !text.ends_with('\n') {
-        redacted.pop();
-    }
-    *text = redacted;
 }
 
 /// Returns whether all below this field may be secret. The contents of files and hooks, variables of kube-vip, and text for

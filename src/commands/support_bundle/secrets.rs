@@ -1,17 +1,32 @@
 //! Removes what looks like a secret from a text. Hosts do the same before they print anything (`doctor/support.sh`); this is
 //! for texts in the cluster file, and the second line of defence for hosts.
 
-/// Words in names of fields whose values are secret, in lower case.
-const WORDS: [&str; 9] = [
+mod shapes;
+
+use serde_json::Value;
+
+/// The ends of names whose values are secret, in lower case and without `-` and `_`. `doctor/support.sh` has the same ones.
+const NAMES: [&str; 20] = [
+    "pass",
     "password",
+    "passwords",
     "passwd",
+    "passwds",
     "passphrase",
+    "passphrases",
+    "pwd",
     "secret",
     "token",
-    "auth_pass",
-    "authorization",
     "apikey",
-    "-key-data",
+    "credential",
+    "credentials",
+    "keydata",
+    "authorization",
+    "secretkey",
+    "accesskey",
+    "accountkey",
+    "privatekey",
+    "certificatekey",
 ];
 /// Texts in names of environment variables whose values are secret, in lower case. `bgp_peers` of kube-vip has passwords.
 const VARIABLES: [&str; 13] = [
@@ -29,8 +44,6 @@ const VARIABLES: [&str; 13] = [
     "cookie",
     "dsn",
 ];
-/// Directives of haproxy and keepalived that a secret follows.
-const DIRECTIVES: [&str; 3] = ["stats auth ", "insecure-password ", "auth_pass "];
 /// What stands around names and values, also in JSON that is a string of JSON.
 const QUOTES: [char; 4] = ['"', '\'', '\\', ' '];
 pub(super) const REPLACEMENT: &str = "[redacted]";
@@ -44,6 +57,34 @@ pub(super) fn without(text: &str) -> String {
         out.push('\n');
     }
     out
+}
+
+/// Does the same with a text that needs no line end.
+pub(super) fn without_in(text: &str) -> String {
+    let mut redacted = without(text);
+    if !text.ends_with('\n') {
+        redacted.pop();
+    }
+    redacted
+}
+
+/// Removes secrets from all texts of a document, whose form stays.
+pub(super) fn remove_from(document: &mut Value) {
+    match document {
+        Value::String(text) => *text = without_in(text),
+        Value::Array(values) => values.iter_mut().for_each(remove_from),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::String(text) if is_secret_name(&name.to_ascii_lowercase()) => {
+                        *text = REPLACEMENT.to_owned();
+                    }
+                    value => remove_from(value),
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// Returns whether an environment variable with this name can have a secret.
@@ -93,7 +134,8 @@ impl Filter {
     }
 
     fn fields(&mut self, line: &str, indent: usize) -> String {
-        let lower = line.to_ascii_lowercase();
+        // Positions in it are those in the line.
+        let lower = line.to_ascii_lowercase().replace('\t', " ");
         let variable = self.variable(&lower);
         let field = secret_field(&lower);
         let is_block = |at: usize| lower[at..].starts_with(['|', '>']);
@@ -103,7 +145,13 @@ impl Filter {
         if is_open(&lower) {
             self.open = Some(indent);
         }
-        without_login(match variable.into_iter().chain(field).min() {
+        let found = [
+            variable,
+            field,
+            login_of_registry(&lower),
+            directive(&lower),
+        ];
+        shapes::without(match found.into_iter().flatten().min() {
             Some(start) => format!("{}{REPLACEMENT}", &line[..start]),
             None => line.to_owned(),
         })
@@ -144,29 +192,53 @@ fn is_closed(lower: &str) -> bool {
 /// Returns whether the line is the name of a secret field without a value.
 fn is_open(lower: &str) -> bool {
     let name = lower.trim_end().strip_suffix(':');
-    let name = name.map(|name| name.trim_end_matches(QUOTES));
-    name.is_some_and(|name| WORDS.iter().any(|word| name.ends_with(word)))
+    name.is_some_and(|name| is_secret_name(name.trim_end_matches(QUOTES)))
 }
 
-/// Returns where the first value of a secret field or directive begins.
+/// Returns whether a name, with or without the text before it, is that of a secret field.
+fn is_secret_name(lower: &str) -> bool {
+    NAMES.iter().any(|name| {
+        let mut bytes = lower.bytes().rev().filter(|byte| !b"-_".contains(byte));
+        name.bytes()
+            .rev()
+            .all(|expected| bytes.next() == Some(expected))
+    })
+}
+
+/// Returns where the first value of a secret field begins.
 fn secret_field(lower: &str) -> Option<usize> {
-    let fields = WORDS.iter().filter_map(|word| value_after(lower, word));
-    let auth = values_of(lower, "auth").filter(|at| is_text(&lower[*at..]));
-    let directives = DIRECTIVES.iter();
-    let directives = directives.filter_map(|word| Some(lower.find(word)? + word.len()));
-    fields.chain(auth).chain(directives).min()
+    let mut ends = lower.match_indices([':', '=']);
+    ends.find_map(|(at, _)| {
+        let value = lower[at + 1..].trim_start();
+        let is_secret = is_secret_name(lower[..at].trim_end_matches(QUOTES)) && is_value(value);
+        is_secret.then(|| lower.len() - value.len())
+    })
 }
 
-/// Replaces the login in a URL.
-fn without_login(mut text: String) -> String {
-    if let Some(start) = text.find("://")
-        && let Some(end) = text[start + 3..].find('@')
-        && text[start + 3..start + 3 + end].contains(':')
-        && !text[start + 3..start + 3 + end].contains(['/', ' ', '"'])
-    {
-        text.replace_range(start + 3..start + 3 + end, REPLACEMENT);
-    }
-    text
+/// Returns where a login in the configuration of a runtime begins. Other values of `auth` are lists and mappings.
+fn login_of_registry(lower: &str) -> Option<usize> {
+    let mut values = values_of(lower, "auth");
+    values.find(|at| is_value(&lower[*at..]) && !lower[*at..].starts_with(['{', '[']))
+}
+
+/// Returns where the value of a directive of haproxy and keepalived begins, or that of a line that begins with a secret name.
+fn directive(lower: &str) -> Option<usize> {
+    let mut next = 0;
+    let words = lower.split(' ').map(|word| {
+        let at = next;
+        next += word.len() + 1;
+        (at, word)
+    });
+    let words: Vec<(usize, &str)> = words.filter(|(_, word)| !word.is_empty()).collect();
+    let word = |at: Option<usize>| at.map_or("", |at| words[at].1);
+    let is_directive = |at: usize| match words[at].1 {
+        "auth" => word(at.checked_sub(1)).ends_with("stats"),
+        "password" => at == 0 || word(at.checked_sub(2)).ends_with("user"),
+        "passwd" | "secret" | "token" => at == 0,
+        other => other.ends_with("insecure-password") || other.ends_with("auth_pass"),
+    };
+    let found = (0..words.len()).find(|at| is_directive(*at))?;
+    words.get(found + 1).map(|(at, _)| *at)
 }
 
 /// Returns where the values of fields with this name begin, which follow `:` or `=`. The line is in lower case, which keeps
@@ -181,26 +253,17 @@ fn values_of<'a>(lower: &'a str, name: &'a str) -> impl Iterator<Item = usize> +
     })
 }
 
-/// Returns where the value begins that follows this word and `:` or `=`.
-fn value_after(lower: &str, word: &str) -> Option<usize> {
-    let mut from = 0;
-    while let Some(at) = lower[from..].find(word) {
-        let end = from + at + word.len();
-        let quoted = lower[end..].trim_start_matches(QUOTES);
-        if let Some(value) = quoted.strip_prefix([':', '='])
-            && is_text(value.trim_start())
-        {
-            return Some(lower.len() - value.trim_start().len());
-        }
-        from = end;
+/// Returns whether a value is not empty, also as a list or mapping, and not removed already.
+fn is_value(value: &str) -> bool {
+    if value.trim_start_matches(QUOTES).starts_with(REPLACEMENT) {
+        return false;
     }
-    None
-}
-
-/// Returns whether a value is not empty, no list, no mapping, and not removed already.
-fn is_text(value: &str) -> bool {
-    let quoted = value.trim_start_matches(QUOTES);
-    !value.is_empty() && !value.starts_with(['{', '[']) && !quoted.starts_with(REPLACEMENT)
+    match value.strip_prefix(['{', '[']) {
+        Some(values) => {
+            !values.trim_start().is_empty() && !values.trim_start().starts_with(['}', ']'])
+        }
+        None => !value.is_empty() && !value.starts_with([',', '}']),
+    }
 }
 
 #[cfg(test)]
@@ -237,6 +300,37 @@ mod tests {
     }
 
     #[test]
+    fn hosts_and_kubexm_remove_the_same_secrets() {
+        let text = without(include_str!("../../scripts/tests/planted.txt"));
+        let left = text
+            .lines()
+            .find(|line| line.to_ascii_uppercase().contains("PLANTED"));
+        assert_eq!(left, None);
+        assert!(text.ends_with("\nend of the secrets\n"), "{text}");
+        assert_eq!(without(&text), text);
+        let ordinary = include_str!("../../scripts/tests/ordinary.txt");
+        assert_eq!(without(ordinary), ordinary);
+    }
+
+    #[test]
+    fn documents_keep_their_form_without_secrets() {
+        let mut document = serde_json::json!({
+            "findings": [{"what": "a", "evidence": ["x: HTTPS_PROXY=\"http://u:PLANTED@proxy\"", "token: PLANTED"]}],
+            "password": "PLANTED",
+            "keys": 3,
+            "text": "a\n-----BEGIN PRIVATE KEY-----\nPLANTED\n-----END PRIVATE KEY-----\nb",
+        });
+        remove_from(&mut document);
+        let expected = serde_json::json!({
+            "findings": [{"what": "a", "evidence": ["x: HTTPS_PROXY=\"http://[redacted]@proxy\"", "token: [redacted]"]}],
+            "password": "[redacted]",
+            "keys": 3,
+            "text": "a\n[redacted: a private key]\nb",
+        });
+        assert_eq!(document, expected);
+    }
+
+    #[test]
     fn other_text_stays() {
         for line in [
             "image: registry.k8s.io/kube-apiserver:v1.36.3",
@@ -247,7 +341,8 @@ mod tests {
             "- {name: own_key, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}",
             "auth_type PASS",
             "password: \"[redacted]\"",
-            "https://example.com/a:b@c",
+            "the token is old",
+            "\"auth\": {",
         ] {
             assert_eq!(without(line), format!("{line}\n"));
         }

@@ -78,12 +78,13 @@ pub async fn run(arguments: &Exec, format: Output, events: &Events) -> Result<()
 
 /// Returns one block for all hosts with the same result, in the order of their first host.
 fn shown(ended: &[Ended]) -> String {
-    let result = |host: &Ended| (host.exit_status, host.stdout.clone(), host.stderr.clone());
+    let is_same = |one: &Ended, other: &Ended| {
+        (one.exit_status, &one.stdout, &one.stderr)
+            == (other.exit_status, &other.stdout, &other.stderr)
+    };
     let mut groups: Vec<Vec<&Ended>> = Vec::new();
     for host in ended {
-        let same = groups
-            .iter_mut()
-            .find(|group| result(group[0]) == result(host));
+        let same = groups.iter_mut().find(|group| is_same(group[0], host));
         match same {
             Some(group) => group.push(host),
             None => groups.push(vec![host]),

@@ -104,13 +104,16 @@ network() {
   awk 'FNR > 1 { split($2, part, ":"); print part[2] }' /proc/net/udp /proc/net/udp6 2>/dev/null | sort -u | head -n 200 | each udp
   rules
 }
-# Backends of the load balancers that kubexm runs here.
+# Backends of the load balancers that kubexm runs here. Only of the sections that kubexm writes, which have no empty lines in
+# them: a user may have added others at the end of the file.
 balancers() {
   for file in /etc/kubexm/*/haproxy.cfg /etc/kubexm/haproxy.cfg; do
-    [ ! -f "$file" ] || awk '$1 == "server" { print $3 }' "$file" | head -n 40 | each backend
+    [ ! -f "$file" ] || awk '!NF { ours = 0 } /^backend / { ours = $2 == "control-planes" || $2 == "open-ports" }
+      ours && $1 == "server" { print $3 }' "$file" | head -n 40 | each backend
   done
   for file in /etc/kubexm/*/nginx.conf /etc/kubexm/nginx.conf; do
-    [ ! -f "$file" ] || sed -n 's/^ *server \([^ ;]*:[0-9]*\)[ ;].*/\1/p' "$file" | head -n 40 | each backend
+    [ ! -f "$file" ] || awk '$1 == "upstream" { ours = $2 == "control-planes" } ours && $1 == "}" { exit }
+      ours && $1 == "server" { sub(/;.*/, "", $2); print $2 }' "$file" | head -n 40 | each backend
   done
 }
 # The subcommands run at the same time: the slowest one determines the duration.

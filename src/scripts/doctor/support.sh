@@ -10,18 +10,20 @@
 #   pods LINES             the newest lines of each container of the cluster, at most 60 of them
 #   api URL                objects of the cluster, without their specifications
 export PATH="/usr/local/bin:$PATH"
+# The names whose values are secret, in lower case. `support_bundle/secrets.rs` of kubexm has the same ones.
+names='pass(word|wd|phrase)?s?|pwd|secret|token|api[_-]?key|credentials?|key[_-]?data|authorization|(secret|access|account|private|certificate)[_-]?key'
 # Removes the values of fields, flags and variables with such names, and what looks like a secret by itself: blocks of private
-# keys, PEM in base64, bootstrap tokens, tokens of service accounts, logins in headers and in URLs.
+# keys, PEM in base64, keys of age, bootstrap tokens, tokens of service accounts, logins in headers and in URLs.
 redact() { redact_blocks | redact_lines; }
 # Removes secrets whose name and value can be on different lines. The names of variables say more than those of other fields:
 # `bgp_peers` of kube-vip has passwords, and its `address`, `port` and `vip_interface` are what support needs. No pattern has a
 # quote, because an apostrophe would end the program.
 redact_blocks() {
-  LC_ALL=C awk '
+  LC_ALL=C awk -v names="$names" '
     BEGIN {
       variable = "(^|[^a-z0-9_])name[^a-z0-9:]*:[^a-z0-9]*[a-z0-9_.-]*(pass|pwd|psk|secret|token|credential|key|private|login|auth|peers|cookie|dsn)"
       value = "(^|[^a-z0-9_])value[^a-z0-9:,]*:"
-      open = "^[^a-z0-9]*[a-z0-9_.-]*(password|passwd|passphrase|secret|token|credentials?|api_?key)[^a-z0-9:]*:[ ]*([|>].*)?$"
+      open = "^[^a-z0-9]*[a-z0-9_.-]*(" names ")[^a-z0-9:]*:[ ]*([|>].*)?$"
     }
     /-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----/ { print "[redacted: a private key]"; inside = !/-----END /; next }
     inside { if (/-----END [A-Z0-9 ]*PRIVATE KEY-----/) inside = 0; next }
@@ -59,15 +61,26 @@ redact_blocks() {
     END { if (held != "") print held }'
 }
 redact_lines() {
+  quotes='["'\''\]*'
+  # Not an empty value, list or mapping.
+  value='([^[:space:],}{[]|[[{][[:space:]]*[^]}[:space:]]).*'
+  # A value in quotes can have blanks.
+  word='("[^"]*"?|'\''[^'\'']*'\''?|[^ -][^ ]*)'
+  # What follows a login: not the digest of an image, as in docker-pullable://nginx@sha256:…
+  host='([^s]|s[^h]|sh[^a]|sha[^2]|sha2[^5]|sha25[^6]|sha256[^:]|s?h?a?2?5?6?$)'
+  # A sentence can end behind a token.
+  token='s/(^|[^a-z0-9.])[a-z0-9]{6}\.[a-z0-9]{16}($|[^a-z0-9.]|\.([^a-z0-9]|$))/\1[redacted: a token]\2/g'
+  # The character between two tokens belongs to the first one: a second pass finds the other.
   LC_ALL=C sed -E \
     -e 's/LS0tLS1CRUdJTi[A-Za-z0-9+\/=]+/[redacted: PEM]/g' \
+    -e 's/AGE-SECRET-KEY-1[A-Z0-9]+/[redacted: a key of age]/g' \
     -e 's/eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]*)?/[redacted: a token]/g' \
-    -e 's/(^|[^a-z0-9.])[a-z0-9]{6}\.[a-z0-9]{16}($|[^a-z0-9.])/\1[redacted: a token]\2/g' \
+    -e "$token" -e "$token" \
     -e 's/(([Bb]asic|[Bb]earer|BASIC|BEARER)[ +]+)[A-Za-z0-9._~+\/=-]{4,}/\1[redacted]/g' \
-    -e 's#(://)[^/@ "]*:[^/@ "]*@#\1[redacted]@#g' \
+    -e "s#(://)[^/[:space:]\"']*@$host#\\1[redacted]@\\2#g" \
     -e 's/((^|[^A-Za-z0-9_.-])auth["'\''\]*[ ]*[:=][ ]*["'\''\]*)[A-Za-z0-9+\/=_-]{4,}/\1[redacted]/g' \
-    -e 's/(([Pp]ass(word|wd|phrase)?|PASS(WORD|WD|PHRASE)?|[Ss]ecret|SECRET|[Tt]oken|TOKEN|[Aa]pi[_-]?[Kk]ey|API_?KEY|auth_pass|[Cc]redentials?|CREDENTIALS?|-key-data|[Aa]uthorization|certificate-key|[Kk]eyfile-password)["'\''\]*[ ]*[:=][ ]*)[^ ,}].*/\1[redacted]/' \
-    -e 's/(--[a-z-]*(password|token|secret|key-data)["'\'', ]+)[^ -][^ ]*/\1[redacted]/g' \
+    -e "s/(($names)${quotes}[[:space:]]*[:=][[:space:]]*)$value/\\1[redacted]/I" \
+    -e "s/(--[A-Za-z0-9_-]*($names)[\"'\\, ]+)$word/\\1[redacted]/gI" \
     -e 's/((stats[[:space:]]+auth|insecure-password|auth_pass|user[[:space:]]+[^[:space:]]+[[:space:]]+password)[[:space:]]+).*/\1[redacted]/' \
     -e 's/^([[:space:]]*(password|passwd|secret|token)[[:space:]]+).*/\1[redacted]/'
 }
@@ -183,6 +196,21 @@ pods() {
     timeout -k 1 "$limit" tail -n "$1" "$file" 2>/dev/null | newest "$((12000000 / count))" | redact | sed 's/^/|/' || :
   done
 }
+# Passes the states of pods without the messages with which programs in pods of users ended: they can be the end of a log.
+without_messages() {
+  LC_ALL=C awk '
+    /^kube-/ { print; next }
+    {
+      rest = $0
+      line = ""
+      while (match(rest, /"terminated":[{][^{}]*"message":"([^"\\]|\\.)*"/)) {
+        found = substr(rest, RSTART, RLENGTH)
+        line = line substr(rest, 1, RSTART - 1) substr(found, 1, index(found, "\"message\":") - 1) "\"message\":\"[left out]\""
+        rest = substr(rest, RSTART + RLENGTH)
+      }
+      print line rest
+    }'
+}
 api() {
   ask() { timeout -k 1 "$limit" kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl --request-timeout=25s --server "$server" "$@"; }
   server=$1 most=1000000
@@ -193,7 +221,11 @@ api() {
     echo "= api/$name"
     { ask "$@" 2>&1 </dev/null || echo "[exit status $?]"; } | {
       # The newest events are the last ones.
-      case $name in events.txt) newest "$most" ;; *) first 20000 "$most" ;; esac
+      case $name in
+      events.txt) newest "$most" ;;
+      pod-states.jsonl) without_messages | first 20000 "$most" ;;
+      *) first 20000 "$most" ;;
+      esac
     } | redact | sed 's/^/|/'
   }
   show version.txt version

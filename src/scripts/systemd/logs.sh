@@ -28,7 +28,8 @@ seconds(time) < since { if (goes_on) begun[parts++] = $0; else parts = 0; next }
 for unit in "$name.service" "kubexm-$name.service"; do
   systemctl cat "$unit" >/dev/null 2>&1 || continue
   echo "= unit ${unit%.service}"
-  journalctl -u "$unit" -o json -n "$count" --since "@$since" --no-pager --quiet | sed 's/^/|/'
+  # Without --all, the journal has no text of more than 4096 bytes.
+  journalctl -u "$unit" -o json --all --output-fields=MESSAGE -n "$count" --since "@$since" --no-pager --quiet | sed 's/^/|/'
 done
 for folder in /var/log/pods/*_*_*/"$name"; do
   [ -d "$folder" ] || continue

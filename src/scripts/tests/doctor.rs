@@ -244,6 +244,102 @@ fn pods_that_failed_do_not_count_if_their_owner_has_a_good_one() {
 }
 
 #[test]
+fn pods_that_failed_do_not_count_if_nothing_replaces_them_any_more() {
+    Machine::with_each_shell(|machine| {
+        let failed =
+            |name: &str, owner: &str| format!("shop/{name}\tnode1\tFailed\t\t[]\t\t\t{owner}\n");
+        let pods = [
+            failed("of-an-earlier-rollout", "old-set"),
+            failed("of-this-rollout", "set"),
+            failed("of-an-earlier-run", "run-1"),
+            failed("of-the-newest-run", "run-3"),
+            failed("of-a-single-job", "job"),
+        ];
+        machine.write("/root/pods", &pods.concat());
+        machine.write("/root/sets", "old-set\t0\nset\t2\n");
+        machine.write(
+            "/root/jobs",
+            "run-3\t2026-01-02T03:00:00Z\tcron\nrun-1\t2026-01-02T01:00:00Z\tcron\n\
+             run-2\t2026-01-02T02:00:00Z\tcron\njob\t2026-01-02T00:00:00Z\t\n",
+        );
+        machine.fake(
+            "kubectl",
+            "case $* in *'get pods -A'*) cat /root/pods ;; *'get replicasets'*) cat /root/sets ;; \
+             *'get jobs'*) cat /root/jobs ;; esac",
+        );
+        let arguments = ["https://192.0.2.11:6443", "systemd"];
+        let names = || {
+            let printed = machine.done(CLUSTER, &arguments);
+            let found = printed
+                .lines()
+                .filter_map(|line| line.strip_prefix("pod=shop/"));
+            let found = found.filter_map(|line| line.split('\t').next());
+            let mut names: Vec<String> = found.map(str::to_owned).collect();
+            names.sort();
+            names
+        };
+        let expected = ["of-a-single-job", "of-the-newest-run", "of-this-rollout"];
+        assert_eq!(names(), expected);
+        // CoreDNS is not asked about its pods that failed.
+        let calls = machine.calls();
+        let dns = calls.iter().find(|call| call.contains("kube-dns"));
+        assert!(dns.unwrap().contains("status.phase!=Failed"), "{calls:?}");
+        // Without an answer about the owners, every pod counts.
+        machine.fake(
+            "kubectl",
+            "case $* in *'get pods -A'*) cat /root/pods ;; *) exit 1 ;; esac",
+        );
+        assert_eq!(names().len(), 5);
+    });
+}
+
+#[test]
+fn long_entries_of_logs_stay_valid() {
+    Machine::with_each_shell(|machine| {
+        let long = "x".repeat(1999);
+        // The text ends within an escape.
+        machine.write(
+            "/root/journal",
+            &format!(
+                "{{\"__REALTIME_TIMESTAMP\":\"17\",\"__CURSOR\":\"c\",\"MESSAGE\":\"{long}\\u001b {long}\"}}\n\
+                 {{ \"MESSAGE\" : \"a \\\"b\\\"\", \"__REALTIME_TIMESTAMP\" : \"18\" }}\n\
+                 {{\"MESSAGE\":[{}7],\"__REALTIME_TIMESTAMP\":\"19\"}}\n",
+                "97,".repeat(3000)
+            ),
+        );
+        machine.fake(
+            "journalctl",
+            "case $* in *kubelet*) cat /root/journal ;; esac",
+        );
+        machine.write(
+            "/var/log/pods/kube-system_a_1/a/0.log",
+            &format!(
+                "{{\"log\":\"{long}\\\\{long}\\n\",\"stream\":\"stdout\",\"time\":\"2026-01-02T03:04:05Z\"}}\n\
+                 2026-01-02T03:04:05Z stderr F {long}\n"
+            ),
+        );
+        let printed = machine.done(LOGS, &["10", "15", "kubelet"]);
+        let found: Vec<&str> = lines(&printed)
+            .into_iter()
+            .filter_map(|line| line.strip_prefix('|'))
+            .collect();
+        let entry = |time: &str, message: &str| {
+            format!("{{\"__REALTIME_TIMESTAMP\"{time},\"MESSAGE\":{message}}}")
+        };
+        assert_eq!(found[0], entry(":\"17\"", &format!("\"{long}\"")));
+        assert_eq!(found[1], entry(" : \"18\"", "\"a \\\"b\\\"\""));
+        let bytes = format!("[{}97]", "97,".repeat(2665));
+        assert_eq!(found[2], entry(":\"19\"", &bytes));
+        let docker = format!("{{\"log\":\"{long}\\n\",\"time\":\"2026-01-02T03:04:05Z\"}}");
+        assert_eq!(found[3], docker);
+        assert_eq!(found[4].len(), 2000);
+        let calls = machine.calls();
+        let mut journal = calls.iter().filter(|call| call.starts_with("journalctl"));
+        assert!(journal.all(|call| call.contains(" --all ")), "{calls:?}");
+    });
+}
+
+#[test]
 fn logs_begin_with_the_clock_and_name_their_sources() {
     Machine::with_each_shell(|machine| {
         machine.fake(

@@ -253,8 +253,9 @@ fn logs_come_from_units_and_containers_of_a_name() {
                         |2026-01-02T03:04:05Z stdout F 4\n|2026-01-02T03:04:05Z stdout F 5\n|= unit other\n";
         assert_eq!(ended.printed, expected);
         let calls = machine.calls();
-        let journal =
-            "journalctl -u kubexm-proxy.service -o json -n 3 --since @17 --no-pager --quiet";
+        // Without --all, journalctl prints no text of more than 4096 bytes.
+        let journal = "journalctl -u kubexm-proxy.service -o json --all --output-fields=MESSAGE -n 3 --since @17 --no-pager \
+                       --quiet";
         assert!(calls.iter().any(|call| call == journal), "{calls:?}");
         assert_eq!(
             machine.run(systemd::LOGS, &["absent", "3", "0"]).printed,

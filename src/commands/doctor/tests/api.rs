@@ -106,6 +106,66 @@ fn questions_that_failed_are_no_finding() {
     assert_eq!(report.findings, []);
 }
 
+/// Returns the finding about an API whose backend has not been available since this time.
+fn unavailable(since: &str) -> crate::doctor::Finding {
+    let row = format!(
+        "apiservice=v1.x\tshop/x\t[{{\"type\":\"Available\",\"status\":\"False\",\"message\":\"m\"{since}}}]"
+    );
+    let report = judge(&seen(HOST, RUNTIME, &changed(API, "apiservice=", &row)));
+    let mut causes = report.causes();
+    let found = causes.find(|found| found.check == "api-services");
+    found.unwrap().clone()
+}
+
+#[test]
+fn backend_may_be_starting_for_some_minutes() {
+    for (since, certainty) in [
+        ("", Certainty::Certain),
+        (
+            ",\"lastTransitionTime\":\"2026-01-02T03:00:00Z\"",
+            Certainty::Certain,
+        ),
+        (
+            ",\"lastTransitionTime\":\"2026-01-02T03:03:00Z\"",
+            Certainty::Possible,
+        ),
+    ] {
+        assert_eq!(unavailable(since).certainty, certainty, "{since}");
+    }
+    for (namespace, time, certainty) in [
+        ("default", "2026-01-02T03:03:00Z", Certainty::Possible),
+        ("default", "2026-01-02T03:00:00Z", Certainty::Certain),
+        ("shop", "2026-01-02T03:03:00Z", Certainty::Certain),
+    ] {
+        let ready = format!(
+            "[{{\"type\":\"Ready\",\"status\":\"False\",\"lastTransitionTime\":\"{time}\"}}]"
+        );
+        let pod =
+            format!("pod={namespace}/policy-1\tnode2\tRunning\t2026-01-01T00:00:00Z\t{ready}\t");
+        let api = changed(
+            API,
+            "slice=",
+            &format!("slice=default/policy\tfalse\n{pod}"),
+        );
+        let report = judge(&seen(HOST, RUNTIME, &api));
+        let mut found = report.findings.iter();
+        let found = found.find(|found| found.check == "webhooks").unwrap();
+        assert_eq!(found.certainty, certainty, "{namespace} {time}");
+    }
+}
+
+#[test]
+fn commands_never_delete_webhooks_and_apis() {
+    let found = unavailable("");
+    assert_eq!(
+        found.commands,
+        [
+            "kubexm exec -f cluster.yaml --host node1 -- kubectl --kubeconfig /etc/kubernetes/admin.conf -n shop get services,endpointslices,pods -o wide"
+        ]
+    );
+    assert!(found.fix.contains("last resort"), "{}", found.fix);
+}
+
 #[test]
 fn patch_names_each_webhook_without_a_backend() {
     let hook = |name: &str| {
@@ -125,4 +185,5 @@ fn patch_names_each_webhook_without_a_backend() {
     };
     let patch = format!("'[{}, {}]'", change(0), change(2));
     assert!(found.commands[0].ends_with(&patch), "{:?}", found.commands);
+    assert_eq!(found.commands.len(), 1, "{:?}", found.commands);
 }

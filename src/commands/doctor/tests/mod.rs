@@ -1,9 +1,11 @@
 //! Tests of doctor with the answers of a healthy cluster, of which each changes one.
 
 mod api;
+mod etcd;
 mod logs;
 mod rules;
 mod together;
+mod warnings;
 
 use std::collections::BTreeMap;
 use std::path::Path;
