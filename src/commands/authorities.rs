@@ -48,11 +48,34 @@ pub(crate) fn load(store: &CertificateStore) -> Result<Option<Vec<u8>>, CommandE
     }
 }
 
-/// Takes the authorities out of the archive with the files of a control plane. Returns `None` if one of them is missing.
+/// What a control plane has of the authorities that kubeadm created.
+pub(crate) struct HostAuthorities {
+    /// A tar archive of the files that it has.
+    pub(crate) archive: Vec<u8>,
+    /// The names of the others, below [`DIRECTORY`].
+    missing: Vec<String>,
+}
+
+impl HostAuthorities {
+    /// Returns the names of the files that a new cluster needs and that are missing. Without `etcd/ca`, kubeadm creates another
+    /// one, which is enough for new members.
+    pub(crate) fn lacks(&self) -> Vec<&str> {
+        let missing = self.missing.iter().map(String::as_str);
+        missing.filter(|name| !name.starts_with("etcd/")).collect()
+    }
+
+    /// Returns whether these are more of the authorities than the others are.
+    pub(crate) fn is_better(&self, other: &Self) -> bool {
+        let rank = |one: &Self| (one.lacks().len(), one.missing.len());
+        rank(self) < rank(other)
+    }
+}
+
+/// Takes the authorities out of the archive with the files of a control plane.
 ///
 /// # Errors
 /// The archive is damaged.
-pub(crate) fn of_host(files: impl Read) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn of_host(files: impl Read) -> io::Result<HostAuthorities> {
     let mut found = tar::Builder::new(Vec::new());
     let entries = visit(files, |name, mut content| {
         if !name.ends_with(".key") {
@@ -63,10 +86,10 @@ pub(crate) fn of_host(files: impl Read) -> io::Result<Option<Vec<u8>>> {
         header.set_mode(0o600);
         found.append_data(&mut header, name, content.as_slice())
     })?;
-    match entries.missing(false).is_empty() {
-        true => found.into_inner().map(Some),
-        false => Ok(None),
-    }
+    Ok(HostAuthorities {
+        archive: found.into_inner()?,
+        missing: entries.missing(true),
+    })
 }
 
 /// Returns which authorities are missing in the archive with the files of a control plane, with their names below [`DIRECTORY`].
@@ -214,7 +237,12 @@ mod tests {
     #[test]
     fn only_authorities_are_taken_and_all_of_them() {
         let mut names = vec!["admin.conf", "pki/apiserver.key", "pki/etcd/ca.key"];
-        assert!(of_host(host_files(&names).as_slice()).unwrap().is_none());
+        let worse = of_host(host_files(&names).as_slice()).unwrap();
+        let lacks = worse.lacks().join(" ");
+        assert_eq!(
+            lacks,
+            "ca.crt ca.key front-proxy-ca.crt front-proxy-ca.key sa.key sa.pub"
+        );
         names.extend([
             "pki/ca.crt",
             "pki/ca.key",
@@ -223,8 +251,13 @@ mod tests {
             "pki/sa.key",
             "pki/sa.pub",
         ]);
-        let archive = of_host(host_files(&names).as_slice()).unwrap().unwrap();
-        let mut archive = tar::Archive::new(archive.as_slice());
+        let found = of_host(host_files(&names).as_slice()).unwrap();
+        assert_eq!(found.lacks(), [""; 0]);
+        assert!(found.is_better(&worse) && !worse.is_better(&found));
+        names.push("pki/etcd/ca.crt");
+        let whole = of_host(host_files(&names).as_slice()).unwrap();
+        assert!(whole.is_better(&found) && !found.is_better(&whole));
+        let mut archive = tar::Archive::new(found.archive.as_slice());
         let entries = archive.entries().unwrap();
         let names: Vec<String> = entries
             .map(|entry| entry.unwrap().path().unwrap().display().to_string())
@@ -261,7 +294,8 @@ mod tests {
         assert_eq!(found(false), "ca.key (a symbolic link), sa.pub");
         let expected = "ca.key (a symbolic link), etcd/ca.crt, etcd/ca.key, sa.pub";
         assert_eq!(found(true), expected);
-        assert!(of_host(files.as_slice()).unwrap().is_none());
+        let lacks = of_host(files.as_slice()).unwrap();
+        assert_eq!(lacks.lacks(), ["ca.key (a symbolic link)", "sa.pub"]);
         assert_eq!(missing(&b""[..], false).unwrap().len(), 6);
     }
 

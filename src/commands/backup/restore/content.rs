@@ -3,11 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::authorities::{self, HostAuthorities};
 use crate::backup::collect;
 use crate::backup::file;
 use crate::backup::manifest::{Manifest, STATE};
 use crate::state_record::{self, OF_HOSTS};
-use crate::{CommandError, FileError, authorities, background};
+use crate::{CommandError, FileError, background};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::KeyIdentity;
 
@@ -60,8 +61,8 @@ pub(super) struct Content {
     pub(super) manifest: Manifest,
     /// The files of the state directory.
     state: Vec<StateFile>,
-    /// The authorities that kubeadm created, as a tar archive; `None` if the backup has not all of them.
-    authorities: Option<Vec<u8>>,
+    /// The authorities that kubeadm created, of the host that has most of them; `None` if the backup has no files of hosts.
+    authorities: Option<HostAuthorities>,
 }
 
 impl Content {
@@ -72,15 +73,21 @@ impl Content {
     pub(super) async fn read(path: &Path, identity: KeyIdentity) -> Result<Self, CommandError> {
         let path = path.to_owned();
         background::run(move || {
-            let (mut state, mut authorities) = (Vec::new(), None);
+            let mut state = Vec::new();
+            let mut authorities: Option<HostAuthorities> = None;
             let manifest = file::read(&path, &identity, |_, name, content| {
                 if let Some(name) = name.strip_prefix(STATE) {
                     let mut bytes = Vec::new();
                     content.read_to_end(&mut bytes)?;
                     state.push((name.to_owned(), bytes));
-                } else if name.starts_with("hosts/") && authorities.is_none() {
-                    // Every control plane has them.
-                    authorities = authorities::of_host(content)?;
+                } else if name.starts_with("hosts/") {
+                    let found = authorities::of_host(content)?;
+                    if authorities
+                        .as_ref()
+                        .is_none_or(|best| found.is_better(best))
+                    {
+                        authorities = Some(found);
+                    }
                 }
                 Ok(())
             })?;
@@ -107,9 +114,10 @@ impl Content {
         missing.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Returns whether the backup has what a new first control plane needs.
-    pub(super) fn has_authorities(&self) -> bool {
-        self.authorities.is_some()
+    /// Returns the names of authorities that a new first control plane needs and that the backup does not have; `None` if it
+    /// has no files of hosts.
+    pub(super) fn missing_authorities(&self) -> Option<Vec<&str>> {
+        self.authorities.as_ref().map(HostAuthorities::lacks)
     }
 
     /// Writes the files of the state directory that are missing there. For hosts without a cluster, also the authorities of
@@ -135,7 +143,7 @@ impl Content {
             }
         }
         match &self.authorities {
-            Some(archive) if is_new => {
+            Some(HostAuthorities { archive, .. }) if is_new => {
                 authorities::save(state, archive)?;
                 authorities::learn(state, archive)
             }

@@ -116,12 +116,17 @@ impl Context<'_> {
                     .to_owned(),
             ));
         }
-        if self.cluster.kubernetes.kind == KubernetesKind::Kubeadm
-            && !self.content.has_authorities()
-        {
-            let path = &self.content.path;
-            let cause = "it has the authorities of no control plane, so new hosts cannot become the same cluster";
-            let error = FileError::new("restore from the backup", path, cause);
+        if self.cluster.kubernetes.kind != KubernetesKind::Kubeadm {
+            return Ok(());
+        }
+        let missing = self.content.missing_authorities();
+        if missing.as_ref().is_none_or(|names| !names.is_empty()) {
+            let what = match missing {
+                Some(names) => format!("no control plane in it has {}", names.join(", ")),
+                None => "it has the files of no control plane".to_owned(),
+            };
+            let cause = format!("{what}, so new hosts cannot become the same cluster");
+            let error = FileError::new("restore from the backup", &self.content.path, cause);
             return Err(error.hint("use another backup").into());
         }
         Ok(())
