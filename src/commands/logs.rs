@@ -107,7 +107,7 @@ pub async fn logs(
     let read = read_first(options, &hosts, unreachable, stop).await?;
     Ok(LogsReport {
         entries: read.entries,
-        errors: read.errors,
+        errors: read.errors.into_iter().chain(read.cut).collect(),
     })
 }
 

@@ -215,7 +215,12 @@ pub(super) const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
         ],
     ),
     (&["static-pods"], SameHost, &["api-server", "control-plane"]),
-    (&["api-server"], SameHost, &["control-plane"]),
+    // As units, kubelet and kube-proxy of a control plane use its own API server.
+    (
+        &["api-server"],
+        SameHost,
+        &["control-plane", "node", "network-program", "dns", "pods"],
+    ),
     (
         &["api-server"],
         FromControlPlane,

@@ -119,6 +119,16 @@ fn pods_explain_only_services_of_their_namespace() {
 }
 
 #[test]
+fn node_without_its_own_api_server_is_a_consequence() {
+    let all = [
+        finding("api-server", &["node2"]),
+        finding("node", &["node2"]),
+        finding("node", &["node4"]),
+    ];
+    assert_eq!(follows(&all), [None, Some("api-server"), None]);
+}
+
+#[test]
 fn rows_name_checks_that_exist() {
     let known: Vec<&str> = checks().map(|check| check.id).collect();
     for (causes, _, effects) in FOLLOWS {

@@ -56,6 +56,7 @@ impl Follower {
         let mut follower = Self::of(options.program.clone(), options.since, hosts, lost);
         let mut read = read_first(&options, &follower.hosts, unreachable, stop).await?;
         follower.listen(std::mem::take(&mut read.errors), events);
+        warn_of_cut(&read.cut, events);
         let entries = follower.printed.begin(read);
         Ok((follower, entries))
     }
@@ -95,6 +96,7 @@ impl Follower {
         if self.silent.is_empty() {
             read.check(&self.program)?;
         }
+        warn_of_cut(&read.cut, events);
         let (entries, incomplete) = self.printed.add(read);
         warn_about(&incomplete, events);
         Ok(entries)
@@ -153,6 +155,13 @@ fn connect_with(site: Site, events: &Events) -> Connect {
         let (site, events) = (Arc::clone(&site), events.clone());
         Box::pin(async move { site.connect_to(&host, &events).await })
     })
+}
+
+/// Reports hosts with more entries than kubexm keeps. They answer, so that the next time is like this one.
+fn warn_of_cut(cut: &[HostError], events: &Events) {
+    for error in cut {
+        events.warn(error.to_string());
+    }
 }
 
 /// Reports sources of which lines are missing.

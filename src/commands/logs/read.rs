@@ -33,6 +33,8 @@ pub(super) struct Read {
     pub entries: Vec<LogEntry>,
     /// Why the entries of other hosts are missing.
     pub errors: Vec<HostError>,
+    /// The hosts that have more entries than kubexm keeps.
+    pub cut: Vec<HostError>,
     /// Sources with as many lines as were wanted. They may have more.
     pub full: BTreeMap<Source, u32>,
     /// Whether a host has a unit or a container of the name.
@@ -111,7 +113,7 @@ pub(super) async fn all(
                 if read.add(name, wanted, &text, share) {
                     let end = "older lines are missing; ask for fewer lines or hosts";
                     let error = share.exceeded(name, describe(program), "the log has", end);
-                    read.errors.push(error);
+                    read.cut.push(error);
                 }
             }
             Err(error) => read.errors.push(error),

@@ -193,7 +193,8 @@ if [ -n "$kind" ]; then
   [ -n "$socket" ] || socket=$(field containerRuntimeEndpoint /var/lib/kubelet/config.yaml)
   setting runtime "$socket"
   server=$(field server /etc/kubernetes/admin.conf)
-  [ -n "$server" ] || server=$(field server /etc/kubernetes/kubelet.conf)
+  # The kubelet of a control plane can use its own API server.
+  [ -n "$server" ] || [ -f "$api" ] || server=$(field server /etc/kubernetes/kubelet.conf)
   setting endpoint "${server#https://}"
   for plugin in flannel calico cilium; do
     [ ! -e /etc/kubexm/$plugin.yaml ] || setting network $plugin

@@ -281,6 +281,11 @@ fn settings_of_units_are_facts() {
         );
         machine.write(&format!("{units}/kubexm-haproxy.service"), "");
         machine.write("/etc/kubexm/kube-vip/hosts", "");
+        // Without admin.conf, the endpoint of a control plane is unknown.
+        machine.write(
+            "/etc/kubernetes/kubelet.conf",
+            "server: https://192.0.2.11:6443\n",
+        );
         assert_eq!(
             applied(machine),
             [
