@@ -52,21 +52,19 @@ pub(crate) fn load(store: &CertificateStore) -> Result<Option<Vec<u8>>, CommandE
 pub(crate) struct HostAuthorities {
     /// A tar archive of the files that it has.
     pub(crate) archive: Vec<u8>,
-    /// The names of the others, below [`DIRECTORY`].
-    missing: Vec<String>,
+    entries: Entries,
 }
 
 impl HostAuthorities {
     /// Returns the names of the files that a new cluster needs and that are missing. Without `etcd/ca`, kubeadm creates another
     /// one, which is enough for new members.
-    pub(crate) fn lacks(&self) -> Vec<&str> {
-        let missing = self.missing.iter().map(String::as_str);
-        missing.filter(|name| !name.starts_with("etcd/")).collect()
+    pub(crate) fn lacks(&self) -> Vec<String> {
+        self.entries.missing(false)
     }
 
     /// Returns whether these are more of the authorities than the others are.
     pub(crate) fn is_better(&self, other: &Self) -> bool {
-        let rank = |one: &Self| (one.lacks().len(), one.missing.len());
+        let rank = |one: &Self| (one.lacks().len(), one.entries.missing(true).len());
         rank(self) < rank(other)
     }
 }
@@ -88,7 +86,7 @@ pub(crate) fn of_host(files: impl Read) -> io::Result<HostAuthorities> {
     })?;
     Ok(HostAuthorities {
         archive: found.into_inner()?,
-        missing: entries.missing(true),
+        entries,
     })
 }
 

@@ -1,7 +1,5 @@
 //! `exec`: runs a command on hosts of a cluster at the same time.
 
-pub(crate) mod share;
-
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,12 +9,12 @@ use serde::Serialize;
 
 use crate::quoting::quoted;
 use crate::session::{HostErrors, Hosts};
+use crate::share::Share;
 use crate::stop::unless_stopped;
 use crate::{CommandError, Connection, HostSelection, Stop, notices};
 use kubexm_host::{Command, HostError, Limit, Output};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
-use share::Share;
 
 /// What to run, and where.
 #[derive(Debug, Clone)]

@@ -58,6 +58,7 @@ mod rollback;
 pub mod sbom;
 mod selection;
 mod session;
+mod share;
 pub mod sign;
 mod snapshot;
 mod sources;

@@ -5,17 +5,16 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::image::Image;
 use crate::CommandError;
 use crate::session::Hosts;
 use futures_util::future::join_all;
 use kubexm_config::Cluster;
 use kubexm_engine::plan::StepError;
-use kubexm_engine::seed::{
-    Manifest, Platform, RegistryContent, SeedError, Storage, small_blobs, source,
-};
+use kubexm_engine::seed::{Manifest, Platform, RegistryContent, SeedError, Storage, small_blobs};
 use kubexm_host::Host;
 use kubexm_types::event::Events;
-use kubexm_types::{Digest, HostName, ImageRef};
+use kubexm_types::{Digest, HostName};
 
 /// What is in the registries of a cluster.
 pub(super) struct Catalog {
@@ -43,42 +42,6 @@ struct Merged {
     /// The first registry in which a tag is damaged, by tag.
     damaged: BTreeMap<String, HostName>,
     manifests: BTreeSet<Digest>,
-}
-
-/// An image of a catalog.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Image {
-    /// The repository in the registries.
-    pub(super) repository: String,
-    /// `None` for a manifest without a tag.
-    pub(super) tag: Option<String>,
-    /// The manifest: of a tag that differs, the one that most registries have.
-    pub(super) digest: Digest,
-}
-
-impl Image {
-    /// Returns the name as pods have it.
-    pub(super) fn name(&self) -> String {
-        let (prefix, rest) = self
-            .repository
-            .split_once('/')
-            .unwrap_or(("", &self.repository));
-        let source = source(prefix).unwrap_or_else(|| prefix.to_owned());
-        match &self.tag {
-            Some(tag) => format!("{source}/{rest}:{tag}"),
-            None => format!("{source}/{rest}@{}", self.digest),
-        }
-    }
-
-    /// Returns whether a user or a pod means this image by a name.
-    pub(super) fn is_named(&self, name: &ImageRef) -> bool {
-        let is_here = kubexm_engine::seed::repository(name) == self.repository;
-        let is_this = match (name.digest(), name.tag()) {
-            (Some(digest), _) => digest == self.digest,
-            (None, tag) => tag == self.tag.as_deref(),
-        };
-        is_here && is_this
-    }
 }
 
 /// The configuration of an image, as far as it names the platform.

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use super::catalog::{Catalog, Image, failed};
+use super::catalog::{Catalog, failed};
 use super::change::{Change, ChangeReport, Prepared, bytes, count};
+use super::image::Image;
 use super::remove;
 use super::site::{Site, check_own};
 use super::uses::Uses;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::catalog::{Catalog, Image, Registry};
+use super::catalog::{Catalog, Registry};
+use super::image::Image;
 use crate::CommandError;
 use crate::session::Hosts;
 use kubexm_config::Cluster;

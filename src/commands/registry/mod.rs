@@ -4,6 +4,7 @@ mod add;
 mod catalog;
 mod change;
 mod collect;
+mod image;
 mod leaving;
 mod list;
 mod relocate;

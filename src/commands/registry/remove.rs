@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use super::catalog::{Catalog, Image, revision, tag_directory};
+use super::catalog::{Catalog, revision, tag_directory};
 use super::change::{Change, ChangeReport, Prepared};
+use super::image::Image;
 use super::site::{Site, check_own};
 use super::sync::distinct;
 use super::uses::Uses;

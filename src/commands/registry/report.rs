@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::catalog::{Catalog, Image};
+use super::catalog::Catalog;
+use super::image::Image;
 use super::site::Site;
 use super::uses::Uses;
 use kubexm_types::{Digest, HostName};

@@ -5,8 +5,9 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::catalog::{Catalog, Image, Registry};
+use super::catalog::{Catalog, Registry};
 use super::change::{Change, ChangeReport, Prepared, bytes, count};
+use super::image::Image;
 use super::site::check_own;
 use super::space;
 use crate::{CommandError, Connection, Stop, notices};

@@ -5,8 +5,9 @@ mod differences;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::catalog::{Catalog, Image};
+use super::catalog::Catalog;
 use super::change::Prepared;
+use super::image::Image;
 use super::{only_on, remove, sync};
 use crate::identity::tests::{Site, cluster_with};
 use crate::install::outcome::carry_out;

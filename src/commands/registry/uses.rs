@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
 
-use super::catalog::{Catalog, Image};
+use super::catalog::Catalog;
+use super::image::Image;
 use super::site::Site;
 use kubexm_deploy::expected;
 use kubexm_host::{Command, Host, HostError, Limit};

@@ -298,6 +298,9 @@ impl Context<'_> {
                 "the snapshot of etcd before Kubernetes {version} is in {}",
                 begun.archive.display()
             ));
+            if begun.version == *version {
+                return Ok(());
+            }
             record.add(version, begun.archive);
             return record.save(journal);
         }

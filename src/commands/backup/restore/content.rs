@@ -116,7 +116,7 @@ impl Content {
 
     /// Returns the names of authorities that a new first control plane needs and that the backup does not have; `None` if it
     /// has no files of hosts.
-    pub(super) fn missing_authorities(&self) -> Option<Vec<&str>> {
+    pub(super) fn missing_authorities(&self) -> Option<Vec<String>> {
         self.authorities.as_ref().map(HostAuthorities::lacks)
     }
 

@@ -166,7 +166,7 @@ fn nothing_needed_is_removed_whichever_program_fails() {
     }
 }
 
-/// A manifest that cannot be read could need every blob.
+/// An unreadable manifest could need every blob.
 #[test]
 fn nothing_is_removed_if_a_manifest_cannot_be_read() {
     Machine::with_each_shell(|machine| {
