@@ -144,6 +144,13 @@ pub enum CommandError {
         /// What the user can do.
         hint: String,
     },
+    /// No host of these, all of which have a registry, can be reached.
+    #[error(
+        "no host with a registry can be reached: {}\nhint: start one of these hosts and its SSH server, or correct its \
+         address and its login in the cluster file",
+        names(.0)
+    )]
+    NoRegistry(Vec<HostName>),
     /// A run of a timer does not change a cluster that is not healthy.
     #[error("{what}: the control plane is not healthy:{}\nhint: {hint}", indented(.problems))]
     Unhealthy {
@@ -227,6 +234,7 @@ impl CommandError {
             | Self::Sbom(_) => ErrorKind::Bundle,
             Self::Hosts(_)
             | Self::HostsNeeded { .. }
+            | Self::NoRegistry(_)
             | Self::NotCompared(_)
             | Self::NotReset(_)
             | Self::FailedWorkers(_) => ErrorKind::Host,
@@ -407,6 +415,11 @@ impl From<HostError> for CommandError {
 
 const CHECK_YOUR_CLUSTER: &str =
     "`--cluster FILE` checks your cluster instead of kubexm's default clusters";
+
+fn names(hosts: &[HostName]) -> String {
+    let names: Vec<&str> = hosts.iter().map(HostName::as_str).collect();
+    names.join(", ")
+}
 
 fn lines(items: &[impl fmt::Display]) -> String {
     let items: Vec<String> = items.iter().map(ToString::to_string).collect();

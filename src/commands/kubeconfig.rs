@@ -13,8 +13,10 @@ use time::OffsetDateTime;
 use crate::stop::unless_stopped;
 use crate::{CommandError, Connection, FileError, Stop, notices};
 use kubexm_config::Cluster;
+use kubexm_config::cluster::KubernetesKind;
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host, Input};
+use kubexm_pki::kubernetes::ADMIN_GROUP;
 use kubexm_pki::{Certificate, UserRequest};
 use kubexm_scripts::kubernetes::USER_CERTIFICATE;
 use kubexm_types::event::Events;
@@ -27,6 +29,10 @@ pub const SHORTEST: Duration = Duration::from_secs(600);
 pub const LONGEST: Duration = Duration::from_secs(i32::MAX as u64);
 /// The most characters of a common name and of an organization (RFC 5280, appendix A.1).
 const LONGEST_NAME: usize = 64;
+
+/// The group that kubeadm binds to `cluster-admin`
+/// (<https://kubernetes.io/docs/reference/setup-tools/kubeadm/implementation-details/>).
+const KUBEADM_ADMINS: &str = "kubeadm:cluster-admins";
 
 /// The name of a user or a group in Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +54,21 @@ impl SubjectName {
             return refuse("names with the prefix system: are for programs of Kubernetes");
         }
         Ok(Self(text.to_owned()))
+    }
+
+    /// Returns a warning for the group whose members are administrators of the cluster.
+    fn of_administrators(&self, kind: KubernetesKind) -> Option<String> {
+        let administrators = match kind {
+            KubernetesKind::Kubeadm => KUBEADM_ADMINS,
+            KubernetesKind::Systemd => ADMIN_GROUP,
+        };
+        (self.0 == administrators).then(|| {
+            format!(
+                "the group {} has all rights in the cluster, at once: they cannot be taken from this user alone until the \
+                 certificate expires",
+                self.0
+            )
+        })
     }
 }
 
@@ -84,7 +105,7 @@ pub struct WrittenKubeconfig {
 }
 
 /// Creates a key, lets the cluster sign a certificate for it, and writes a kubeconfig. The key never leaves this machine.
-/// The user can do nothing until a role is bound to the user or the group.
+/// The user can do nothing until a role is bound to the user or the group; the groups of administrators have one.
 ///
 /// # Errors
 /// The file exists, the state directory has no kubeconfig of the cluster, no control plane can be reached, or the cluster
@@ -158,6 +179,11 @@ async fn prepare<'a>(
     // Any control plane can sign; the order is that of the cluster file.
     let names = &control_planes.roles.control_plane;
     let host = names.iter().find_map(|name| hosts.remove(name));
+    let kind = control_planes.kubernetes.kind;
+    let group = options.group.as_ref();
+    if let Some(warning) = group.and_then(|group| group.of_administrators(kind)) {
+        events.warn(warning);
+    }
     Ok(Prepared {
         server,
         host: host.ok_or_else(|| no_control_plane(names))?,
@@ -317,6 +343,18 @@ mod tests {
         assert!(text.contains(&line), "{text}");
         let read: Value = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(read["current-context"], "anna@example");
+    }
+
+    #[test]
+    fn group_of_administrators_has_a_warning() {
+        let warns = |group: &str, kind| {
+            let group = SubjectName::parse(group).unwrap();
+            group.of_administrators(kind).is_some()
+        };
+        assert!(warns("kubeadm:cluster-admins", KubernetesKind::Kubeadm));
+        assert!(warns("kubexm:cluster-admins", KubernetesKind::Systemd));
+        assert!(!warns("kubexm:cluster-admins", KubernetesKind::Kubeadm));
+        assert!(!warns("developers", KubernetesKind::Kubeadm));
     }
 
     #[test]

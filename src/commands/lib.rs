@@ -86,7 +86,7 @@ pub use kubexm_bundle::{CreationTime, Level, Revision, Sequence};
 pub use preflight::of_existing as findings_of_existing;
 pub use rollback::OlderBundle;
 pub use selection::{HostSelection, Role};
-pub use session::Connection;
+pub use session::{Connection, PasswordOption};
 pub use stop::Stop;
 pub use volume_size::VolumeSize;
 pub use written::{Volumes, WrittenBundle};

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::CommandError;
 use kubexm_config::Cluster;
+use kubexm_config::cluster::Etcd;
 use kubexm_types::{HostName, InvalidValue};
 
 /// A role of hosts, as in `spec.roleGroups`.
@@ -52,14 +53,19 @@ impl Role {
         role.ok_or_else(|| InvalidValue::new("role", text, "expected a name of spec.roleGroups"))
     }
 
+    /// Returns the hosts of the role. An empty role of a cluster file has the control planes, also if nothing of the role
+    /// runs on them: then there are none.
     fn hosts(self, cluster: &Cluster) -> &[HostName] {
         let roles = &cluster.roles;
+        let is_external = matches!(cluster.etcd, Etcd::External { .. });
         match self {
             Self::ControlPlane => &roles.control_plane,
             Self::Worker => &roles.worker,
+            Self::Etcd if is_external => &[],
             Self::Etcd => &roles.etcd,
             Self::Registry => &roles.registry,
-            Self::LoadBalancer => &roles.load_balancer,
+            Self::LoadBalancer if cluster.load_balancer.holds_address() => &roles.load_balancer,
+            Self::LoadBalancer => &[],
         }
     }
 }
@@ -129,6 +135,7 @@ mod tests {
 
     use super::*;
     use crate::identity::tests::cluster;
+    use kubexm_config::parse_cluster;
 
     /// Selects hosts of a cluster of a control plane `node1` and a worker `node2`.
     fn selected(names: &[&str], roles: &[Role]) -> Result<String, String> {
@@ -160,5 +167,71 @@ mod tests {
         'node4' is not a host of the cluster file
         hint: its hosts are node1, node2
         ");
+    }
+
+    fn parsed(sections: &str) -> Cluster {
+        let hosts = "{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}";
+        let text = format!(
+            "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: example}}\nspec:\n  hosts: [{hosts}]\n  \
+             kubernetes: {{version: 1.36.3}}\n{sections}"
+        );
+        parse_cluster("example", &text).unwrap()
+    }
+
+    /// Selects the hosts of a role of a cluster.
+    fn of_role(role: Role, cluster: &Cluster) -> Result<String, String> {
+        let selection = HostSelection {
+            names: Vec::new(),
+            roles: vec![role],
+        };
+        let selected = selection
+            .hosts(cluster)
+            .map_err(|error| error.to_string())?;
+        let names: Vec<&str> = selected.iter().map(HostName::as_str).collect();
+        Ok(names.join(" "))
+    }
+
+    const ROLES: &str = "  roleGroups: {control-plane: [node1], worker: [node2]}\n";
+
+    #[test]
+    fn role_etcd_has_the_hosts_that_run_a_member() {
+        let mut cluster = parsed(ROLES);
+        assert_eq!(of_role(Role::Etcd, &cluster).unwrap(), "node1");
+        cluster.etcd = Etcd::External {
+            endpoints: vec!["https://192.0.2.50:2379".to_owned()],
+            ca_file: "ca.crt".into(),
+            cert_file: "client.crt".into(),
+            key_file: "client.key".into(),
+        };
+        insta::assert_snapshot!(of_role(Role::Etcd, &cluster).unwrap_err(), @"
+        no host of the cluster has the role etcd
+        hint: name hosts with --host, or another role
+        ");
+        let cluster = parsed(
+            "  roleGroups: {control-plane: [node1], worker: [node2], etcd: [node2]}\n  etcd: {type: systemd}\n",
+        );
+        assert_eq!(of_role(Role::Etcd, &cluster).unwrap(), "node2");
+    }
+
+    #[test]
+    fn role_loadbalancer_has_the_hosts_that_can_have_the_address_of_the_endpoint() {
+        let of = |roles: &str, sections: &str| {
+            of_role(Role::LoadBalancer, &parsed(&format!("{roles}{sections}")))
+        };
+        let address = "  controlPlaneEndpoint: 192.0.2.100";
+        let holder = format!("  highAvailability: {{type: keepalived-haproxy}}\n{address}:8443\n");
+        let pods = format!("  highAvailability: {{type: kube-vip}}\n{address}\n");
+        for balancer in [&holder, &pods] {
+            assert_eq!(of(ROLES, balancer).unwrap(), "node1", "{balancer}");
+        }
+        let worker =
+            "  roleGroups: {control-plane: [node1], worker: [node2], loadbalancer: [node2]}\n";
+        assert_eq!(of(worker, &holder).unwrap(), "node2");
+        let external = format!("  highAvailability: {{type: external}}\n{address}\n");
+        for balancer in ["", "  highAvailability: {type: haproxy}\n", &external] {
+            let refused = of(ROLES, balancer).unwrap_err();
+            let expected = "no host of the cluster has the role loadbalancer\nhint: ";
+            assert!(refused.starts_with(expected), "{refused}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The hosts of a cluster: connections, facts, and the state directory on this machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,6 +45,20 @@ pub struct Connection {
     pub state: Option<PathBuf>,
     /// The password for SSH and sudo of hosts without one in the cluster file.
     pub password: Option<Secret>,
+    /// The option that gave this password, for commands that kubexm prints.
+    pub password_option: PasswordOption,
+}
+
+/// The option by which a user gives the password for SSH and sudo.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum PasswordOption {
+    /// None: the environment may have the password.
+    #[default]
+    None,
+    /// `--ask-password`.
+    Ask,
+    /// `--password-file`.
+    File(PathBuf),
 }
 
 impl Connection {
@@ -63,8 +77,23 @@ impl Connection {
         }
     }
 
-    /// Fails if a file of the options does not exist, before work that takes minutes.
+    /// Warns of a state directory of the options that does not exist: a command that only reads knows less then.
+    pub(crate) fn warn_of_lost_state(&self, events: &Events) {
+        if let Some(state) = self.state.as_ref().filter(|state| !state.exists()) {
+            events.warn(format!(
+                "the state directory {} does not exist, so that kubexm knows neither the ID of the cluster nor timers and commands \
+                 that were interrupted\nhint: correct --state",
+                state.display()
+            ));
+        }
+    }
+
+    /// Fails if a file of the options does not exist, or the state directory is a file, before work that takes minutes.
     pub(crate) fn check(&self) -> Result<(), CommandError> {
+        if let Some(state) = self.state.as_ref().filter(|state| state.is_file()) {
+            let error = FileError::new("use the state directory", state, "it is a file");
+            return Err(error.hint("correct --state").into());
+        }
         match &self.known_hosts {
             Some(file) if !file.exists() => {
                 let error =
@@ -301,6 +330,25 @@ fn none_failed<T>(values: T, errors: HostErrors) -> Result<T, CommandError> {
             errors.into_iter().map(|(_, error)| error).collect(),
         )),
     }
+}
+
+/// Warns of hosts that failed and that a renewal of certificates does not need.
+///
+/// # Errors
+/// A host that it needs is one of them.
+pub(crate) fn none_needed(
+    errors: HostErrors,
+    needed: &BTreeSet<HostName>,
+    events: &Events,
+) -> Result<(), CommandError> {
+    let (lost, others): (HostErrors, HostErrors) = errors
+        .into_iter()
+        .partition(|(name, _)| needed.contains(name));
+    none_failed((), lost)?;
+    for (_, error) in others {
+        events.warn(format!("the renewal does not need this host: {error}"));
+    }
+    Ok(())
 }
 
 /// Opens the journal of a cluster and locks it for this run.

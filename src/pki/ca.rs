@@ -182,8 +182,8 @@ impl Ca {
     }
 
     /// Loads the certificate `name` from the store. It issues a new one if the certificate does not exist, has
-    /// another subject, validity or CA, is about to expire, or is older than a [renewal](CertificateStore::renewing). Only
-    /// then the CA's key is needed.
+    /// another subject, validity or CA, is about to expire, is not valid yet, or is older than a
+    /// [renewal](CertificateStore::renewing). Only then the CA's key is needed.
     ///
     /// # Errors
     /// Files cannot be read or written, the CA's key is needed and is not there, or `leaf` is invalid.
@@ -205,8 +205,11 @@ impl Ca {
             .is_some_and(|text| text == purpose);
         if let Some(pair) = store.load(name)?.filter(|_| same_purpose) {
             let found = Certificate::first(name, &pair.certificate)?;
+            // The clock of this machine was ahead when the certificate was issued.
+            let is_of_future = found.begins > OffsetDateTime::now_utc();
             if found.days_left() >= RENEW_DAYS.min(i64::from(days) / 3)
                 && !store.renews(name, found.begins + SKEW)
+                && !is_of_future
             {
                 return Ok(pair);
             }

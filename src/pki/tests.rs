@@ -333,3 +333,27 @@ fn renewal_issues_each_certificate_once() {
     assert_eq!(names.map(|name| issue(&renewing, name)), after);
     assert_eq!(names.map(|name| issue(&store, name)), after);
 }
+
+/// The clock of the machine was ahead, and is right now: hosts refuse the certificate until its beginning.
+#[test]
+fn certificate_that_is_not_valid_yet_is_issued_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = CertificateStore::new(dir.path());
+    let ca = Ca::load_or_create(&store, "ca").unwrap();
+    let leaf = Leaf::client("x", None);
+    let issue = || ca.issue(&store, "x", &leaf).unwrap().certificate;
+    let issued = issue();
+    assert_eq!(issue(), issued);
+    let mut params = rcgen::CertificateParams::default();
+    params.not_before = time::OffsetDateTime::now_utc() + time::Duration::hours(7);
+    params.not_after = params.not_before + time::Duration::days(365);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let pair = Pair {
+        certificate: params.self_signed(&key).unwrap().pem(),
+        key: key.serialize_pem(),
+    };
+    store.save("x", &pair).unwrap();
+    let again = issue();
+    assert_ne!(again, pair.certificate);
+    assert_eq!(issue(), again);
+}

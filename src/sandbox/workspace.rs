@@ -29,6 +29,9 @@ pub struct Workspace {
 impl Workspace {
     /// Creates the directories; the value deletes them when it is dropped.
     ///
+    /// Before, it deletes directories with the same prefix that killed processes of this user have left: those that
+    /// no process has locked. One that cannot be deleted stays.
+    ///
     /// # Errors
     /// The directory for temporary files cannot be written.
     pub fn create(prefix: &str) -> io::Result<Self> {
@@ -36,6 +39,7 @@ impl Workspace {
     }
 
     fn create_in(parent: &Path, prefix: &str) -> io::Result<Self> {
+        remove_abandoned(parent, prefix);
         let workspace = loop {
             if let Some(workspace) = Self::locked(parent, prefix)? {
                 break workspace;
@@ -60,12 +64,6 @@ impl Workspace {
             folder,
             _lock: lock,
         }))
-    }
-
-    /// Deletes the directories of this user that killed processes have left: those that no process has locked. One that cannot
-    /// be deleted stays.
-    pub fn remove_abandoned(prefix: &str) {
-        remove_abandoned_in(&std::env::temp_dir(), prefix);
     }
 
     /// Returns an empty directory, on which the sandbox mounts the root of the program.
@@ -119,7 +117,7 @@ impl Workspace {
     }
 }
 
-fn remove_abandoned_in(parent: &Path, prefix: &str) {
+fn remove_abandoned(parent: &Path, prefix: &str) {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     for entry in entries {
         if entry.file_name().to_string_lossy().starts_with(prefix) {
@@ -185,9 +183,9 @@ mod tests {
         let used = Workspace::create_in(parent, PREFIX).unwrap();
         let abandoned = left(parent, "abandoned", 0o700);
         let other = left(parent, "of-others", 0o755);
-        remove_abandoned_in(parent, PREFIX);
+        let second = Workspace::create_in(parent, PREFIX).unwrap();
         assert!(!abandoned.exists());
-        assert!(used.inputs().exists() && other.exists());
+        assert!(used.inputs().exists() && second.inputs().exists() && other.exists());
         let path = used.folder.path().to_owned();
         drop(used);
         assert!(!path.exists());
@@ -198,11 +196,11 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let folder = left(parent.path(), "x", 0o700);
         std::fs::remove_file(folder.join(LOCK)).unwrap();
-        remove_abandoned_in(parent.path(), PREFIX);
+        remove_abandoned(parent.path(), PREFIX);
         assert!(folder.exists());
         let old = SystemTime::now() - 2 * OLD;
         File::open(&folder).unwrap().set_modified(old).unwrap();
-        remove_abandoned_in(parent.path(), PREFIX);
+        remove_abandoned(parent.path(), PREFIX);
         assert!(!folder.exists());
     }
 
@@ -220,7 +218,7 @@ mod tests {
         let locked_by_link = left(parent, "lock", 0o700);
         std::fs::remove_file(locked_by_link.join(LOCK)).unwrap();
         symlink(theirs_too.join(LOCK), locked_by_link.join(LOCK)).unwrap();
-        remove_abandoned_in(parent, PREFIX);
+        remove_abandoned(parent, PREFIX);
         assert!(link.symlink_metadata().is_ok() && locked_by_link.exists());
         assert!(!abandoned.exists());
         assert!(theirs_too.join("snapshot.db").exists());

@@ -22,19 +22,31 @@ impl std::fmt::Debug for Secret {
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// The file cannot be read.
-    #[error("cannot read the password in {}: {source}", .path.display())]
-    File { path: PathBuf, source: io::Error },
+    #[error("cannot read the {what} in {}: {source}", .path.display())]
+    File {
+        what: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
     /// Other users can read the file.
     #[error(
-        "cannot use the password in {}: other users can read the file (mode {mode:04o})\nhint: run \
+        "cannot use the {what} in {}: other users can read the file (mode {mode:04o})\nhint: run \
          `chmod 600 {}`",
         .path.display(),
         .path.display()
     )]
-    Readable { path: PathBuf, mode: u32 },
+    Readable {
+        what: &'static str,
+        path: PathBuf,
+        mode: u32,
+    },
     /// The file does not contain one line of text.
-    #[error("cannot use the password in {}: expected one line of text, {found}", .path.display())]
-    Content { path: PathBuf, found: &'static str },
+    #[error("cannot use the {what} in {}: expected one line of text, {found}", .path.display())]
+    Content {
+        what: &'static str,
+        path: PathBuf,
+        found: &'static str,
+    },
     /// The environment variable is not set, or its value is not UTF-8.
     #[error(
         "cannot use the password in the environment variable {0}: it is not set, or is not UTF-8"
@@ -42,43 +54,62 @@ pub enum SecretError {
     Variable(String),
 }
 
+/// What a secret is, in errors.
+const PASSWORD: &str = "password";
+const PASSPHRASE: &str = "passphrase";
+
 impl Secret {
-    /// Reads a secret from the only line of a file. `/dev/fd/3` is file descriptor 3 of the process.
+    /// Reads a password from the only line of a file. `/dev/fd/3` is file descriptor 3 of the process.
     ///
     /// # Errors
     /// The file cannot be read, has other content, or is a regular file that other users can read.
     pub fn from_file(path: &Path) -> Result<Self, SecretError> {
-        let file = File::open(path).map_err(|source| SecretError::File {
-            path: path.to_owned(),
-            source,
-        })?;
+        Self::from_private_file(path, PASSWORD)
+    }
+
+    /// Reads a passphrase as [`Secret::from_file`] reads a password.
+    ///
+    /// # Errors
+    /// As [`Secret::from_file`].
+    pub fn passphrase_from_file(path: &Path) -> Result<Self, SecretError> {
+        Self::from_private_file(path, PASSPHRASE)
+    }
+
+    fn from_private_file(path: &Path, what: &'static str) -> Result<Self, SecretError> {
+        let file = Self::open(path, what)?;
         let mode = file.metadata().ok().filter(|file| file.is_file());
         let mode = mode.map_or(0, |file| file.permissions().mode() & 0o777);
         if mode & 0o077 != 0 {
             let path = path.to_owned();
-            return Err(SecretError::Readable { path, mode });
+            return Err(SecretError::Readable { what, path, mode });
         }
-        Self::from_open_file(path, file)
+        Self::from_open_file(path, file, what)
     }
 
-    /// Reads a secret as [`Secret::from_file`] from a file that other users may read.
+    /// Reads a password as [`Secret::from_file`] from a file that other users may read.
     ///
     /// # Errors
     /// The file cannot be read or has other content.
     pub fn from_shared_file(path: &Path) -> Result<Self, SecretError> {
-        let file = File::open(path).map_err(|source| SecretError::File {
-            path: path.to_owned(),
-            source,
-        })?;
-        Self::from_open_file(path, file)
+        Self::from_open_file(path, Self::open(path, PASSWORD)?, PASSWORD)
     }
 
-    fn from_open_file(path: &Path, file: File) -> Result<Self, SecretError> {
+    fn open(path: &Path, what: &'static str) -> Result<File, SecretError> {
+        File::open(path).map_err(|source| SecretError::File {
+            what,
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    fn from_open_file(path: &Path, file: File, what: &'static str) -> Result<Self, SecretError> {
         let failed = |source| SecretError::File {
+            what,
             path: path.to_owned(),
             source,
         };
         let content = |found| SecretError::Content {
+            what,
             path: path.to_owned(),
             found,
         };
@@ -139,6 +170,21 @@ mod tests {
         let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
         let secret = Secret::from_file(Path::new(&path)).unwrap();
         assert_eq!(secret.0, "from a pipe");
+    }
+
+    #[test]
+    fn errors_name_what_a_file_should_have() {
+        let missing = Path::new("/nonexistent/p");
+        let password = Secret::from_file(missing).unwrap_err().to_string();
+        assert!(password.starts_with("cannot read the password in /nonexistent/p: "));
+        let phrase = Secret::passphrase_from_file(missing)
+            .unwrap_err()
+            .to_string();
+        assert!(phrase.starts_with("cannot read the passphrase in /nonexistent/p: "));
+        let phrase = Secret::passphrase_from_file(Path::new("/dev/null")).unwrap_err();
+        let expected =
+            "cannot use the passphrase in /dev/null: expected one line of text, found nothing";
+        assert_eq!(phrase.to_string(), expected);
     }
 
     #[test]

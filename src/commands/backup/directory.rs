@@ -1,5 +1,6 @@
 //! The backups in a directory of this machine.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -192,7 +193,13 @@ pub(super) fn stored(
 ) -> Result<Vec<StoredBackup>, CommandError> {
     let failed = |error| FileError::io("list the backups in", folder, &error);
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
+    let entries = std::fs::read_dir(folder).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => failed(error).hint(
+            "give the directory of -o of `kubexm backup create`: by default it is `backups` in the state directory",
+        ),
+        _ => failed(error),
+    })?;
+    for entry in entries {
         let entry = entry.map_err(failed)?;
         let about = entry.metadata().map_err(failed)?;
         let name = entry.file_name();
@@ -218,6 +225,19 @@ pub(super) fn stored(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directory_that_does_not_exist_has_a_hint() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for path in [folder.path().join("nodir"), file] {
+            let refused = stored(&path, None).unwrap_err().to_string();
+            let expected = format!("cannot list the backups in {}: ", path.display());
+            assert!(refused.starts_with(&expected), "{refused}");
+            assert!(refused.contains("\nhint: give the directory"), "{refused}");
+        }
+    }
 
     fn identity(id: &str) -> ClusterIdentity {
         let id = format!("{id}-93a5-4cc7-8d83-3f3f6f0f9b11");

@@ -111,8 +111,30 @@ fn unopened(path: &Path, error: &OpenError) -> CommandError {
 /// A file that is decrypted and decompressed while it is read.
 type Content = tar::Archive<Box<dyn Read>>;
 
+/// Checks that there is a file, before the user is asked for what opens it.
+///
+/// # Errors
+/// The file does not exist, cannot be reached, or is a directory.
+pub fn check_file(path: &Path) -> Result<(), CommandError> {
+    let about = std::fs::metadata(path).map_err(|error| not_opened(path, &error))?;
+    match about.is_dir() {
+        true => Err(not_opened(path, &io::ErrorKind::IsADirectory.into()).into()),
+        false => Ok(()),
+    }
+}
+
+fn not_opened(path: &Path, error: &io::Error) -> FileError {
+    let refused = FileError::io("open the backup", path, error);
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => {
+            refused.hint("`kubexm backup list DIR` prints the backups of a directory")
+        }
+        _ => refused,
+    }
+}
+
 fn open(path: &Path, identity: &KeyIdentity) -> Result<Content, CommandError> {
-    let file = File::open(path).map_err(|error| FileError::io("open the backup", path, &error))?;
+    let file = File::open(path).map_err(|error| not_opened(path, &error))?;
     let reader = identity
         .decrypt_stream(BufReader::new(file))
         .map_err(|error| unopened(path, &error))?;
@@ -356,6 +378,25 @@ pub(super) mod tests {
         assert_eq!(bytes, b"files");
         let mut stream = super::stream(&path, &identity, "other").unwrap();
         stream.read_to_end(&mut bytes).unwrap_err();
+    }
+
+    #[test]
+    fn path_without_a_backup_is_refused_before_it_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let absent = folder.path().join("nofile");
+        let start = format!("cannot open the backup {}: No such file", absent.display());
+        let refused = check_file(&absent).unwrap_err().to_string();
+        assert!(refused.starts_with(&start), "{refused}");
+        let opened = super::manifest(&absent, &identity()).unwrap_err();
+        assert_eq!(opened.to_string(), refused);
+        let directory = check_file(folder.path()).unwrap_err().to_string();
+        assert!(directory.contains(": is a directory\n"), "{directory}");
+        for refused in [refused, directory] {
+            let hint = "\nhint: `kubexm backup list DIR` prints the backups of a directory";
+            assert!(refused.ends_with(hint), "{refused}");
+        }
+        std::fs::write(&absent, "").unwrap();
+        check_file(&absent).unwrap();
     }
 
     #[test]

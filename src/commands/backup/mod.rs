@@ -23,6 +23,7 @@ pub(crate) use request::etcd_deployment;
 pub use create::{CreateReport, create};
 pub use directory::StoredBackup;
 pub use dry_run::create_dry_run;
+pub use file::check_file;
 pub use identity::{BackupIdentity, BackupRecipients};
 pub use kubexm_sandbox::Sandbox;
 pub use list::{BackupList, ListOptions, ListedBackup, list};

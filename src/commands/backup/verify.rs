@@ -59,8 +59,7 @@ async fn verified(options: &VerifyOptions) -> Result<VerifyReport, CommandError>
     let identity = options.identity.parsed()?;
     let path = options.backup.clone();
     let wanted = Arch::of_this_machine().map(program).unwrap_or_default();
-    // A run that was killed has left the snapshot, with all Secrets in clear text.
-    Workspace::remove_abandoned(PREFIX);
+    // This deletes what a killed run has left, too: a snapshot, with all Secrets in clear text.
     let workspace = Workspace::create(PREFIX).map_err(|error| {
         FileError::io(
             "create a temporary directory in",

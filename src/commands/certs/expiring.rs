@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use time::{Duration, OffsetDateTime};
 
-use super::files;
 use super::record::RenewalRecord;
 use super::renew::{RenewOptions, RenewReport, renew};
-use crate::session::HostErrors;
+use super::{clock, files};
 use crate::stop::unless_stopped;
 use crate::{CommandError, HostSelection, Stop, notices, session};
 use kubexm_config::Cluster;
@@ -16,6 +15,10 @@ use kubexm_host::Facts;
 use kubexm_pki::Certificate;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
+
+/// With how many days left a certificate is renewed by default. A timer that runs each week renews it before `certs check` and
+/// `status` report it.
+pub const RENEWAL_DAYS: u16 = 75;
 
 /// A certificate that expires soon, is missing or cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,17 +51,8 @@ pub async fn expiring(
         let (facts, failed) = session::gather_each(&cluster, &hosts).await;
         errors.extend(failed);
         let needed = with_certificates(&cluster);
-        let (lost, others): (HostErrors, HostErrors) = errors
-            .into_iter()
-            .partition(|(name, _)| needed.contains(name));
-        if !lost.is_empty() {
-            return Err(CommandError::Hosts(
-                lost.into_iter().map(|(_, error)| error).collect(),
-            ));
-        }
-        for (_, error) in others {
-            events.warn(error.to_string());
-        }
+        session::none_needed(errors, &needed, events)?;
+        clock::check(&needed, &facts)?;
         let within = Duration::days(days.into());
         Ok(found(&cluster, &facts, within, OffsetDateTime::now_utc()))
     };
@@ -136,7 +130,7 @@ fn found(
     let mut expiring = Vec::new();
     for (host, facts) in facts {
         for (path, text) in &facts.certificates {
-            if !files::is_issued(cluster, path) {
+            if !files::is_renewed_on(cluster, host, path) {
                 continue;
             }
             let Ok(found) = Certificate::first(path, text) else {
@@ -167,6 +161,29 @@ mod tests {
     use crate::certs::check::tests::{installed, self_signed};
     use crate::identity::tests::cluster;
     use kubexm_host::facts::Setting;
+
+    #[test]
+    fn timer_of_each_week_renews_before_a_warning() {
+        assert!(i64::from(RENEWAL_DAYS) > crate::expiry::soon(365) + 7);
+    }
+
+    /// A timer would renew the worker each week, and would never replace the file.
+    #[test]
+    fn copy_of_a_kubeconfig_on_a_worker_is_no_reason_for_a_renewal() {
+        let text = self_signed("x", 5, false);
+        let path = "/etc/kubernetes/admin.conf".to_owned();
+        let facts = ["node1", "node2"].map(|name| {
+            let facts = Facts {
+                certificates: [(path.clone(), text.clone())].into(),
+                ..Facts::default()
+            };
+            (name.parse::<HostName>().unwrap(), facts)
+        });
+        let within = Duration::days(30);
+        let found = found(&cluster(), &facts.into(), within, OffsetDateTime::now_utc());
+        let hosts: Vec<&str> = found.iter().map(|found| found.host.as_str()).collect();
+        assert_eq!(hosts, ["node1"]);
+    }
 
     /// A renewal does not replace it. A timer would renew the host each week until the site replaces the file.
     #[test]

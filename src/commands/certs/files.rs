@@ -20,6 +20,10 @@ pub(super) const KUBELET: &str = "/var/lib/kubelet/pki";
 /// The certificate with which the kubelet identifies itself.
 pub(super) const KUBELET_CLIENT: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
 
+/// The kubeconfig of the group `system:masters`, which the first control plane of kubeadm has.
+const SUPER_ADMIN: &str = "/etc/kubernetes/super-admin.conf";
+/// The certificate of a registry that kubexm runs.
+const REGISTRY: &str = "/etc/kubexm/registry/tls.crt";
 /// Files that every control plane has.
 const OF_CONTROL_PLANES: [&str; 7] = [
     "/etc/kubernetes/admin.conf",
@@ -50,10 +54,7 @@ const OF_ETCD_MEMBERS: [&str; 3] = [
 /// Files on hosts with what they are for. The path of a directory ends with `/`, and stands for all of its files.
 const PURPOSES: &[(&str, &str)] = &[
     ("/etc/kubernetes/admin.conf", "kubeconfig of administrators"),
-    (
-        "/etc/kubernetes/super-admin.conf",
-        "kubeconfig of the group system:masters",
-    ),
+    (SUPER_ADMIN, "kubeconfig of the group system:masters"),
     (
         "/etc/kubernetes/controller-manager.conf",
         "kubeconfig of the controller manager",
@@ -104,7 +105,7 @@ const PURPOSES: &[(&str, &str)] = &[
     ),
     ("/etc/kubexm/etcd-member/admin.crt", "etcdctl at etcd"),
     ("/etc/kubexm/registry-ca.crt", "CA of the registry"),
-    ("/etc/kubexm/registry/tls.crt", "server of the registry"),
+    (REGISTRY, "server of the registry"),
     ("/etc/kubexm/registries/", "CA of a registry of the site"),
     ("/etc/kubexm/haproxy/", "CA that the load balancer trusts"),
     ("/etc/kubexm/nginx/", "CA that the load balancer trusts"),
@@ -160,7 +161,7 @@ pub(super) fn expected(cluster: &Cluster, host: &HostName, facts: &Facts) -> Vec
     let serves = cluster.registry.external.is_none() && cluster.roles.registry.contains(host);
     // The setting is that of a file that an install writes after the certificate.
     if serves && facts.has_registry() {
-        files.push("/etc/kubexm/registry/tls.crt");
+        files.push(REGISTRY);
     }
     files
 }
@@ -190,6 +191,27 @@ pub(super) fn is_issued(cluster: &Cluster, path: &str) -> bool {
     known(path).is_some() && ca_of(cluster, path).is_some()
 }
 
+/// Returns whether a renewal writes a file on this host. Another host can have a copy of it, such as the administrator's
+/// kubeconfig on a worker.
+pub(super) fn is_renewed_on(cluster: &Cluster, host: &HostName, path: &str) -> bool {
+    let has_role = if is_of_control_planes(path) {
+        cluster.is_control_plane(host)
+    } else if OF_ETCD_MEMBERS.contains(&path) {
+        cluster.roles.etcd.contains(host)
+    } else if path == REGISTRY {
+        cluster.roles.registry.contains(host)
+    } else {
+        cluster.is_node(host)
+    };
+    has_role && is_issued(cluster, path)
+}
+
+fn is_of_control_planes(path: &str) -> bool {
+    let files = OF_CONTROL_PLANES.iter().chain(&OF_STACKED_ETCD);
+    let mut files = files.chain(&OF_ETCD_CLIENTS).chain(&[SUPER_ADMIN]);
+    files.any(|file| *file == path)
+}
+
 /// Returns the files of a host that are missing or unreadable, with one of these words, and that a renewal writes: no CAs, and
 /// none that the kubelet renews.
 pub(super) fn lost<'a>(
@@ -208,7 +230,7 @@ pub(super) fn lost<'a>(
         .map(|(path, _)| (path.as_str(), "unreadable"));
     let is_written = |path: &str| {
         let is_ca = path.ends_with("ca.crt");
-        is_issued(cluster, path) && !is_ca && !path.starts_with(KUBELET)
+        is_renewed_on(cluster, host, path) && !is_ca && !path.starts_with(KUBELET)
     };
     let all = missing.chain(unreadable);
     all.filter(|(path, _)| is_written(path)).collect()

@@ -1,6 +1,7 @@
 //! `certs`: the certificates of a cluster.
 
 mod check;
+mod clock;
 mod expiring;
 mod files;
 mod record;
@@ -11,7 +12,9 @@ pub(crate) use check::report;
 pub use check::{
     CertificateReport, CheckOptions, CheckedCertificate, Content, Standing, UncheckedHost, check,
 };
-pub use expiring::{Expiring, expiring, is_interrupted, nothing_to_renew, renew_expiring};
+pub use expiring::{
+    Expiring, RENEWAL_DAYS, expiring, is_interrupted, nothing_to_renew, renew_expiring,
+};
 pub use renew::{RenewOptions, RenewReport, renew};
 pub(crate) use rotation::permit;
 pub use rotation::{OldPods, Phase, RotateOptions, RotateReport, Rotated, rotate};

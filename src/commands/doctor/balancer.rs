@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::check::{Check, Found, Outcome};
+use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::rules::{self, Packets};
 use super::seen::Seen;
@@ -15,18 +15,21 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "load-balancer",
         area: Area::LoadBalancer,
+        source: Source::Hosts,
         read: "the units of haproxy, nginx and keepalived, and the backends in their configurations",
         run: balancer,
     },
     Check {
         id: "virtual-address",
         area: Area::LoadBalancer,
+        source: Source::Hosts,
         read: "which hosts have the address of the endpoint",
         run: address,
     },
     Check {
         id: "endpoint",
         area: Area::LoadBalancer,
+        source: Source::Nodes,
         read: "/readyz at spec.controlPlaneEndpoint, asked from each node",
         run: endpoint,
     },

@@ -1,6 +1,6 @@
 //! Certificates, as `certs check` sees them.
 
-use super::check::{Check, Found, Outcome};
+use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
 use crate::certs::Standing;
@@ -9,6 +9,7 @@ use crate::status::{About, Problem};
 pub(super) const CHECKS: &[Check] = &[Check {
     id: "certificates",
     area: Area::Certificates,
+    source: Source::Hosts,
     read: "every certificate and kubeconfig on each host and in the state directory, without an API server",
     run: certificates,
 }];

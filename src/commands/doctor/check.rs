@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::report::{Area, Certainty};
 use super::seen::Seen;
 use crate::status::{About, Problem};
+use kubexm_config::cluster::Etcd;
 use kubexm_types::HostName;
 use kubexm_types::untrusted::Untrusted;
 
@@ -17,9 +18,46 @@ const COLUMNS: usize = 240;
 pub(super) struct Check {
     pub(super) id: &'static str,
     pub(super) area: Area,
+    pub(super) source: Source,
     /// What it reads, and where.
     pub(super) read: &'static str,
     pub(super) run: fn(&Seen) -> Outcome,
+}
+
+/// Where a check gets its answers from. With none of them, a check that finds nothing has read nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// This machine alone: its connections and its state directory.
+    ThisMachine,
+    Hosts,
+    Nodes,
+    ControlPlanes,
+    /// The hosts of members of etcd; the control planes, which ask an etcd that kubexm does not run.
+    Members,
+}
+
+impl Source {
+    /// Returns why there is no answer; `None` if a host of the source answers.
+    pub(super) fn silence(self, seen: &Seen) -> Option<&'static str> {
+        let cluster = &seen.cluster;
+        let is_external = matches!(cluster.etcd, Etcd::External { .. });
+        let (is_of, silence): (&dyn Fn(&HostName) -> bool, _) = match self {
+            Self::ThisMachine => return None,
+            Self::Hosts => (&|_| true, "no host answers"),
+            Self::Nodes => (&|host| cluster.is_node(host), "no node answers"),
+            Self::Members if !is_external => (
+                &|host| seen.member_hosts().contains(host),
+                "no member of etcd answers",
+            ),
+            Self::ControlPlanes | Self::Members => (
+                &|host| cluster.is_control_plane(host),
+                "no control plane answers",
+            ),
+        };
+        let mut hosts = cluster.hosts.iter().map(|host| &host.name);
+        let answers = hosts.any(|host| is_of(host) && seen.has_answer(host));
+        (!answers).then_some(silence)
+    }
 }
 
 /// What a check came to.

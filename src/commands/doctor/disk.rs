@@ -1,6 +1,6 @@
 //! Disks: programs that cannot write fail in many ways.
 
-use super::check::{Check, Found, Outcome};
+use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
 use crate::status::{DiskState, InodeState, Problem};
@@ -10,24 +10,28 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "dead-mount",
         area: Area::Disk,
+        source: Source::Hosts,
         read: "/proc/mounts, and statfs(2) of each network file system, at most 3 s each",
         run: dead_mount,
     },
     Check {
         id: "disk-space",
         area: Area::Disk,
+        source: Source::Hosts,
         read: "df of the directories of the kubelet, the container runtime, etcd and the registry",
         run: space,
     },
     Check {
         id: "inodes",
         area: Area::Disk,
+        source: Source::Hosts,
         read: "df -i of the same directories, and of /var/log/pods",
         run: inodes,
     },
     Check {
         id: "mount-options",
         area: Area::Disk,
+        source: Source::Hosts,
         read: "/proc/mounts: options of the file systems of the same directories",
         run: options,
     },

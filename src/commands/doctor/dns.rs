@@ -1,6 +1,6 @@
 //! The DNS of the cluster.
 
-use super::check::{Check, Found, Outcome};
+use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
 
@@ -8,12 +8,14 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "dns-servers",
         area: Area::Dns,
+        source: Source::Nodes,
         read: "the resolv.conf that the kubelet gives to CoreDNS on each node",
         run: servers,
     },
     Check {
         id: "dns",
         area: Area::Dns,
+        source: Source::ControlPlanes,
         read: "the CoreDNS pods and their logs",
         run: dns,
     },

@@ -1,6 +1,6 @@
 //! etcd: members, alarms, quorum and its disk.
 
-use super::check::{Check, Found, Outcome};
+use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
 use crate::status::NEVER_STARTED;
@@ -12,49 +12,46 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "etcd-disk",
         area: Area::Etcd,
+        source: Source::Members,
         read: "the log of each member: 'slow fdatasync'",
         run: disk,
     },
     Check {
         id: "etcd-data",
         area: Area::Etcd,
+        source: Source::Members,
         read: "the log of each member: damaged files, other clusters",
         run: disk,
     },
     Check {
         id: "etcd-member",
         area: Area::Etcd,
+        source: Source::Members,
         read: "the unit or static pod of each member, and etcdctl endpoint status on its host",
         run: member,
     },
     Check {
         id: "etcd-alarm",
         area: Area::Etcd,
+        source: Source::Members,
         read: "alarms, size and quota of each member",
         run: alarm,
     },
     Check {
         id: "etcd-members",
         area: Area::Etcd,
+        source: Source::Members,
         read: "etcdctl member list, compared with the cluster file",
         run: members,
     },
     Check {
         id: "etcd-quorum",
         area: Area::Etcd,
+        source: Source::Members,
         read: "how many members answer, and whether they have a leader",
         run: quorum,
     },
 ];
-
-/// Returns the hosts of the members that kubexm runs; none for an external etcd.
-fn member_hosts(seen: &Seen) -> &[HostName] {
-    match seen.cluster.etcd {
-        Etcd::Kubeadm { .. } => &seen.cluster.roles.control_plane,
-        Etcd::Systemd { .. } => &seen.cluster.roles.etcd,
-        Etcd::External { .. } => &[],
-    }
-}
 
 /// Returns what the member of a host answered, or why it did not; `None` without an answer of the host.
 fn answer<'a>(seen: &'a Seen, host: &HostName) -> Option<&'a Result<Member, String>> {
@@ -63,7 +60,7 @@ fn answer<'a>(seen: &'a Seen, host: &HostName) -> Option<&'a Result<Member, Stri
 
 /// Returns whether a member that votes knows a leader, so that a majority of the members elected it.
 fn has_leader(seen: &Seen) -> bool {
-    let members = member_hosts(seen).iter();
+    let members = seen.member_hosts().iter();
     let mut members = members.filter_map(|host| answer(seen, host)?.as_ref().ok());
     members.any(|member| member.leader.is_some() && !member.is_learner)
 }
@@ -111,7 +108,7 @@ fn remove_unstarted(seen: &Seen, host: &HostName) -> String {
 }
 
 fn disk(seen: &Seen) -> Outcome {
-    match member_hosts(seen).is_empty() {
+    match seen.member_hosts().is_empty() {
         true => Outcome::Unknown("kubexm does not run this etcd".to_owned()),
         // The patterns of logs find it.
         false => Outcome::Known(Vec::new()),
@@ -224,7 +221,7 @@ fn members(seen: &Seen) -> Outcome {
     let found = seen.problems("etcd-members").map(|problem| {
         let found = Found::of(problem)
             .cause("each member counts for the majority, also one whose host is gone; a join waits for members that never answer");
-        let mut hosts = member_hosts(seen).iter();
+        let mut hosts = seen.member_hosts().iter();
         let ready = hosts.find(|host| matches!(answer(seen, host), Some(Ok(_))));
         match ready {
             Some(host) if problem.what.contains(NEVER_STARTED) => found
@@ -239,7 +236,7 @@ fn members(seen: &Seen) -> Outcome {
 }
 
 fn quorum(seen: &Seen) -> Outcome {
-    let hosts = member_hosts(seen);
+    let hosts = seen.member_hosts();
     if hosts.is_empty() {
         return Outcome::Unknown("kubexm does not run this etcd".to_owned());
     }

@@ -1,6 +1,6 @@
 //! Hosts without a connection, hosts that answer only a part, and what kubexm keeps for later commands.
 
-use super::check::{Check, Found, Outcome};
+use super::check::{Check, Found, Outcome, Source};
 use super::report::{Area, COMMANDS, RECEIPTS, TIMERS, UNREACHABLE};
 use super::seen::Seen;
 
@@ -8,30 +8,35 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: UNREACHABLE,
         area: Area::Hosts,
+        source: Source::ThisMachine,
         read: "a login by SSH to each host of the cluster file",
         run: unreachable,
     },
     Check {
         id: "host",
         area: Area::Hosts,
+        source: Source::Hosts,
         read: "the facts of each host, /var/lib/kubexm/cluster, and the answers to all questions",
         run: host,
     },
     Check {
         id: RECEIPTS,
         area: Area::Hosts,
+        source: Source::Hosts,
         read: "/var/lib/kubexm/receipt.jsonl on each host that is installed",
         run: receipts,
     },
     Check {
         id: TIMERS,
         area: Area::Hosts,
+        source: Source::ThisMachine,
         read: "the last runs of the timers of this machine, for certificates and backups",
         run: timers,
     },
     Check {
         id: COMMANDS,
         area: Area::Hosts,
+        source: Source::ThisMachine,
         read: "the records of upgrades, restores, moves of registries and replacements in the state directory",
         run: commands,
     },

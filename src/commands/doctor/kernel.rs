@@ -1,7 +1,7 @@
 //! Settings of the kernel that a kubelet and a network require.
 
 use super::answers::Answers;
-use super::check::{Check, Found, Outcome};
+use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
 use kubexm_types::HostName;
@@ -10,24 +10,28 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "swap",
         area: Area::Kernel,
+        source: Source::Nodes,
         read: "/proc/swaps, /etc/fstab, swap units of systemd, and failSwapOn of the kubelet",
         run: swap,
     },
     Check {
         id: "cgroup",
         area: Area::Kernel,
+        source: Source::Nodes,
         read: "the file system at /sys/fs/cgroup, and failCgroupV1 of the kubelet",
         run: cgroup,
     },
     Check {
         id: "kernel-network",
         area: Area::Kernel,
+        source: Source::Nodes,
         read: "/proc/sys: forwarding of packets, and whether bridges pass packets to iptables",
         run: network,
     },
     Check {
         id: "kernel-limits",
         area: Area::Kernel,
+        source: Source::Nodes,
         read: "/proc/sys: entries of conntrack, inotify; logs of all units",
         run: limits,
     },

@@ -1,7 +1,7 @@
 //! Kubelets and their nodes.
 
 use super::certificates::{expires_soon, only_of_kubelet};
-use super::check::{Check, Found, Outcome};
+use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
 use crate::quoting::quoted;
@@ -11,42 +11,49 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "kubelet-settings",
         area: Area::Kubelets,
+        source: Source::Nodes,
         read: "the log of a kubelet that does not run: flags, feature gates and fields that it does not know",
         run: settings,
     },
     Check {
         id: "kubelet-credentials",
         area: Area::Kubelets,
+        source: Source::Nodes,
         read: "kubelet.conf, the link kubelet-client-current.pem, and its certificate",
         run: credentials,
     },
     Check {
         id: "kubelet",
         area: Area::Kubelets,
+        source: Source::Nodes,
         read: "kubelet.service, and the health check of each kubelet",
         run: kubelet,
     },
     Check {
         id: "kubelet-requests",
         area: Area::Kubelets,
+        source: Source::ControlPlanes,
         read: "CertificateSigningRequests that are neither approved nor denied",
         run: requests,
     },
     Check {
         id: "node-address",
         area: Area::Kubelets,
+        source: Source::ControlPlanes,
         read: "Node.status.addresses, compared with the cluster file",
         run: address,
     },
     Check {
         id: "node",
         area: Area::Kubelets,
+        source: Source::ControlPlanes,
         read: "the conditions of each Node",
         run: node,
     },
     Check {
         id: "version",
         area: Area::Kubelets,
+        source: Source::Hosts,
         read: "the versions of all programs, compared by the version skew policy",
         run: version,
     },

@@ -42,7 +42,7 @@ use crate::status::{self, StatusOptions, StatusReport};
 use crate::stop::unless_stopped;
 use crate::{CommandError, Connection, Stop};
 use check::{Check, Found, Outcome};
-use command_line::CommandLine;
+pub use command_line::CommandLine;
 use kubexm_config::Cluster;
 use kubexm_types::event::Events;
 use kubexm_types::{Digest, HostName, authority};
@@ -143,6 +143,8 @@ fn judge(seen: &Seen) -> DoctorReport {
             Outcome::Unknown(reason) => (Vec::new(), Some(reason)),
         };
         patterns::extend(seen, check.id, &mut found);
+        // Without an answer, nothing was found because nothing was read.
+        let reason = reason.or_else(|| check.source.silence(seen).map(str::to_owned));
         let verdict = match (found.is_empty(), &reason) {
             (false, _) => Verdict::Problem,
             (true, Some(_)) => Verdict::Unknown,

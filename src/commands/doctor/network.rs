@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::check::{Check, Found, Outcome};
+use super::check::{Check, Found, Outcome, Source};
 use super::cni;
 use super::report::{Area, Certainty};
 use super::rules::{self, Packets};
@@ -14,30 +14,35 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "firewall",
         area: Area::Network,
+        source: Source::Hosts,
         read: "TCP connections between hosts: kubelets, API servers, etcd; rules that drop packets",
         run: firewall,
     },
     Check {
         id: "network-program",
         area: Area::Network,
+        source: Source::Nodes,
         read: "kube-proxy and other programs of the network, and NetworkReady of the runtime",
         run: program,
     },
     Check {
         id: "cni-leftovers",
         area: Area::Network,
+        source: Source::Nodes,
         read: "addresses of bridges, flannel's subnet, /etc/cni/net.d, leases in /var/lib/cni/networks",
         run: cni::leftovers,
     },
     Check {
         id: "pod-network",
         area: Area::Network,
+        source: Source::Nodes,
         read: "a TCP connection from each node to each CoreDNS pod",
         run: pods,
     },
     Check {
         id: "service-network",
         area: Area::Network,
+        source: Source::Nodes,
         read: "a TCP connection from each node to the address of the DNS service",
         run: services,
     },

@@ -1,6 +1,6 @@
 //! The registry of the cluster.
 
-use super::check::{Check, Found, Outcome};
+use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
 
@@ -8,12 +8,14 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "registry",
         area: Area::Registry,
+        source: Source::Hosts,
         read: "the unit of the registry, and its answer to each node at /v2/",
         run: registry,
     },
     Check {
         id: "registry-ca",
         area: Area::Registry,
+        source: Source::Nodes,
         read: "a connection to the registry with each CA that a hosts.toml names",
         run: ca,
     },

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::check::{Check, Found, Outcome};
+use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
 use kubexm_config::cluster::RuntimeKind;
@@ -14,36 +14,42 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "runtime-configuration",
         area: Area::Runtime,
+        source: Source::Nodes,
         read: "containerd config dump: whether it can be read, and whether the plugin of the CRI is disabled",
         run: configuration,
     },
     Check {
         id: "runtime",
         area: Area::Runtime,
+        source: Source::Nodes,
         read: "the unit of the runtime, crictl version and crictl info, at most 15 s each",
         run: runtime,
     },
     Check {
         id: "runtime-stale",
         area: Area::Runtime,
+        source: Source::Nodes,
         read: "when containerd started, and when its configuration changed",
         run: stale,
     },
     Check {
         id: "cgroup-driver",
         area: Area::Runtime,
+        source: Source::Nodes,
         read: "SystemdCgroup of containerd, and cgroupDriver of the kubelet",
         run: cgroup_driver,
     },
     Check {
         id: "registry-mirrors",
         area: Area::Runtime,
+        source: Source::Nodes,
         read: "config_path of containerd's CRI plugin, and the hosts.toml files below it",
         run: mirrors,
     },
     Check {
         id: "sandbox-image",
         area: Area::Runtime,
+        source: Source::Nodes,
         read: "the sandbox image of containerd's configuration, of kubeadm, and of the images on the host",
         run: sandbox,
     },

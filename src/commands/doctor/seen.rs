@@ -12,7 +12,7 @@ use super::problems;
 use crate::logs::LogEntry;
 use crate::status::{self, Problem, StatusReport};
 use kubexm_config::Cluster;
-use kubexm_config::cluster::HostSpec;
+use kubexm_config::cluster::{Etcd, HostSpec};
 use kubexm_host::Facts;
 use kubexm_types::HostName;
 
@@ -141,6 +141,20 @@ impl Seen {
     /// Returns whether kubexm has a connection to the host and its facts.
     pub(super) fn answers(&self, host: &HostName) -> bool {
         self.hosts.contains_key(host)
+    }
+
+    /// Returns whether the host answered any question, those of `status` included.
+    pub(super) fn has_answer(&self, host: &HostName) -> bool {
+        self.answers(host) || self.facts.contains_key(host) || self.status.contains_key(host)
+    }
+
+    /// Returns the hosts of the members of etcd that kubexm runs; none for an external etcd.
+    pub(super) fn member_hosts(&self) -> &[HostName] {
+        match self.cluster.etcd {
+            Etcd::Kubeadm { .. } => &self.cluster.roles.control_plane,
+            Etcd::Systemd { .. } => &self.cluster.roles.etcd,
+            Etcd::External { .. } => &[],
+        }
     }
 
     /// Returns a control plane for commands with kubectl: one whose API server is ready, or the first.

@@ -1,6 +1,6 @@
 //! API servers, and the controllers beside them.
 
-use super::check::{Check, Found, Outcome};
+use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
 use kubexm_config::cluster::KubernetesKind;
@@ -9,24 +9,28 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "static-pods",
         area: Area::ApiServer,
+        source: Source::Nodes,
         read: "/etc/kubernetes/manifests: files without content, and staticPodPath of the kubelet",
         run: static_pods,
     },
     Check {
         id: "api-server",
         area: Area::ApiServer,
+        source: Source::ControlPlanes,
         read: "the unit or static pod of each API server, and its /readyz on its host",
         run: api_server,
     },
     Check {
         id: "control-plane",
         area: Area::ApiServer,
+        source: Source::ControlPlanes,
         read: "the health checks of controller manager and scheduler on each control plane",
         run: controllers,
     },
     Check {
         id: "join-information",
         area: Area::ApiServer,
+        source: Source::ControlPlanes,
         read: "the ConfigMap cluster-info in kube-public, compared with the CA of the hosts",
         run: join_information,
     },

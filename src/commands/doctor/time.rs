@@ -1,12 +1,13 @@
 //! Clocks: certificates, leases and etcd depend on them.
 
-use super::check::{Check, Found, Outcome};
+use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
 
 pub(super) const CHECKS: &[Check] = &[Check {
     id: "clock",
     area: Area::Time,
+    source: Source::Hosts,
     read: "the clock of each host, compared with this machine and with each other; its time service",
     run: clock,
 }];

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::check::{Check, Found, Outcome};
+use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
 use crate::quoting::quoted;
@@ -12,6 +12,7 @@ use kubexm_config::cluster::KubernetesKind;
 pub(super) const CHECKS: &[Check] = &[Check {
     id: "join-tokens",
     area: Area::ApiServer,
+    source: Source::ControlPlanes,
     read: "when each bootstrap token in kube-system ends, and the signatures in cluster-info",
     run: join_tokens,
 }];

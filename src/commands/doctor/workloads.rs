@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::check::{Check, Found, Outcome};
+use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
 use crate::quoting::quoted;
@@ -14,30 +14,35 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "webhooks",
         area: Area::Workloads,
+        source: Source::ControlPlanes,
         read: "webhook configurations with failurePolicy Fail, and the endpoints of their services",
         run: webhooks,
     },
     Check {
         id: "api-services",
         area: Area::Workloads,
+        source: Source::ControlPlanes,
         read: "the condition Available of each APIService with a backend",
         run: api_services,
     },
     Check {
         id: "namespaces",
         area: Area::Workloads,
+        source: Source::ControlPlanes,
         read: "namespaces that have been in the state Terminating for five minutes",
         run: namespaces,
     },
     Check {
         id: "images",
         area: Area::Workloads,
+        source: Source::ControlPlanes,
         read: "containers that wait for an image",
         run: images,
     },
     Check {
         id: "pods",
         area: Area::Workloads,
+        source: Source::ControlPlanes,
         read: "pods that are not ready for 90 s, or whose containers fail",
         run: pods,
     },

@@ -75,7 +75,8 @@ pub(super) async fn connect(
     let is_registry = |name: &HostName| cluster.roles.registry.contains(name);
     match hosts.keys().any(is_registry) {
         true => Ok((hosts, unreachable)),
-        false => Err(CommandError::Hosts(unreachable.registries)),
+        // The warnings name the causes, also those of other hosts.
+        false => Err(CommandError::NoRegistry(cluster.roles.registry.clone())),
     }
 }
 
@@ -131,5 +132,40 @@ impl<'a> Site<'a> {
                 hint: hint.to_owned(),
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use kubexm_config::parse_cluster;
+
+    /// A cluster whose hosts refuse connections.
+    const UNREACHABLE: &str = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts:
+    - {name: node1, address: 127.0.0.1, internalAddress: 192.0.2.11, port: 1}
+    - {name: node2, address: 127.0.0.2, internalAddress: 192.0.2.12, port: 1}
+    - {name: node3, address: 127.0.0.3, internalAddress: 192.0.2.13, port: 1}
+  roleGroups: {control-plane: [node1], worker: [node2, node3], registry: [node1, node2]}
+  kubernetes: {version: 1.36.3}
+";
+
+    #[tokio::test]
+    async fn registries_that_cannot_be_reached_are_one_error() {
+        let cluster = parse_cluster("example", UNREACHABLE).unwrap();
+        let state = tempfile::tempdir().unwrap();
+        let (connection, events) = (Connection::default(), Events::silent());
+        let refused = connect(&cluster, &connection, state.path(), &events).await;
+        let refused = refused.err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Host);
+        insta::assert_snapshot!(refused, @"
+        no host with a registry can be reached: node1, node2
+        hint: start one of these hosts and its SSH server, or correct its address and its login in the cluster file
+        ");
     }
 }

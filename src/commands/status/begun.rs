@@ -32,8 +32,7 @@ fn problem(error: &CommandError) -> Problem {
     let text = error.to_string();
     let refused = format!("cannot run {} now: ", FIX);
     let text = text.strip_prefix(&refused).unwrap_or(&text);
-    let (what, hint) = text.split_once("\nhint: ").unwrap_or((text, ""));
-    Problem::new(About::Command, what, hint)
+    Problem::of_error(About::Command, text)
 }
 
 #[cfg(test)]

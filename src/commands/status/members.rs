@@ -68,11 +68,7 @@ pub(super) fn judge(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EtcdState {
         if let (Some(size), Some(quota)) = (member.size, member.quota)
             && size.saturating_mul(100) > quota.saturating_mul(QUOTA_PERCENT)
         {
-            let what = format!(
-                "the database of etcd has {} of at most {} MiB",
-                size >> 20,
-                quota >> 20
-            );
+            let what = format!("{NEAR_QUOTA}{} of at most {} MiB", size >> 20, quota >> 20);
             add(
                 what,
                 "defragment etcd one member after another, or raise quota-backend-bytes in spec.etcd.extraArgs",
@@ -133,6 +129,8 @@ fn members_of(cluster: &Cluster) -> BTreeSet<&str> {
     hosts.map(|host| host.name.as_str()).collect()
 }
 
+/// The beginning of a problem of a member that works and whose database is about to be full.
+pub(crate) const NEAR_QUOTA: &str = "the database of etcd has ";
 /// What a problem says about a member that no host has run yet.
 pub(crate) const NEVER_STARTED: &str = "has never started";
 

@@ -51,7 +51,7 @@ use kubexm_scripts::Script;
 use kubexm_scripts::status::{HOST, NODES};
 use kubexm_types::event::Events;
 use kubexm_types::{ClusterIdentity, HostName};
-pub(crate) use members::NEVER_STARTED;
+pub(crate) use members::{NEAR_QUOTA, NEVER_STARTED};
 use nodes::Nodes;
 pub use report::{
     About, CertificateState, DiskState, EndpointState, EtcdState, HostState, InodeState,
@@ -140,6 +140,7 @@ pub(crate) async fn look(
     stop: &Stop,
 ) -> Result<Looked, CommandError> {
     options.connection.check()?;
+    options.connection.warn_of_lost_state(events);
     let (opened, cluster) = open(options, events)?;
     let state = options.connection.state_directory(&cluster, events)?;
     let record = ClusterRecord::load(&state).map_err(|error| {
@@ -151,7 +152,7 @@ pub(crate) async fn look(
     let other_bundle = opened
         .as_ref()
         .and_then(|opened| drift::other_bundle(&state, opened.bundle()));
-    let timers = timer::states(&state)?;
+    let (timers, damaged) = timer::states(&state);
     let looking = async {
         let connecting = options.connection.connect_each(&cluster, &state, events);
         let (hosts, mut errors) = connecting.await?;
@@ -167,6 +168,8 @@ pub(crate) async fn look(
             findings(&cluster, &observed, &facts)
         );
         findings.extend(begun::problems(&cluster, &state));
+        let damaged = damaged.iter().map(ToString::to_string);
+        findings.extend(damaged.map(|error| Problem::of_error(About::Timer, &error)));
         let drift = match &opened {
             Some(bundle) => {
                 let installed = observed.iter().filter(|(name, _)| {

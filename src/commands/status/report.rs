@@ -299,6 +299,12 @@ impl Problem {
         }
     }
 
+    /// Returns the text of an error as a problem of the whole cluster.
+    pub(super) fn of_error(about: About, text: &str) -> Self {
+        let (what, hint) = text.split_once("\nhint: ").unwrap_or((text, ""));
+        Self::new(about, what, hint)
+    }
+
     /// Returns the problem as one of a host.
     #[must_use]
     pub(super) fn on(self, host: &HostName) -> Self {

@@ -9,6 +9,8 @@ use super::secrets;
 use crate::{CommandError, FileError};
 use kubexm_types::AtomicFile;
 
+/// What fails if the archive cannot be written.
+const WRITE: &str = "write the support bundle";
 /// The level of zstd.
 const LEVEL: i32 = 6;
 
@@ -21,13 +23,22 @@ pub(super) struct Archive {
 }
 
 impl Archive {
+    /// Begins a new file.
+    ///
+    /// # Errors
+    /// The path exists, or its directory does not exist or cannot be written.
     pub(super) fn create(path: &Path) -> Result<Self, CommandError> {
+        check_absence(path)?;
         let file = AtomicFile::create(path, 0o600);
         let builder = file.and_then(|file| Ok(tar::Builder::new(zstd::Encoder::new(file, LEVEL)?)));
         let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         Ok(Self {
             path: path.to_owned(),
-            builder: builder.map_err(|error| FileError::io("create", path, &error))?,
+            builder: builder.map_err(|error| {
+                FileError::io(WRITE, path, &error).hint(
+                    "name a file in a directory that exists and that you can write to with -o",
+                )
+            })?,
             files: 0,
             time: time.map_or(0, |time| time.as_secs()),
         })
@@ -72,11 +83,55 @@ impl Archive {
                 file.commit()?;
                 Ok(size)
             };
-        let size = finish(self.builder).map_err(|error| FileError::io("write", &path, &error))?;
+        let size = finish(self.builder).map_err(|error| FileError::io(WRITE, &path, &error))?;
         Ok((size, self.files))
     }
 
     fn failed(&self, error: &io::Error) -> CommandError {
-        FileError::io("write", &self.path, error).into()
+        FileError::io(WRITE, &self.path, error).into()
+    }
+}
+
+/// Fails if the path exists: an older archive is perhaps the only state before a repair.
+fn check_absence(path: &Path) -> Result<(), CommandError> {
+    let (cause, hint) = match std::fs::symlink_metadata(path) {
+        Ok(_) if path.is_dir() => ("it is a directory", "give the path of a file with -o"),
+        Ok(_) => ("the file exists", "remove it, or name another file with -o"),
+        Err(_) => return Ok(()),
+    };
+    Err(FileError::new(WRITE, path, cause).hint(hint).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_that_cannot_become_the_archive_has_a_hint() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = folder.path().join("old.tar.zst");
+        std::fs::write(&old, "before").unwrap();
+        for (path, rest) in [
+            (
+                old.clone(),
+                "the file exists\nhint: remove it, or name another file with -o",
+            ),
+            (
+                folder.path().to_owned(),
+                "it is a directory\nhint: give the path of a file with -o",
+            ),
+        ] {
+            let refused = Archive::create(&path).err().unwrap().to_string();
+            let expected = format!("cannot write the support bundle {}: {rest}", path.display());
+            assert_eq!(refused, expected);
+        }
+        let refused = Archive::create(&folder.path().join("absent/new")).err();
+        let refused = refused.unwrap().to_string();
+        assert!(
+            refused.contains("\nhint: name a file in a directory"),
+            "{refused}"
+        );
+        assert_eq!(std::fs::read(&old).unwrap(), b"before");
+        Archive::create(&folder.path().join("new.tar.zst")).unwrap();
     }
 }

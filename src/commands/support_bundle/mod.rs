@@ -15,6 +15,7 @@ use crate::status::BundlesToCompare;
 use crate::stop::unless_stopped;
 use crate::{ClusterSource, CommandError, Connection, FileError, Stop, plan};
 use archive::Archive;
+use kubexm_bundle::format::volumes::VolumeSet;
 use kubexm_deploy::expected;
 use kubexm_host::{Command, Host, Limit};
 use kubexm_scripts::doctor::SUPPORT;
@@ -76,14 +77,15 @@ struct About<'a> {
 /// read. Hosts remove secrets before anything leaves them. Memory has at most one part of one host.
 ///
 /// # Errors
-/// The cluster file is wrong, the archive cannot be written, or the user stopped the command. What a host does not answer
-/// is missing.
+/// The cluster file is wrong, a bundle does not exist, the archive exists or cannot be written, or the user stopped the
+/// command. What a host does not answer is missing.
 #[tracing::instrument(skip_all, fields(cluster = %options.cluster.display()))]
 pub async fn collect(
     options: &SupportOptions,
     events: &Events,
     stop: &Stop,
 ) -> Result<SupportBundle, CommandError> {
+    check_bundles(options.plan.as_ref())?;
     let mut archive = Archive::create(&options.output)?;
     let examining = DoctorOptions {
         cluster: options.cluster.clone(),
@@ -122,6 +124,17 @@ pub async fn collect(
         })
     };
     unless_stopped(stop, collecting).await
+}
+
+/// Fails if a bundle or a volume of it does not exist, before work that takes minutes.
+fn check_bundles(plan: Option<&BundlesToCompare>) -> Result<(), CommandError> {
+    let Some(BundlesToCompare { bundles, access }) = plan else {
+        return Ok(());
+    };
+    for bundle in bundles {
+        VolumeSet::find(bundle, &access.volumes)?;
+    }
+    Ok(())
 }
 
 /// Adds what this machine has.
@@ -273,6 +286,7 @@ pub fn default_name(cluster: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kubexm_bundle::format::volumes::volume_path;
 
     #[test]
     fn host_cannot_name_a_file_outside_of_its_directory() {
@@ -284,6 +298,24 @@ mod tests {
         ];
         let expected = expected.map(|(name, text)| (name.to_owned(), text.to_owned()));
         assert_eq!(files(text), expected);
+    }
+
+    #[test]
+    fn bundle_that_does_not_exist_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |name: &str| {
+            let plan = BundlesToCompare {
+                bundles: vec![folder.path().join(name)],
+                access: crate::BundleAccess::default(),
+            };
+            check_bundles(Some(&plan))
+        };
+        let refused = check("absent.tar.zst").unwrap_err().to_string();
+        assert!(refused.contains("absent.tar.zst"), "{refused}");
+        let split = folder.path().join("split.tar.zst");
+        std::fs::write(volume_path(&split, 1), "x").unwrap();
+        check("split.tar.zst").unwrap();
+        check_bundles(None).unwrap();
     }
 
     #[test]

@@ -5,8 +5,11 @@ use std::fs::metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use serde_json::Value;
+
+use super::system::ServiceRun;
 use super::unit::Service;
-use super::{Job, TimerOptions, system};
+use super::{TimerOptions, system};
 use crate::{CommandError, FileError};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::PasswordSource;
@@ -95,12 +98,12 @@ pub(super) fn check_machine() -> Result<(), CommandError> {
 /// Reads a file with the user of a run and its limits.
 pub(super) fn try_read(service: &Service, file: &Path) -> Result<(), CommandError> {
     let words = ["test", "-r", &file.display().to_string()].map(str::to_owned);
-    let (code, printed) = system::run_as_service(&service.properties(), &words)?;
-    if code == Some(0) {
+    let run = system::run_as_service(&service.properties(), &words)?;
+    if run.code == Some(0) {
         return Ok(());
     }
     let user = service.user;
-    let cause = match printed.trim() {
+    let cause = match run.printed.trim() {
         "" => format!("the user {user} of its service cannot read it"),
         printed => format!(
             "the user {user} of its service cannot read it: {}",
@@ -117,14 +120,14 @@ pub(super) fn try_write(service: &Service) -> Result<(), CommandError> {
     for folder in &service.writable {
         let probe = folder.join(".kubexm-probe");
         let words = ["touch".to_owned(), probe.display().to_string()];
-        let (code, printed) = system::run_as_service(&service.properties(), &words)?;
+        let run = system::run_as_service(&service.properties(), &words)?;
         // It may not exist.
         let _ = std::fs::remove_file(&probe);
-        if code != Some(0) {
+        if run.code != Some(0) {
             let cause = format!(
                 "the user {} of its service cannot write there: {}",
                 service.user,
-                Untrusted::last(printed.trim())
+                Untrusted::last(run.printed.trim())
             );
             let error = FileError::new("install a timer that uses", folder, cause);
             let path = folder.display();
@@ -139,7 +142,7 @@ pub(super) fn try_write(service: &Service) -> Result<(), CommandError> {
 pub(super) fn try_login(options: &TimerOptions, service: &Service) -> Result<(), CommandError> {
     let mut command = service.command.iter();
     let mut words: Vec<String> = command.next().into_iter().cloned().collect();
-    words.extend(["certs", "check", "--output", "plain"].map(str::to_owned));
+    words.extend(["certs", "check", "--output", "json"].map(str::to_owned));
     // The options of the login have the same names.
     let mut rest = service.command.iter().peekable();
     while let Some(word) = rest.next() {
@@ -155,23 +158,35 @@ pub(super) fn try_login(options: &TimerOptions, service: &Service) -> Result<(),
             words.extend(rest.next().cloned());
         }
     }
-    let (code, printed) = system::run_as_service(&service.properties(), &words)?;
-    match code {
-        // A certificate that needs an action is not a reason against a timer.
-        Some(0 | 8) => Ok(()),
+    let run = system::run_as_service(&service.properties(), &words)?;
+    let Some(cause) = failed_login(&run) else {
+        return Ok(());
+    };
+    Err(CommandError::Configuration(format!(
+        "a run of the {} timer could not log in to all hosts as the user {}:\n{}\nhint: this user needs an SSH key without a \
+         passphrase, or `privateKeyPath` in the cluster file; a service has no ssh-agent",
+        options.job,
+        service.user,
+        Untrusted::last(&cause)
+    )))
+}
+
+/// Returns why `certs check` did not reach all hosts. A certificate that needs an action is not a reason against a timer.
+fn failed_login(run: &ServiceRun) -> Option<String> {
+    let report: Option<Value> = serde_json::from_str(&run.stdout).ok();
+    let unchecked = report
+        .as_ref()
+        .and_then(|report| report["unchecked"].as_array());
+    match unchecked {
+        Some(unchecked) if matches!(run.code, Some(0 | 8)) && unchecked.is_empty() => None,
+        Some(unchecked) if !unchecked.is_empty() => {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let line = |host: &Value| format!("{}: {}", text(&host["host"]), text(&host["reason"]));
+            Some(unchecked.iter().map(line).collect::<Vec<_>>().join("\n"))
+        }
         _ => {
-            let lines: Vec<&str> = printed.lines().collect();
-            let end = lines[lines.len().saturating_sub(8)..].join("\n");
-            let kind = match options.job {
-                Job::Certificates => "certs",
-                Job::Backup => "backup",
-            };
-            Err(CommandError::Configuration(format!(
-                "a run of the {kind} timer could not log in to all hosts as the user {}:\n{}\nhint: this user needs an SSH \
-                 key without a passphrase, or `privateKeyPath` in the cluster file; a service has no ssh-agent",
-                service.user,
-                Untrusted::last(&end)
-            )))
+            let lines: Vec<&str> = run.printed.lines().collect();
+            Some(lines[lines.len().saturating_sub(8)..].join("\n"))
         }
     }
 }
@@ -187,6 +202,23 @@ mod tests {
             assert!(error.contains("\nhint: "), "{error}");
         }
         check_path(Path::new("/srv/kubexm/state-1.0")).unwrap();
+    }
+
+    /// The exit code alone does not show it: a certificate of this machine can be the finding.
+    #[test]
+    fn login_is_proven_for_every_host() {
+        let login = |code, stdout: &str| {
+            failed_login(&ServiceRun {
+                code: Some(code),
+                stdout: stdout.to_owned(),
+                printed: format!("{stdout}\nerror: x"),
+            })
+        };
+        assert_eq!(login(0, r#"{"unchecked": []}"#), None);
+        assert_eq!(login(8, r#"{"unchecked": []}"#), None);
+        let lost = r#"{"unchecked": [{"host": "node2", "reason": "permission denied"}]}"#;
+        assert_eq!(login(8, lost).unwrap(), "node2: permission denied");
+        assert_eq!(login(3, "").unwrap(), "\nerror: x");
     }
 
     #[test]

@@ -84,7 +84,8 @@ pub async fn install(options: &InstallOptions, events: &Events) -> Result<(), Co
     let timer = timer_name(job, name);
     system::write_unit(&folder.join(service_name(job, name)), &service.text())?;
     system::write_unit(&folder.join(&timer), &service.timer(&options.schedule))?;
-    let former = record::load(&state, job)?;
+    // Of a damaged record, nothing is known.
+    let former = record::load(&state, job).unwrap_or_default();
     let fresh = TimerState {
         job,
         schedule: options.schedule.text.clone(),
@@ -222,8 +223,7 @@ impl InstallOptions {
             .map(|path| path.display().to_string());
         format!(
             "timer of the cluster '{name}' on this machine:\n  {units}/{service_name}\n    {what}\n    runs as the user {user}, \
-             and writes {places}\n  {units}/{timer}\n    '{schedule}': next at {next}, then every {interval} seconds; up to \
-             {delay} seconds later at random, and at once if the machine was off at that time",
+             and writes {places}\n  {units}/{timer}\n    '{schedule}': next at {next}, then {then}; up to {delay} seconds later at random, and at once if the machine was off at that time",
             units = system::UNITS,
             service_name = service_name(job, name),
             timer = timer_name(job, name),
@@ -231,7 +231,7 @@ impl InstallOptions {
             places = places.collect::<Vec<_>>().join(" and "),
             schedule = self.schedule.text,
             next = self.schedule.next,
-            interval = self.schedule.interval,
+            then = self.schedule.intervals(),
             delay = self.schedule.delay(),
         )
     }
@@ -263,6 +263,7 @@ mod tests {
             schedule: Schedule {
                 text: "weekly".to_owned(),
                 interval: 604_800,
+                shortest: 604_800,
                 next: String::new(),
             },
             dry_run: true,

@@ -58,7 +58,7 @@ pub struct TimerState {
     pub job: Job,
     /// The calendar of systemd, as in `weekly`.
     pub schedule: String,
-    /// Seconds between two runs.
+    /// The longest time between two runs, in seconds.
     pub interval: u64,
     /// When it was installed.
     pub installed: String,
@@ -175,14 +175,16 @@ pub(super) fn remove(state: &Path, job: Job) -> Result<(), CommandError> {
     }
 }
 
-/// Returns the timers of a state directory.
-///
-/// # Errors
-/// A record cannot be read.
-pub(crate) fn states(state: &Path) -> Result<Vec<TimerState>, CommandError> {
-    let found = Job::ALL.into_iter().map(|job| load(state, job));
-    let found: Result<Vec<Option<TimerState>>, CommandError> = found.collect();
-    Ok(found?.into_iter().flatten().collect())
+/// Returns the timers of a state directory, and the errors of records that cannot be read.
+pub(crate) fn states(state: &Path) -> (Vec<TimerState>, Vec<CommandError>) {
+    let (mut timers, mut errors) = (Vec::new(), Vec::new());
+    for job in Job::ALL {
+        match load(state, job) {
+            Ok(found) => timers.extend(found),
+            Err(error) => errors.push(error),
+        }
+    }
+    (timers, errors)
 }
 
 /// Records a run: that it began, and how it ended. A run without the timer leaves no record.
@@ -220,15 +222,20 @@ impl<'a> Recorder<'a> {
         message: &str,
         backup: Option<&Path>,
     ) -> Result<(), CommandError> {
-        let Some(mut record) = self.record else {
+        let Some(begun) = self.record else {
+            return Ok(());
+        };
+        // The timer may have been installed again since, or removed.
+        let Some(mut record) = load(self.state, begun.job)? else {
             return Ok(());
         };
         let time = now();
-        if let Some(run) = &mut record.last_run {
-            run.ended = Some(time.clone());
-            run.result = result;
-            run.message = message.to_owned();
-        }
+        record.last_run = begun.last_run.map(|run| TimerRun {
+            ended: Some(time.clone()),
+            result,
+            message: message.to_owned(),
+            ..run
+        });
         if matches!(result, RunResult::Done | RunResult::Nothing) {
             record.last_success = Some(time);
         }
@@ -303,15 +310,39 @@ mod tests {
         let failed = run(RunResult::Failed, "no", None).unwrap();
         assert_eq!(failed.last_success, done.last_success);
         assert_eq!(failed.last_run.unwrap().result, RunResult::Failed);
-        assert_eq!(states(state).unwrap().len(), 1);
+        assert_eq!(states(state).0.len(), 1);
         remove(state, Job::Backup).unwrap();
         remove(state, Job::Backup).unwrap();
-        assert!(states(state).unwrap().is_empty());
+        assert!(states(state).0.is_empty());
         std::fs::write(state.join("timer-certs.json"), "x").unwrap();
         let damaged = load(state, Job::Certificates).unwrap_err().to_string();
         assert!(
             damaged.contains("\nhint: install the timer again"),
             "{damaged}"
         );
+        let (timers, errors) = states(state);
+        assert!(timers.is_empty() && errors[0].to_string() == damaged);
+    }
+
+    #[test]
+    fn timer_that_is_removed_or_installed_during_a_run_stays_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path();
+        save(state, &timer(Job::Backup)).unwrap();
+        let begin = || Recorder::begin(state, Job::Backup).unwrap();
+        let recorder = begin();
+        let hourly = TimerState {
+            interval: 3600,
+            ..timer(Job::Backup)
+        };
+        save(state, &hourly).unwrap();
+        recorder.end(RunResult::Done, "x", None).unwrap();
+        let found = load(state, Job::Backup).unwrap().unwrap();
+        assert_eq!(found.interval, 3600);
+        assert_eq!(found.last_run.unwrap().result, RunResult::Done);
+        let recorder = begin();
+        remove(state, Job::Backup).unwrap();
+        recorder.end(RunResult::Done, "x", None).unwrap();
+        assert_eq!(load(state, Job::Backup).unwrap(), None);
     }
 }

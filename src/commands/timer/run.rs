@@ -7,7 +7,7 @@ use super::Job;
 use super::record::{Recorder, RunResult};
 use crate::backup::{self, CreateOptions};
 use crate::certs::{self, Expiring, RenewOptions};
-use crate::status::{self, About, NodeStanding, StatusOptions, StatusReport};
+use crate::status::{self, About, NEAR_QUOTA, NodeStanding, Problem, StatusOptions, StatusReport};
 use crate::{CommandError, Connection, Stop};
 use kubexm_types::event::Events;
 
@@ -237,7 +237,7 @@ fn unhealthy(report: &StatusReport) -> Vec<String> {
             .host
             .as_ref()
             .map_or(problem.about != About::Node, |host| names.contains(&host));
-        is_about && is_here
+        is_about && is_here && !is_without_danger(report, problem)
     });
     let mut lines: Vec<String> = concerns
         .map(|problem| match &problem.host {
@@ -255,9 +255,101 @@ fn unhealthy(report: &StatusReport) -> Vec<String> {
     lines
 }
 
+/// Returns whether a renewal is safe in spite of a problem: the host works, and can stay so until its certificates expire.
+fn is_without_danger(report: &StatusReport, problem: &Problem) -> bool {
+    let mut hosts = report.hosts.iter();
+    let host = hosts.find(|host| problem.host.as_ref() == Some(&host.host));
+    let node = host.and_then(|host| host.node.as_ref());
+    let is_only_cordoned = node.is_some_and(|node| {
+        node.is_cordoned && node.standing == NodeStanding::Ready && node.pressure.is_empty()
+    });
+    match problem.about {
+        About::Node => is_only_cordoned,
+        About::Etcd => problem.what.starts_with(NEAR_QUOTA),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::{EndpointState, EtcdState, HostState, NodeState};
+    use kubexm_types::Version;
+
+    /// Returns a report about a control plane that is cordoned.
+    fn cordoned() -> StatusReport {
+        let host = HostState {
+            host: "node1".parse().unwrap(),
+            roles: vec!["control-plane"],
+            unknown: None,
+            kubelet: None,
+            api_server: None,
+            node: Some(NodeState {
+                standing: NodeStanding::Ready,
+                is_cordoned: true,
+                pressure: Vec::new(),
+                kubelet: None,
+                runtime: None,
+                kernel: None,
+                os: None,
+            }),
+            unhealthy: Vec::new(),
+            disks: Vec::new(),
+            certificate: None,
+            clock_ahead: Some(0),
+        };
+        StatusReport {
+            rotation: None,
+            cluster: "example".parse().unwrap(),
+            id: None,
+            bundle: None,
+            kubernetes: Version::new(1, 36, 3),
+            endpoint: EndpointState {
+                address: String::new(),
+                answers: Vec::new(),
+                silent: Vec::new(),
+            },
+            etcd: EtcdState {
+                kind: "kubeadm",
+                expected: 1,
+                members: Vec::new(),
+            },
+            registries: Vec::new(),
+            hosts: vec![host],
+            drift: None,
+            timers: Vec::new(),
+            problems: vec![problem(
+                About::Node,
+                "the node is cordoned: no new pods run on it",
+            )],
+        }
+    }
+
+    fn problem(about: About, what: &str) -> Problem {
+        Problem {
+            about,
+            host: Some("node1".parse().unwrap()),
+            what: what.to_owned(),
+            hint: String::new(),
+        }
+    }
+
+    /// Some sites cordon their control planes for good.
+    #[test]
+    fn control_plane_that_works_is_renewed() {
+        let mut report = cordoned();
+        let full = format!("{NEAR_QUOTA}1700 of at most 2048 MiB");
+        report.problems.push(problem(About::Etcd, &full));
+        assert_eq!(unhealthy(&report), [""; 0]);
+        report
+            .problems
+            .push(problem(About::Etcd, "etcd has no leader"));
+        assert_eq!(unhealthy(&report), ["node1: etcd has no leader"]);
+        let mut report = cordoned();
+        report.hosts[0].node.as_mut().unwrap().standing = NodeStanding::NotReady;
+        let what = "node1: the node is cordoned: no new pods run on it";
+        assert_eq!(unhealthy(&report), [what]);
+    }
 
     #[test]
     fn renewal_that_was_interrupted_is_named_without_hosts() {

@@ -36,14 +36,22 @@ pub(super) fn systemctl<const N: usize>(arguments: [&str; N]) -> Result<(), Comm
     )))
 }
 
-/// Runs a program as a transient service with these properties. Returns its exit code and what it printed.
+/// How a program ended that ran as a service.
+pub(super) struct ServiceRun {
+    pub(super) code: Option<i32>,
+    pub(super) stdout: String,
+    /// Both streams, the standard output first.
+    pub(super) printed: String,
+}
+
+/// Runs a program as a transient service with these properties.
 ///
 /// # Errors
 /// `systemd-run` cannot be started.
 pub(super) fn run_as_service(
     properties: &[String],
     command: &[String],
-) -> Result<(Option<i32>, String), CommandError> {
+) -> Result<ServiceRun, CommandError> {
     let start = ["--quiet", "--wait", "--collect", "--pipe"].map(str::to_owned);
     let properties = properties
         .iter()
@@ -56,10 +64,11 @@ pub(super) fn run_as_service(
         .collect();
     let ended = output("systemd-run", &words)?;
     let printed = [&ended.stdout[..], &ended.stderr[..]].concat();
-    Ok((
-        ended.status.code(),
-        String::from_utf8_lossy(&printed).into_owned(),
-    ))
+    Ok(ServiceRun {
+        code: ended.status.code(),
+        stdout: String::from_utf8_lossy(&ended.stdout).into_owned(),
+        printed: String::from_utf8_lossy(&printed).into_owned(),
+    })
 }
 
 /// Returns when a timer runs next, as systemd prints it.

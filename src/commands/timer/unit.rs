@@ -169,6 +169,7 @@ mod tests {
         let schedule = Schedule {
             text: "daily".to_owned(),
             interval: 86_400,
+            shortest: 86_400,
             next: String::new(),
         };
         insta::assert_snapshot!(service.timer(&schedule), @"

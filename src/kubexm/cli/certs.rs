@@ -108,11 +108,11 @@ pub struct Renew {
     /// and that of API servers at an etcd of kubexm.
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<HostName>,
-    /// Renew only on hosts with a certificate that expires within this number of days (30 without a number)
+    /// Renew only on hosts with a certificate that expires within this number of days (75 without a number)
     ///
     /// Of a certificate that is valid for less than three times as long, the last third of its validity counts. A file that is
     /// missing or unreadable counts as well. Without such a certificate, the command changes nothing and the exit code is 0.
-    #[arg(long, value_name = "DAYS", num_args = 0..=1, default_missing_value = "30", conflicts_with = "hosts")]
+    #[arg(long, value_name = "DAYS", num_args = 0..=1, default_missing_value = "75", conflicts_with = "hosts")]
     expiring: Option<u16>,
     /// Print the plan and change nothing
     #[arg(long)]

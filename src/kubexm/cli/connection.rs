@@ -47,6 +47,7 @@ impl ConnectionArgs {
             accept_new_host_keys: self.accept_new_host_keys,
             state: self.state.clone(),
             password: self.password.password()?,
+            password_option: self.password.option(),
         })
     }
 

@@ -25,7 +25,7 @@ pub const CODES: [(u8, &str); 10] = [
     (7, "`conformance`: a test failed"),
     (
         8,
-        "`certs check`: a certificate has expired, expires soon or does not match its CA",
+        "`certs check`: a certificate has expired, expires soon, is missing or unreadable, or does not match its CA",
     ),
     (
         9,

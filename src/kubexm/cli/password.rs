@@ -8,10 +8,11 @@ use clap::Args;
 
 use super::Failure;
 use super::timer::option_with_file;
+use kubexm_commands::PasswordOption;
 use kubexm_commands::backup::BackupIdentity;
 use kubexm_commands::install::CaEncryption;
 use kubexm_commands::sign::{Sequence, Signer, load_key};
-use kubexm_types::Secret;
+use kubexm_types::{Secret, SecretError};
 
 /// The environment variable with the password of a signing key.
 const KEY_PASSWORD: &str = "KUBEXM_KEY_PASSWORD";
@@ -35,7 +36,7 @@ impl KeyPasswordArgs {
     /// Returns the password if a file or the environment contains it.
     fn given(&self) -> Result<Option<String>, Failure> {
         if let Some(path) = &self.password_file {
-            let secret = Secret::from_file(path).map_err(Failure::configuration)?;
+            let secret = Secret::from_file(path).map_err(of_option("--password-file"))?;
             return Ok(Some(secret.0));
         }
         Ok(std::env::var(KEY_PASSWORD).ok())
@@ -71,6 +72,16 @@ impl KeyPasswordArgs {
     }
 }
 
+/// Returns the failure of an option with the file of a secret. A file that cannot be read is most often another one.
+fn of_option(option: &'static str) -> impl Fn(SecretError) -> Failure {
+    move |error| match error {
+        SecretError::File { .. } => {
+            Failure::configuration(format!("{error}\nhint: correct {option}"))
+        }
+        _ => Failure::configuration(error),
+    }
+}
+
 const KEY_HINT: &str = "set KUBEXM_KEY_PASSWORD, or pass --password-file";
 
 /// Where the password for SSH and sudo comes from.
@@ -101,15 +112,25 @@ impl HostPasswordArgs {
             return Ok(Some(Secret(password)));
         }
         match &self.password_file {
-            Some(path) => Ok(Some(
-                Secret::from_file(path).map_err(Failure::configuration)?,
-            )),
+            Some(path) => {
+                let password = Secret::from_file(path).map_err(of_option("--password-file"))?;
+                Ok(Some(password))
+            }
             None => Ok(Secret::from_variable(HOST_PASSWORD).ok()),
         }
     }
 }
 
 impl HostPasswordArgs {
+    /// Returns the option that gives the password.
+    pub fn option(&self) -> PasswordOption {
+        match &self.password_file {
+            Some(file) => PasswordOption::File(file.clone()),
+            None if self.ask_password => PasswordOption::Ask,
+            None => PasswordOption::None,
+        }
+    }
+
     /// Returns the options with which a service gets the password.
     ///
     /// # Errors
@@ -207,9 +228,10 @@ impl CaPassphraseArgs {
             return Self::ask(encrypts).map(Some);
         }
         match &self.ca_passphrase_file {
-            Some(path) => Ok(Some(
-                Secret::from_file(path).map_err(Failure::configuration)?,
-            )),
+            Some(path) => {
+                let given = Secret::passphrase_from_file(path);
+                Ok(Some(given.map_err(of_option("--ca-passphrase-file"))?))
+            }
             None => {
                 let given = Secret::from_variable(CA_PASSPHRASE).ok();
                 Ok(given.filter(|passphrase| !passphrase.0.is_empty()))
@@ -257,9 +279,8 @@ pub struct BackupPassphraseArgs {
 impl BackupPassphraseArgs {
     fn given(&self) -> Result<Option<Secret>, Failure> {
         if let Some(path) = &self.passphrase_file {
-            return Ok(Some(
-                Secret::from_file(path).map_err(Failure::configuration)?,
-            ));
+            let given = Secret::passphrase_from_file(path);
+            return Ok(Some(given.map_err(of_option("--passphrase-file"))?));
         }
         let given = Secret::from_variable(BACKUP_PASSPHRASE).ok();
         Ok(given.filter(|passphrase| !passphrase.0.is_empty()))
@@ -344,5 +365,51 @@ fn cause(error: &io::Error) -> String {
     match File::open("/dev/tty") {
         Ok(_) => error.to_string(),
         Err(_) => "there is no terminal".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn file_that_cannot_be_read_names_its_option() {
+        let absent = Some(PathBuf::from("/nonexistent/p"));
+        let host = HostPasswordArgs {
+            ask_password: false,
+            password_file: absent.clone(),
+        };
+        let key = KeyPasswordArgs {
+            password_file: absent.clone(),
+        };
+        let ca = CaPassphraseArgs {
+            ask_ca_passphrase: false,
+            ca_passphrase_file: absent.clone(),
+        };
+        let backup = BackupPassphraseArgs {
+            ask_passphrase: false,
+            passphrase_file: absent,
+        };
+        for (refused, what, option) in [
+            (host.password().unwrap_err(), "password", "--password-file"),
+            (key.given().unwrap_err(), "password", "--password-file"),
+            (
+                ca.passphrase(false).unwrap_err(),
+                "passphrase",
+                "--ca-passphrase-file",
+            ),
+            (
+                backup.new_passphrase(false).unwrap_err(),
+                "passphrase",
+                "--passphrase-file",
+            ),
+        ] {
+            let expected = format!(
+                "cannot read the {what} in /nonexistent/p: No such file or directory (os error 2)\nhint: correct {option}"
+            );
+            assert_eq!(refused.to_string(), expected);
+        }
     }
 }

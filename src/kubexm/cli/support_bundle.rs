@@ -40,7 +40,8 @@ pub struct SupportBundle {
 /// Writes the archive, and prints its name and what is missing in it.
 ///
 /// # Errors
-/// Fails if the archive cannot be written. Hosts that do not answer are missing in it.
+/// Fails if the archive cannot be written; with the exit code 4 if no host answers. The archive then has what this machine
+/// knows. Hosts that do not answer are missing in it.
 pub async fn run(
     arguments: &SupportBundle,
     format: Output,
@@ -60,9 +61,18 @@ pub async fn run(
     };
     let stop = interrupt::watch(events, interrupt::STOPPING);
     let written = support_bundle::collect(&options, events, &stop).await?;
-    if format == Output::Json {
-        return output::document("SupportBundle", &written);
+    match format {
+        Output::Json => output::document("SupportBundle", &written)?,
+        Output::Auto | Output::Plain => print(&written),
     }
+    match written.hosts.is_empty() {
+        true => Err(Failure::unreachable()),
+        false => Ok(()),
+    }
+}
+
+/// Prints for people what was written.
+fn print(written: &support_bundle::SupportBundle) {
     let kib = written.size.div_ceil(1024);
     outln!(
         "{}: {} files of {} hosts, {kib} KiB",
@@ -76,5 +86,4 @@ pub async fn run(
     outln!(
         "It has no keys, tokens and passwords that kubexm knows of. Look through it before you give it away."
     );
-    Ok(())
 }

@@ -186,7 +186,7 @@ fn every_command_prints_documented_json() {
         std::fs::write(at(kind), run(&["config", "init", kind]).1).unwrap();
     }
     let (cluster, manifest, cache) = (at("cluster"), at("bundle"), at("cache"));
-    let (new, gone) = (at("new"), "/nowhere".to_owned());
+    let (new, archive, gone) = (at("new"), at("support.tar.zst"), "/nowhere".to_owned());
     let unreachable = at("unreachable");
     std::fs::write(&unreachable, UNREACHABLE).unwrap();
     let cases: Vec<(&str, Prints, Vec<&str>)> = vec![
@@ -331,12 +331,12 @@ fn every_command_prints_documented_json() {
         (
             "support-bundle",
             Document("SupportBundle"),
-            vec!["-f", &unreachable, "--state", &gone, "-o", &new],
+            vec!["-f", &unreachable, "--state", &gone, "-o", &archive],
         ),
         (
             "certs check",
             Document("CertificateReport"),
-            vec!["-f", &unreachable, "--state", &new],
+            vec!["-f", &unreachable, "--state", &gone],
         ),
         (
             "certs timer install",

@@ -97,7 +97,7 @@ fn passphrase_of_cas_is_asked_for_on_a_terminal_only() {
         ),
         (
             &["--ca-passphrase-file", "/nonexistent/p"],
-            "cannot read the password in /nonexistent/p",
+            "cannot read the passphrase in /nonexistent/p",
         ),
         (
             &["--ca-passphrase-file", &passphrase, "--ask-ca-passphrase"],

@@ -187,6 +187,7 @@ pub async fn check(
     stop: &Stop,
 ) -> Result<CertificateReport, CommandError> {
     options.connection.check()?;
+    options.connection.warn_of_lost_state(events);
     let cluster = kubexm_config::load_cluster(&options.cluster)?;
     notices::emit(&cluster.notices, events);
     let state = options.connection.state_directory(&cluster, events)?;

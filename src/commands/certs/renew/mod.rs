@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::expiring::with_certificates;
 use crate::certificates::{self, CaEncryption};
 use crate::install::{kubeconfigs, outcome};
-use crate::session::{self, HostErrors, Hosts};
+use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
 use crate::{CommandError, Connection, FileError, HostSelection, Stop, listeners, notices};
 use kubexm_config::Cluster;
@@ -60,9 +60,9 @@ pub async fn renew(
     notices::emit(&cluster.notices, events);
     let selected = options.selection.hosts(&cluster)?;
     let state = options.connection.state_directory(&cluster, events)?;
-    check_state(&state)?;
+    check_state(&state, "renew certificates with the state directory")?;
     if options.dry_run {
-        let (hosts, _) =
+        let hosts =
             unless_stopped(stop, connect(options, &cluster, &state, &selected, events)).await?;
         let observed = session::watched(&hosts, events);
         let planning = prepare(&cluster, &state, &selected, &observed, events);
@@ -80,7 +80,7 @@ pub async fn renew(
     let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
     events.phase("connect");
     let connecting = connect(options, &cluster, &state, &selected, events);
-    let (hosts, _) = unless_stopped(stop, connecting).await?;
+    let hosts = unless_stopped(stop, connecting).await?;
     let hosts = session::logged(hosts, &state);
     let observed = session::watched(&hosts, events);
     let locks = session::lock(&cluster, &observed, &journal, "certs renew", events, stop).await?;
@@ -152,13 +152,13 @@ pub(super) fn save_kubeconfigs(
     Ok(saved)
 }
 
-/// Fails without the state directory of an install. A renewal there would create CAs that the cluster does not have.
-pub(super) fn check_state(state: &Path) -> Result<(), CommandError> {
+/// Fails without the state directory of an install. An action there would create CAs that the cluster does not have.
+pub(super) fn check_state(state: &Path, action: &'static str) -> Result<(), CommandError> {
     if state.join("pki").is_dir() {
         return Ok(());
     }
     let error = FileError::new(
-        "renew certificates with the state directory",
+        action,
         state,
         "it has no directory pki, so it is not the one of an install",
     );
@@ -174,18 +174,9 @@ async fn connect(
     state: &Path,
     selected: &BTreeSet<HostName>,
     events: &Events,
-) -> Result<(Hosts, HostErrors), CommandError> {
+) -> Result<Hosts, CommandError> {
     let connection = &options.connection;
     let (hosts, errors) = connection.connect_each(cluster, state, events).await?;
-    let (needed, others): (HostErrors, HostErrors) = errors
-        .into_iter()
-        .partition(|(name, _)| selected.contains(name));
-    if !needed.is_empty() {
-        let errors = needed.into_iter().map(|(_, error)| error);
-        return Err(CommandError::Hosts(errors.collect()));
-    }
-    for (_, error) in &others {
-        events.warn(format!("the renewal does not need this host: {error}"));
-    }
-    Ok((hosts, others))
+    session::none_needed(errors, selected, events)?;
+    Ok(hosts)
 }

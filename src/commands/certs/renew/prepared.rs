@@ -5,8 +5,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::certificates::is_renewed;
-use crate::certs::files;
+use crate::certs::expiring::with_certificates;
 use crate::certs::record::RenewalRecord;
+use crate::certs::{clock, files};
 use crate::identity::KnownCluster;
 use crate::session::{self, Hosts};
 use crate::{CommandError, certificate_names, preflight};
@@ -30,7 +31,8 @@ pub(super) struct Prepared {
 /// Collects what a renewal of the selected hosts depends on.
 ///
 /// # Errors
-/// A host cannot be examined or is not of this cluster, or a selected one is not a node.
+/// A host that the renewal needs cannot be examined, one is not of this cluster, a selected one is not a node, or the clock of
+/// this machine is wrong.
 pub(super) async fn prepare(
     cluster: &Cluster,
     state: &Path,
@@ -38,7 +40,11 @@ pub(super) async fn prepare(
     hosts: &Hosts,
     events: &Events,
 ) -> Result<Prepared, CommandError> {
-    let facts = session::gather(cluster, hosts).await?;
+    let (facts, failed) = session::gather_each(cluster, hosts).await;
+    let receivers = with_certificates(cluster);
+    let needed = receivers.union(selected).cloned().collect();
+    session::none_needed(failed, &needed, events)?;
+    clock::check(&receivers, &facts)?;
     let known = KnownCluster::read(cluster, state)?;
     known.origins(cluster, &facts, events)?;
     let is_missing = |name: &&HostName| {
@@ -100,10 +106,12 @@ impl Prepared {
 
     /// Returns whether a certificate with which programs of the control planes identify themselves has expired.
     fn has_expired(&self, cluster: &Cluster) -> bool {
-        let mut files = self.facts.values().flat_map(|facts| &facts.certificates);
-        files.any(|(path, text)| {
-            files::is_issued(cluster, path)
-                && leaf(path, text).is_some_and(|leaf| leaf.days_left() < 0)
+        self.facts.iter().any(|(host, facts)| {
+            let mut files = facts.certificates.iter();
+            files.any(|(path, text)| {
+                files::is_renewed_on(cluster, host, path)
+                    && leaf(path, text).is_some_and(|leaf| leaf.days_left() < 0)
+            })
         })
     }
 
@@ -260,7 +268,7 @@ fn files_on(
     let all: BTreeMap<&str, String> = found.chain(lost).collect();
     let planned = all
         .into_iter()
-        .filter(|(path, _)| is_in_plan(cluster, selected, path));
+        .filter(|(path, _)| is_in_plan(cluster, selected, host, path));
     let lacking = certificate_names::lacking(cluster, facts);
     let named = |path: &str| -> String {
         let names = lacking.iter().filter(|one| one.path() == path);
@@ -280,14 +288,19 @@ fn files_on(
         .collect()
 }
 
-/// Returns whether a renewal of these hosts replaces a file.
-fn is_in_plan(cluster: &Cluster, selected: &BTreeSet<HostName>, path: &str) -> bool {
+/// Returns whether a renewal of these hosts replaces a file on one of them.
+fn is_in_plan(
+    cluster: &Cluster,
+    selected: &BTreeSet<HostName>,
+    host: &HostName,
+    path: &str,
+) -> bool {
     let shared = match path {
         "/etc/kubexm/registry/tls.crt" => "registry",
         "/etc/kubexm/etcd/client.crt" => "etcd-client",
-        _ => return files::is_issued(cluster, path),
+        _ => return files::is_renewed_on(cluster, host, path),
     };
-    files::is_issued(cluster, path) && is_renewed(cluster, selected, shared)
+    files::is_renewed_on(cluster, host, path) && is_renewed(cluster, selected, shared)
 }
 
 /// Returns the hosts of a plan in the order of their tasks, and then those without tasks.
@@ -394,6 +407,26 @@ mod tests {
         // A link to a file that does not exist, and a damaged file.
         assert!(begins_again(Some(String::new()), &[]));
         assert!(begins_again(Some("x".to_owned()), &[]));
+    }
+
+    /// The order of a healthy cluster is safer: each host waits until the one before it is healthy.
+    #[test]
+    fn copy_of_a_kubeconfig_on_a_worker_does_not_change_the_order() {
+        let cluster = cluster();
+        let has_expired = |host: &str| {
+            let text = self_signed("x", -5, false);
+            let facts = Facts {
+                certificates: [("/etc/kubernetes/admin.conf".to_owned(), text)].into(),
+                ..Facts::default()
+            };
+            let prepared = Prepared {
+                facts: BTreeMap::from([(host.parse().unwrap(), facts)]),
+                record: RenewalRecord::load_or_new(Path::new("/nonexistent")).unwrap(),
+                has_super_admin: false,
+            };
+            prepared.has_expired(&cluster)
+        };
+        assert!(has_expired("node1") && !has_expired("node2"));
     }
 
     /// One host after another would wait for an etcd that has no quorum until the others have their files.

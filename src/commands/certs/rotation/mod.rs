@@ -97,7 +97,7 @@ pub async fn rotate(
     let cluster = kubexm_config::load_cluster(&options.cluster)?;
     notices::emit(&cluster.notices, events);
     let state = options.connection.state_directory(&cluster, events)?;
-    check_state(&state)?;
+    check_state(&state, "replace authorities with the state directory")?;
     let run = Run {
         options,
         cluster: &cluster,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::authorities;
 use super::record::RotationRecord;
+use crate::certs::clock;
 use crate::session::Hosts;
 use crate::{CommandError, preflight};
 use kubexm_config::Cluster;
@@ -57,6 +58,10 @@ impl Survey {
         for name in control_planes {
             let host = hosts.get(name).ok_or_else(no_control_plane)?;
             has_keys(cluster, record, name, host.as_ref()).await?;
+        }
+        if !record.is_cancelled {
+            let hosts = cluster.hosts.iter().map(|host| host.name.clone());
+            clock::check(&hosts.collect(), &facts)?;
         }
         if record.authorities.contains(&Authority::Kubernetes) && !record.is_cancelled {
             same_time(cluster, first, &facts)?;

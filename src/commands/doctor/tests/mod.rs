@@ -4,6 +4,7 @@ mod api;
 mod etcd;
 mod logs;
 mod rules;
+mod silent;
 mod together;
 mod warnings;
 

@@ -12,6 +12,7 @@ use crate::cli::password::{BackupIdentityArgs, CaPassphraseArgs};
 use crate::cli::reset::has_typed;
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;
+use kubexm_commands::backup::check_file;
 use kubexm_commands::backup::restore::{self, RestoreOptions};
 use kubexm_commands::reset::cluster_name;
 use kubexm_types::event::Events;
@@ -64,6 +65,7 @@ pub async fn run(arguments: &Restore, output: Output, events: &Events) -> Result
             "the restore was not confirmed; nothing was touched\nhint: type the cluster's name, or pass --yes",
         ));
     }
+    check_file(&arguments.backup)?;
     let options = RestoreOptions {
         backup: arguments.backup.clone(),
         identity: arguments.identity.required()?,

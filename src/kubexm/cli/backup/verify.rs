@@ -29,6 +29,7 @@ pub struct Verify {
 
 /// Verifies a backup.
 pub async fn run(arguments: &Verify, output: Output, events: &Events) -> Result<(), Failure> {
+    backup::check_file(&arguments.backup)?;
     let options = VerifyOptions {
         backup: arguments.backup.clone(),
         identity: arguments.identity.required()?,

@@ -38,7 +38,7 @@ use kubexm_types::{Arch, Digest};
 const INTRODUCTION: &str = "With `--output json` a command that prints facts prints one JSON document on \
 standard output. Its `apiVersion` and `kind` name the schema. A later version of kubexm may add fields; a \
 field is removed or changed only together with a new `apiVersion`. Sizes are in bytes. If the command fails, \
-it prints an `Error` document instead and ends with the exit code in it. The JSON schema of all documents is \
+it prints an `Error` document instead and ends with the exit code in it; for wrong arguments it prints none. The JSON schema of all documents is \
 `manifests/schema/output.json`. `config validate`, `cache verify`, \
 `bundle outdated` and `bundle vulnerabilities` describe a failure in their own document.
 

@@ -3,6 +3,7 @@
 #[cfg(test)]
 pub mod example;
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -13,10 +14,11 @@ use super::password::CaPassphraseArgs;
 use super::timer::last_run;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
+use kubexm_commands::doctor::CommandLine;
 use kubexm_commands::install::CaEncryption;
 use kubexm_commands::status::{
     self, About, BundlesToCompare, EtcdState, FixOptions, HostState, NodeStanding, NodeState,
-    StatusOptions, StatusReport,
+    Problem, StatusOptions, StatusReport,
 };
 use kubexm_commands::{ClusterSource, Stop};
 use kubexm_types::event::Events;
@@ -137,7 +139,12 @@ pub async fn run(arguments: &Status, format: Output, events: &Events) -> Result<
     let report = status::status(&options, events, &stop).await?;
     match format {
         Output::Json => output::document("StatusReport", &report)?,
-        Output::Auto | Output::Plain => output::text(&text(&report)),
+        Output::Auto | Output::Plain => {
+            let line = CommandLine::new(&options.cluster, &options.connection);
+            // A program that reads the names needs all of their characters.
+            let columns = std::io::stdout().is_terminal().then_some(COLUMNS);
+            output::text(&text(&report, &line, columns));
+        }
     }
     match (report.has_problems(), report.has_unreachable()) {
         (true, _) => Err(Failure::attention()),
@@ -146,23 +153,28 @@ pub async fn run(arguments: &Status, format: Output, events: &Events) -> Result<
     }
 }
 
-/// Returns the state for people.
-fn text(report: &StatusReport) -> String {
-    let mut lines = facts(report);
+/// Returns the state for people. `columns` is where lines of the table and of timers are cut; `None` cuts none.
+fn text(report: &StatusReport, line: &CommandLine, columns: Option<usize>) -> String {
+    let mut lines = facts(report, columns);
     lines.push(String::new());
-    lines.extend(table(report));
+    lines.extend(table(report, columns));
     lines.push(String::new());
     lines.push(match report.problems.len() {
         0 => "no problems".to_owned(),
         1 => "1 problem:".to_owned(),
         count => format!("{count} problems:"),
     });
-    lines.extend(report.problems.iter().map(ToString::to_string));
+    let complete = |problem: &Problem| Problem {
+        hint: line.complete(&problem.hint),
+        ..problem.clone()
+    };
+    let problems = report.problems.iter().map(complete);
+    lines.extend(problems.map(|problem| problem.to_string()));
     lines.join("\n") + "\n"
 }
 
 /// Returns lines about the whole cluster.
-fn facts(report: &StatusReport) -> Vec<String> {
+fn facts(report: &StatusReport, columns: Option<usize>) -> Vec<String> {
     let id = report.id.as_deref().unwrap_or("unknown");
     let mut lines = vec![format!("cluster     {}, ID {id}", report.cluster)];
     if let Some(rotation) = &report.rotation {
@@ -182,21 +194,24 @@ fn facts(report: &StatusReport) -> Vec<String> {
     let endpoint = &report.endpoint;
     let answered = answered(endpoint.answers.len(), endpoint.silent.len());
     lines.push(format!("endpoint    {} {answered}", endpoint.address));
-    lines.push(format!("etcd        {}", etcd(&report.etcd)));
+    lines.push(format!("etcd        {}", etcd(report)));
     for registry in &report.registries {
         let answered = self::answered(registry.answers.len(), registry.silent.len());
         lines.push(format!("registry    {} {answered}", registry.address));
     }
     for timer in &report.timers {
         let line = format!("timer       {}: {}", timer.job, last_run(timer));
-        lines.push(cut(&line, COLUMNS));
+        lines.push(cut(&line, columns));
     }
     lines
 }
 
+/// What stands for an answer that no host was asked for.
+const NOT_ASKED: &str = "was not asked";
+
 fn answered(answers: usize, silent: usize) -> String {
     match (answers, silent) {
-        (0, 0) => "was not asked".to_owned(),
+        (0, 0) => NOT_ASKED.to_owned(),
         (answers, silent) => format!("answers {answers} of {} nodes", answers + silent),
     }
 }
@@ -214,9 +229,23 @@ fn servers(report: &StatusReport) -> String {
     format!(", API servers that answer: {count} of {total}")
 }
 
-fn etcd(etcd: &EtcdState) -> String {
+/// Returns whether kubexm knows the state of a host with a member of etcd, also if the member does not answer.
+fn is_etcd_known(report: &StatusReport) -> bool {
+    let role = match report.etcd.kind {
+        "systemd" => "etcd",
+        _ => "control-plane",
+    };
+    let mut hosts = report.hosts.iter();
+    hosts.any(|host| host.roles.contains(&role) && host.unknown.is_none())
+}
+
+fn etcd(report: &StatusReport) -> String {
+    let etcd: &EtcdState = &report.etcd;
     if etcd.kind == "external" {
         return format!("external, {} endpoints", etcd.expected);
+    }
+    if etcd.members.is_empty() && !is_etcd_known(report) {
+        return NOT_ASKED.to_owned();
     }
     let healthy = etcd
         .members
@@ -242,13 +271,13 @@ fn etcd(etcd: &EtcdState) -> String {
     text
 }
 
-/// The most characters of a line in the table.
+/// The most characters of a line in the table on a terminal.
 const COLUMNS: usize = 80;
-/// The most characters of a host's name in the table.
+/// The most characters of a host's name in the table on a terminal.
 const NAME: usize = 24;
 
-/// Returns the table of hosts. Lines are at most 80 characters long: a longer text is cut.
-fn table(report: &StatusReport) -> Vec<String> {
+/// Returns the table of hosts. Lines are at most `columns` characters long: a longer text is cut. `None` cuts nothing.
+fn table(report: &StatusReport, columns: Option<usize>) -> Vec<String> {
     let mut rows = vec![
         [
             "HOST", "ROLES", "KUBELET", "NODE", "FREE", "EXPIRES", "STATE",
@@ -262,18 +291,20 @@ fn table(report: &StatusReport) -> Vec<String> {
             *width = cell.chars().count().max(*width);
         }
     }
-    widths[0] = widths[0].min(NAME);
-    // The roles get what the other columns and the start of the state leave.
-    let others: usize = widths[0] + widths[2..6].iter().sum::<usize>() + 2 * 6;
-    let state = widths[6].min("unreachable".len());
-    widths[1] = widths[1]
-        .min(COLUMNS.saturating_sub(others + state))
-        .max("ROLES".len());
+    if let Some(columns) = columns {
+        widths[0] = widths[0].min(NAME);
+        // The roles get what the other columns and the start of the state leave.
+        let others: usize = widths[0] + widths[2..6].iter().sum::<usize>() + 2 * 6;
+        let state = widths[6].min("unreachable".len());
+        widths[1] = widths[1]
+            .min(columns.saturating_sub(others + state))
+            .max("ROLES".len());
+    }
     let line = |row: &[String; 7]| {
         let cells = row.iter().zip(widths);
-        let cells = cells.map(|(cell, width)| format!("{:<width$}", cut(cell, width)));
+        let cells = cells.map(|(cell, width)| format!("{:<width$}", without_middle(cell, width)));
         let line = cells.collect::<Vec<_>>().join("  ");
-        cut(line.trim_end(), COLUMNS)
+        cut(line.trim_end(), columns)
     };
     rows.iter().map(line).collect()
 }
@@ -317,25 +348,59 @@ fn node(node: &NodeState) -> String {
     }
 }
 
-/// Cuts a text to a number of characters.
-fn cut(text: &str, columns: usize) -> String {
-    match text.chars().count() > columns {
-        true => text
+/// Cuts the end of a text that is longer than a number of characters.
+fn cut(text: &str, columns: Option<usize>) -> String {
+    match columns {
+        Some(columns) if text.chars().count() > columns => text
             .chars()
             .take(columns.saturating_sub(1))
             .chain(['…'])
             .collect(),
-        false => text.to_owned(),
+        _ => text.to_owned(),
     }
+}
+
+/// Cuts the middle of a text that is longer than `width` characters. Names of hosts often differ at their ends only.
+fn without_middle(text: &str, width: usize) -> String {
+    let count = text.chars().count();
+    if count <= width {
+        return text.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    let (start, end) = (kept - kept / 2, kept / 2);
+    let ending = text.chars().skip(count - end);
+    text.chars()
+        .take(start)
+        .chain(['…'])
+        .chain(ending)
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::path::Path;
+
     use super::*;
+    use kubexm_commands::Connection;
+
+    fn line() -> CommandLine {
+        CommandLine::new(Path::new("cluster.yaml"), &Connection::default())
+    }
+
+    /// Returns the report of the example with hosts of these names.
+    fn with_names(names: &[&str]) -> StatusReport {
+        let mut report = example::report();
+        for (host, name) in report.hosts.iter_mut().zip(names) {
+            host.host = name.parse().unwrap();
+        }
+        report
+    }
 
     #[test]
     fn state_is_a_table_with_the_problems_below() {
-        insta::assert_snapshot!(text(&example::report()), @"
+        insta::assert_snapshot!(text(&example::report(), &line(), Some(COLUMNS)), @"
         cluster     example, ID 0b7c4c4e-93a5-4cc7-8d83-3f3f6f0f9b11
         bundle      'kubernetes', sequence number 1767323045, created 2026-01-02T03:04:05Z
         Kubernetes  1.36.3, API servers that answer: 1 of 1
@@ -354,7 +419,7 @@ mod tests {
         node3: cannot reach 192.0.2.13:22: no route to host
           hint: start the host and its SSH server, or correct its address and its login in the cluster file
         node2: kubelet.service is inactive (dead)
-          hint: read its log with `kubexm logs kubelet --host node2`; `kubexm install` starts it again
+          hint: read its log with `kubexm logs kubelet --host node2 -f cluster.yaml`; `kubexm install` starts it again
         node2: the node is cordoned: no new pods run on it
           hint: run `kubectl uncordon` for the node when its maintenance has ended
         ");
@@ -365,7 +430,7 @@ mod tests {
         let mut report = example::report();
         report.problems.clear();
         report.hosts[1].unhealthy.clear();
-        let text = text(&report);
+        let text = text(&report, &line(), Some(COLUMNS));
         assert!(text.ends_with("\nno problems\n"), "{text}");
         assert!(
             text.lines()
@@ -388,8 +453,59 @@ mod tests {
             "loadbalancer",
         ];
         report.hosts[1].unhealthy = vec!["kubelet".to_owned(); 20];
-        for line in table(&report) {
+        for line in table(&report, Some(COLUMNS)) {
             assert!(line.chars().count() <= COLUMNS, "{line}");
         }
+    }
+
+    #[test]
+    fn names_that_differ_at_their_ends_differ_in_the_table() {
+        let names = ["01", "02", "03"].map(|end| format!("kubernetes-production-worker-{end}"));
+        let report = with_names(&names.each_ref().map(String::as_str));
+        insta::assert_snapshot!(table(&report, Some(COLUMNS)).join("\n"), @"
+        HOST                      ROLES        KUBELET  NODE     FREE  EXPIRES   STATE
+        kubernetes-p…n-worker-01  contr…istry  1.36.3   Ready    62 %  364 days  ok
+        kubernetes-p…n-worker-02  worker       1.36.3   Unknown  62 %  364 days  kubelet
+        kubernetes-p…n-worker-03  worker       1.36.3   Ready    -     -         ok
+        ");
+    }
+
+    #[test]
+    fn file_or_program_gets_whole_lines() {
+        let names = ["a-very-long-name-of-a-host.in.a.domain.example", "b", "c"];
+        let mut report = with_names(&names);
+        let roles = [
+            "control-plane",
+            "worker",
+            "etcd",
+            "registry",
+            "loadbalancer",
+        ];
+        report.hosts[0].roles = roles.to_vec();
+        report.hosts[1].unhealthy = vec!["kubelet".to_owned(); 20];
+        let text = text(&report, &line(), None);
+        for whole in [
+            names[0],
+            &roles.join(","),
+            &report.hosts[1].unhealthy.join(","),
+        ] {
+            assert!(text.contains(whole), "{text}");
+        }
+        assert!(!text.contains('…'), "{text}");
+    }
+
+    #[test]
+    fn etcd_without_an_answer_is_down_only_if_its_host_is_known() {
+        let mut report = example::report();
+        report.etcd.members.clear();
+        assert_eq!(etcd(&report), "healthy members: 0 of 1");
+        report.hosts[0].unknown = Some("no route to host".to_owned());
+        assert_eq!(etcd(&report), "was not asked");
+        // Workers do not ask etcd.
+        report.hosts[1].unknown = None;
+        assert_eq!(etcd(&report), "was not asked");
+        report.etcd.kind = "systemd";
+        report.hosts[1].roles.push("etcd");
+        assert_eq!(etcd(&report), "healthy members: 0 of 1");
     }
 }

@@ -16,7 +16,7 @@ use super::{Failure, interrupt};
 use crate::report::Output;
 use kubexm_commands::HostSelection;
 use kubexm_commands::backup::{BackupRecipients, CreateOptions, create_dry_run};
-use kubexm_commands::certs::RenewOptions;
+use kubexm_commands::certs::{RENEWAL_DAYS, RenewOptions};
 use kubexm_commands::timer::{
     self, InstallOptions, Job, RemoveOptions, RunReport, Schedule, TimerOptions, Unattended,
 };
@@ -115,7 +115,7 @@ pub struct RenewalArgs {
     /// Renew certificates with less than this number of days left
     ///
     /// Of a certificate that is valid for less than three times as long, the last third of its validity counts.
-    #[arg(long, value_name = "N", default_value_t = DAYS)]
+    #[arg(long, value_name = "N", default_value_t = RENEWAL_DAYS)]
     days: u16,
     /// The identity file of age that encrypts the keys of CAs in the state directory
     #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
@@ -123,9 +123,6 @@ pub struct RenewalArgs {
     #[command(flatten)]
     passphrase: CaPassphraseArgs,
 }
-
-/// The days that are left when a certificate is renewed.
-pub const DAYS: u16 = 30;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
