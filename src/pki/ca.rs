@@ -205,8 +205,11 @@ impl Ca {
             .is_some_and(|text| text == purpose);
         if let Some(pair) = store.load(name)?.filter(|_| same_purpose) {
             let found = Certificate::first(name, &pair.certificate)?;
-            // The clock of this machine was ahead when the certificate was issued.
-            let is_of_future = found.begins > OffsetDateTime::now_utc();
+            // The clock of this machine was ahead when the certificate was issued. If the CA is not valid yet, either, the
+            // clock is behind now, and everything that it dates would have expired once it is right.
+            let now = OffsetDateTime::now_utc();
+            let is_of_future =
+                found.begins > now && Certificate::first(name, &self.certificate)?.begins <= now;
             if found.days_left() >= RENEW_DAYS.min(i64::from(days) / 3)
                 && !store.renews(name, found.begins + SKEW)
                 && !is_of_future

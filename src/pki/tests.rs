@@ -334,6 +334,21 @@ fn renewal_issues_each_certificate_once() {
     assert_eq!(names.map(|name| issue(&store, name)), after);
 }
 
+/// Returns a certificate that begins in seven hours.
+fn of_future(is_ca: bool) -> Pair {
+    let mut params = rcgen::CertificateParams::default();
+    params.not_before = time::OffsetDateTime::now_utc() + time::Duration::hours(7);
+    params.not_after = params.not_before + time::Duration::days(365);
+    if is_ca {
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    }
+    let key = rcgen::KeyPair::generate().unwrap();
+    Pair {
+        certificate: params.self_signed(&key).unwrap().pem(),
+        key: key.serialize_pem(),
+    }
+}
+
 /// The clock of the machine was ahead, and is right now: hosts refuse the certificate until its beginning.
 #[test]
 fn certificate_that_is_not_valid_yet_is_issued_again() {
@@ -341,19 +356,28 @@ fn certificate_that_is_not_valid_yet_is_issued_again() {
     let store = CertificateStore::new(dir.path());
     let ca = Ca::load_or_create(&store, "ca").unwrap();
     let leaf = Leaf::client("x", None);
-    let issue = || ca.issue(&store, "x", &leaf).unwrap().certificate;
-    let issued = issue();
-    assert_eq!(issue(), issued);
-    let mut params = rcgen::CertificateParams::default();
-    params.not_before = time::OffsetDateTime::now_utc() + time::Duration::hours(7);
-    params.not_after = params.not_before + time::Duration::days(365);
-    let key = rcgen::KeyPair::generate().unwrap();
-    let pair = Pair {
-        certificate: params.self_signed(&key).unwrap().pem(),
-        key: key.serialize_pem(),
-    };
+    let issue = |ca: &Ca| ca.issue(&store, "x", &leaf).unwrap().certificate;
+    let issued = issue(&ca);
+    assert_eq!(issue(&ca), issued);
+    let pair = of_future(false);
     store.save("x", &pair).unwrap();
-    let again = issue();
+    let again = issue(&ca);
     assert_ne!(again, pair.certificate);
-    assert_eq!(issue(), again);
+    assert_eq!(issue(&ca), again);
+}
+
+/// The clock of the machine went back to the year of its manufacture, for example. A new certificate would have expired as soon
+/// as the clock is right.
+#[test]
+fn certificate_is_kept_if_its_ca_is_not_valid_yet() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = CertificateStore::new(dir.path());
+    store.save("ca", &of_future(true)).unwrap();
+    let ca = Ca::load_or_create(&store, "ca").unwrap();
+    let leaf = Leaf::client("x", None);
+    ca.issue(&store, "x", &leaf).unwrap();
+    let kept = of_future(false);
+    store.save("x", &kept).unwrap();
+    let found = ca.issue(&store, "x", &leaf).unwrap();
+    assert_eq!(found.certificate, kept.certificate);
 }

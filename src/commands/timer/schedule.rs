@@ -62,7 +62,7 @@ impl Schedule {
             .windows(2)
             .map(|pair| (pair[1] - pair[0]).whole_seconds());
         let gaps = gaps.map(|seconds| u64::try_from(seconds).ok().filter(|seconds| *seconds > 0));
-        let gaps: Vec<u64> = gaps.collect::<Option<_>>()?;
+        let gaps = regular(gaps.collect::<Option<_>>()?);
         let next = times.first()?.format(FORMAT).ok()?;
         Some(Self {
             text: text.to_owned(),
@@ -89,6 +89,17 @@ impl Schedule {
 
 const FORMAT: &[BorrowedFormatItem<'static>] =
     format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
+
+/// Leaves out what occurs once or twice in many gaps, as the days on which clocks change to summer time, or on which a time does
+/// not exist.
+fn regular(gaps: Vec<u64>) -> Vec<u64> {
+    let count = |gap: &u64| gaps.iter().filter(|other| *other == gap).count();
+    let often: Vec<u64> = gaps.iter().filter(|gap| count(gap) > 2).copied().collect();
+    match often.is_empty() {
+        true => gaps,
+        false => often,
+    }
+}
 
 /// Returns the times in UTC; `None` if one cannot be read. Outside UTC, each one is on the line below the local time.
 fn times(printed: &str) -> Option<Vec<PrimitiveDateTime>> {
@@ -141,6 +152,15 @@ mod tests {
         let schedule = Schedule::of("Mon..Fri 02:00", printed).unwrap();
         assert_eq!((schedule.interval, schedule.shortest), (259_200, 86_400));
         assert_eq!(schedule.delay(), 3085);
+    }
+
+    /// In Berlin, `*-*-* 02:30` skips a day in March.
+    #[test]
+    fn rare_gap_does_not_count() {
+        let mut gaps = vec![86_400; 198];
+        gaps.push(169_200);
+        assert_eq!(regular(gaps).iter().max(), Some(&86_400));
+        assert_eq!(regular(vec![86_400, 259_200]), [86_400, 259_200]);
     }
 
     #[test]

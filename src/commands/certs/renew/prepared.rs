@@ -44,7 +44,8 @@ pub(super) async fn prepare(
     let receivers = with_certificates(cluster);
     let needed = receivers.union(selected).cloned().collect();
     session::none_needed(failed, &needed, events)?;
-    clock::check(&receivers, &facts)?;
+    let receivers = receivers.intersection(selected).cloned().collect();
+    clock::check(cluster, &receivers, &facts)?;
     let known = KnownCluster::read(cluster, state)?;
     known.origins(cluster, &facts, events)?;
     let is_missing = |name: &&HostName| {
