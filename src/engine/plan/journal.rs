@@ -22,6 +22,13 @@ pub struct Journal {
     lock: File,
 }
 
+impl Drop for Journal {
+    /// Without this, a program that is being started would keep the lock with its copy of the file until it runs.
+    fn drop(&mut self) {
+        let _ = FileExt::unlock(&self.lock);
+    }
+}
+
 impl Journal {
     /// Creates and locks the state directory of a cluster.
     ///
@@ -199,9 +206,12 @@ mod tests {
         for name in ["admin.conf", "journal.jsonl"] {
             assert_eq!(mode(&folder.join(name)), 0o600, "{name}");
         }
+        // As in a child between fork(2) and execve(2).
+        let copy = journal.lock.try_clone().unwrap();
         drop(journal);
         // A second command appends to the same file.
         Journal::open(&folder).unwrap().begin("reset", "");
+        drop(copy);
         Journal::open(&folder)
             .unwrap()
             .begin("registry add", "apps");
