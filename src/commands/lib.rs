@@ -15,6 +15,7 @@ pub mod cache;
 mod certificate_names;
 mod certificates;
 pub mod certs;
+mod command_line;
 mod completeness;
 pub mod config;
 pub mod conformance;
@@ -81,6 +82,7 @@ mod written;
 
 pub use bundle_access::{BundleAccess, ClusterSource};
 pub use certificates::load_or_issue as certificates_of;
+pub use command_line::CommandLine;
 pub use error::{CommandError, ErrorKind, FileError, LeftOver, StepFailures, WorkersLeftOut};
 pub use kubexm_bundle::{CreationTime, Level, Revision, Sequence};
 pub use preflight::of_existing as findings_of_existing;

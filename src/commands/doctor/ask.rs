@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 
 use super::answers::{self, Answers};
-use super::command_line::CommandLine;
 use super::network::Label;
 use super::seen::{Logs, Seen, Way};
+use crate::command_line::CommandLine;
 use crate::logs::entry;
 use crate::session::PARALLEL;
 use crate::status::{self, Looked};

@@ -7,8 +7,8 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::answers::Answers;
-use super::command_line::CommandLine;
 use super::problems;
+use crate::command_line::CommandLine;
 use crate::logs::LogEntry;
 use crate::status::{self, Problem, StatusReport};
 use kubexm_config::Cluster;

@@ -14,11 +14,11 @@ use std::path::Path;
 use time::OffsetDateTime;
 
 use super::answers::{self, Answers};
-use super::command_line::CommandLine;
 use super::report::{Certainty, DoctorReport, Verdict};
 use super::seen::{Logs, Seen, Way};
 use super::{checks, judge};
 use crate::Connection;
+use crate::command_line::CommandLine;
 use crate::logs::LogEntry;
 use crate::status::example::cluster;
 use crate::status::{About, EndpointState, EtcdState, HostState, Problem, StatusReport};

@@ -14,7 +14,7 @@ use super::password::CaPassphraseArgs;
 use super::timer::last_run;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
-use kubexm_commands::doctor::CommandLine;
+use kubexm_commands::CommandLine;
 use kubexm_commands::install::CaEncryption;
 use kubexm_commands::status::{
     self, About, BundlesToCompare, EtcdState, FixOptions, HostState, NodeStanding, NodeState,

@@ -59,32 +59,32 @@ impl CommandLine {
     }
 
     /// Returns a command of kubexm, as in `certs renew`.
-    pub(super) fn kubexm(&self, command: &str) -> String {
+    pub(crate) fn kubexm(&self, command: &str) -> String {
         format!("kubexm {command} {}", self.options)
     }
 
     /// Returns an install, which needs a bundle that kubexm does not know here.
-    pub(super) fn install(&self) -> String {
+    pub(crate) fn install(&self) -> String {
         format!("kubexm install BUNDLE {}", self.options)
     }
 
     /// Returns the command that runs a program on a host. The words are for the shell of the user.
-    pub(super) fn on(&self, host: &HostName, words: &str) -> String {
+    pub(crate) fn on(&self, host: &HostName, words: &str) -> String {
         format!("kubexm exec {} --host {host} -- {words}", self.options)
     }
 
     /// Returns the command that runs a line of shell on a host.
-    pub(super) fn shell(&self, host: &HostName, line: &str) -> String {
+    pub(crate) fn shell(&self, host: &HostName, line: &str) -> String {
         self.on(host, &format!("sh -c {}", quoted(line)))
     }
 
     /// Returns the command that prints a log.
-    pub(super) fn logs(&self, program: &str, host: &HostName) -> String {
+    pub(crate) fn logs(&self, program: &str, host: &HostName) -> String {
         format!("kubexm logs {} {program} --host {host}", self.options)
     }
 
     /// Returns a call of kubectl on a control plane, as its administrator.
-    pub(super) fn kubectl(&self, host: &HostName, words: &str) -> String {
+    pub(crate) fn kubectl(&self, host: &HostName, words: &str) -> String {
         self.on(
             host,
             &format!("kubectl --kubeconfig /etc/kubernetes/admin.conf {words}"),
