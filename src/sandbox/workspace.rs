@@ -30,7 +30,7 @@ impl Workspace {
     /// Creates the directories; the value deletes them when it is dropped.
     ///
     /// Before, it deletes directories with the same prefix that killed processes of this user have left: those that
-    /// no process has locked. One that cannot be deleted stays.
+    /// no process has locked. If the deletion fails, the directory stays.
     ///
     /// # Errors
     /// The directory for temporary files cannot be written.

@@ -22,13 +22,7 @@ pub(super) fn check(
     facts: &BTreeMap<HostName, Facts>,
 ) -> Result<(), CommandError> {
     let differing: Vec<String> = differing(cluster, receivers, facts)
-        .map(|(name, ahead)| {
-            let direction = if ahead > 0.0 { "ahead of" } else { "behind" };
-            format!(
-                "the clock of {name} is {:.0} s {direction} the clock of this machine",
-                ahead.abs()
-            )
-        })
+        .map(|(name, ahead)| difference(name, ahead, "this machine"))
         .collect();
     if differing.is_empty() {
         return Ok(());
@@ -39,6 +33,15 @@ pub(super) fn check(
         differing.join("; "),
         limit(cluster)
     )))
+}
+
+/// Returns by how many seconds the clock of a host is ahead of the clock of another machine, for people.
+pub(super) fn difference(name: &HostName, ahead: f64, other: &str) -> String {
+    let direction = if ahead > 0.0 { "ahead of" } else { "behind" };
+    format!(
+        "the clock of {name} is {:.0} s {direction} the clock of {other}",
+        ahead.abs()
+    )
 }
 
 /// Returns whether the clock of this machine is the wrong one: it differs from those of all these hosts.

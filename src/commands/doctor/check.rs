@@ -37,7 +37,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// Returns why there is no answer; `None` if a host of the source answers.
+    /// Returns which hosts are silent if none of the source answers; `None` if one answers.
     pub(super) fn silence(self, seen: &Seen) -> Option<&'static str> {
         let cluster = &seen.cluster;
         let is_external = matches!(cluster.etcd, Etcd::External { .. });

@@ -1,6 +1,8 @@
 //! A small cluster, for tests.
 
+use super::{EndpointState, EtcdState, HostState, StatusReport};
 use kubexm_config::{Cluster, parse_cluster};
+use kubexm_types::HostName;
 
 pub(super) const CLUSTER: &str = "
 apiVersion: kubexm.io/v1alpha1
@@ -43,4 +45,46 @@ spec:
   kubernetes: {version: 1.36.3}
 ";
     parse_cluster("example", text).unwrap()
+}
+
+/// Returns the report of a cluster without problems, whose hosts have no roles.
+pub(crate) fn report(cluster: &Cluster) -> StatusReport {
+    let state = |host: &HostName| HostState {
+        host: host.clone(),
+        roles: Vec::new(),
+        unknown: None,
+        kubelet: None,
+        api_server: None,
+        node: None,
+        unhealthy: Vec::new(),
+        disks: Vec::new(),
+        certificate: None,
+        clock_ahead: Some(0),
+    };
+    StatusReport {
+        rotation: None,
+        cluster: cluster.name.clone(),
+        id: None,
+        bundle: None,
+        kubernetes: cluster.kubernetes.version.clone(),
+        endpoint: EndpointState {
+            address: String::new(),
+            answers: cluster
+                .nodes()
+                .iter()
+                .map(|node| node.name.clone())
+                .collect(),
+            silent: Vec::new(),
+        },
+        etcd: EtcdState {
+            kind: "kubeadm",
+            expected: 1,
+            members: Vec::new(),
+        },
+        registries: Vec::new(),
+        hosts: cluster.hosts.iter().map(|host| state(&host.name)).collect(),
+        drift: None,
+        timers: Vec::new(),
+        problems: Vec::new(),
+    }
 }

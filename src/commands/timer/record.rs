@@ -175,7 +175,7 @@ pub(super) fn remove(state: &Path, job: Job) -> Result<(), CommandError> {
     }
 }
 
-/// Returns the timers of a state directory, and the errors of records that cannot be read.
+/// Returns the timers of a state directory, and an error for each record that is not readable.
 pub(crate) fn states(state: &Path) -> (Vec<TimerState>, Vec<CommandError>) {
     let (mut timers, mut errors) = (Vec::new(), Vec::new());
     for job in Job::ALL {

@@ -273,56 +273,26 @@ fn is_without_danger(report: &StatusReport, problem: &Problem) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{EndpointState, EtcdState, HostState, NodeState};
-    use kubexm_types::Version;
+    use crate::status::NodeState;
+    use crate::status::example::{cluster, report};
 
     /// Returns a report about a control plane that is cordoned.
     fn cordoned() -> StatusReport {
-        let host = HostState {
-            host: "node1".parse().unwrap(),
-            roles: vec!["control-plane"],
-            unknown: None,
+        let mut report = report(&cluster(""));
+        let host = &mut report.hosts[0];
+        host.roles = vec!["control-plane"];
+        host.node = Some(NodeState {
+            standing: NodeStanding::Ready,
+            is_cordoned: true,
+            pressure: Vec::new(),
             kubelet: None,
-            api_server: None,
-            node: Some(NodeState {
-                standing: NodeStanding::Ready,
-                is_cordoned: true,
-                pressure: Vec::new(),
-                kubelet: None,
-                runtime: None,
-                kernel: None,
-                os: None,
-            }),
-            unhealthy: Vec::new(),
-            disks: Vec::new(),
-            certificate: None,
-            clock_ahead: Some(0),
-        };
-        StatusReport {
-            rotation: None,
-            cluster: "example".parse().unwrap(),
-            id: None,
-            bundle: None,
-            kubernetes: Version::new(1, 36, 3),
-            endpoint: EndpointState {
-                address: String::new(),
-                answers: Vec::new(),
-                silent: Vec::new(),
-            },
-            etcd: EtcdState {
-                kind: "kubeadm",
-                expected: 1,
-                members: Vec::new(),
-            },
-            registries: Vec::new(),
-            hosts: vec![host],
-            drift: None,
-            timers: Vec::new(),
-            problems: vec![problem(
-                About::Node,
-                "the node is cordoned: no new pods run on it",
-            )],
-        }
+            runtime: None,
+            kernel: None,
+            os: None,
+        });
+        let what = "the node is cordoned: no new pods run on it";
+        report.problems.push(problem(About::Node, what));
+        report
     }
 
     fn problem(about: About, what: &str) -> Problem {

@@ -72,7 +72,7 @@ impl KeyPasswordArgs {
     }
 }
 
-/// Returns the failure of an option with the file of a secret. A file that cannot be read is most often another one.
+/// Returns the failure of an option with the file of a secret. If the file is not readable, the user has most often named another one.
 fn of_option(option: &'static str) -> impl Fn(SecretError) -> Failure {
     move |error| match error {
         SecretError::File { .. } => {

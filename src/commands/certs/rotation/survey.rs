@@ -120,13 +120,7 @@ fn same_time(
         .map(|(name, facts)| (name, facts.clock_ahead - reference))
         // The limit has at most four digits.
         .filter(|(_, ahead)| ahead.abs() > limit as f64)
-        .map(|(name, ahead)| {
-            let direction = if ahead > 0.0 { "ahead of" } else { "behind" };
-            format!(
-                "the clock of {name} is {:.0} s {direction} the clock of {first}",
-                ahead.abs()
-            )
-        })
+        .map(|(name, ahead)| clock::difference(name, ahead, first.as_str()))
         .collect();
     if differing.is_empty() {
         return Ok(());

@@ -20,9 +20,8 @@ use super::{checks, judge};
 use crate::Connection;
 use crate::command_line::CommandLine;
 use crate::logs::LogEntry;
-use crate::status::example::cluster;
-use crate::status::{About, EndpointState, EtcdState, HostState, Problem, StatusReport};
-use kubexm_config::Cluster;
+use crate::status::example::{cluster, report};
+use crate::status::{About, Problem};
 use kubexm_host::Facts;
 use kubexm_types::HostName;
 
@@ -89,49 +88,12 @@ fn changed(text: &str, old: &str, new: &str) -> String {
     format!("{new}\n{}\n", rest.join("\n"))
 }
 
-fn status(cluster: &Cluster) -> StatusReport {
-    let state = |host: &HostName| HostState {
-        host: host.clone(),
-        roles: Vec::new(),
-        unknown: None,
-        kubelet: None,
-        api_server: None,
-        node: None,
-        unhealthy: Vec::new(),
-        disks: Vec::new(),
-        certificate: None,
-        clock_ahead: Some(0),
-    };
-    StatusReport {
-        rotation: None,
-        cluster: cluster.name.clone(),
-        id: None,
-        bundle: None,
-        kubernetes: cluster.kubernetes.version.clone(),
-        endpoint: EndpointState {
-            address: String::new(),
-            answers: vec![name("node1"), name("node2")],
-            silent: Vec::new(),
-        },
-        etcd: EtcdState {
-            kind: "kubeadm",
-            expected: 1,
-            members: Vec::new(),
-        },
-        registries: Vec::new(),
-        hosts: cluster.hosts.iter().map(|host| state(&host.name)).collect(),
-        drift: None,
-        timers: Vec::new(),
-        problems: Vec::new(),
-    }
-}
-
 /// Returns the answers of a control plane and a worker, which is the one that changes.
 fn seen(host: &str, runtime: &str, api: &str) -> Seen {
     let cluster = cluster("");
     let names = [name("node1"), name("node2")];
     let mut seen = Seen {
-        report: status(&cluster),
+        report: report(&cluster),
         line: CommandLine::new(Path::new("cluster.yaml"), &Connection::default()),
         facts: BTreeMap::new(),
         status: BTreeMap::new(),
