@@ -1,15 +1,16 @@
 //! Issues the certificates of a cluster.
 
+mod encryption;
 mod owner;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::path::Path;
+use std::sync::Arc;
 
 use base64::Engine;
 
-use crate::{CommandError, FileError, authorities};
+use crate::{CommandError, authorities};
+pub use encryption::CaEncryption;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind};
 use kubexm_deploy::{Certificates, EtcdCertificates};
@@ -19,7 +20,7 @@ use kubexm_pki::rotation;
 use kubexm_pki::secret_keys::EncryptionKeys;
 use kubexm_pki::{Ca, CertificateStore, KeyIdentity, Leaf, Pair, ca_fingerprint, key_fingerprint};
 use kubexm_preflight::identity::{self, Expected};
-use kubexm_types::{Authority, Digest, HostName, Secret, authority};
+use kubexm_types::{Authority, Digest, HostName, authority};
 pub(crate) use owner::{forget, is_renewed};
 use time::OffsetDateTime;
 
@@ -72,73 +73,6 @@ fn names_in(folder: &Path) -> BTreeSet<String> {
 
 /// The name of the registry's certificate.
 const REGISTRY: &str = "registry";
-
-/// What encrypts the keys of CAs in the state directory.
-#[derive(Debug, Clone)]
-pub enum CaEncryption {
-    /// An identity file of age.
-    Identity(IdentityFile),
-    /// A passphrase.
-    Passphrase(Secret),
-}
-
-impl CaEncryption {
-    /// Returns the encryption with an identity file of age, which is read when a command needs it.
-    pub fn of_file(path: PathBuf) -> Self {
-        Self::Identity(IdentityFile {
-            path,
-            identity: Arc::default(),
-        })
-    }
-
-    /// Returns the identity of age.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is not an identity file.
-    pub(crate) fn identity(&self) -> Result<KeyIdentity, CommandError> {
-        match self {
-            Self::Identity(file) => file.identity(),
-            Self::Passphrase(passphrase) => Ok(KeyIdentity::of_passphrase(&passphrase.0)),
-        }
-    }
-}
-
-/// An identity file of age. Clones share its content, which is read once: `/dev/fd/3` can be a pipe.
-#[derive(Clone)]
-pub struct IdentityFile {
-    path: PathBuf,
-    /// The content, after it was read. Secret.
-    identity: Arc<OnceLock<KeyIdentity>>,
-}
-
-impl IdentityFile {
-    fn identity(&self) -> Result<KeyIdentity, CommandError> {
-        if let Some(known) = self.identity.get() {
-            return Ok(known.clone());
-        }
-        let read = identity(&self.path)?;
-        Ok(self.identity.get_or_init(|| read).clone())
-    }
-}
-
-impl fmt::Debug for IdentityFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.path.fmt(f)
-    }
-}
-
-/// Reads an identity file.
-///
-/// # Errors
-/// The file cannot be read, or is not an identity file.
-fn identity(file: &Path) -> Result<KeyIdentity, CommandError> {
-    let failed = |cause: &dyn std::fmt::Display| {
-        FileError::new("read the identity of age in", file, cause)
-            .hint("pass a file that `age-keygen` wrote with --ca-identity")
-    };
-    let text = std::fs::read_to_string(file).map_err(|error| failed(&error))?;
-    Ok(KeyIdentity::parse(&text).map_err(|reason| failed(&reason))?)
-}
 
 /// Returns the certificates that [`load_or_issue`] would return, without a change of the state directory.
 /// Certificates that are missing or about to expire are new in each call.
@@ -317,8 +251,11 @@ fn encryption(
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use kubexm_pki::kubernetes::CaKey;
+    use kubexm_types::Secret;
 
     const CLUSTER: &str = "
 apiVersion: kubexm.io/v1alpha1
@@ -362,7 +299,8 @@ spec:
         let plain = load_or_issue(&cluster, state.path(), None).unwrap();
         let file = state.path().join("identity");
         std::fs::write(&file, format!("# of a test\n{IDENTITY}\n")).unwrap();
-        let encrypted = load_or_issue(&cluster, state.path(), Some(identity(&file).unwrap()));
+        let identity = CaEncryption::of_file(file).identity().unwrap();
+        let encrypted = load_or_issue(&cluster, state.path(), Some(identity));
         assert_eq!(encrypted.unwrap().ca, plain.ca);
         for name in ["kubexm-example", "etcd-example", "kubernetes/kubernetes"] {
             let pki = state.path().join("pki");
@@ -372,13 +310,6 @@ spec:
         // Control planes get the key of the Kubernetes CA, so that this cluster needs it for each install.
         assert!(load_or_issue(&cluster, state.path(), None).is_err());
         assert_eq!(preview(&cluster, state.path(), None).unwrap().ca, plain.ca);
-        std::fs::write(&file, "a secret that is not an identity").unwrap();
-        let error = identity(&file).err().unwrap().to_string();
-        assert!(
-            error.contains("hint: ") && !error.contains("a secret"),
-            "{error}"
-        );
-        assert!(identity(Path::new("/nothing/here")).is_err());
     }
 
     #[test]
@@ -469,21 +400,6 @@ spec:
     }
 
     /// `status --fix` needs the identity for the fix and for the state afterwards.
-    #[test]
-    fn identity_that_comes_from_a_pipe_is_read_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("identity");
-        std::fs::write(&file, IDENTITY).unwrap();
-        let encryption = CaEncryption::of_file(file.clone());
-        let later = encryption.clone();
-        encryption.identity().unwrap();
-        std::fs::write(&file, "").unwrap();
-        later.identity().unwrap();
-        assert!(!format!("{later:?}").contains("AGE-SECRET"));
-        let empty = CaEncryption::of_file(file);
-        assert!(empty.identity().is_err());
-    }
-
     /// `plan --diff` uses the preview.
     #[test]
     fn preview_writes_nothing_to_the_state_directory() {

@@ -23,7 +23,9 @@ pub(super) const KUBELET_CLIENT: &str = "/var/lib/kubelet/pki/kubelet-client-cur
 /// The kubeconfig of the group `system:masters`, which the first control plane of kubeadm has.
 const SUPER_ADMIN: &str = "/etc/kubernetes/super-admin.conf";
 /// The certificate of a registry that kubexm runs.
-const REGISTRY: &str = "/etc/kubexm/registry/tls.crt";
+pub(super) const REGISTRY: &str = "/etc/kubexm/registry/tls.crt";
+/// The certificate of an API server at an etcd that is not kubeadm's.
+pub(super) const ETCD_CLIENT: &str = "/etc/kubexm/etcd/client.crt";
 /// Files that every control plane has.
 const OF_CONTROL_PLANES: [&str; 7] = [
     "/etc/kubernetes/admin.conf",
@@ -43,7 +45,7 @@ const OF_STACKED_ETCD: [&str; 5] = [
     "/etc/kubernetes/pki/etcd/server.crt",
 ];
 /// Files of a control plane whose API server is a client of another etcd.
-const OF_ETCD_CLIENTS: [&str; 2] = ["/etc/kubexm/etcd/ca.crt", "/etc/kubexm/etcd/client.crt"];
+const OF_ETCD_CLIENTS: [&str; 2] = ["/etc/kubexm/etcd/ca.crt", ETCD_CLIENT];
 /// Files of a member of kubexm's etcd.
 const OF_ETCD_MEMBERS: [&str; 3] = [
     "/etc/kubexm/etcd-member/admin.crt",
@@ -97,7 +99,7 @@ const PURPOSES: &[(&str, &str)] = &[
         "health check of etcd",
     ),
     ("/etc/kubexm/etcd/ca.crt", "CA of etcd"),
-    ("/etc/kubexm/etcd/client.crt", "API server at etcd"),
+    (ETCD_CLIENT, "API server at etcd"),
     ("/etc/kubexm/etcd-member/ca.crt", "CA of etcd"),
     (
         "/etc/kubexm/etcd-member/member.crt",

@@ -297,8 +297,8 @@ fn is_in_plan(
     path: &str,
 ) -> bool {
     let shared = match path {
-        "/etc/kubexm/registry/tls.crt" => "registry",
-        "/etc/kubexm/etcd/client.crt" => "etcd-client",
+        files::REGISTRY => "registry",
+        files::ETCD_CLIENT => "etcd-client",
         _ => return files::is_renewed_on(cluster, host, path),
     };
     files::is_renewed_on(cluster, host, path) && is_renewed(cluster, selected, shared)
