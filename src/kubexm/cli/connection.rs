@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Failure;
+use super::option_of_service::option_with_file;
 use super::password::HostPasswordArgs;
-use super::timer::option_with_file;
 use kubexm_commands::Connection;
 
 /// How hosts are reached.

@@ -23,6 +23,7 @@ mod logging;
 mod logs;
 mod man;
 mod node;
+mod option_of_service;
 mod output;
 mod password;
 mod plan;

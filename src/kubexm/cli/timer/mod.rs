@@ -3,7 +3,7 @@
 pub mod print;
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
@@ -359,20 +359,4 @@ fn ended(report: &RunReport) -> Result<(), Failure> {
         timer::RunResult::Failed => Err(Failure::attention()),
         _ => Ok(()),
     }
-}
-
-/// Returns an option with an absolute path, for a service.
-///
-/// # Errors
-/// The path is a file descriptor.
-pub fn option_with_file(option: &str, path: &Path) -> Result<Vec<String>, Failure> {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    if path.starts_with("/dev") || path.starts_with("/proc") {
-        return Err(Failure::configuration(format!(
-            "{option} {}: a run of a timer does not have this file\nhint: pass a file that stays, and that only the owner of the \
-             state directory reads",
-            path.display()
-        )));
-    }
-    Ok(vec![option.to_owned(), path.display().to_string()])
 }
