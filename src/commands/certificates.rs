@@ -11,6 +11,7 @@ use base64::Engine;
 
 use crate::{CommandError, authorities};
 pub use encryption::CaEncryption;
+pub(crate) use encryption::identity_in;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind};
 use kubexm_deploy::{Certificates, EtcdCertificates};
@@ -253,6 +254,7 @@ fn encryption(
 mod tests {
     use std::path::PathBuf;
 
+    use super::encryption::tests::IDENTITY;
     use super::*;
     use kubexm_pki::kubernetes::CaKey;
     use kubexm_types::Secret;
@@ -287,10 +289,6 @@ spec:
         }
         found
     }
-
-    /// An identity that protects nothing.
-    const IDENTITY: &str =
-        "AGE-SECRET-KEY-1QQQSYQCYQ5RQWZQFPG9SCRGWPUGPZYSNZS23V9CCRYDPK8QARC0SWRYDWG";
 
     #[test]
     fn keys_of_cas_are_encrypted_with_the_identity_of_a_file() {
@@ -399,7 +397,6 @@ spec:
         preview(&cluster, state.path(), Some(&absent)).unwrap();
     }
 
-    /// `status --fix` needs the identity for the fix and for the state afterwards.
     /// `plan --diff` uses the preview.
     #[test]
     fn preview_writes_nothing_to_the_state_directory() {

@@ -1,8 +1,9 @@
 //! What encrypts and decrypts backups.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::{CommandError, FileError};
+use crate::CommandError;
+use crate::certificates::identity_in;
 use kubexm_pki::{KeyIdentity, Recipients};
 use kubexm_types::Secret;
 
@@ -50,16 +51,7 @@ impl BackupIdentity {
     pub(super) fn parsed(&self) -> Result<KeyIdentity, CommandError> {
         match self {
             Self::Passphrase(passphrase) => Ok(KeyIdentity::of_passphrase(&passphrase.0)),
-            Self::File(file) => read(file),
+            Self::File(file) => identity_in(file, "--identity"),
         }
     }
-}
-
-fn read(file: &Path) -> Result<KeyIdentity, CommandError> {
-    let failed = |cause: &dyn std::fmt::Display| {
-        FileError::new("read the identity of age in", file, cause)
-            .hint("pass a file that `age-keygen` wrote with --identity")
-    };
-    let text = std::fs::read_to_string(file).map_err(|error| failed(&error))?;
-    Ok(KeyIdentity::parse(&text).map_err(|reason| failed(&reason))?)
 }

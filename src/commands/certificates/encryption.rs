@@ -51,7 +51,7 @@ impl IdentityFile {
         if let Some(known) = self.identity.get() {
             return Ok(known.clone());
         }
-        let read = identity(&self.path)?;
+        let read = identity_in(&self.path, "--ca-identity")?;
         Ok(self.identity.get_or_init(|| read).clone())
     }
 }
@@ -62,27 +62,28 @@ impl fmt::Debug for IdentityFile {
     }
 }
 
-/// Reads an identity file.
+/// Reads an identity file of age, which the user passed with `option`.
 ///
 /// # Errors
 /// The file cannot be read, or is not an identity file.
-fn identity(file: &Path) -> Result<KeyIdentity, CommandError> {
+pub(crate) fn identity_in(file: &Path, option: &str) -> Result<KeyIdentity, CommandError> {
     let failed = |cause: &dyn std::fmt::Display| {
         FileError::new("read the identity of age in", file, cause)
-            .hint("pass a file that `age-keygen` wrote with --ca-identity")
+            .hint(format!("pass a file that `age-keygen` wrote with {option}"))
     };
     let text = std::fs::read_to_string(file).map_err(|error| failed(&error))?;
     Ok(KeyIdentity::parse(&text).map_err(|reason| failed(&reason))?)
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// An identity that protects nothing.
-    const IDENTITY: &str =
+    pub(in crate::certificates) const IDENTITY: &str =
         "AGE-SECRET-KEY-1QQQSYQCYQ5RQWZQFPG9SCRGWPUGPZYSNZS23V9CCRYDPK8QARC0SWRYDWG";
 
+    /// `status --fix` needs the identity for the fix and for the state afterwards.
     #[test]
     fn identity_that_comes_from_a_pipe_is_read_once() {
         let folder = tempfile::tempdir().unwrap();
@@ -103,11 +104,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("identity");
         std::fs::write(&file, "a secret that is not an identity").unwrap();
-        let error = identity(&file).err().unwrap().to_string();
+        let error = identity_in(&file, "--ca-identity")
+            .err()
+            .unwrap()
+            .to_string();
         assert!(
             error.contains("hint: ") && !error.contains("a secret"),
             "{error}"
         );
-        assert!(identity(Path::new("/nothing/here")).is_err());
+        assert!(identity_in(Path::new("/nothing/here"), "--ca-identity").is_err());
     }
 }

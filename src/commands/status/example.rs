@@ -50,16 +50,8 @@ spec:
 /// Returns the report of a cluster without problems, whose hosts have no roles.
 pub(crate) fn report(cluster: &Cluster) -> StatusReport {
     let state = |host: &HostName| HostState {
-        host: host.clone(),
-        roles: Vec::new(),
-        unknown: None,
-        kubelet: None,
-        api_server: None,
-        node: None,
-        unhealthy: Vec::new(),
-        disks: Vec::new(),
-        certificate: None,
         clock_ahead: Some(0),
+        ..HostState::new(host, Vec::new())
     };
     StatusReport {
         rotation: None,

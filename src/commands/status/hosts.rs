@@ -33,20 +33,8 @@ pub(super) struct Judged {
 
 impl Judged {
     fn new(host: &HostSpec, cluster: &Cluster) -> Self {
-        let state = HostState {
-            host: host.name.clone(),
-            roles: roles(cluster, &host.name),
-            unknown: None,
-            kubelet: None,
-            api_server: None,
-            node: None,
-            unhealthy: Vec::new(),
-            disks: Vec::new(),
-            certificate: None,
-            clock_ahead: None,
-        };
         Self {
-            state,
+            state: HostState::new(&host.name, roles(cluster, &host.name)),
             problems: Vec::new(),
         }
     }

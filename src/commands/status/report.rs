@@ -131,6 +131,24 @@ pub struct HostState {
     pub clock_ahead: Option<i64>,
 }
 
+impl HostState {
+    /// Returns the state of a host of which nothing else is known yet.
+    pub(super) fn new(host: &HostName, roles: Vec<&'static str>) -> Self {
+        Self {
+            host: host.clone(),
+            roles,
+            unknown: None,
+            kubelet: None,
+            api_server: None,
+            node: None,
+            unhealthy: Vec::new(),
+            disks: Vec::new(),
+            certificate: None,
+            clock_ahead: None,
+        }
+    }
+}
+
 /// A node by its object in the API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
