@@ -26,11 +26,12 @@ impl TryFrom<u64> for Sequence {
     type Error = String;
 
     fn try_from(number: u64) -> Result<Self, String> {
-        match number <= LARGEST_SEQUENCE {
-            true => Ok(Self(number)),
-            false => Err(format!(
+        if number <= LARGEST_SEQUENCE {
+            Ok(Self(number))
+        } else {
+            Err(format!(
                 "sequence number {number}: the maximum is {LARGEST_SEQUENCE}"
-            )),
+            ))
         }
     }
 }

@@ -143,14 +143,15 @@ impl Archive {
                 }
             }
         }
-        match failures.is_empty() {
-            true => Ok(None),
-            false => Err(CommandError::Configuration(format!(
+        if failures.is_empty() {
+            Ok(None)
+        } else {
+            Err(CommandError::Configuration(format!(
                 "no snapshot of etcd could be taken before {}:\n{}\nhint: {}",
                 self.occasion.name(),
                 failures.join("\n"),
                 self.occasion.hint()
-            ))),
+            )))
         }
     }
 }

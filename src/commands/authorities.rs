@@ -113,9 +113,12 @@ impl Entries {
         let needed = FILES.iter();
         let needed = needed.filter(|name| runs_etcd || !name.starts_with("etcd/"));
         let missing = needed.filter(|name| !self.found.contains(name));
-        let missing = missing.map(|name| match self.links.contains(name) {
-            true => format!("{name} (a symbolic link)"),
-            false => (*name).to_owned(),
+        let missing = missing.map(|name| {
+            if self.links.contains(name) {
+                format!("{name} (a symbolic link)")
+            } else {
+                (*name).to_owned()
+            }
         });
         missing.collect()
     }

@@ -50,9 +50,10 @@ impl CommandLine {
     pub fn complete(&self, text: &str) -> String {
         let parts = text.split('`').enumerate().map(|(at, part)| {
             let is_command = at % 2 == 1 && COMPLETE.iter().any(|start| part.starts_with(start));
-            match is_command {
-                true => format!("{part} {}", self.options),
-                false => part.to_owned(),
+            if is_command {
+                format!("{part} {}", self.options)
+            } else {
+                part.to_owned()
             }
         });
         parts.collect::<Vec<_>>().join("`")

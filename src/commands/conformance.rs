@@ -164,12 +164,13 @@ async fn connect(
 
 /// Fails if kubexm did not install the host. A record for a reset would make the host look like one of an earlier version.
 fn check_host(name: &HostName, facts: &Facts) -> Result<(), CommandError> {
-    match facts.receipt {
-        true => Ok(()),
-        false => Err(CommandError::Configuration(format!(
+    if facts.receipt {
+        Ok(())
+    } else {
+        Err(CommandError::Configuration(format!(
             "{name}: kubexm has not installed a cluster on this host\nhint: install the cluster first, or correct the \
-             address of the host in the cluster file"
-        ))),
+         address of the host in the cluster file"
+        )))
     }
 }
 

@@ -239,14 +239,20 @@ impl CommandError {
             | Self::NotReset(_)
             | Self::FailedWorkers(_) => ErrorKind::Host,
             Self::Tests(_) | Self::Exec(_) | Self::Unhealthy { .. } => ErrorKind::Step,
-            Self::Steps(failures) => match failures.has_lost_host() {
-                true => ErrorKind::Host,
-                false => ErrorKind::Step,
-            },
-            Self::Reset(errors) => match errors.iter().any(ResetError::is_loss_of_host) {
-                true => ErrorKind::Host,
-                false => ErrorKind::Step,
-            },
+            Self::Steps(failures) => {
+                if failures.has_lost_host() {
+                    ErrorKind::Host
+                } else {
+                    ErrorKind::Step
+                }
+            }
+            Self::Reset(errors) => {
+                if errors.iter().any(ResetError::is_loss_of_host) {
+                    ErrorKind::Host
+                } else {
+                    ErrorKind::Step
+                }
+            }
             Self::Interrupted(_) => ErrorKind::Interrupted,
         }
     }

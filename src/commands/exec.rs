@@ -124,9 +124,10 @@ impl ExecReport {
             let hint = "hint: kubexm runs a program without a shell; for a line of shell, use -- sh -c 'LINE'";
             lines.push(hint.to_owned());
         }
-        match lines.is_empty() {
-            true => Ok(()),
-            false => Err(CommandError::Exec(lines.join("\n"))),
+        if lines.is_empty() {
+            Ok(())
+        } else {
+            Err(CommandError::Exec(lines.join("\n")))
         }
     }
 }
@@ -198,11 +199,12 @@ pub async fn dry_run(
         events.note(plan(options, hosts.keys()));
     }
     events.note("dry run: nothing was touched");
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(CommandError::Hosts(
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(CommandError::Hosts(
             errors.into_iter().map(|(_, error)| error).collect(),
-        )),
+        ))
     }
 }
 

@@ -215,9 +215,10 @@ fn server_of(state: &Path) -> Result<Value, CommandError> {
     let config: Value =
         serde_saphyr::from_str(&text).map_err(|error| refused(error.to_string()))?;
     let entry = &config["clusters"][0];
-    match entry["cluster"]["server"].is_string() {
-        true => Ok(entry.clone()),
-        false => Err(refused("it names no cluster".to_owned()).into()),
+    if entry["cluster"]["server"].is_string() {
+        Ok(entry.clone())
+    } else {
+        Err(refused("it names no cluster".to_owned()).into())
     }
 }
 

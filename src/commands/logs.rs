@@ -38,13 +38,14 @@ impl ProgramName {
             && name.len() <= 240
             && name.bytes().all(is_part)
             && !name.starts_with(['.', '-']);
-        match is_valid {
-            true => Ok(Self(name.to_owned())),
-            false => Err(InvalidValue::new(
+        if is_valid {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err(InvalidValue::new(
                 "name of a unit or container",
                 text,
                 "expected letters, digits and :_.@-, as in kubelet or kube-apiserver",
-            )),
+            ))
         }
     }
 }
@@ -83,9 +84,10 @@ impl LogsReport {
     /// # Errors
     /// Lists every host whose entries are missing.
     pub fn check(&mut self) -> Result<(), CommandError> {
-        match self.errors.is_empty() {
-            true => Ok(()),
-            false => Err(CommandError::Hosts(std::mem::take(&mut self.errors))),
+        if self.errors.is_empty() {
+            Ok(())
+        } else {
+            Err(CommandError::Hosts(std::mem::take(&mut self.errors)))
         }
     }
 }

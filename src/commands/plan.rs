@@ -101,9 +101,10 @@ pub(crate) async fn compare_plan(plan: &Plan, hosts: &Hosts) -> Result<PlanDiff,
 /// Lists the causes.
 pub fn check_reachable(diff: &PlanDiff) -> Result<(), CommandError> {
     let lost: Vec<String> = diff.unreachable().map(str::to_owned).collect();
-    match lost.is_empty() {
-        true => Ok(()),
-        false => Err(CommandError::NotCompared(lost)),
+    if lost.is_empty() {
+        Ok(())
+    } else {
+        Err(CommandError::NotCompared(lost))
     }
 }
 

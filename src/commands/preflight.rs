@@ -97,9 +97,10 @@ pub(crate) fn report(findings: &[Finding], events: &Events) -> Result<(), Comman
         });
     }
     let fatal: Vec<Finding> = findings.iter().filter(|f| f.fatal).cloned().collect();
-    match fatal.is_empty() {
-        true => Ok(()),
-        false => Err(CommandError::NotReady(fatal)),
+    if fatal.is_empty() {
+        Ok(())
+    } else {
+        Err(CommandError::NotReady(fatal))
     }
 }
 

@@ -103,11 +103,12 @@ fn without(lock: &Lock, arches: &[Arch]) -> Result<Lock, CommandError> {
     }
     let present = lock.architectures.iter().copied();
     let rest: BTreeSet<Arch> = present.filter(|arch| !arches.contains(arch)).collect();
-    match rest.is_empty() {
-        true => Err(CommandError::Configuration(
+    if rest.is_empty() {
+        Err(CommandError::Configuration(
             "cannot remove the only architecture of the bundle".to_owned(),
-        )),
-        false => Ok(lock.only(&rest)),
+        ))
+    } else {
+        Ok(lock.only(&rest))
     }
 }
 

@@ -120,9 +120,10 @@ struct OldAndCache<'a> {
 
 impl OldAndCache<'_> {
     fn source(&self, digest: &Digest) -> &dyn Blobs {
-        match self.old.carries(digest) {
-            true => self.old,
-            false => self.cache,
+        if self.old.carries(digest) {
+            self.old
+        } else {
+            self.cache
         }
     }
 }
@@ -155,9 +156,10 @@ impl Blobs for OldAndCache<'_> {
 
 impl EncoderCache for OldAndCache<'_> {
     fn recall(&self, blob: &Digest) -> Option<Option<DecompressedGzip>> {
-        match self.old.carries(blob) {
-            true => Some(self.old.opened(blob).cloned()),
-            false => self.cache.recall(blob),
+        if self.old.carries(blob) {
+            Some(self.old.opened(blob).cloned())
+        } else {
+            self.cache.recall(blob)
         }
     }
 

@@ -165,9 +165,10 @@ async fn reset_locked(
     stop: &Stop,
 ) -> Result<usize, CommandError> {
     let (reverted, known) = revert(cluster, state, hosts, lost, prepare, events, stop).await?;
-    match known.is_gone() {
-        true => forget(state),
-        false => report_kept(&known, state, events),
+    if known.is_gone() {
+        forget(state)
+    } else {
+        report_kept(&known, state, events)
     }
     Ok(reverted)
 }
@@ -262,9 +263,10 @@ fn all<T>(results: Vec<Result<T, ResetError>>) -> Result<Vec<T>, CommandError> {
             Err(error) => errors.push(error),
         }
     }
-    match errors.is_empty() {
-        true => Ok(values),
-        false => Err(CommandError::Reset(errors)),
+    if errors.is_empty() {
+        Ok(values)
+    } else {
+        Err(CommandError::Reset(errors))
     }
 }
 
@@ -282,9 +284,10 @@ fn forget(state: &Path) {
     ];
     for name in names.into_iter().chain(state_record::OF_HOSTS) {
         let path = state.join(name);
-        let _ = match path.is_dir() {
-            true => std::fs::remove_dir_all(&path),
-            false => std::fs::remove_file(&path),
+        let _ = if path.is_dir() {
+            std::fs::remove_dir_all(&path)
+        } else {
+            std::fs::remove_file(&path)
         };
     }
 }

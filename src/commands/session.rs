@@ -182,9 +182,10 @@ impl Connection {
     ) -> Result<(Hosts, Vec<HostError>), CommandError> {
         let (hosts, errors) = self.connect_each(cluster, state, events).await?;
         let unreachable = errors.into_iter().map(|(_, error)| error).collect();
-        match hosts.is_empty() {
-            true => Err(CommandError::Hosts(unreachable)),
-            false => Ok((hosts, unreachable)),
+        if hosts.is_empty() {
+            Err(CommandError::Hosts(unreachable))
+        } else {
+            Ok((hosts, unreachable))
         }
     }
 
@@ -324,11 +325,12 @@ pub(crate) fn separated<T>(
 
 /// Returns all values, or an error with the causes of all hosts that failed.
 fn none_failed<T>(values: T, errors: HostErrors) -> Result<T, CommandError> {
-    match errors.is_empty() {
-        true => Ok(values),
-        false => Err(CommandError::Hosts(
+    if errors.is_empty() {
+        Ok(values)
+    } else {
+        Err(CommandError::Hosts(
             errors.into_iter().map(|(_, error)| error).collect(),
-        )),
+        ))
     }
 }
 

@@ -124,9 +124,10 @@ impl Member<'_> {
     ) -> Result<Output, String> {
         let called = self.call(verb, more, limit).await;
         let output = called.map_err(|error| error.to_string())?;
-        match output.success() {
-            true => Ok(output),
-            false => Err(output.complaint().to_string()),
+        if output.success() {
+            Ok(output)
+        } else {
+            Err(output.complaint().to_string())
         }
     }
 

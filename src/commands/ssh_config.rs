@@ -47,12 +47,11 @@ impl SshConfig {
             let mut unknown = host.params.ignored_fields.keys();
             unknown.any(|name| name.eq_ignore_ascii_case("Match"))
         };
-        match hosts.any(has_match) {
-            true => {
-                let cause = "it has a Match section, which kubexm does not support".to_owned();
-                Err(failed(cause).into())
-            }
-            false => Ok(Self(parsed)),
+        if hosts.any(has_match) {
+            let cause = "it has a Match section, which kubexm does not support".to_owned();
+            Err(failed(cause).into())
+        } else {
+            Ok(Self(parsed))
         }
     }
 
@@ -141,12 +140,13 @@ impl SshConfig {
             name.eq_ignore_ascii_case("ProxyCommand") && !values.iter().any(|value| value == NONE)
         };
         let mut unsupported = found.unsupported_fields.iter();
-        match unsupported.any(|(name, values)| command(name, values)) {
-            true => Err(CommandError::configuration(format!(
+        if unsupported.any(|(name, values)| command(name, values)) {
+            Err(CommandError::configuration(format!(
                 "the SSH configuration has a ProxyCommand for {host}, which kubexm does not run\n\
-                 hint: write ProxyJump, or jumpHost in the cluster file"
-            ))),
-            false => Ok(found),
+             hint: write ProxyJump, or jumpHost in the cluster file"
+            )))
+        } else {
+            Ok(found)
         }
     }
 }

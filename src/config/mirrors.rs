@@ -127,9 +127,12 @@ impl Mirrors {
         // Only one of a prefix and its mirror may end with '/'.
         let rest = rest.trim_start_matches('/');
         let slash = prefix.len() < address.len();
-        let join = |mirror: &String| match slash {
-            true => format!("{}/{rest}", mirror.trim_end_matches('/')),
-            false => mirror.clone(),
+        let join = |mirror: &String| {
+            if slash {
+                format!("{}/{rest}", mirror.trim_end_matches('/'))
+            } else {
+                mirror.clone()
+            }
         };
         Some(mirrors.iter().map(join).collect())
     }

@@ -46,9 +46,10 @@ fn read_changed(from: &str, to: &str) -> Result<Cluster, Problems> {
 
 /// Reads the good file with further fields of `kubernetes`, and further sections of the spec.
 fn read(kubernetes: &str, sections: &str) -> Result<Cluster, Problems> {
-    let version = match kubernetes.contains("version:") {
-        true => "",
-        false => "version: v1.36.3, ",
+    let version = if kubernetes.contains("version:") {
+        ""
+    } else {
+        "version: v1.36.3, "
     };
     let settings = format!("{sections}  kubernetes: {{{version}{kubernetes}}}");
     read_changed(&format!("  {KUBERNETES}"), &settings)

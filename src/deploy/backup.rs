@@ -356,9 +356,10 @@ impl RestoreInputs<'_> {
             let verbs = ["restarted", "restart"];
             let step = self.programs("restore restart", &title, "systemd", names, verbs);
             let task = NODE.task(&host.name);
-            let task = match self.is_new {
-                true => task.step(self.clear()),
-                false => task,
+            let task = if self.is_new {
+                task.step(self.clear())
+            } else {
+                task
             };
             tasks.push(task.step(step));
         }

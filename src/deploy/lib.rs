@@ -220,9 +220,10 @@ pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
     });
     hooks::insert(inputs, &mut deployment.plan)?;
     let conflicts = linking::conflicts(&deployment.plan, inputs.lock, &inputs.hosts);
-    match conflicts.is_empty() {
-        true => Ok(deployment),
-        false => Err(DeployError::Linking(conflicts)),
+    if conflicts.is_empty() {
+        Ok(deployment)
+    } else {
+        Err(DeployError::Linking(conflicts))
     }
 }
 

@@ -31,9 +31,10 @@ pub(super) fn kubeconfig_for_controller(
     let address = kubernetes::api_server(inputs.cluster, first);
     let direct = format!("https://{address}");
     move |text| {
-        Ok(match local {
-            true => with_server(text, &endpoint, &direct),
-            false => text.to_owned(),
+        Ok(if local {
+            with_server(text, &endpoint, &direct)
+        } else {
+            text.to_owned()
         })
     }
 }
@@ -129,9 +130,10 @@ fn tasks(
         .after([kubernetes::first_control_plane(first)])
         .after_end(nodes.iter().map(|host| kubernetes::joined(inputs, host)))
         .step(remove_secrets);
-    let task = match has_super_admin(inputs.cluster) {
-        true => task.step(fetch_super_admin(inputs, first, &deployment.super_admin)),
-        false => task,
+    let task = if has_super_admin(inputs.cluster) {
+        task.step(fetch_super_admin(inputs, first, &deployment.super_admin))
+    } else {
+        task
     };
     Ok([fetch, remove_secrets, task]
         .into_iter()

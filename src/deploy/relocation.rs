@@ -114,9 +114,10 @@ pub fn prove(inputs: &Inputs<'_>) -> Plan {
         return Plan::default();
     }
     let named = reach::named(inputs.cluster).is_some();
-    let mut plan = match named {
-        true => asked(inputs, &registry::endpoints(inputs.cluster)),
-        false => asked(inputs, &addresses(inputs, &hosts)),
+    let mut plan = if named {
+        asked(inputs, &registry::endpoints(inputs.cluster))
+    } else {
+        asked(inputs, &addresses(inputs, &hosts))
     };
     for task in &mut plan.tasks {
         let looked_up = reach::resolves(inputs, &task.host);

@@ -192,13 +192,11 @@ impl RemovalInputs<'_> {
 
     fn delete(&self, host: &Leaving) -> Option<Task> {
         let (first, name) = (self.inputs.first()?, &host.spec.name);
-        let ends = match host.is_lost {
-            true => "lost",
-            false => "left",
-        };
-        let title = match host.is_lost {
-            true => format!("Delete the node {name}, and its pods"),
-            false => format!("Delete the node {name}"),
+        let ends = if host.is_lost { "lost" } else { "left" };
+        let title = if host.is_lost {
+            format!("Delete the node {name}, and its pods")
+        } else {
+            format!("Delete the node {name}")
         };
         let delete = RunScript::new(
             &format!("delete {name}"),

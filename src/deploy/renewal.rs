@@ -185,9 +185,10 @@ fn host_task(
         task = load_balancer::returning(cluster, host, task)?;
     }
     task = load_balancer::renewed(inputs, host, task)?;
-    match cluster.roles.registry.contains(&host.name) && cluster.registry.external.is_none() {
-        true => registry::renewed(inputs, &host.name, task),
-        false => Ok(task),
+    if cluster.roles.registry.contains(&host.name) && cluster.registry.external.is_none() {
+        registry::renewed(inputs, &host.name, task)
+    } else {
+        Ok(task)
     }
 }
 

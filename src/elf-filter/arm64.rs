@@ -28,10 +28,7 @@ pub fn filter(
         }
         at += 4;
     }
-    match ends {
-        true => code.len(),
-        false => at.min(code.len()),
-    }
+    if ends { code.len() } else { at.min(code.len()) }
 }
 
 /// Converts the operand of an instruction at `place`.

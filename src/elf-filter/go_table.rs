@@ -286,15 +286,12 @@ impl PcTables {
         let mut other = bytes.to_vec();
         let (mut front, mut back) = (0, bytes.len());
         for at in 0..bytes.len() {
-            let sorted = match self.code {
-                false => {
-                    front += 1;
-                    front - 1
-                }
-                true => {
-                    back -= 1;
-                    back
-                }
+            let sorted = if !self.code {
+                front += 1;
+                front - 1
+            } else {
+                back -= 1;
+                back
             };
             let byte = match direction {
                 Direction::Encode => bytes[at],
@@ -315,15 +312,16 @@ impl PcTables {
             return;
         }
         let ends = byte == 0 && !self.code && !self.within && !self.first;
-        *self = match ends {
-            true => Self {
+        *self = if ends {
+            Self {
                 first: true,
                 ..Self::default()
-            },
-            false => Self {
+            }
+        } else {
+            Self {
                 code: !self.code,
                 ..Self::default()
-            },
+            }
         };
     }
 }

@@ -108,9 +108,10 @@ impl Client {
     async fn send(&self, ask: &GetRequest<'_>, headers: HeaderMap) -> Result<GetResponse, Failure> {
         let limiter = self.limiters.for_url(ask.url);
         let permit = limiter.acquire().await;
-        let client = match self.mirrors.is_on_demand(ask.url.as_str()) {
-            true => &self.on_demand,
-            false => &self.inner,
+        let client = if self.mirrors.is_on_demand(ask.url.as_str()) {
+            &self.on_demand
+        } else {
+            &self.inner
         };
         let request = client.get(ask.url.clone()).headers(headers);
         let response = request

@@ -70,9 +70,10 @@ pub(super) fn encrypted() -> redirect::Policy {
             let to = ShownUrl::from(attempt.url());
             return attempt.error(RefusedRedirect::Unencrypted(to));
         }
-        match attempt.previous().len() > MOST_REDIRECTS {
-            true => attempt.error(RefusedRedirect::TooMany),
-            false => attempt.follow(),
+        if attempt.previous().len() > MOST_REDIRECTS {
+            attempt.error(RefusedRedirect::TooMany)
+        } else {
+            attempt.follow()
         }
     })
 }
@@ -85,9 +86,10 @@ pub(super) fn same_origin() -> redirect::Policy {
             let to = ShownUrl::from(attempt.url());
             return attempt.error(RefusedRedirect::Elsewhere(to));
         }
-        match attempt.previous().len() > MOST_REDIRECTS {
-            true => attempt.error(RefusedRedirect::TooMany),
-            false => attempt.follow(),
+        if attempt.previous().len() > MOST_REDIRECTS {
+            attempt.error(RefusedRedirect::TooMany)
+        } else {
+            attempt.follow()
         }
     })
 }

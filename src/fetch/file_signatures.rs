@@ -88,9 +88,10 @@ impl Policies {
             return Ok(None);
         };
         let known = file.previous.and_then(|s| s.certificate.as_ref());
-        let certificate = match wanted.signers.are_keys() {
-            true => None,
-            false => beside(http, file.url, ".cert", known).await?,
+        let certificate = if wanted.signers.are_keys() {
+            None
+        } else {
+            beside(http, file.url, ".cert", known).await?
         };
         let (cache, digest, trust) = (http.cache().clone(), file.digest, wanted.signers.clone());
         let texts = (signature.clone(), certificate.clone());
@@ -114,12 +115,11 @@ impl Policies {
         drop(reading);
         let by: kubexm_sigstore::Signer = verified.map_err(|rejected| {
             let reason = format!("and its signature is not valid: {}", rejected.cause);
-            let hint = match rejected.is_of_unknown_log {
-                true => UNKNOWN_LOG_HINT,
-                false => {
-                    "the file may have been changed, or its publisher may sign with another key; \
-                     set the trusted signers in spec.signatures of the bundle manifest"
-                }
+            let hint = if rejected.is_of_unknown_log {
+                UNKNOWN_LOG_HINT
+            } else {
+                "the file may have been changed, or its publisher may sign with another key; \
+                 set the trusted signers in spec.signatures of the bundle manifest"
             };
             refused(file.url, wanted, &reason, hint)
         })?;

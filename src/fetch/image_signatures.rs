@@ -103,12 +103,11 @@ enum Form {
 
 /// Returns the error for an image whose signatures are not valid.
 fn not_accepted(image: &LockedImage, wanted: &Wanted<'_>, refused: &[Rejected]) -> FetchError {
-    let hint = match refused.iter().all(|rejected| rejected.is_of_unknown_log) {
-        true => UNKNOWN_LOG_HINT,
-        false => {
-            "the image may have been changed, or its publisher may sign with another key; \
-             set the trusted signers in spec.signatures of the bundle manifest"
-        }
+    let hint = if refused.iter().all(|rejected| rejected.is_of_unknown_log) {
+        UNKNOWN_LOG_HINT
+    } else {
+        "the image may have been changed, or its publisher may sign with another key; \
+         set the trusted signers in spec.signatures of the bundle manifest"
     };
     let causes: Vec<&str> = refused.iter().map(|one| one.cause.as_str()).collect();
     FetchError::Content {
@@ -239,14 +238,11 @@ impl Search<'_> {
             ));
         }
         for part in &referrer.parts {
-            match part.digest == Digest::of(EMPTY_CONFIG) {
+            if part.digest == Digest::of(EMPTY_CONFIG) {
                 // The empty configuration is well known, and not every registry has it.
-                true => self.http.cache().insert(EMPTY_CONFIG).map(|_| ())?,
-                false => {
-                    if let Some(incomplete) = self.missing(name, part).await? {
-                        return Ok(incomplete);
-                    }
-                }
+                self.http.cache().insert(EMPTY_CONFIG)?;
+            } else if let Some(incomplete) = self.missing(name, part).await? {
+                return Ok(incomplete);
             }
         }
         let bundle = match bundle::read(&self.http.cache().read(&referrer.bundle.digest)?) {

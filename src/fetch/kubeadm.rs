@@ -100,9 +100,10 @@ impl Kubeadm {
         let judged = self.judge(run).await?;
         Ok(judged.and_then(|message| {
             // kubeadm reports unknown fields only as warnings; here they are errors in kubexm's templates.
-            match message.contains("unknown field") || message.contains("strict decoding") {
-                true => Err(message),
-                false => Ok(()),
+            if message.contains("unknown field") || message.contains("strict decoding") {
+                Err(message)
+            } else {
+                Ok(())
             }
         }))
     }
@@ -175,9 +176,10 @@ impl Kubeadm {
     async fn judge(&self, run: ProgramRun) -> Result<Result<String, String>, FetchError> {
         let output = self.output(run).await?;
         let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Ok(match output.is_success {
-            true => Ok(message),
-            false => Err(message),
+        Ok(if output.is_success {
+            Ok(message)
+        } else {
+            Err(message)
         })
     }
 

@@ -157,10 +157,7 @@ const CACHE_HINT: &str = "\nhint: repair this directory, or name another one wit
 
 /// Returns the hint, or nothing if the cause has a hint of its own.
 fn unless_hinted(cause: &str, hint: &'static str) -> &'static str {
-    match cause.contains("hint: ") {
-        true => "",
-        false => hint,
-    }
+    if cause.contains("hint: ") { "" } else { hint }
 }
 
 /// The origin of an address, and why a request to it failed.

@@ -138,9 +138,10 @@ impl Partial {
     /// Checks that the disk has space for more bytes, and keeps a reserve for other programs.
     fn check_space(&self, more: u64) -> io::Result<()> {
         let free = fs4::available_space(self.cache.root())?;
-        match free < more.saturating_add(self.reserve()) {
-            true => Err(io::ErrorKind::StorageFull.into()),
-            false => Ok(()),
+        if free < more.saturating_add(self.reserve()) {
+            Err(io::ErrorKind::StorageFull.into())
+        } else {
+            Ok(())
         }
     }
 

@@ -60,9 +60,10 @@ impl Record {
     /// Returns version and certain ranges of a partial file of `length` bytes.
     pub fn read(partial: &Path, length: u64) -> (Version, Ranges) {
         let line = last_line(&Self::path_of(partial)).unwrap_or_default();
-        let ranges = match line.boot == boot_id() {
-            true => line.there,
-            false => line.flushed,
+        let ranges = if line.boot == boot_id() {
+            line.there
+        } else {
+            line.flushed
         };
         // Another process has truncated the file, so the record is not reliable.
         if ranges.end() > length {

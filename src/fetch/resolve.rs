@@ -127,14 +127,12 @@ impl<'a> Resolver<'a> {
     }
 
     fn wanted_files(&self, manifest: &Manifest) -> Result<Vec<Download>, FetchError> {
-        let own = match manifest.kubernetes_kinds.contains(&KubernetesKind::Systemd) {
-            true => SYSTEMD_PROGRAMS.as_slice(),
-            false => &[],
+        let own = if manifest.kubernetes_kinds.contains(&KubernetesKind::Systemd) {
+            SYSTEMD_PROGRAMS.as_slice()
+        } else {
+            &[]
         };
-        let tests: &[&str] = match manifest.conformance {
-            true => &[TESTS],
-            false => &[],
-        };
+        let tests: &[&str] = if manifest.conformance { &[TESTS] } else { &[] };
         let programs = ["kubeadm", "kubelet", "kubectl"].iter().chain(own);
         let programs = programs.chain(tests).copied();
         let kubernetes = programs.flat_map(|name| {

@@ -53,9 +53,10 @@ pub(super) fn broken(label: &str, url: &Url, error: &reqwest::Error) -> Failure 
         url: shown(url),
         reason,
     };
-    match error.is_redirect() {
-        true => Failure::last(unreachable),
-        false => Failure::again(unreachable),
+    if error.is_redirect() {
+        Failure::last(unreachable)
+    } else {
+        Failure::again(unreachable)
     }
 }
 

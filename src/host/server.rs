@@ -22,9 +22,10 @@ pub struct Server {
 /// Formats the address and the port.
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.address.contains(':') {
-            true => write!(f, "[{}]:{}", self.address, self.port),
-            false => write!(f, "{}:{}", self.address, self.port),
+        if self.address.contains(':') {
+            write!(f, "[{}]:{}", self.address, self.port)
+        } else {
+            write!(f, "{}:{}", self.address, self.port)
         }
     }
 }

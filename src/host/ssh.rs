@@ -53,9 +53,10 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        match self.continues {
-            true => self.task.abort(),
-            false => self.cancel.cancel(),
+        if self.continues {
+            self.task.abort()
+        } else {
+            self.cancel.cancel()
         }
     }
 }
@@ -103,9 +104,10 @@ impl Host for SshHost {
         let (result, mut received) = ended.map_err(|error| {
             session.command_error(&described.text, format!("a defect of kubexm: {error}"))
         })?;
-        let result = match in_time {
-            true => received.output(result?, limit),
-            false => Err(NoResult::TimedOut),
+        let result = if in_time {
+            received.output(result?, limit)
+        } else {
+            Err(NoResult::TimedOut)
         };
         result.map_err(|cause| supervise::error(host, described, &received, cause))
     }

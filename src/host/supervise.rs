@@ -115,9 +115,10 @@ impl Received {
         if self.stdout.len() <= BEGINNING + data.len() {
             self.take_beginning();
         }
-        match self.stdout.len() > Output::LIMIT {
-            true => Err(TooMuchOutput),
-            false => Ok(()),
+        if self.stdout.len() > Output::LIMIT {
+            Err(TooMuchOutput)
+        } else {
+            Ok(())
         }
     }
 
@@ -231,9 +232,10 @@ pub(super) fn error(
             host,
             command,
             limit,
-            output: match is_secret {
-                true => String::new(),
-                false => received.last_lines(),
+            output: if is_secret {
+                String::new()
+            } else {
+                received.last_lines()
             },
         },
     }

@@ -212,9 +212,10 @@ fn preferring(known: &[Algorithm], has_authority: bool) -> Preferred {
     };
     let mut algorithms = Preferred::DEFAULT.key.to_vec();
     algorithms.sort_by_key(|algorithm| !is_known(algorithm));
-    let certificates = match has_authority {
-        true => algorithms.clone(),
-        false => Vec::new(),
+    let certificates = if has_authority {
+        algorithms.clone()
+    } else {
+        Vec::new()
     };
     Preferred {
         key: algorithms.into(),

@@ -268,12 +268,13 @@ fn of_certificate(name: &str, certificate: &str, key: String) -> Result<String, 
     let der = pem_content(name, certificate)?;
     let (_, parsed) =
         x509_parser::parse_x509_certificate(&der).map_err(|error| invalid(name, error))?;
-    match parsed.tbs_certificate.subject_pki.raw == pair.subject_public_key_info() {
-        true => Ok(key),
-        false => Err(invalid(
+    if parsed.tbs_certificate.subject_pki.raw == pair.subject_public_key_info() {
+        Ok(key)
+    } else {
+        Err(invalid(
             name,
             "the key belongs to another certificate\nhint: restore both files from the same backup",
-        )),
+        ))
     }
 }
 

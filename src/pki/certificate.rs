@@ -43,9 +43,10 @@ impl Certificate {
     /// The text has no certificate, or a damaged one. `what` is the name of the text in the error.
     pub fn parse_all(what: &str, text: &str) -> Result<Vec<Self>, PkiError> {
         let found: Vec<Self> = Self::each(what, text).collect::<Result<_, _>>()?;
-        match found.is_empty() {
-            true => Err(no_certificate(what)),
-            false => Ok(found),
+        if found.is_empty() {
+            Err(no_certificate(what))
+        } else {
+            Ok(found)
         }
     }
 

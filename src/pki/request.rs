@@ -74,9 +74,10 @@ fn check_subject(subject: &X509Name<'_>, entitled: &Entitled) -> Result<(), Stri
         ("2.5.4.10".to_owned(), entitled.organization.as_str()),
         ("2.5.4.3".to_owned(), entitled.common_name.as_str()),
     ];
-    match parts == expected {
-        true => Ok(()),
-        false => Err(format!("has the subject '{subject}'")),
+    if parts == expected {
+        Ok(())
+    } else {
+        Err(format!("has the subject '{subject}'"))
     }
 }
 
@@ -92,9 +93,10 @@ fn check_name(name: &GeneralName<'_>, entitled: &Entitled) -> Result<(), String>
         }
         _ => false,
     };
-    match allowed {
-        true => Ok(()),
-        false => Err(format!("requests the name {name}")),
+    if allowed {
+        Ok(())
+    } else {
+        Err(format!("requests the name {name}"))
     }
 }
 

@@ -142,10 +142,13 @@ impl KeyIdentity {
             .map_err(|error| match error {
                 DecryptError::NoMatchingKeys
                 | DecryptError::DecryptionFailed
-                | DecryptError::KeyDecryptionFailed => match is_key {
-                    true => OpenError::WrongIdentity,
-                    false => OpenError::WrongPassphrase,
-                },
+                | DecryptError::KeyDecryptionFailed => {
+                    if is_key {
+                        OpenError::WrongIdentity
+                    } else {
+                        OpenError::WrongPassphrase
+                    }
+                }
                 DecryptError::InvalidHeader | DecryptError::InvalidMac => OpenError::Format,
                 other => OpenError::Other(other.to_string()),
             })

@@ -219,9 +219,10 @@ async fn endpoint(
         LoadBalancer::Local { .. } => Vec::new(),
         LoadBalancer::Holder { .. } | LoadBalancer::Pods { .. } => {
             // After an install began, this cluster may answer.
-            match facts.values().any(|facts| facts.receipt) {
-                true => Vec::new(),
-                false => free_address(cluster, hosts).await,
+            if facts.values().any(|facts| facts.receipt) {
+                Vec::new()
+            } else {
+                free_address(cluster, hosts).await
             }
         }
     }

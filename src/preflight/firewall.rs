@@ -127,16 +127,17 @@ fn selinux(name: &HostName, facts: &Facts) -> Option<Finding> {
     if facts.selinux != Some(Selinux::Enforcing) {
         return None;
     }
-    let (what, hint) = match facts.container_selinux {
-        true => (
+    let (what, hint) = if facts.container_selinux {
+        (
             "SELinux is enforcing",
             "if SELinux denies something to a pod, ausearch -m avc -ts recent shows it",
-        ),
-        false => (
+        )
+    } else {
+        (
             "SELinux is enforcing and does not have a policy for containers",
             "install container-selinux, or add it to spec.packages of the bundle manifest; or make SELinux \
-             permissive: setenforce 0, and SELINUX=permissive in /etc/selinux/config",
-        ),
+         permissive: setenforce 0, and SELINUX=permissive in /etc/selinux/config",
+        )
     };
     Some(warning(name, what, hint))
 }

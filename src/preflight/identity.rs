@@ -70,9 +70,10 @@ pub fn origins(
             Err((what, hint)) => findings.push(Finding::new(name, true, what, hint)),
         }
     }
-    match findings.is_empty() {
-        true => Ok(origins),
-        false => Err(findings),
+    if findings.is_empty() {
+        Ok(origins)
+    } else {
+        Err(findings)
     }
 }
 
@@ -138,16 +139,17 @@ fn earlier(
             if found.is_empty() && !facts.is_node() && !facts.etcd_formed && !facts.kubernetes =>
         {
             // A first install that was interrupted before it wrote a certificate.
-            match controller.began_on.contains(name) {
-                true => Ok(Origin::Earlier),
-                false => Err((
+            if controller.began_on.contains(name) {
+                Ok(Origin::Earlier)
+            } else {
+                Err((
                     format!(
                         "an earlier version of kubexm began an install on it, and the journal in {state} does \
-                         not have it"
+                     not have it"
                     ),
                     "pass the state directory of that install with --state; `kubexm reset --cluster-id none` frees the \
-                     host if it is lost",
-                )),
+                 host if it is lost",
+                ))
             }
         }
         false => Err((

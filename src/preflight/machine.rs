@@ -83,9 +83,10 @@ pub(super) fn duplicates(all: &BTreeMap<HostName, Facts>, findings: &mut Vec<Fin
             continue;
         };
         let is_node = |name: &HostName| all.get(name).is_some_and(Facts::is_node);
-        let (clone, original) = match is_node(name) && !is_node(other) {
-            true => (other, name),
-            false => (name, other),
+        let (clone, original) = if is_node(name) && !is_node(other) {
+            (other, name)
+        } else {
+            (name, other)
         };
         seen.insert(id, original);
         findings.push(Finding {

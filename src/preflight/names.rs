@@ -44,9 +44,10 @@ impl Checker<'_> {
             });
             if let Some((address, entry)) = other {
                 let expected: Vec<String> = expected.iter().map(ToString::to_string).collect();
-                let hint = match cluster.system.manage_hosts_file {
-                    true => "remove the line from /etc/hosts: kubexm adds its own lines there",
-                    false => CORRECT,
+                let hint = if cluster.system.manage_hosts_file {
+                    "remove the line from /etc/hosts: kubexm adds its own lines there"
+                } else {
+                    CORRECT
                 };
                 self.error(
                     format!(

@@ -98,9 +98,10 @@ impl<'a> RegistryClient<'a> {
 
     /// Returns the client for requests from a host. Without a CA file it accepts the CAs of the host, as its runtime does.
     pub(crate) async fn of_host(&self, host: &dyn Host) -> Result<Self, CaError> {
-        match self.has_own_ca() {
-            true => Ok(self.clone()),
-            false => self.trusting(host, &SYSTEM_CAS).await,
+        if self.has_own_ca() {
+            Ok(self.clone())
+        } else {
+            self.trusting(host, &SYSTEM_CAS).await
         }
     }
 

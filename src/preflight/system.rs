@@ -92,14 +92,14 @@ impl Checker<'_> {
             return;
         }
         let known_as: Vec<String> = names.iter().map(|(id, r)| format!("{id} {r}")).collect();
-        let system = match known_as.is_empty() {
-            true => self
-                .facts
+        let system = if known_as.is_empty() {
+            self.facts
                 .os
                 .name
                 .clone()
-                .unwrap_or("its distribution".to_owned()),
-            false => known_as.join(" or "),
+                .unwrap_or("its distribution".to_owned())
+        } else {
+            known_as.join(" or ")
         };
         let what = format!(
             "the programs {} are missing, and the bundle has no packages for {system}",

@@ -31,9 +31,10 @@ fn word(text: &str) -> String {
         }
     }
     let plain = |c: char| !c.is_whitespace() && !matches!(c, '"' | '\'' | '\\' | ';');
-    match text.chars().all(plain) {
-        true => quoted,
-        false => format!("\"{quoted}\""),
+    if text.chars().all(plain) {
+        quoted
+    } else {
+        format!("\"{quoted}\"")
     }
 }
 

@@ -166,8 +166,9 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, limit: u64) -> Result<Vec<u8
     if let Some(pipe) = pipe {
         pipe.take(limit + 1).read_to_end(&mut bytes).await?;
     }
-    match bytes.len() as u64 > limit {
-        true => Err(SandboxError::TooMuchOutput(limit)),
-        false => Ok(bytes),
+    if bytes.len() as u64 > limit {
+        Err(SandboxError::TooMuchOutput(limit))
+    } else {
+        Ok(bytes)
     }
 }

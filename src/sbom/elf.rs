@@ -159,9 +159,10 @@ impl Header {
 
     /// Returns address and position of every mapped segment.
     fn read_segments(&self, table: &[u8]) -> Vec<(u64, Span)> {
-        let (entry, offset, address, size, width) = match self.wide {
-            true => (56, 8, 16, 32, 8),
-            false => (32, 4, 8, 16, 4),
+        let (entry, offset, address, size, width) = if self.wide {
+            (56, 8, 16, 32, 8)
+        } else {
+            (32, 4, 8, 16, 4)
         };
         let entries = table.chunks_exact(entry).filter_map(|bytes| {
             let at = |offset, size| number(bytes, offset, size, self.big);
@@ -177,9 +178,10 @@ impl Header {
     /// Returns the name's offset and the position of every section. Sections without bytes in the file have
     /// the size 0.
     fn read_sections(&self, table: &[u8]) -> Vec<(usize, Span)> {
-        let (entry, offset, size, width) = match self.wide {
-            true => (64, 24, 32, 8),
-            false => (40, 16, 20, 4),
+        let (entry, offset, size, width) = if self.wide {
+            (64, 24, 32, 8)
+        } else {
+            (40, 16, 20, 4)
         };
         let entries = table.chunks_exact(entry).filter_map(|bytes| {
             let at = |offset, size| number(bytes, offset, size, self.big);
@@ -198,9 +200,10 @@ impl Header {
 pub fn number(bytes: &[u8], offset: usize, size: usize, big: bool) -> Option<u64> {
     let bytes = bytes.get(offset..offset.checked_add(size)?)?;
     let add = |all: u64, byte: &u8| all << 8 | u64::from(*byte);
-    Some(match big {
-        true => bytes.iter().fold(0, add),
-        false => bytes.iter().rev().fold(0, add),
+    Some(if big {
+        bytes.iter().fold(0, add)
+    } else {
+        bytes.iter().rev().fold(0, add)
     })
 }
 

@@ -119,9 +119,10 @@ pub fn build_info(go: &[u8], modules: &[u8]) -> Option<BuildInfo> {
         ..BuildInfo::default()
     };
     let framed = modules.len() > 2 * SENTINEL && modules[modules.len() - SENTINEL - 1] == b'\n';
-    let text = match framed {
-        true => &modules[SENTINEL..modules.len() - SENTINEL],
-        false => &[],
+    let text = if framed {
+        &modules[SENTINEL..modules.len() - SENTINEL]
+    } else {
+        &[]
     };
     let text = String::from_utf8_lossy(text);
     for line in text.lines() {

@@ -58,9 +58,10 @@ impl Release {
 
     /// Returns the `distro` qualifier of package URLs: `debian-12`.
     pub fn distro(&self) -> String {
-        match self.version.is_empty() {
-            true => self.id.clone(),
-            false => format!("{}-{}", self.id, self.version),
+        if self.version.is_empty() {
+            self.id.clone()
+        } else {
+            format!("{}-{}", self.id, self.version)
         }
     }
 }

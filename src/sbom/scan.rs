@@ -198,12 +198,13 @@ fn spans(
     };
     bundle.visit_contents(&BTreeSet::from([*blob]), 1, &|_, content| {
         // The first pass reported content that cannot be read.
-        let _ = match path.is_empty() {
-            true => take(content),
-            false => layer_scanner::for_each_file(content, |name, file| match name == path {
-                true => take(file),
-                false => Ok(()),
-            }),
+        let _ = if path.is_empty() {
+            take(content)
+        } else {
+            layer_scanner::for_each_file(
+                content,
+                |name, file| if name == path { take(file) } else { Ok(()) },
+            )
         };
     })?;
     Ok(found.into_inner().unwrap_or_default())

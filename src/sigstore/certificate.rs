@@ -99,12 +99,13 @@ fn must_show(certificate: &X509Certificate<'_>, identity: &Identity) -> Result<(
 fn must_be_in_period(identity: &Identity, made: i64) -> Result<(), String> {
     let time = at(made);
     let is_accepted = UtcTime::parse(&time).is_ok_and(|time| identity.period.contains(&time));
-    match is_accepted {
-        true => Ok(()),
-        false => Err(format!(
+    if is_accepted {
+        Ok(())
+    } else {
+        Err(format!(
             "{} signed it at {time}, but its signatures are accepted only{}",
             identity.identity, identity.period
-        )),
+        ))
     }
 }
 
@@ -164,10 +165,9 @@ fn must_be_for_signing(certificate: &X509Certificate<'_>) -> Result<(), String> 
         )
     };
     let mut critical = certificate.extensions().iter().filter(|e| e.critical);
-    match critical.any(|extension| is_strange(extension.parsed_extension())) {
-        true => {
-            Err("its certificate has a critical extension that kubexm does not support".to_owned())
-        }
-        false => Ok(()),
+    if critical.any(|extension| is_strange(extension.parsed_extension())) {
+        Err("its certificate has a critical extension that kubexm does not support".to_owned())
+    } else {
+        Ok(())
     }
 }

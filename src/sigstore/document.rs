@@ -201,9 +201,10 @@ pub fn read(bytes: &[u8]) -> Result<SignatureManifest, String> {
 /// Decodes a signature. An invalid one yields an empty value, so that it does not hide the others.
 fn decode_signature(text: &str) -> Vec<u8> {
     let decoded = STANDARD.decode(text.trim()).unwrap_or_default();
-    match decoded.len() <= LONGEST_SIGNATURE {
-        true => decoded,
-        false => Vec::new(),
+    if decoded.len() <= LONGEST_SIGNATURE {
+        decoded
+    } else {
+        Vec::new()
     }
 }
 

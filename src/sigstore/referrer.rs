@@ -186,9 +186,10 @@ pub fn with_one_more(list: &[u8], manifest: &[u8]) -> Result<Option<Vec<u8>>, St
     }
     entries.push(entry(manifest));
     let text = list.to_string().into_bytes();
-    match text.len() <= LARGEST_MANIFEST {
-        true => Ok(Some(text)),
-        false => Err("is full".to_owned()),
+    if text.len() <= LARGEST_MANIFEST {
+        Ok(Some(text))
+    } else {
+        Err("is full".to_owned())
     }
 }
 

@@ -59,9 +59,10 @@ pub(super) fn checkpoint(note: &str, log: &Log) -> Result<Checkpoint, String> {
                 && log.key.verifies(text.as_bytes(), signature)
         })
     });
-    match is_signed {
-        true => Ok(Checkpoint { size, root }),
-        false => Err("the checkpoint of its entry's log is not signed by that log".to_owned()),
+    if is_signed {
+        Ok(Checkpoint { size, root })
+    } else {
+        Err("the checkpoint of its entry's log is not signed by that log".to_owned())
     }
 }
 
@@ -128,9 +129,10 @@ mod tests {
         }
         let middle = entries.len().next_power_of_two() / 2;
         let (left, right) = entries.split_at(middle);
-        let (mut below, beside) = match number < middle {
-            true => (path(left, number), whole(right)),
-            false => (path(right, number - middle), whole(left)),
+        let (mut below, beside) = if number < middle {
+            (path(left, number), whole(right))
+        } else {
+            (path(right, number - middle), whole(left))
         };
         below.push(beside);
         below

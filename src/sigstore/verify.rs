@@ -77,9 +77,10 @@ fn check(bundle: &Bundle, artifact: Artifact<'_>, trust: Trust<'_>) -> Result<Si
                     certificate::check(der, identity, certificate::begin(der)?, root)
                 }
             };
-            match key?.verifies(signed, signature) {
-                true => Ok(Signer::of(identity, root)),
-                false => Err("its signature is of other content or by another key".to_owned()),
+            if key?.verifies(signed, signature) {
+                Ok(Signer::of(identity, root))
+            } else {
+                Err("its signature is of other content or by another key".to_owned())
             }
         }
     }
@@ -107,9 +108,10 @@ fn signed_bytes<'a>(content: &'a Content, artifact: Artifact<'a>) -> Result<&'a 
         }
         (Content::SimpleSigning(payload), Artifact::Image { digest, .. }) => {
             let named = simple_signing::image_of(payload)?;
-            match named == *digest {
-                true => Ok(payload),
-                false => Err(format!("it is a signature of {named}")),
+            if named == *digest {
+                Ok(payload)
+            } else {
+                Err(format!("it is a signature of {named}"))
             }
         }
         (Content::SimpleSigning(_), Artifact::File(_)) => {

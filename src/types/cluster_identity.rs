@@ -41,9 +41,12 @@ impl ClusterId {
             let expected = "expected a UUID, as in 0b7c4c4e-93a5-4cc7-8d83-3f3f6f0f9b11";
             InvalidValue::new("cluster ID", text, expected)
         };
-        let is_valid = |(at, byte): (usize, u8)| match HYPHENS.contains(&at) {
-            true => byte == b'-',
-            false => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+        let is_valid = |(at, byte): (usize, u8)| {
+            if HYPHENS.contains(&at) {
+                byte == b'-'
+            } else {
+                matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+            }
         };
         if text.len() != 36 || !text.bytes().enumerate().all(is_valid) {
             return Err(wrong());

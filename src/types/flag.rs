@@ -28,9 +28,10 @@ impl FlagName {
         {
             return Ok(Self(text.to_owned()));
         }
-        let reason = match text.starts_with('-') {
-            true => "expected a name without leading dashes",
-            false => "expected letters, digits, '-', '_' and '.', as in audit-log-maxage",
+        let reason = if text.starts_with('-') {
+            "expected a name without leading dashes"
+        } else {
+            "expected letters, digits, '-', '_' and '.', as in audit-log-maxage"
         };
         Err(InvalidValue::new("flag", text, reason))
     }

@@ -85,9 +85,10 @@ pub fn compare(a: &str, b: &str) -> Ordering {
                 }
                 let (segment_a, rest_a) = segment(a, left);
                 let (segment_b, rest_b) = segment(b, left);
-                let order = match left {
-                    true => number(segment_a, segment_b),
-                    false => segment_a.cmp(segment_b),
+                let order = if left {
+                    number(segment_a, segment_b)
+                } else {
+                    segment_a.cmp(segment_b)
                 };
                 if order != Ordering::Equal {
                     return order;
@@ -104,9 +105,12 @@ fn skip_separators(text: &[u8]) -> &[u8] {
 }
 
 fn segment(text: &[u8], digits: bool) -> (&[u8], &[u8]) {
-    let ends = |byte: &u8| match digits {
-        true => !byte.is_ascii_digit(),
-        false => !byte.is_ascii_alphabetic(),
+    let ends = |byte: &u8| {
+        if digits {
+            !byte.is_ascii_digit()
+        } else {
+            !byte.is_ascii_alphabetic()
+        }
     };
     text.split_at(text.iter().position(ends).unwrap_or(text.len()))
 }

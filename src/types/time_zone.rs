@@ -18,12 +18,11 @@ impl TimeZone {
             part.starts_with(|c: char| c.is_ascii_alphabetic()) && part.bytes().all(plain)
         };
         let fits = text.len() <= 64 && text.split('/').count() <= 3 && text.split('/').all(part);
-        match fits {
-            true => Ok(Self(text.to_owned())),
-            false => {
-                let reason = "expected a name of the IANA database, as in Europe/Berlin or Etc/UTC";
-                Err(InvalidValue::new("time zone", text, reason))
-            }
+        if fits {
+            Ok(Self(text.to_owned()))
+        } else {
+            let reason = "expected a name of the IANA database, as in Europe/Berlin or Etc/UTC";
+            Err(InvalidValue::new("time zone", text, reason))
         }
     }
 }

@@ -113,9 +113,10 @@ pub fn is_unprintable(c: char) -> bool {
 /// Returns a text without escape sequences and unprintable characters. Line ends and tabs stay, and a carriage
 /// return becomes a line end. The length is not limited.
 pub fn printable(text: &str) -> String {
-    match text.chars().all(|c| c == '\n' || !is_unprintable(c)) {
-        true => text.to_owned(),
-        false => Printable::new(text).collect(),
+    if text.chars().all(|c| c == '\n' || !is_unprintable(c)) {
+        text.to_owned()
+    } else {
+        Printable::new(text).collect()
     }
 }
 
@@ -161,12 +162,11 @@ pub fn json(text: &str) -> String {
     }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        match hidden(c) {
-            false => out.push(c),
-            true => {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    out.push_str(&format!("\\u{unit:04x}"));
-                }
+        if !hidden(c) {
+            out.push(c)
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                out.push_str(&format!("\\u{unit:04x}"));
             }
         }
     }

@@ -45,13 +45,14 @@ impl UtcTime {
                     None => byte.is_ascii_digit(),
                 })
         });
-        match is_valid {
-            true => Ok(Self(text.to_owned())),
-            false => Err(InvalidValue::new(
+        if is_valid {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidValue::new(
                 "time",
                 text,
                 "expected a time in UTC, as in 2026-01-31T12:00:00Z",
-            )),
+            ))
         }
     }
 }

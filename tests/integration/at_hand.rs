@@ -101,9 +101,10 @@ async fn blob_of_a_local_bundle_is_not_requested_from_a_server() {
     let site = Site::with_local_bundle(&path, &missing).await;
     assert!(site.file(&missing).await > 0, "the server counts");
     for (content, as_layer) in contents().iter().zip([false, true, false]) {
-        let requests = match as_layer {
-            true => site.layer(content).await,
-            false => site.file(content).await,
+        let requests = if as_layer {
+            site.layer(content).await
+        } else {
+            site.file(content).await
         };
         assert_eq!(requests, 0);
     }

@@ -117,9 +117,10 @@ impl Wait for Note {
         let mut order = self.book.order.lock().unwrap();
         let again = order.contains(&self.name);
         order.push(self.name.clone());
-        Ok(match again {
-            true => Condition::Met,
-            false => Condition::Unmet("it is the first poll".to_owned()),
+        Ok(if again {
+            Condition::Met
+        } else {
+            Condition::Unmet("it is the first poll".to_owned())
         })
     }
 

@@ -124,9 +124,10 @@ fn generated(page: &str, crates: &BTreeMap<String, BTreeSet<String>>) -> String 
                 .unwrap_or_else(|| panic!("no crate {name}"));
             let uses: Vec<String> = uses.iter().map(|used| format!("`{used}`")).collect();
             let purpose = line.split(" | ").nth(1).unwrap().trim_end_matches(" |");
-            let uses = match uses.is_empty() {
-                true => "nothing".to_owned(),
-                false => uses.join(", "),
+            let uses = if uses.is_empty() {
+                "nothing".to_owned()
+            } else {
+                uses.join(", ")
             };
             lines.push(format!("| `{name}` | {purpose} | {uses} |"));
             listed.insert(name.to_owned());

@@ -231,9 +231,10 @@ impl<'a> Check<'a> {
 
     /// Returns the images that the pods of a manifest run.
     fn named_images(&self, file: &LockedFile) -> Vec<ImageRef> {
-        let bytes = match file.members.is_empty() && file.file_name.ends_with("ml") {
-            true => self.http.cache().read(&file.digest).unwrap_or_default(),
-            false => Vec::new(),
+        let bytes = if file.members.is_empty() && file.file_name.ends_with("ml") {
+            self.http.cache().read(&file.digest).unwrap_or_default()
+        } else {
+            Vec::new()
         };
         let text = String::from_utf8_lossy(&bytes);
         let read = images_in_yaml(&text, &file.file_name);

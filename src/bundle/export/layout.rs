@@ -56,9 +56,10 @@ fn entries(image: &LockedImage) -> Vec<Value> {
         return vec![entry(&image.manifest, named)];
     };
     let single = image.platforms.iter().any(|p| p.manifest == image.manifest);
-    named[COSIGN_KIND] = match single {
-        true => "dev.cosignproject.cosign/image".into(),
-        false => "dev.cosignproject.cosign/imageIndex".into(),
+    named[COSIGN_KIND] = if single {
+        "dev.cosignproject.cosign/image".into()
+    } else {
+        "dev.cosignproject.cosign/imageIndex".into()
     };
     let marked = match &signature.referrers {
         None => json!({COSIGN_KIND: "dev.cosignproject.cosign/sigs"}),

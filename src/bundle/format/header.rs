@@ -259,9 +259,10 @@ impl<R: Read> Tar<R> {
     fn next_entry(&mut self) -> Result<Option<(String, Vec<u8>)>, String> {
         let header = self.bytes(TAR_BLOCK)?;
         if header.is_empty() {
-            return match self.read == self.size {
-                true => Ok(None),
-                false => Err(self.ends_early()),
+            return if self.read == self.size {
+                Ok(None)
+            } else {
+                Err(self.ends_early())
             };
         }
         if header.len() as u64 != TAR_BLOCK {
@@ -307,12 +308,11 @@ impl<R: Read> Tar<R> {
 
     /// Returns why the header ends inside an entry.
     fn ends_early(&self) -> String {
-        match self.read == self.size {
-            true => "its header is not a valid tar\nhint: copy the bundle again".to_owned(),
-            false => {
-                "its header does not have the size in its seek table\nhint: copy the bundle again"
-                    .to_owned()
-            }
+        if self.read == self.size {
+            "its header is not a valid tar\nhint: copy the bundle again".to_owned()
+        } else {
+            "its header does not have the size in its seek table\nhint: copy the bundle again"
+                .to_owned()
         }
     }
 }

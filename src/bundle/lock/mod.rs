@@ -352,9 +352,10 @@ impl Lock {
         if self.files.iter().any(has_linking) {
             return 3;
         }
-        match in_files || in_images || in_artifacts {
-            true => 2,
-            false => Self::OLDEST_VERSION,
+        if in_files || in_images || in_artifacts {
+            2
+        } else {
+            Self::OLDEST_VERSION
         }
     }
 

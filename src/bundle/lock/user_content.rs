@@ -55,13 +55,14 @@ impl LockedArtifact {
     pub fn check(&self) -> Result<(), String> {
         let version = self.version.as_deref().unwrap_or("0");
         let names = [self.name.as_str(), version];
-        match names.iter().all(|text| text::name("name", text).is_ok()) {
-            true => Ok(()),
-            false => Err(format!(
+        if names.iter().all(|text| text::name("name", text).is_ok()) {
+            Ok(())
+        } else {
+            Err(format!(
                 "'{}' is not a valid name of a {}\nhint: give it a name without blanks and slashes",
                 self.name.escape_default(),
                 self.kind
-            )),
+            ))
         }
     }
 

@@ -69,9 +69,10 @@ pub fn check(lock: &Lock) -> Result<(), String> {
 
 /// Checks that an item whose only trust basis is a signature has one.
 fn only_signed(checksum: &ChecksumSource, is_signed: bool, name: &str) -> Result<(), String> {
-    match *checksum == ChecksumSource::Signed && !is_signed {
-        true => Err(invalid("checksum of", name)),
-        false => Ok(()),
+    if *checksum == ChecksumSource::Signed && !is_signed {
+        Err(invalid("checksum of", name))
+    } else {
+        Ok(())
     }
 }
 
@@ -88,9 +89,10 @@ fn signer(signer: &Signer) -> Result<(), String> {
 /// Checks the sizes of signatures, which are read into memory.
 fn small<'a>(blobs: impl Iterator<Item = (&'a Descriptor, u64)>) -> Result<(), String> {
     let mut blobs = blobs;
-    match blobs.all(|(blob, largest)| blob.size <= largest) {
-        true => Ok(()),
-        false => Err(invalid("size of", "a signature")),
+    if blobs.all(|(blob, largest)| blob.size <= largest) {
+        Ok(())
+    } else {
+        Err(invalid("size of", "a signature"))
     }
 }
 
@@ -124,9 +126,10 @@ pub fn is_package_file(name: &str) -> bool {
 
 /// Checks a name that must not look like an option.
 fn argument(what: &str, text: &str) -> Result<(), String> {
-    match text.starts_with('-') {
-        true => Err(invalid(what, text)),
-        false => name(what, text),
+    if text.starts_with('-') {
+        Err(invalid(what, text))
+    } else {
+        name(what, text)
     }
 }
 

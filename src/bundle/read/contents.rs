@@ -56,9 +56,12 @@ impl Bundle {
             ));
         }
         let threads = threads.clamp(1, MOST_GROUPS);
-        let results = each(&chosen, threads, |(group, _)| match group.layout.whole() {
-            true => self.visit_sequential(group, wanted, visit),
-            false => self.visit_interleaved(group, wanted, visit),
+        let results = each(&chosen, threads, |(group, _)| {
+            if group.layout.whole() {
+                self.visit_sequential(group, wanted, visit)
+            } else {
+                self.visit_interleaved(group, wanted, visit)
+            }
         });
         let failed = results.into_iter().find_map(Result::err);
         failed.map_or(Ok(()), |error| {

@@ -96,9 +96,10 @@ impl Item<'_> {
         };
         let mut hashed = DigestWriter::new(out);
         each_member(bundle.open_content(&digest)?, |path, content| {
-            match path == member.path {
-                true => io::copy(content, &mut hashed).map(|_| ()),
-                false => Ok(()),
+            if path == member.path {
+                io::copy(content, &mut hashed).map(|_| ())
+            } else {
+                Ok(())
             }
         })
         .map_err(failed)?;

@@ -135,12 +135,13 @@ impl Bundle {
                 }
             }
         }
-        match publishers.bad.is_empty() {
-            true => Ok(publishers),
-            false => Err(damaged(format!(
+        if publishers.bad.is_empty() {
+            Ok(publishers)
+        } else {
+            Err(damaged(format!(
                 "signatures of publishers are not valid:\n  {}\nhint: do not use this bundle",
                 publishers.bad.join("\n  ")
-            ))),
+            )))
         }
     }
 

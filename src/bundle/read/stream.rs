@@ -54,9 +54,10 @@ pub fn stream(
             stream_group(bundle, group, &chosen, cores, take)?;
         }
     }
-    match found == wanted.len() {
-        true => Ok(()),
-        false => Err(io::Error::new(io::ErrorKind::NotFound, "not in the bundle")),
+    if found == wanted.len() {
+        Ok(())
+    } else {
+        Err(io::Error::new(io::ErrorKind::NotFound, "not in the bundle"))
     }
 }
 
@@ -105,9 +106,10 @@ fn stream_group(
                 last,
             })?;
         }
-        match ended == wanted {
-            true => Ok(()),
-            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        if ended == wanted {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::UnexpectedEof.into())
         }
     })
 }

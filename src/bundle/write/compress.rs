@@ -49,9 +49,10 @@ impl Effort {
 
     /// Returns the weight of a frame: its part of the memory.
     pub fn weight(self) -> usize {
-        match self.long_distance || self.level > Level::MEDIUM_MEMORY {
-            true => Self::TOTAL_WEIGHT,
-            false => 1,
+        if self.long_distance || self.level > Level::MEDIUM_MEMORY {
+            Self::TOTAL_WEIGHT
+        } else {
+            1
         }
     }
 }

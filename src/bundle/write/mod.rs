@@ -321,9 +321,10 @@ impl Packer<'_> {
         let mut left = layout
             .plain()
             .ok_or_else(|| self.damaged("the size of a group exceeds 64 bits"))?;
-        let effort = match source.starts_compressed()? {
-            true => Effort::least(),
-            false => Effort::new(self.options.level, left, has_similar_files(layout)),
+        let effort = if source.starts_compressed()? {
+            Effort::least()
+        } else {
+            Effort::new(self.options.level, left, has_similar_files(layout))
         };
         while left > 0 {
             let plain = left.min(LARGEST_FRAME);

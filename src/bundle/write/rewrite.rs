@@ -89,12 +89,13 @@ impl<'a> Copying<'a> {
     }
 
     fn failed(&self, source: io::Error) -> BundleError {
-        match (self.stop)() {
-            true => BundleError::Stopped,
-            false => BundleError::Io {
+        if (self.stop)() {
+            BundleError::Stopped
+        } else {
+            BundleError::Io {
                 path: self.path.clone(),
                 source,
-            },
+            }
         }
     }
 

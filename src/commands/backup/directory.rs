@@ -65,10 +65,7 @@ impl<'a> NewBackup<'a> {
     /// Returns the path of the backup. The time precedes the ID, so that the names of a cluster are in the order of time.
     pub(super) fn path(&self, is_complete: bool) -> PathBuf {
         let (name, time, id) = (&self.cluster.name, &self.time, digits(self.cluster.id));
-        let state = match is_complete {
-            true => "",
-            false => INCOMPLETE,
-        };
+        let state = if is_complete { "" } else { INCOMPLETE };
         self.folder
             .join(format!("{name}-{time}-{id}{state}{SUFFIX}"))
     }
@@ -94,9 +91,10 @@ impl<'a> NewBackup<'a> {
         let (incomplete, complete): (Vec<_>, Vec<_>) =
             former.partition(|backup| backup.is_incomplete);
         let others = keep.saturating_sub(1);
-        let (complete_ones, incomplete_ones) = match is_complete {
-            true => (others, keep),
-            false => (complete.len(), others),
+        let (complete_ones, incomplete_ones) = if is_complete {
+            (others, keep)
+        } else {
+            (complete.len(), others)
         };
         let complete = complete.into_iter().skip(complete_ones);
         let superseded = complete.chain(incomplete.into_iter().skip(incomplete_ones));

@@ -185,9 +185,10 @@ impl<'a> Plan<'a> {
     fn otherwise(&self) -> String {
         let others = self.order.iter().skip(1).map(|name| name.as_str());
         let others: Vec<&str> = others.collect();
-        match others.is_empty() {
-            true => String::new(),
-            false => format!("; if that fails, on {}", others.join(", ")),
+        if others.is_empty() {
+            String::new()
+        } else {
+            format!("; if that fails, on {}", others.join(", "))
         }
     }
 }

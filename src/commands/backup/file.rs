@@ -117,9 +117,10 @@ type Content = tar::Archive<Box<dyn Read>>;
 /// The file does not exist, cannot be reached, or is a directory.
 pub fn check_file(path: &Path) -> Result<(), CommandError> {
     let about = std::fs::metadata(path).map_err(|error| not_opened(path, &error))?;
-    match about.is_dir() {
-        true => Err(not_opened(path, &io::ErrorKind::IsADirectory.into()).into()),
-        false => Ok(()),
+    if about.is_dir() {
+        Err(not_opened(path, &io::ErrorKind::IsADirectory.into()).into())
+    } else {
+        Ok(())
     }
 }
 

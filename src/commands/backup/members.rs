@@ -180,9 +180,10 @@ impl Survey {
         same_cluster(&statuses)?;
         statuses.retain(|status| !status.is_learner);
         if statuses.is_empty() {
-            let silent = match silent.is_empty() {
-                true => String::new(),
-                false => format!(":\n  {}", silent.join("\n  ")),
+            let silent = if silent.is_empty() {
+                String::new()
+            } else {
+                format!(":\n  {}", silent.join("\n  "))
             };
             return Err(CommandError::Configuration(format!(
                 "cannot back up etcd: no member answers{silent}\nhint: start etcd on one of these hosts, then run the same \
@@ -264,9 +265,10 @@ fn same_cluster(statuses: &[MemberStatus]) -> Result<(), CommandError> {
     }
     let lines = clusters.iter().map(|(id, members)| {
         let hosts: Vec<&str> = members.iter().map(|member| member.host.as_str()).collect();
-        let leader = match members.iter().any(|member| member.leader != 0) {
-            true => "with a leader",
-            false => "without a leader",
+        let leader = if members.iter().any(|member| member.leader != 0) {
+            "with a leader"
+        } else {
+            "without a leader"
         };
         format!("  {}: ID {id:x}, {leader}", hosts.join(", "))
     });

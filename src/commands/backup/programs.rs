@@ -98,9 +98,10 @@ mod tests {
                 .0
                 .iter()
                 .any(|word| word == "read-program");
-            let answer = self.etcdutl.map(|content| match is_read {
-                true => content.to_owned(),
-                false => {
+            let answer = self.etcdutl.map(|content| {
+                if is_read {
+                    content.to_owned()
+                } else {
                     let (size, digest) = (content.len(), Digest::of(content.as_bytes()).hex());
                     format!("/usr/local/bin/etcdutl {size} {digest}\n")
                 }

@@ -85,9 +85,10 @@ impl RestoreRecord {
         Self {
             id: now().replace(['-', ':'], ""),
             snapshot,
-            stage: match is_new {
-                true => Stage::Install,
-                false => Stage::Prepare,
+            stage: if is_new {
+                Stage::Install
+            } else {
+                Stage::Prepare
             },
             is_new,
             works_since: None,
@@ -113,9 +114,10 @@ impl RestoreRecord {
 
     /// Returns whether the cluster is stopped: an API server must not start with data that is half replaced.
     pub(super) fn is_down(&self) -> bool {
-        let range = match self.after_stop {
-            true => Stage::Install..=Stage::ControlPlanes,
-            false => Stage::Replace..=Stage::ControlPlanes,
+        let range = if self.after_stop {
+            Stage::Install..=Stage::ControlPlanes
+        } else {
+            Stage::Replace..=Stage::ControlPlanes
         };
         range.contains(&self.stage)
     }
@@ -147,9 +149,10 @@ impl RestoreRecord {
         if self.stage < Stage::Nodes || self.needs_install() {
             return false;
         }
-        let since = match self.is_new {
-            true => &self.installed,
-            false => &self.works_since,
+        let since = if self.is_new {
+            &self.installed
+        } else {
+            &self.works_since
         };
         let since = since.as_deref();
         let since = since.and_then(|since| OffsetDateTime::parse(since, &Rfc3339).ok());

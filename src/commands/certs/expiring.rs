@@ -84,9 +84,10 @@ pub async fn renew_expiring(
 ) -> Result<RenewReport, CommandError> {
     // Hosts with new files may have programs that have not read them yet.
     let cluster = kubexm_config::load_cluster(&options.cluster)?;
-    let names: BTreeSet<HostName> = match is_interrupted(options, events)? {
-        true => with_certificates(&cluster),
-        false => expiring.iter().map(|one| one.host.clone()).collect(),
+    let names: BTreeSet<HostName> = if is_interrupted(options, events)? {
+        with_certificates(&cluster)
+    } else {
+        expiring.iter().map(|one| one.host.clone()).collect()
     };
     let selection = HostSelection {
         names: names.into_iter().collect(),

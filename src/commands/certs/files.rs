@@ -129,9 +129,12 @@ pub(super) fn purpose(path: &str) -> &'static str {
 
 fn known(path: &str) -> Option<&'static str> {
     let mut purposes = PURPOSES.iter();
-    let found = purposes.find(|(known, _)| match known.ends_with('/') {
-        true => path.starts_with(known),
-        false => path == *known,
+    let found = purposes.find(|(known, _)| {
+        if known.ends_with('/') {
+            path.starts_with(known)
+        } else {
+            path == *known
+        }
     });
     found.map(|(_, purpose)| *purpose)
 }

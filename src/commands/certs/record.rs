@@ -134,9 +134,10 @@ impl RenewalRecord {
             .filter(|name| renewed.contains(*name))
             .cloned()
             .collect();
-        match pending.is_empty() {
-            true => state_record::remove(&journal.folder().join(FILE)),
-            false => self.save(journal, pending),
+        if pending.is_empty() {
+            state_record::remove(&journal.folder().join(FILE))
+        } else {
+            self.save(journal, pending)
         }
     }
 

@@ -121,13 +121,14 @@ impl TestHost {
         let command = Command::from_script(CONFORMANCE.verb(verb), arguments);
         let command = command.describe(what).limit(Limit::CHANGE);
         let output = self.host.run(command).await?;
-        match output.success() {
-            true => Ok(output),
-            false => Err(CommandError::Tests(format!(
+        if output.success() {
+            Ok(output)
+        } else {
+            Err(CommandError::Tests(format!(
                 "{}: cannot {what}: {}\nhint: look at the journal of the host (journalctl -u kubexm-conformance)",
                 self.host.name(),
                 output.complaint()
-            ))),
+            )))
         }
     }
 

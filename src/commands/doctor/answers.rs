@@ -96,9 +96,10 @@ impl Answers {
             let values = answers.0.entry(*key).or_default();
             values.push(value.trim_end().to_owned());
         }
-        match is_complete {
-            true => Ok(answers),
-            false => Err("the answer is incomplete: its end is missing".to_owned()),
+        if is_complete {
+            Ok(answers)
+        } else {
+            Err("the answer is incomplete: its end is missing".to_owned())
         }
     }
 

@@ -80,11 +80,12 @@ pub(super) async fn all(looked: Looked, line: CommandLine) -> Seen {
     let tried: Vec<_> = stream::iter(hosts.iter())
         .map(async |(name, host)| {
             let arguments = ways(&seen, name);
-            let answer = match arguments.is_empty() {
-                true => None,
-                false => asked(host.as_ref(), WAYS, arguments, answers::WAYS)
+            let answer = if arguments.is_empty() {
+                None
+            } else {
+                asked(host.as_ref(), WAYS, arguments, answers::WAYS)
                     .await
-                    .ok(),
+                    .ok()
             };
             (name.clone(), answer)
         })
@@ -118,9 +119,10 @@ async fn own(cluster: &Cluster, host: &dyn Host) -> Own {
     let mut runtime = vec![kind.to_owned(), cluster.kubernetes.version.to_string()];
     runtime.extend(expected::registries(cluster));
     let asking_runtime = async {
-        match is_node {
-            true => Some(asked(host, RUNTIME, runtime, answers::RUNTIME).await),
-            false => None,
+        if is_node {
+            Some(asked(host, RUNTIME, runtime, answers::RUNTIME).await)
+        } else {
+            None
         }
     };
     let (answers, runtime, logs) = tokio::join!(
@@ -155,9 +157,10 @@ async fn printed(
         .describe(format!("ask the questions of {}", script.name))
         .limit(LIMIT);
     let output = host.run(command).await.map_err(|error| error.to_string())?;
-    match output.success() {
-        true => Ok(output.text()),
-        false => Err(format!("{}: {}", script.name, output.complaint())),
+    if output.success() {
+        Ok(output.text())
+    } else {
+        Err(format!("{}: {}", script.name, output.complaint()))
     }
 }
 

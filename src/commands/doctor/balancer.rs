@@ -45,9 +45,10 @@ fn balancer(seen: &Seen) -> Outcome {
             match &problem.host {
                 Some(host) if unit.ends_with(".service") => {
                     let unit = crate::quoting::quoted(unit);
-                    let found = match problem.what.contains("masked") {
-                        true => found.run(seen.line.on(host, &format!("systemctl unmask {unit}"))),
-                        false => found,
+                    let found = if problem.what.contains("masked") {
+                        found.run(seen.line.on(host, &format!("systemctl unmask {unit}")))
+                    } else {
+                        found
                     };
                     found.run(seen.line.on(host, &format!("systemctl start {unit}")))
                 }
@@ -172,10 +173,7 @@ fn several(seen: &Seen, address: IpAddr, holders: &[&HostName]) -> Found {
     found = found
         .cause("the hosts do not hear each other: a firewall drops VRRP (IP protocol 112) between them")
         .fix("permit protocol 112 between the hosts");
-    match has_rule {
-        true => found,
-        false => found.likely(),
-    }
+    if has_rule { found } else { found.likely() }
 }
 
 fn endpoint(seen: &Seen) -> Outcome {

@@ -82,9 +82,10 @@ fn replaced(seen: &Seen, problem: &Problem, found: Found) -> Found {
             .run(seen.line.install());
     }
     let is_of_registry = |path: &str| path == REGISTRY_CA || path.ends_with(&registry);
-    match all(&is_of_registry) {
-        true => found.run(seen.line.kubexm("certs rotate-ca --ca registry")),
-        false => found.run(seen.line.kubexm("certs rotate-ca")),
+    if all(&is_of_registry) {
+        found.run(seen.line.kubexm("certs rotate-ca --ca registry"))
+    } else {
+        found.run(seen.line.kubexm("certs rotate-ca"))
     }
 }
 

@@ -68,9 +68,10 @@ fn still_works(seen: &Seen, problem: &Problem, has_space: impl Fn(&DiskState) ->
 }
 
 fn unless_silent(seen: &Seen, found: Vec<Found>) -> Outcome {
-    match seen.hosts.is_empty() {
-        true => Outcome::Unknown("no host answers".to_owned()),
-        false => Outcome::Known(found),
+    if seen.hosts.is_empty() {
+        Outcome::Unknown("no host answers".to_owned())
+    } else {
+        Outcome::Known(found)
     }
 }
 

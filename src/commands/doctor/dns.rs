@@ -41,9 +41,10 @@ fn servers(seen: &Seen) -> Outcome {
             }
         }
     }
-    match seen.hosts.is_empty() {
-        true => Outcome::Unknown("no host answers".to_owned()),
-        false => Outcome::Known(all),
+    if seen.hosts.is_empty() {
+        Outcome::Unknown("no host answers".to_owned())
+    } else {
+        Outcome::Known(all)
     }
 }
 

@@ -80,9 +80,10 @@ fn etcdctl(seen: &Seen, host: &HostName, words: &str) -> String {
 /// first address.
 fn in_pod(seen: &Seen, host: &HostName) -> String {
     let spec = seen.cluster.host(host);
-    let local = match spec.is_some_and(|spec| spec.internal_address().is_ipv6()) {
-        true => "[::1]",
-        false => "127.0.0.1",
+    let local = if spec.is_some_and(|spec| spec.internal_address().is_ipv6()) {
+        "[::1]"
+    } else {
+        "127.0.0.1"
     };
     format!(
         "crictl exec $(crictl ps -q --name \"^etcd$\") etcdctl --endpoints https://{local}:2379 --cacert \
@@ -108,10 +109,11 @@ fn remove_unstarted(seen: &Seen, host: &HostName) -> String {
 }
 
 fn disk(seen: &Seen) -> Outcome {
-    match seen.member_hosts().is_empty() {
-        true => Outcome::Unknown("kubexm does not run this etcd".to_owned()),
+    if seen.member_hosts().is_empty() {
+        Outcome::Unknown("kubexm does not run this etcd".to_owned())
+    } else {
         // The patterns of logs find it.
-        false => Outcome::Known(Vec::new()),
+        Outcome::Known(Vec::new())
     }
 }
 
@@ -124,10 +126,7 @@ fn member(seen: &Seen) -> Outcome {
         };
         match seen.cluster.etcd {
             Etcd::Systemd { .. } => {
-                let found = match problem.what.contains("masked") {
-                    true => found.run(seen.line.on(host, "systemctl unmask etcd")),
-                    false => found,
-                };
+                let found = if problem.what.contains("masked") { found.run(seen.line.on(host, "systemctl unmask etcd")) } else { found };
                 found
                     .fix("start the member; its log has the cause if it ends again")
                     .run(seen.line.on(host, "systemctl start etcd"))
@@ -250,18 +249,19 @@ fn quorum(seen: &Seen) -> Outcome {
     let (count, needed) = (hosts.len(), hosts.len() / 2 + 1);
     let silent: Vec<&HostName> = hosts.iter().filter(|host| !answers(host)).collect();
     let answering = count - silent.len();
-    let (what, down) = match answering >= needed {
-        true => (
+    let (what, down) = if answering >= needed {
+        (
             "etcd has no quorum: its members do not elect a leader".to_owned(),
             hosts.iter().collect(),
-        ),
+        )
+    } else {
         // A member that answers runs, and waits for the others.
-        false => (
+        (
             format!(
                 "etcd has no quorum: {answering} of {count} members answer, and {needed} are necessary"
             ),
             silent,
-        ),
+        )
     };
     let mut found = Found::new(what)
         .evidence(down.iter().map(|host| match answer(seen, host) {

@@ -50,14 +50,15 @@ pub(super) const WATCHES: &str = "fs/inotify/max_user_watches";
 fn on_nodes(seen: &Seen, judge: impl Fn(&HostName, &Answers) -> Vec<Found>) -> Outcome {
     let nodes = seen.hosts().filter(|(name, _)| seen.cluster.is_node(name));
     let nodes: Vec<_> = nodes.collect();
-    match nodes.is_empty() {
-        true => Outcome::Unknown("no node answers".to_owned()),
-        false => Outcome::Known(
+    if nodes.is_empty() {
+        Outcome::Unknown("no node answers".to_owned())
+    } else {
+        Outcome::Known(
             nodes
                 .into_iter()
                 .flat_map(|(name, host)| judge(name, host))
                 .collect(),
-        ),
+        )
     }
 }
 

@@ -118,19 +118,13 @@ fn kubelet(seen: &Seen) -> Outcome {
         let Some(host) = &problem.host else {
             return found;
         };
-        let found = match problem.what.contains("masked") {
-            true => found.run(seen.line.on(host, "systemctl unmask kubelet")),
-            false => found,
-        };
-        match problem.what.contains("auto-restart") {
-            true => found
-                .fix("read why it ends")
-                .run(seen.line.logs("kubelet", host)),
-            false => found
-                .fix("start it")
-                .run(seen.line.on(host, "systemctl start kubelet"))
-                .run(seen.line.logs("kubelet", host)),
-        }
+        let found = if problem.what.contains("masked") { found.run(seen.line.on(host, "systemctl unmask kubelet")) } else { found };
+        if problem.what.contains("auto-restart") { found
+        .fix("read why it ends")
+        .run(seen.line.logs("kubelet", host)) } else { found
+        .fix("start it")
+        .run(seen.line.on(host, "systemctl start kubelet"))
+        .run(seen.line.logs("kubelet", host)) }
     });
     Outcome::Known(found.collect())
 }
@@ -270,9 +264,10 @@ fn node(seen: &Seen) -> Outcome {
             None => found,
         }
     });
-    match seen.api.is_some() {
-        true => Outcome::Known(found.collect()),
-        false => Outcome::Unknown("no API server is ready".to_owned()),
+    if seen.api.is_some() {
+        Outcome::Known(found.collect())
+    } else {
+        Outcome::Unknown("no API server is ready".to_owned())
     }
 }
 

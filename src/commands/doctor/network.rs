@@ -121,9 +121,10 @@ fn firewall(seen: &Seen) -> Outcome {
                 .fix(format!(
                     "permit TCP port {port} between the hosts of the cluster"
                 ));
-            let found = match rules.name_them() {
-                true => found,
-                false => found.likely(),
+            let found = if rules.name_them() {
+                found
+            } else {
+                found.likely()
             };
             all.push(rules.explain(seen, &to.name, found));
         }
@@ -231,9 +232,10 @@ fn pods(seen: &Seen) -> Outcome {
                 .map(|(from, to, _)| format!("from {from} to a CoreDNS pod on {to}: no answer")),
         )
         .likely();
-    found.hosts = match culprits.is_empty() {
-        true => involved.iter().map(|name| (*name).clone()).collect(),
-        false => culprits.iter().map(|name| (*name).clone()).collect(),
+    found.hosts = if culprits.is_empty() {
+        involved.iter().map(|name| (*name).clone()).collect()
+    } else {
+        culprits.iter().map(|name| (*name).clone()).collect()
     };
     let silent: Vec<&HostName> = match overlay {
         Some(_) => involved
@@ -311,8 +313,9 @@ fn services(seen: &Seen) -> Outcome {
                 .run(seen.line.logs("kube-proxy", from)),
         });
     }
-    match is_known {
-        true => Outcome::Known(all),
-        false => Outcome::Unknown("no CoreDNS pod answers at its own address".to_owned()),
+    if is_known {
+        Outcome::Known(all)
+    } else {
+        Outcome::Unknown("no CoreDNS pod answers at its own address".to_owned())
     }
 }

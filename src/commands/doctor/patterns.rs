@@ -161,18 +161,20 @@ fn age(logs: &Logs, entry: &LogEntry) -> i64 {
 /// Quotes the part of an entry around the text that matched.
 fn quote(logs: &Logs, entry: &LogEntry, text: &str) -> String {
     let age = age(logs, entry).max(0);
-    let age = match age < 120 {
-        true => format!("{age} s"),
-        false => format!("{} min", age / 60),
+    let age = if age < 120 {
+        format!("{age} s")
+    } else {
+        format!("{} min", age / 60)
     };
     let message = entry.message.trim();
     let at = message.find(text).unwrap_or_default();
-    let start = match at <= BEFORE {
-        true => 0,
+    let start = if at <= BEFORE {
+        0
+    } else {
         // The next position between two characters.
-        false => (at - BEFORE..at)
+        (at - BEFORE..at)
             .find(|start| message.is_char_boundary(*start))
-            .unwrap_or(at),
+            .unwrap_or(at)
     };
     let dots = if start == 0 { "" } else { "…" };
     format!("{}, {age} ago: {dots}{}", entry.source, &message[start..])

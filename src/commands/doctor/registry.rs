@@ -35,10 +35,7 @@ fn registry(seen: &Seen) -> Outcome {
             .cause("nodes cannot pull images; images that a node has go on working until the kubelet removes them");
         match &problem.host {
             Some(host) if problem.what.starts_with("kubexm-registry") => {
-                let found = match problem.what.contains("masked") {
-                    true => found.run(seen.line.on(host, "systemctl unmask kubexm-registry")),
-                    false => found,
-                };
+                let found = if problem.what.contains("masked") { found.run(seen.line.on(host, "systemctl unmask kubexm-registry")) } else { found };
                 found
                     .run(seen.line.on(host, "systemctl start kubexm-registry"))
                     .run(seen.line.logs("registry", host))

@@ -160,9 +160,10 @@ impl Packets {
         {
             return Fit::Never;
         }
-        match is_ours && names_port != Some(None) && words.iter().all(|word| is_known(word)) {
-            true => Fit::Names,
-            false => Fit::Perhaps,
+        if is_ours && names_port != Some(None) && words.iter().all(|word| is_known(word)) {
+            Fit::Names
+        } else {
+            Fit::Perhaps
         }
     }
 }

@@ -62,9 +62,10 @@ fn is_containerd(seen: &Seen) -> bool {
 }
 
 fn known(seen: &Seen, found: Vec<Found>) -> Outcome {
-    match seen.runtimes.is_empty() || !is_containerd(seen) {
-        true => Outcome::Unknown(NO_NODE.to_owned()),
-        false => Outcome::Known(found),
+    if seen.runtimes.is_empty() || !is_containerd(seen) {
+        Outcome::Unknown(NO_NODE.to_owned())
+    } else {
+        Outcome::Known(found)
     }
 }
 
@@ -107,9 +108,10 @@ fn runtime(seen: &Seen) -> Outcome {
                     let start = format!("systemctl start {}", crate::quoting::quoted(unit));
                     let masked = problem.what.contains("masked");
                     let unmask = format!("systemctl unmask {}", crate::quoting::quoted(unit));
-                    let found = match masked {
-                        true => found.run(seen.line.on(host, &unmask)),
-                        false => found,
+                    let found = if masked {
+                        found.run(seen.line.on(host, &unmask))
+                    } else {
+                        found
                     };
                     found.run(seen.line.on(host, &start))
                 }
@@ -128,9 +130,12 @@ fn runtime(seen: &Seen) -> Outcome {
         let found = Found::new("the container runtime does not answer")
             .on(host)
             .evidence([cause]);
-        let found = match cause.contains("unknown service") {
-            true => found.cause("the runtime has no service of the CRI in version v1: it is too old, or its plugin is disabled"),
-            false => found.cause("the runtime hangs or has just crashed; running containers go on").likely(),
+        let found = if cause.contains("unknown service") {
+            found.cause("the runtime has no service of the CRI in version v1: it is too old, or its plugin is disabled")
+        } else {
+            found
+                .cause("the runtime hangs or has just crashed; running containers go on")
+                .likely()
         };
         let unit = seen.runtime_unit();
         all.push(

@@ -258,9 +258,10 @@ impl Seen {
 /// cluster.
 fn last_words(pod: &str, ended: &Value) -> String {
     let message = ended["message"].as_str().unwrap_or_default();
-    match pod.starts_with("kube-") && !message.is_empty() {
-        true => message.to_owned(),
-        false => format!("exit status {}", ended["exitCode"]),
+    if pod.starts_with("kube-") && !message.is_empty() {
+        message.to_owned()
+    } else {
+        format!("exit status {}", ended["exitCode"])
     }
 }
 

@@ -60,9 +60,10 @@ fn api_server(seen: &Seen) -> Outcome {
         };
         match seen.cluster.kubernetes.kind {
             KubernetesKind::Systemd if problem.what.contains(".service") => {
-                let found = match problem.what.contains("masked") {
-                    true => found.run(seen.line.on(host, "systemctl unmask kube-apiserver")),
-                    false => found,
+                let found = if problem.what.contains("masked") {
+                    found.run(seen.line.on(host, "systemctl unmask kube-apiserver"))
+                } else {
+                    found
                 };
                 found
                     .run(seen.line.on(host, "systemctl start kube-apiserver"))
@@ -128,14 +129,13 @@ fn join_information(seen: &Seen) -> Outcome {
         .filter_map(|facts| facts.authorities.get("/etc/kubernetes/pki/ca.crt"));
     let mut of_hosts = of_hosts.flatten();
     let is_ours = digest.is_some_and(|digest| of_hosts.any(|known| *known == digest));
-    match is_ours {
-        true => Outcome::Known(Vec::new()),
-        false => {
-            let server = field("server").unwrap_or("no server");
-            let found = Found::new("the ConfigMap cluster-info has another CA than the hosts");
-            Outcome::Known(vec![fix(
-                found.evidence([format!("its server is {server}")])
-            )])
-        }
+    if is_ours {
+        Outcome::Known(Vec::new())
+    } else {
+        let server = field("server").unwrap_or("no server");
+        let found = Found::new("the ConfigMap cluster-info has another CA than the hosts");
+        Outcome::Known(vec![fix(
+            found.evidence([format!("its server is {server}")])
+        )])
     }
 }

@@ -84,11 +84,12 @@ fn is_changing(seen: &Seen, namespace: &str) -> bool {
 
 /// Adds that a backend may be starting.
 fn unless_changing(found: Found, is_changing: bool) -> Found {
-    match is_changing {
-        true => found
+    if is_changing {
+        found
             .evidence(["its state has changed in the last three minutes: it may be starting"])
-            .possible(),
-        false => found,
+            .possible()
+    } else {
+        found
     }
 }
 

@@ -168,10 +168,9 @@ pub(crate) fn without_ids(site: &Site, text: &str) -> String {
         text.replace_range(at..=end, "[id]");
     }
     let is_time = |word: &str| word.starts_with("20") && word.contains('T');
-    let words = text.split(' ').map(|word| match is_time(word) {
-        true => "[time]",
-        false => word,
-    });
+    let words = text
+        .split(' ')
+        .map(|word| if is_time(word) { "[time]" } else { word });
     words.collect::<Vec<_>>().join(" ")
 }
 

@@ -77,16 +77,14 @@ pub async fn dry_run(
             node::describe(&cluster, &facts, joining, &planned.plan, events);
         }
         let is_installed = facts.values().any(Facts::is_node);
-        let diff = match is_installed && !is_refused {
-            true => {
-                let encryption = options.ca_encryption.as_ref();
-                let certificates = certificates::preview(&cluster, &state, encryption)?;
-                let mut known =
-                    plan_inputs::with_certificates(&cluster, &bundle, &facts, certificates);
-                known.absent = failed.names();
-                Some(crate::plan::compare(&known, &hosts).await?)
-            }
-            false => None,
+        let diff = if is_installed && !is_refused {
+            let encryption = options.ca_encryption.as_ref();
+            let certificates = certificates::preview(&cluster, &state, encryption)?;
+            let mut known = plan_inputs::with_certificates(&cluster, &bundle, &facts, certificates);
+            known.absent = failed.names();
+            Some(crate::plan::compare(&known, &hosts).await?)
+        } else {
+            None
         };
         Ok(DryRun {
             planned,

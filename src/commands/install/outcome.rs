@@ -50,9 +50,10 @@ pub(crate) struct Run {
 impl Run {
     /// Looks which hosts are unreachable if a step failed.
     pub(crate) async fn of(outcome: Outcome, hosts: &Hosts) -> Self {
-        let unreachable = match outcome.failed.is_empty() {
-            true => Vec::new(),
-            false => session::unreachable(hosts).await,
+        let unreachable = if outcome.failed.is_empty() {
+            Vec::new()
+        } else {
+            session::unreachable(hosts).await
         };
         Self {
             ended: Ended {
@@ -105,11 +106,12 @@ fn judge(outcome: Outcome, unreachable: Vec<HostError>) -> Result<(), CommandErr
             left,
         }));
     }
-    match outcome.interrupted {
-        true => Err(CommandError::Interrupted(format!(
+    if outcome.interrupted {
+        Err(CommandError::Interrupted(format!(
             "stopped{left}\nhint: {AGAIN}"
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 

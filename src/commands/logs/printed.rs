@@ -49,10 +49,11 @@ impl Printed {
             let is_before = oldest.is_some_and(|oldest| entry.time < *oldest);
             let newest = self.newest.entry(entry.host.clone()).or_insert(entry.time);
             *newest = entry.time.max(*newest);
-            match !is_before && self.recent.insert(key(&entry)) {
-                true => fresh.push(entry),
+            if !is_before && self.recent.insert(key(&entry)) {
+                fresh.push(entry);
+            } else {
                 // No entry is missing after one that was printed.
-                false => drop(full.remove(&source)),
+                full.remove(&source);
             }
         }
         self.forget();

@@ -47,13 +47,14 @@ impl Read {
     /// # Errors
     /// Each host answered, and none has such a unit or container.
     pub fn check(&self, program: &ProgramName) -> Result<(), CommandError> {
-        match self.has_source || !self.errors.is_empty() {
-            true => Ok(()),
-            false => Err(CommandError::Configuration(format!(
+        if self.has_source || !self.errors.is_empty() {
+            Ok(())
+        } else {
+            Err(CommandError::Configuration(format!(
                 "no selected host has a unit or a container '{}'\nhint: the names are those of units, as in kubelet or \
-                 containerd, and of containers, as in kube-apiserver or coredns",
+             containerd, and of containers, as in kube-apiserver or coredns",
                 program.0
-            ))),
+            )))
         }
     }
 
@@ -140,13 +141,14 @@ async fn one(host: &dyn Host, program: &ProgramName, wanted: Wanted) -> Result<S
     let output = host
         .run(Command::from_script(LOGS, arguments).describe(what.clone()))
         .await?;
-    match output.success() {
-        true => Ok(output.text()),
-        false => Err(HostError::Command {
+    if output.success() {
+        Ok(output.text())
+    } else {
+        Err(HostError::Command {
             host: host.name().clone(),
             command: what,
             reason: output.complaint().to_string(),
-        }),
+        })
     }
 }
 

@@ -108,14 +108,13 @@ pub(crate) fn findings(
     }
     for name in strangers(cluster, known, facts, admitted) {
         let what = "is not in the cluster yet, and the command does not name it";
-        let hint = match admitted.is_empty() {
-            true => {
-                format!("add it first: kubexm node add {name}; or remove it from the cluster file")
-            }
-            false => format!(
+        let hint = if admitted.is_empty() {
+            format!("add it first: kubexm node add {name}; or remove it from the cluster file")
+        } else {
+            format!(
                 "add it with the same command: kubexm node add {} {name}; or remove it from the cluster file",
                 words(admitted)
-            ),
+            )
         };
         findings.push(Finding::new(name, true, what.to_owned(), &hint));
     }

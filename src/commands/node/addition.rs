@@ -35,9 +35,10 @@ fn text(
     for name in joining {
         let tasks = plan.tasks.iter().filter(|task| task.host == *name);
         let steps: usize = tasks.map(|task| task.steps.len()).sum();
-        let what = match facts.get(name).is_some_and(Facts::is_node) {
-            true => "complete its install",
-            false => "install it as a new host",
+        let what = if facts.get(name).is_some_and(Facts::is_node) {
+            "complete its install"
+        } else {
+            "install it as a new host"
         };
         let roles = crate::reset::roles(cluster, name);
         let _ = writeln!(text, "  {name} ({roles})\n    - {what}: {steps} steps");

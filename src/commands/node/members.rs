@@ -78,9 +78,10 @@ impl Members {
         }
         let members = etcd::list(list.as_bytes())?.into_iter();
         let members = members.map(|listed| Member {
-            name: match listed.name.is_empty() {
-                true => "one that has never started".to_owned(),
-                false => listed.name,
+            name: if listed.name.is_empty() {
+                "one that has never started".to_owned()
+            } else {
+                listed.name
             },
             peers: listed.peers,
             is_voter: !listed.is_learner,
@@ -221,12 +222,13 @@ impl Voters<'_> {
         let (_, sick): (Vec<&&Member>, Vec<&&Member>) =
             others.partition(|member| member.is_healthy);
         let sick: Vec<&str> = sick.iter().map(|member| member.name.as_str()).collect();
-        match sick.is_empty() {
-            true => "add another member first".to_owned(),
-            false => format!(
+        if sick.is_empty() {
+            "add another member first".to_owned()
+        } else {
+            format!(
                 "start the members that are not healthy, or remove these first: {}",
                 sick.join(", ")
-            ),
+            )
         }
     }
 }

@@ -32,9 +32,10 @@ pub(crate) fn end_replacement<'a>(
         return Ok(());
     };
     let mut names = names.into_iter();
-    match names.any(|name| record.names.contains(name)) {
-        true => ReplacementRecord::remove(state),
-        false => Ok(()),
+    if names.any(|name| record.names.contains(name)) {
+        ReplacementRecord::remove(state)
+    } else {
+        Ok(())
     }
 }
 

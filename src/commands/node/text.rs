@@ -124,16 +124,17 @@ fn points_of_no_return(leaving: &[Leaving]) -> Vec<String> {
     let members = of(|host| !host.is_lost && host.has_member);
     let others = of(|host| !host.is_lost && !host.has_member);
     let cordoned = of(|host| !host.is_lost && !host.has_member && host.is_node);
-    let undo = match cordoned.is_empty() {
-        true => format!(
+    let undo = if cordoned.is_empty() {
+        format!(
             "kubexm node add {} undoes everything",
             words(others.iter().copied())
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "kubexm node add {} and kubectl uncordon {} undo everything",
             words(others.iter().copied()),
             words(cordoned)
-        ),
+        )
     };
     let points = [
         (lost, "the first step: what is lost cannot come back as it was".to_owned()),

@@ -135,8 +135,9 @@ fn member(mut tar: impl Read, program: &str, target: &Path) -> io::Result<bool> 
 fn write(content: impl Read, target: &Path) -> io::Result<()> {
     let mut file = File::create(target)?;
     let written = io::copy(&mut content.take(LARGEST + 1), &mut file)?;
-    match written > LARGEST {
-        true => Err(io::Error::other("it is too large for a program")),
-        false => Ok(()),
+    if written > LARGEST {
+        Err(io::Error::other("it is too large for a program"))
+    } else {
+        Ok(())
     }
 }

@@ -151,14 +151,15 @@ impl Catalog {
                 format!("{host}: {directory}/{}", tag_link(name, tag))
             }));
         }
-        match damaged.is_empty() {
-            true => Ok(()),
-            false => Err(CommandError::Configuration(format!(
+        if damaged.is_empty() {
+            Ok(())
+        } else {
+            Err(CommandError::Configuration(format!(
                 "these tags name no image, because their files are damaged; no other registry has them\n  {}\nhint: add the \
-                 images again from a bundle that contains them: kubexm registry add; if nothing needs a tag, remove its \
-                 directory on the host",
+             images again from a bundle that contains them: kubexm registry add; if nothing needs a tag, remove its \
+             directory on the host",
                 damaged.join("\n  ")
-            ))),
+            )))
         }
     }
 

@@ -101,12 +101,13 @@ impl Change<'_> {
             }
             events.phase("apply");
             let ended = carry_out(prepared.plan, &hosts, events, stop).await?;
-            match lost.is_empty() {
-                true => Ok(ended),
-                false => Err(CommandError::HostsNeeded {
+            if lost.is_empty() {
+                Ok(ended)
+            } else {
+                Err(CommandError::HostsNeeded {
                     hosts: lost,
                     hint: prepared.afterwards.to_owned(),
-                }),
+                })
             }
         };
         let changed = changing.await;

@@ -60,9 +60,10 @@ pub async fn collect(
     };
     let prepare = async |site: &mut Site<'_>, _: &Events| {
         let mut text = String::new();
-        let former = match options.unused {
-            true => unused(site, &mut text).await?,
-            false => Former::default(),
+        let former = if options.unused {
+            unused(site, &mut text).await?
+        } else {
+            Former::default()
         };
         prepared(site, former, text).await
     };
@@ -89,9 +90,10 @@ async fn prepared(
     mut text: String,
 ) -> Result<Prepared, CommandError> {
     let mut plan = former.plan;
-    let what = match plan.tasks.is_empty() {
-        true => "blobs",
-        false => "images and blobs",
+    let what = if plan.tasks.is_empty() {
+        "blobs"
+    } else {
+        "images and blobs"
     };
     let removals: Vec<TaskId> = plan.tasks.iter().map(|task| task.id()).collect();
     let data_dir = &site.cluster.registry.data_dir;

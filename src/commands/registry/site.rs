@@ -50,9 +50,10 @@ impl Unreachable {
     /// Adds a host, and reports it.
     fn push(&mut self, cluster: &Cluster, name: &HostName, error: HostError, events: &Events) {
         events.warn(error.to_string());
-        match cluster.roles.registry.contains(name) {
-            true => self.registries.push(error),
-            false => self.others.push(error),
+        if cluster.roles.registry.contains(name) {
+            self.registries.push(error)
+        } else {
+            self.others.push(error)
         }
     }
 }
@@ -73,10 +74,11 @@ pub(super) async fn connect(
         unreachable.push(cluster, &name, error, events);
     }
     let is_registry = |name: &HostName| cluster.roles.registry.contains(name);
-    match hosts.keys().any(is_registry) {
-        true => Ok((hosts, unreachable)),
+    if hosts.keys().any(is_registry) {
+        Ok((hosts, unreachable))
+    } else {
         // The warnings name the causes, also those of other hosts.
-        false => Err(CommandError::NoRegistry(cluster.roles.registry.clone())),
+        Err(CommandError::NoRegistry(cluster.roles.registry.clone()))
     }
 }
 
@@ -125,12 +127,13 @@ impl<'a> Site<'a> {
 
     /// Fails if a registry cannot be reached.
     pub(super) fn needs_all(&mut self, hint: &str) -> Result<(), CommandError> {
-        match self.lost.is_empty() {
-            true => Ok(()),
-            false => Err(CommandError::HostsNeeded {
+        if self.lost.is_empty() {
+            Ok(())
+        } else {
+            Err(CommandError::HostsNeeded {
                 hosts: std::mem::take(&mut self.lost),
                 hint: hint.to_owned(),
-            }),
+            })
         }
     }
 }

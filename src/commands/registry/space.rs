@@ -42,9 +42,10 @@ pub(super) fn check(
         return Ok(());
     }
     let disk = format!("free space on the disk, or mount a larger one at {data_dir}");
-    let hint = match has_registry {
-        true => format!("remove blobs that no image needs with kubexm registry gc, or {disk}"),
-        false => disk,
+    let hint = if has_registry {
+        format!("remove blobs that no image needs with kubexm registry gc, or {disk}")
+    } else {
+        disk
     };
     Err(CommandError::Configuration(format!(
         "cannot send the images, which do not fit on the disk; none was sent\n  {}\nhint: {hint}",

@@ -127,12 +127,11 @@ impl Store<'_> {
         while let Some(folder) = next.pop() {
             for entry in std::fs::read_dir(&folder).into_iter().flatten() {
                 let path = entry.unwrap().path();
-                match path.is_dir() {
-                    true => next.push(path),
-                    false => {
-                        let name = path.strip_prefix(self.at("")).unwrap().to_owned();
-                        found.insert((name, std::fs::read(&path).unwrap()));
-                    }
+                if path.is_dir() {
+                    next.push(path)
+                } else {
+                    let name = path.strip_prefix(self.at("")).unwrap().to_owned();
+                    found.insert((name, std::fs::read(&path).unwrap()));
                 }
             }
         }

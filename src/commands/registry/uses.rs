@@ -115,9 +115,10 @@ impl Uses {
                 }
             }
         }
-        match is_complete {
-            true => Ok(()),
-            false => Err("the list of images in use is truncated".to_owned()),
+        if is_complete {
+            Ok(())
+        } else {
+            Err("the list of images in use is truncated".to_owned())
         }
     }
 
@@ -177,9 +178,10 @@ async fn run(host: &dyn Host, command: Command) -> Result<String, String> {
         .run(command)
         .await
         .map_err(|error: HostError| error.to_string())?;
-    match output.success() {
-        true => Ok(output.text()),
-        false => Err(format!("{}: {}", host.name(), output.complaint())),
+    if output.success() {
+        Ok(output.text())
+    } else {
+        Err(format!("{}: {}", host.name(), output.complaint()))
     }
 }
 

@@ -27,9 +27,10 @@ pub async fn reset_dry_run(
     let looking = look(options, &cluster, &state, events);
     let unreachable = unless_stopped(stop, looking).await?;
     events.note("dry run: nothing was touched");
-    match unreachable.is_empty() {
-        true => Ok(()),
-        false => Err(CommandError::Hosts(unreachable)),
+    if unreachable.is_empty() {
+        Ok(())
+    } else {
+        Err(CommandError::Hosts(unreachable))
     }
 }
 
@@ -48,9 +49,10 @@ async fn look(
     let resets = examined.resets;
     let mut text = survey::survey(cluster, &hosts, &resets, &unreachable).await;
     let archive = state.join("archive");
-    let saved = match options.snapshot {
-        true => "a snapshot of etcd, the keys and the certificates",
-        false => "the keys and the certificates",
+    let saved = if options.snapshot {
+        "a snapshot of etcd, the keys and the certificates"
+    } else {
+        "the keys and the certificates"
     };
     let _ = write!(text, "\nfirst, {saved} are saved in {}", archive.display());
     for reset in resets.iter().filter(|reset| reset.changes() > 0) {

@@ -99,11 +99,12 @@ fn low(disk: &DiskState, evicts: bool) -> Problem {
     let (mount, percent, free) = (&disk.mount, disk.percent(), shown(disk.free));
     let directories = disk.directories.join(", ");
     let what = format!("{mount} has {percent} % free, {free}, for {directories}");
-    let hint = match evicts {
-        true => format!(
+    let hint = if evicts {
+        format!(
             "free space on {mount}, or enlarge it: with little space, the kubelet evicts pods and removes images"
-        ),
-        false => format!("free space on {mount}, or enlarge it: programs that cannot write fail"),
+        )
+    } else {
+        format!("free space on {mount}, or enlarge it: programs that cannot write fail")
     };
     Problem::new(About::Disk, what, hint)
 }
@@ -113,9 +114,10 @@ fn few_inodes(disk: &DiskState, inodes: InodeState, evicts: bool) -> Problem {
     let (free, total, directories) = (inodes.free, inodes.total, disk.directories.join(", "));
     let what =
         format!("{mount} has {percent} % of its inodes free, {free} of {total}, for {directories}");
-    let hint = match evicts {
-        true => "with few inodes, the kubelet evicts pods and removes images",
-        false => "programs that cannot create a file fail",
+    let hint = if evicts {
+        "with few inodes, the kubelet evicts pods and removes images"
+    } else {
+        "programs that cannot create a file fail"
     };
     let hint =
         format!("remove small files on {mount}, which `du --inodes -x {mount}` counts: {hint}");

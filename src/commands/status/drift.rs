@@ -102,11 +102,10 @@ fn lost(seen: &Seen<'_>, host: &HostDiff) -> Option<Problem> {
 fn differs(host: &HostDiff, is_other_bundle: bool) -> Option<Problem> {
     let steps = some_steps(host, |reason| matches!(reason, Reason::Needed(_)))?;
     let what = format!("differs from the plan of an install: {steps}");
-    let hint = match is_other_bundle {
-        true => "`kubexm plan --diff` shows the differences",
-        false => {
-            "`kubexm plan --diff` shows the differences, and `kubexm status --fix` removes them"
-        }
+    let hint = if is_other_bundle {
+        "`kubexm plan --diff` shows the differences"
+    } else {
+        "`kubexm plan --diff` shows the differences, and `kubexm status --fix` removes them"
     };
     Some(Problem::new(About::Drift, what, hint).on(&host.host))
 }

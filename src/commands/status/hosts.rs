@@ -234,9 +234,10 @@ fn programs(judged: &mut Judged, answers: &Answers) {
             is_without_server && name != SERVER && expected::CONTROL_PLANE.contains(&name.as_str());
         if is_new && !follows {
             let hint = format!("read its log with `kubexm logs {name} --host {host}`");
-            let what = match cause.starts_with(NOT_READY) {
-                true => format!("{name} {cause}"),
-                false => format!("{name} does not answer its health check: {cause}"),
+            let what = if cause.starts_with(NOT_READY) {
+                format!("{name} {cause}")
+            } else {
+                format!("{name} does not answer its health check: {cause}")
             };
             judged.add(About::Program, what, hint);
         }

@@ -282,13 +282,14 @@ async fn run(
 ) -> Result<String, HostError> {
     let command = Command::from_script(script, arguments);
     let output = host.run(command.describe(action).limit(LIMIT)).await?;
-    match output.success() {
-        true => Ok(output.text()),
-        false => Err(HostError::Command {
+    if output.success() {
+        Ok(output.text())
+    } else {
+        Err(HostError::Command {
             host: host.name().clone(),
             command: action.to_owned(),
             reason: output.complaint().to_string(),
-        }),
+        })
     }
 }
 

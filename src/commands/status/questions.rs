@@ -57,9 +57,10 @@ pub(super) fn of(cluster: &Cluster, host: &HostSpec) -> BTreeSet<Question> {
     if is_node {
         ask(Question::new(["version", "kubelet"]));
         // The kubelet of a control plane may use its own API server.
-        let config = match is_control_plane {
-            true => "/etc/kubernetes/admin.conf",
-            false => "/etc/kubernetes/kubelet.conf",
+        let config = if is_control_plane {
+            "/etc/kubernetes/admin.conf"
+        } else {
+            "/etc/kubernetes/kubelet.conf"
         };
         ask(Question::new(["endpoint", config]));
         for registry in expected::registries(cluster) {

@@ -43,9 +43,10 @@ fn redact(value: &mut Value) {
             let name = fields.get("name").and_then(Value::as_str);
             let is_variable = name.is_some_and(secrets::is_secret_variable);
             for (key, value) in fields {
-                match is_secret(key, value) || (is_variable && key == "value") {
-                    true => hide(value),
-                    false => redact(value),
+                if is_secret(key, value) || (is_variable && key == "value") {
+                    hide(value)
+                } else {
+                    redact(value)
                 }
             }
         }

@@ -266,9 +266,10 @@ fn harmless(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-@:+".contains(c);
     let parts = parts.map(|part| part.replace(|c| !is_plain(c), "_"));
     let path = parts.collect::<Vec<_>>().join("/");
-    match path.is_empty() {
-        true => "unnamed".to_owned(),
-        false => path.chars().take(200).collect(),
+    if path.is_empty() {
+        "unnamed".to_owned()
+    } else {
+        path.chars().take(200).collect()
     }
 }
 

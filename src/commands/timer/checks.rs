@@ -67,12 +67,13 @@ pub(super) fn check_path(path: &Path) -> Result<(), CommandError> {
     }
     let text = path.to_string_lossy();
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+@:,=".contains(letter);
-    match text.chars().all(is_plain) {
-        true => Ok(()),
-        false => refused(
+    if text.chars().all(is_plain) {
+        Ok(())
+    } else {
+        refused(
             "its path has a character with a meaning in units of systemd",
             "choose a path of letters, digits and the characters / . _ - + @ : , =",
-        ),
+        )
     }
 }
 
@@ -85,13 +86,14 @@ pub(super) fn check_machine() -> Result<(), CommandError> {
                 .to_owned(),
         ));
     }
-    match metadata("/proc/self").is_ok_and(|process| process.uid() == 0) {
-        true => Ok(()),
-        false => Err(CommandError::Configuration(format!(
+    if metadata("/proc/self").is_ok_and(|process| process.uid() == 0) {
+        Ok(())
+    } else {
+        Err(CommandError::Configuration(format!(
             "only root can change units in {}\nhint: run the same command with sudo, and pass --state: a run of the timer then \
-             has the user that owns the state directory",
+         has the user that owns the state directory",
             system::UNITS
-        ))),
+        )))
     }
 }
 

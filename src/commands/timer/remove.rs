@@ -88,12 +88,13 @@ impl Found {
         let files = self.units().chain(&self.record);
         let removed = files.map(|path| format!("remove {}", path.display()));
         let lines: Vec<String> = stopped.chain(removed).collect();
-        match lines.is_empty() {
-            true => format!("there is no {job} timer of the cluster '{cluster}' on this machine"),
-            false => format!(
+        if lines.is_empty() {
+            format!("there is no {job} timer of the cluster '{cluster}' on this machine")
+        } else {
+            format!(
                 "{job} timer of the cluster '{cluster}' on this machine:\n  {}",
                 lines.join("\n  ")
-            ),
+            )
         }
     }
 }

@@ -77,12 +77,11 @@ pub async fn back_up(
             etcd.member,
             created.removed.len()
         );
-        let (result, message) = match created.gaps.is_empty() {
-            true => (RunResult::Done, message),
-            false => {
-                let gaps = created.gaps.join("; ");
-                (RunResult::Failed, format!("{gaps}: {message}"))
-            }
+        let (result, message) = if created.gaps.is_empty() {
+            (RunResult::Done, message)
+        } else {
+            let gaps = created.gaps.join("; ");
+            (RunResult::Failed, format!("{gaps}: {message}"))
         };
         RunReport {
             backup: Some(created.path),
@@ -161,9 +160,10 @@ async fn renew_if_healthy(
 
 /// Returns what a renewal did, in a line.
 fn renewed_text(expiring: &[Expiring], continues: bool, changes: usize) -> String {
-    let what = match continues {
-        true => "completed the renewal that was interrupted".to_owned(),
-        false => format!("renewed the certificates of {}", hosts_of(expiring)),
+    let what = if continues {
+        "completed the renewal that was interrupted".to_owned()
+    } else {
+        format!("renewed the certificates of {}", hosts_of(expiring))
     };
     let (count, lost) = counts(expiring);
     let lost = lost.map_or_else(String::new, |lost| {
@@ -174,15 +174,14 @@ fn renewed_text(expiring: &[Expiring], continues: bool, changes: usize) -> Strin
 
 /// Returns what a run would do, in a line.
 fn planned_text(expiring: &[Expiring], continues: bool) -> String {
-    match continues {
-        true => "a run completes the renewal that was interrupted".to_owned(),
-        false => {
-            let (hosts, (count, lost)) = (hosts_of(expiring), counts(expiring));
-            let lost = lost.map_or_else(String::new, |lost| {
-                format!(", {lost} are missing or unreadable")
-            });
-            format!("a run renews the certificates of {hosts}: {count} expire soon{lost}")
-        }
+    if continues {
+        "a run completes the renewal that was interrupted".to_owned()
+    } else {
+        let (hosts, (count, lost)) = (hosts_of(expiring), counts(expiring));
+        let lost = lost.map_or_else(String::new, |lost| {
+            format!(", {lost} are missing or unreadable")
+        });
+        format!("a run renews the certificates of {hosts}: {count} expire soon{lost}")
     }
 }
 

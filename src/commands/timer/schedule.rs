@@ -42,13 +42,10 @@ impl Schedule {
         let printed = String::from_utf8_lossy(&output.stdout);
         Self::of(text, &printed).ok_or_else(|| {
             let complaint = String::from_utf8_lossy(&output.stderr);
-            let what = match output.status.success() {
-                true => format!("the calendar '{text}' has less than two more runs"),
-                false => format!(
-                    "systemd does not accept the calendar '{text}': {}",
-                    Untrusted::last(complaint.trim())
-                ),
-            };
+            let what = if output.status.success() { format!("the calendar '{text}' has less than two more runs") } else { format!(
+                "systemd does not accept the calendar '{text}': {}",
+                Untrusted::last(complaint.trim())
+            ) };
             CommandError::Configuration(format!(
                 "{what}\nhint: write it as in systemd.time(7): daily, weekly, 'Sun 03:00', '*-*-* 02:30:00'"
             ))
@@ -74,9 +71,10 @@ impl Schedule {
 
     /// Returns the time between two runs for people, as in `every 604800 seconds`.
     pub(super) fn intervals(&self) -> String {
-        match self.shortest == self.interval {
-            true => format!("every {} seconds", self.interval),
-            false => format!("after {} to {} seconds", self.shortest, self.interval),
+        if self.shortest == self.interval {
+            format!("every {} seconds", self.interval)
+        } else {
+            format!("after {} to {} seconds", self.shortest, self.interval)
         }
     }
 
@@ -95,10 +93,7 @@ const FORMAT: &[BorrowedFormatItem<'static>] =
 fn regular(gaps: Vec<u64>) -> Vec<u64> {
     let count = |gap: &u64| gaps.iter().filter(|other| *other == gap).count();
     let often: Vec<u64> = gaps.iter().filter(|gap| count(gap) > 2).copied().collect();
-    match often.is_empty() {
-        true => gaps,
-        false => often,
-    }
+    if often.is_empty() { gaps } else { often }
 }
 
 /// Returns the times in UTC; `None` if one cannot be read. Outside UTC, each one is on the line below the local time.

@@ -148,9 +148,10 @@ impl State {
 }
 
 fn shown(member: &Listed) -> String {
-    let name = match member.name.is_empty() {
-        true => "one that has never started",
-        false => &member.name,
+    let name = if member.name.is_empty() {
+        "one that has never started"
+    } else {
+        &member.name
     };
     let text = format!("{name} ({})", member.peers.join(" "));
     Untrusted::one_line(&text, 200).to_string()

@@ -251,9 +251,10 @@ fn parse(text: &str) -> Result<Found, String> {
             _ => return Err(refused()),
         }
     }
-    match is_complete {
-        true => Ok(found),
-        false => Err(text.lines().last().unwrap_or_default().to_owned()),
+    if is_complete {
+        Ok(found)
+    } else {
+        Err(text.lines().last().unwrap_or_default().to_owned())
     }
 }
 

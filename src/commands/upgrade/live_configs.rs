@@ -59,9 +59,10 @@ impl HostConfig {
         let reason = Untrusted::one_line(reason, 300);
         let is_rendered = self.origin == Origin::Rendered;
         let what = format!("{path}: {program} {version} refuses the configuration: {reason}");
-        let hint = match is_rendered {
-            true => "the upgrade writes the file again from the cluster file, without what this program does not know".to_owned(),
-            false => format!("correct {path} on {host}, then run kubexm upgrade again"),
+        let hint = if is_rendered {
+            "the upgrade writes the file again from the cluster file, without what this program does not know".to_owned()
+        } else {
+            format!("correct {path} on {host}, then run kubexm upgrade again")
         };
         Finding::new(host, !is_rendered, what, &hint)
     }
@@ -98,11 +99,12 @@ impl StoredConfig {
         let what = format!(
             "{program} {version} refuses the configuration in the ConfigMap kube-system/{name}: {reason}"
         );
-        let hint = match self.is_rendered {
-            true => "the upgrade writes the ConfigMap again from the cluster file, without what this program does not know".to_owned(),
-            false => format!(
+        let hint = if self.is_rendered {
+            "the upgrade writes the ConfigMap again from the cluster file, without what this program does not know".to_owned()
+        } else {
+            format!(
                 "remove the field with `kubectl -n kube-system edit configmap {name}`, then run kubexm upgrade again"
-            ),
+            )
         };
         Finding::new(host, !self.is_rendered, what, &hint)
     }

@@ -237,9 +237,10 @@ impl Context<'_> {
         let others = workers()
             .filter(|name| !hop.workers.contains(name))
             .collect();
-        match hop.workers.is_empty() {
-            true => vec![all],
-            false => vec![all, others],
+        if hop.workers.is_empty() {
+            vec![all]
+        } else {
+            vec![all, others]
         }
     }
 

@@ -69,10 +69,11 @@ impl Context<'_> {
         let survey = Survey::read(self.cluster, host.as_ref(), patience).await?;
         let running = running(cluster, &facts, &survey)?;
         let is_done = begun.is_none() && running.is_at(to);
-        let hops = match is_done {
-            true => Vec::new(),
-            false => path::hops(&running, to, &self.bundle.lock().kubernetes)
-                .map_err(CommandError::configuration)?,
+        let hops = if is_done {
+            Vec::new()
+        } else {
+            path::hops(&running, to, &self.bundle.lock().kubernetes)
+                .map_err(CommandError::configuration)?
         };
         let mut findings = preflight::check_upgrade(cluster, hosts, &facts, self.bundle).await;
         findings.extend(known.findings(cluster, &facts));

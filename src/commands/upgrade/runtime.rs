@@ -145,9 +145,10 @@ impl Containerd {
                 _ => return Err(line.to_owned()),
             }
         }
-        match is_complete {
-            true => Ok(found),
-            false => Err(text.lines().last().unwrap_or_default().to_owned()),
+        if is_complete {
+            Ok(found)
+        } else {
+            Err(text.lines().last().unwrap_or_default().to_owned())
         }
     }
 

@@ -86,9 +86,12 @@ impl Present<'_> {
         let mut kubelets = self.running.kubelets.values();
         // Workers can have an older version: they do not take each hop.
         let mut programs = self.programs.versions.iter();
-        let is_former = programs.all(|(name, versions)| match cluster.is_control_plane(name) {
-            true => versions.iter().all(|version| version == former),
-            false => versions.iter().all(|version| version <= former),
+        let is_former = programs.all(|(name, versions)| {
+            if cluster.is_control_plane(name) {
+                versions.iter().all(|version| version == former)
+            } else {
+                versions.iter().all(|version| version <= former)
+            }
         });
         let saved: Option<Version> = saved.and_then(|saved| saved.etcd.version.parse().ok());
         let has_former_etcd = match (self.etcd, saved) {

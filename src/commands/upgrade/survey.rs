@@ -147,9 +147,10 @@ impl Survey {
                 _ => return Err(refused()),
             }
         }
-        match is_complete {
-            true => Ok(survey),
-            false => Err(text.lines().last().unwrap_or_default().to_owned()),
+        if is_complete {
+            Ok(survey)
+        } else {
+            Err(text.lines().last().unwrap_or_default().to_owned())
         }
     }
 

@@ -175,9 +175,10 @@ pub(super) fn end(
             };
             let passed = passed.map_or(String::new(), |saved| passed_point(saved) + "\n");
             // The way back to an earlier version needs the snapshot.
-            let to = match passed.is_empty() {
-                true => String::new(),
-                false => format!(" to Kubernetes {from}"),
+            let to = if passed.is_empty() {
+                String::new()
+            } else {
+                format!(" to Kubernetes {from}")
             };
             format!(
                 "{passed}point of no return: when every API server runs Kubernetes {}. Before, kubexm upgrade --rollback{to} loses \

@@ -95,9 +95,10 @@ impl Kubernetes {
 /// Returns the API version that a version of kubeadm accepts without a warning
 /// (<https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/>).
 pub fn kubeadm_api(version: &Version) -> &'static str {
-    match *version < Version::new(1, 31, 0) {
-        true => "v1beta3",
-        false => "v1beta4",
+    if *version < Version::new(1, 31, 0) {
+        "v1beta3"
+    } else {
+        "v1beta4"
     }
 }
 

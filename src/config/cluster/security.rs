@@ -61,10 +61,7 @@ impl Security {
     /// Returns the mode of units and of the network plugin's configuration. With the profile `cis`, only root can read
     /// them.
     pub fn settings_mode(&self) -> u32 {
-        match self.is_cis() {
-            true => 0o600,
-            false => 0o644,
-        }
+        if self.is_cis() { 0o600 } else { 0o644 }
     }
 
     /// Returns the first of the user's kernel settings that the profile does not accept, with the value that it

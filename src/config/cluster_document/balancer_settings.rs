@@ -150,9 +150,10 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
     }
     let path = "spec.highAvailability.keepalived";
     let settings = &cluster.balancers.keepalived;
-    let hosts = match cluster.roles.load_balancer.is_empty() {
-        true => &cluster.roles.control_plane,
-        false => &cluster.roles.load_balancer,
+    let hosts = if cluster.roles.load_balancer.is_empty() {
+        &cluster.roles.control_plane
+    } else {
+        &cluster.roles.load_balancer
     };
     if let Some(name) = settings
         .priorities

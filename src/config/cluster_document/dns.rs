@@ -103,9 +103,10 @@ fn read_zone_names(fields: &Fields<'_>) -> Vec<HostName> {
     let reader = fields.reader();
     let has_problem = ["name", "names"].map(|name| reader.has_problem_at(&fields.path(name)));
     if (names.is_empty() && !has_problem.contains(&true)) || (one && list) {
-        let message = match one && list {
-            true => "contains both name and names",
-            false => "contains neither name nor names",
+        let message = if one && list {
+            "contains both name and names"
+        } else {
+            "contains neither name nor names"
         };
         let hint = "write names, as in [corp.example, 10.in-addr.arpa]";
         fields.problem_here(message, Some(hint));

@@ -18,9 +18,10 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
     let network = &cluster.network;
     let (pods, services) = (network.pod_cidr, network.service_cidr);
     if pods.is_dual() != services.is_dual() {
-        let (two, one) = match pods.is_dual() {
-            true => ("podCIDR", "serviceCIDR"),
-            false => ("serviceCIDR", "podCIDR"),
+        let (two, one) = if pods.is_dual() {
+            ("podCIDR", "serviceCIDR")
+        } else {
+            ("serviceCIDR", "podCIDR")
         };
         let message = format!("has one network, and {two} has one of each address family");
         let hint = format!(
@@ -30,18 +31,19 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
     }
     let family = pods.primary().family();
     if family != services.primary().family() {
-        let (message, hint) = match pods.is_dual() {
-            true => (
+        let (message, hint) = if pods.is_dual() {
+            (
                 format!("begins with {}, and podCIDR with {family}", family.other()),
                 "write the address families in the same order",
-            ),
-            false => (
+            )
+        } else {
+            (
                 format!(
                     "is a network of {}, and podCIDR is one of {family}",
                     family.other()
                 ),
                 "write networks of the same address family",
-            ),
+            )
         };
         return refuse(spec, "spec.network.serviceCIDR", &message, hint);
     }

@@ -115,14 +115,15 @@ fn check_offered(fields: &Fields<'_>, version: &Version, offered: &[Version]) {
         .iter()
         .map(|version| format!("v{version}"))
         .collect();
-    let hint = match list.is_empty() {
-        true => format!(
+    let hint = if list.is_empty() {
+        format!(
             "its manifest does not have spec.kubernetes, so it is for applications only; use a bundle with v{version}"
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "the bundle contains {}: use that version, or build a bundle with v{version}",
             list.join(", ")
-        ),
+        )
     };
     let message = format!("the bundle does not contain Kubernetes v{version}");
     fields.problem("version", message, Some(&hint));

@@ -27,9 +27,10 @@ pub(crate) fn types() -> Vec<&'static str> {
 pub(super) fn read_load_balancer(spec: &Fields<'_>) -> (Option<LoadBalancer>, BalancerSettings) {
     let given = spec.get("controlPlaneEndpoint").is_some();
     // An endpoint without a type is an external load balancer.
-    let default = match given {
-        true => LoadBalancer::External,
-        false => LoadBalancer::None,
+    let default = if given {
+        LoadBalancer::External
+    } else {
+        LoadBalancer::None
     };
     let Some(fields) = spec.section("highAvailability") else {
         return (Some(default), BalancerSettings::default());
@@ -93,12 +94,13 @@ fn refuse_sections(fields: &Fields<'_>, types: &[&str]) {
         let mut former = FORMER_LOAD_BALANCERS.iter();
         let current = former.find(|(former, _)| *former == given);
         let name = current.map_or(given, |(_, name)| name);
-        let hint = match types.contains(&name) {
-            true => format!("write type: {name} directly below highAvailability"),
-            false => format!(
+        let hint = if types.contains(&name) {
+            format!("write type: {name} directly below highAvailability")
+        } else {
+            format!(
                 "write type directly below highAvailability, one of {}",
                 types.join(", ")
-            ),
+            )
         };
         fields.refuse(section, "is unknown", &hint);
     }

@@ -161,12 +161,11 @@ fn read_mtu(fields: &Fields<'_>) -> Option<u16> {
 fn check_family(fields: &Fields<'_>, plugin: NetworkPlugin, pods: IpFamilies<IpNet>) {
     let by_project = matches!(plugin, NetworkPlugin::Calico(_) | NetworkPlugin::Cilium(_));
     if by_project && pods.has(IpFamily::V6) {
-        let hint = match pods.is_dual() {
-            true => {
-                "use one IPv4 network in podCIDR and in serviceCIDR, or a plugin that kubexm installs for both \
-                 address families: flannel or bridge"
-            }
-            false => "use an IPv4 podCIDR, or another plugin",
+        let hint = if pods.is_dual() {
+            "use one IPv4 network in podCIDR and in serviceCIDR, or a plugin that kubexm installs for both \
+             address families: flannel or bridge"
+        } else {
+            "use an IPv4 podCIDR, or another plugin"
         };
         let message = format!("kubexm installs {} for IPv4 only", plugin.name());
         fields.problem("plugin", message, Some(hint));

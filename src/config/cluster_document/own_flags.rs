@@ -86,10 +86,7 @@ const KUBE_PROXY: [Own; 5] = [
 pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
     let kubernetes = &cluster.kubernetes;
     let is_unit = kubernetes.kind == KubernetesKind::Systemd;
-    let of_units: &[Own] = match is_unit {
-        true => &SCHEDULER_UNIT,
-        false => &[],
-    };
+    let of_units: &[Own] = if is_unit { &SCHEDULER_UNIT } else { &[] };
     let programs: [(&str, &Component, &[&[Own]]); 5] = [
         ("apiServer", &kubernetes.api_server, &[&API_SERVER]),
         (

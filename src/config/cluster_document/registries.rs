@@ -41,14 +41,12 @@ fn read_registry(fields: &Fields<'_>, name: &str) -> SiteRegistry {
             let Some(text) = reader.text(item, &path) else {
                 continue;
             };
-            match is_server(&text) && text != name && !mirrors.contains(&text) {
-                true => mirrors.push(text),
-                false => {
-                    let message = format!("'{text}' is not another server");
-                    let hint =
-                        "write host or host:port without https:// and path, each server once";
-                    reader.problem(item, &path, message, Some(hint));
-                }
+            if is_server(&text) && text != name && !mirrors.contains(&text) {
+                mirrors.push(text)
+            } else {
+                let message = format!("'{text}' is not another server");
+                let hint = "write host or host:port without https:// and path, each server once";
+                reader.problem(item, &path, message, Some(hint));
             }
         }
     }

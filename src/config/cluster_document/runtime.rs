@@ -72,9 +72,12 @@ pub(super) fn check_cgroup_driver(spec: &Fields<'_>, cluster: &Cluster) {
 /// Returns the cgroup driver in the settings of the user for the runtime; `None` if they have none.
 fn of_runtime(runtime: &Runtime) -> Option<CgroupDriver> {
     let settings = &runtime.extra_config;
-    let systemd = |on: bool| match on {
-        true => CgroupDriver::Systemd,
-        false => CgroupDriver::Cgroupfs,
+    let systemd = |on: bool| {
+        if on {
+            CgroupDriver::Systemd
+        } else {
+            CgroupDriver::Cgroupfs
+        }
     };
     match runtime.kind {
         RuntimeKind::Containerd => {

@@ -202,9 +202,10 @@ pub(super) fn read_source(fields: &Fields<'_>) -> Option<FileSource> {
         (None, Some(content)) => Some(FileSource::Content(Secret(content))),
         (source, _) => {
             let both = source.is_some();
-            let message = match both {
-                true => "contains both source and content",
-                false => "contains neither source nor content",
+            let message = if both {
+                "contains both source and content"
+            } else {
+                "contains neither source nor content"
             };
             let hint = "set source to a file on this machine, or content to the text";
             if !fields.has_problem() {

@@ -9,9 +9,10 @@ fn text(pods: &str, services: &str, address: &str) -> String {
         "  network: {{plugin: none, podCIDR: \"{pods}\", serviceCIDR: \"{services}\"}}\n  dns: {{nodeLocal: {{address: \"{address}\"}}}}\n  kubernetes:"
     );
     let text = GOOD.replace("  kubernetes:", &sections);
-    match pods.contains(':') {
-        true => of_ipv6(&text),
-        false => text,
+    if pods.contains(':') {
+        of_ipv6(&text)
+    } else {
+        text
     }
 }
 

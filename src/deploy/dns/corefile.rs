@@ -101,9 +101,10 @@ pub(super) fn for_cache(inputs: &Inputs<'_>, cache: &NodeLocal) -> Result<String
         domain: inputs.cluster.kubernetes.dns_domain.clone(),
         address: cache.address.to_string(),
         health: node_local::health(cache.address).to_string(),
-        metrics: match cache.address.is_ipv4() {
-            true => "{$NODE_ADDRESS}:9253",
-            false => "[{$NODE_ADDRESS}]:9253",
+        metrics: if cache.address.is_ipv4() {
+            "{$NODE_ADDRESS}:9253"
+        } else {
+            "[{$NODE_ADDRESS}]:9253"
         },
         own_zones: own_zones(inputs),
         coredns,

@@ -74,9 +74,10 @@ pub(super) fn member_settings(
     settings.extend(version_settings(version));
     if user.lock_memory {
         // The former name is deprecated in 3.6.
-        let name = match *version >= Version::new(3, 6, 0) {
-            true => "memory-mlock",
-            false => "experimental-memory-mlock",
+        let name = if *version >= Version::new(3, 6, 0) {
+            "memory-mlock"
+        } else {
+            "experimental-memory-mlock"
         };
         settings.insert(name, "true".to_owned());
     }

@@ -20,12 +20,13 @@ pub(super) fn start(
 ) -> Result<Task, DeployError> {
     let arguments = arguments(cluster, host, user);
     let member = scripts::MEMBER;
-    let (title, begin) = match formed {
-        true => (
+    let (title, begin) = if formed {
+        (
             "Replace a member of etcd that has lost its data",
             member.verb("join"),
-        ),
-        false => ("Create a new etcd cluster", member.verb("found")),
+        )
+    } else {
+        ("Create a new etcd cluster", member.verb("found"))
     };
     let begin = RunScript::new("etcd member", title, member.verb("has-data"), begin);
     let promote = RunScript::new(
@@ -71,9 +72,10 @@ pub(super) fn unit() -> Result<ManageUnit, DeployError> {
 
 /// Returns the step that ends the API server of a member's host before the member restarts. A later step starts it.
 pub(super) fn clients_end(cluster: &Cluster) -> Result<RunScript, DeployError> {
-    let kind = match kubernetes::is_kubeadm(cluster) {
-        true => "kubeadm",
-        false => "systemd",
+    let kind = if kubernetes::is_kubeadm(cluster) {
+        "kubeadm"
+    } else {
+        "systemd"
     };
     let fixed = [kind, UNIT, CLIENT_CA].map(str::to_owned);
     let files = read_at_start()?.into_iter().map(|path| path.to_string());

@@ -189,9 +189,12 @@ fn difference(desired: &Desired, live: &Live) -> Changes {
 }
 
 fn taints(desired: &Desired, live: &Live, changes: &mut Changes) {
-    let default = || match desired.is_control_plane {
-        true => BTreeSet::from([Taint::of_control_plane()]),
-        false => BTreeSet::new(),
+    let default = || {
+        if desired.is_control_plane {
+            BTreeSet::from([Taint::of_control_plane()])
+        } else {
+            BTreeSet::new()
+        }
     };
     let expected = match (&desired.taints, &live.own_taints) {
         (Some(taints), _) => taints.clone(),
@@ -276,9 +279,10 @@ impl From<NodeMetadata> for Step {
 impl Ensure for NodeMetadata {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
         let changes = self.changes(host).await?;
-        Ok(match changes.is_empty() {
-            true => Check::Satisfied,
-            false => Check::Needed(described(&changes)),
+        Ok(if changes.is_empty() {
+            Check::Satisfied
+        } else {
+            Check::Needed(described(&changes))
         })
     }
 

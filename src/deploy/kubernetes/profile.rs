@@ -61,9 +61,10 @@ pub(super) fn api_server(cluster: &Cluster) -> Vec<Flag> {
 
 /// Returns the flags of the controller manager.
 pub(super) fn controller_manager(cluster: &Cluster) -> Vec<Flag> {
-    match cluster.security.is_cis() {
-        true => vec![("terminated-pod-gc-threshold", "1000".to_owned())],
-        false => Vec::new(),
+    if cluster.security.is_cis() {
+        vec![("terminated-pod-gc-threshold", "1000".to_owned())]
+    } else {
+        Vec::new()
     }
 }
 

@@ -298,9 +298,10 @@ mod tests {
         subject.push(rcgen::DnType::CommonName, cn);
         let key = rcgen::KeyPair::generate().unwrap();
         let pem = params.serialize_request(&key).unwrap().pem().unwrap();
-        let conditions = match decided {
-            true => serde_json::json!([{"type": "Approved"}]),
-            false => serde_json::json!([]),
+        let conditions = if decided {
+            serde_json::json!([{"type": "Approved"}])
+        } else {
+            serde_json::json!([])
         };
         serde_json::json!({
             "metadata": {"name": name},

@@ -65,9 +65,12 @@ pub(super) fn interface(
             input: None,
             parse: Box::new({
                 let name = name.clone();
-                move |printed| match printed.lines().any(|line| line.trim() == name) {
-                    true => Ok(name.clone()),
-                    false => Err(missing.clone()),
+                move |printed| {
+                    if printed.lines().any(|line| line.trim() == name) {
+                        Ok(name.clone())
+                    } else {
+                        Err(missing.clone())
+                    }
                 }
             }),
             value: interface.clone(),

@@ -151,9 +151,10 @@ impl Keepalived {
                 kubexm_render::text("keepalived configuration", &config)
             }
         };
-        let mut config_file = match has_password {
-            true => WriteFile::secret(config.clone(), String::new()),
-            false => WriteFile::new(config.clone(), String::new()),
+        let mut config_file = if has_password {
+            WriteFile::secret(config.clone(), String::new())
+        } else {
+            WriteFile::new(config.clone(), String::new())
         };
         config_file.content = Content::Deferred {
             preview: render_with(address::interface_placeholder(inputs.cluster, host))?,

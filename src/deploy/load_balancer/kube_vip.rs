@@ -124,9 +124,10 @@ impl Balancer for KubeVip {
     }
 
     fn tasks_before_join(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
-        match inputs.cluster.is_control_plane(&host.name) {
-            true => vec![proxy::serving(&host.name)],
-            false => Vec::new(),
+        if inputs.cluster.is_control_plane(&host.name) {
+            vec![proxy::serving(&host.name)]
+        } else {
+            Vec::new()
         }
     }
 
@@ -192,11 +193,12 @@ impl Balancer for KubeVip {
         let pod = |assigns| pod(inputs, host, assigns, MANIFESTS, &kubeconfig, &interface);
         let manifest = pod(Assigns::Endpoint)?;
         task = task.step(find_interface).step(manifest).step(settled());
-        match inputs.cluster.balancers.kube_vip.services {
-            true => Ok(task
+        if inputs.cluster.balancers.kube_vip.services {
+            Ok(task
                 .step(register_cleanup(inputs.cluster, host)?)
-                .step(pod(Assigns::Services)?)),
-            false => Ok(task.step(without_services(inputs.cluster, host)?)),
+                .step(pod(Assigns::Services)?))
+        } else {
+            Ok(task.step(without_services(inputs.cluster, host)?))
         }
     }
 }
@@ -211,9 +213,10 @@ fn serve(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     if !is_first || !kubernetes::is_kubeadm(inputs.cluster) {
         return Ok(task);
     }
-    let kubeconfig = match inputs.cluster.kubernetes.version < Version::new(1, 29, 0) {
-        true => Kubeconfig::of_kubeadm(ADMIN),
-        false => Kubeconfig::of_kubeadm(SUPER_ADMIN),
+    let kubeconfig = if inputs.cluster.kubernetes.version < Version::new(1, 29, 0) {
+        Kubeconfig::of_kubeadm(ADMIN)
+    } else {
+        Kubeconfig::of_kubeadm(SUPER_ADMIN)
     };
     let (find_interface, interface) = address::interface(inputs.cluster, host);
     let assigns = Assigns::Endpoint;

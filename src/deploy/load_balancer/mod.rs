@@ -237,9 +237,10 @@ pub(super) fn trusting(
 
 /// Adds the step after which the endpoint does not depend on the API server of a host, which restarts next.
 pub(super) fn leaving(cluster: &Cluster, host: &HostSpec, task: Task) -> Result<Task, DeployError> {
-    match has_others(cluster, host) {
-        true => departing(cluster, task),
-        false => Ok(task),
+    if has_others(cluster, host) {
+        departing(cluster, task)
+    } else {
+        Ok(task)
     }
 }
 

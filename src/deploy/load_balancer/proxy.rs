@@ -118,11 +118,12 @@ pub(super) fn tasks_before_join<'a>(
 ) -> Vec<TaskId> {
     let is_first = inputs.first().is_some_and(|first| first.name == host.name);
     let balancers = balancers.into_iter();
-    match proxy.checks_servers() && !is_first {
-        true => balancers
+    if proxy.checks_servers() && !is_first {
+        balancers
             .map(|name| load_balancer::VERIFY.id(name))
-            .collect(),
-        false => balancers.map(serving).collect(),
+            .collect()
+    } else {
+        balancers.map(serving).collect()
     }
 }
 
@@ -167,9 +168,10 @@ pub(super) fn serve(
         script: PORT_OPEN,
         arguments: vec![
             "127.0.0.1".to_owned(),
-            match health {
-                true => HEALTH_PORT.to_string(),
-                false => port.to_string(),
+            if health {
+                HEALTH_PORT.to_string()
+            } else {
+                port.to_string()
             },
         ],
         at_most: std::time::Duration::from_secs(30),
@@ -225,12 +227,13 @@ pub(super) fn verify(
         script: scripts::CLUSTER_CA,
         arguments: Vec::new(),
         input: None,
-        parse: Box::new(
-            |text| match text.starts_with("-----BEGIN CERTIFICATE-----") {
-                true => Ok(text.to_owned()),
-                false => Err("admin.conf does not contain a CA certificate".to_owned()),
-            },
-        ),
+        parse: Box::new(|text| {
+            if text.starts_with("-----BEGIN CERTIFICATE-----") {
+                Ok(text.to_owned())
+            } else {
+                Err("admin.conf does not contain a CA certificate".to_owned())
+            }
+        }),
         value: cluster_ca.clone(),
         only_reads: true,
         files: Vec::new(),

@@ -63,14 +63,15 @@ impl Balancer for StaticPod {
 
     /// The file of the CA is that of the node, which has these CAs already.
     fn trusting(&self, _: &str, task: Task) -> Result<Task, DeployError> {
-        Ok(match self.proxy.checks_servers() {
+        Ok(if self.proxy.checks_servers() {
             // It does not listen while it waits for the end of open connections.
-            true => task.step(pods::restarted(
+            task.step(pods::restarted(
                 self.proxy.name(),
                 Duration::from_secs(1),
                 CA,
-            )),
-            false => task,
+            ))
+        } else {
+            task
         })
     }
 

@@ -67,9 +67,10 @@ fn complaints(mut command: Command) -> String {
     let output = command.output().unwrap();
     let said =
         [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
-    match output.status.success() {
-        true => String::new(),
-        false => format!("{}: {}", output.status, said.concat()),
+    if output.status.success() {
+        String::new()
+    } else {
+        format!("{}: {}", output.status, said.concat())
     }
 }
 
@@ -239,9 +240,10 @@ fn keepalived_accepts_its_configuration() {
 
 fn complaints_of_keepalived(command: &mut Command) -> String {
     let output = command.output().unwrap();
-    match output.status.success() {
-        true => String::new(),
-        false => String::from_utf8_lossy(&output.stderr).into_owned(),
+    if output.status.success() {
+        String::new()
+    } else {
+        String::from_utf8_lossy(&output.stderr).into_owned()
     }
 }
 

@@ -29,16 +29,15 @@ impl Plugin for Calico {
     }
 
     fn missing(&self, inputs: &Inputs<'_>) -> Vec<String> {
-        match inputs
+        if inputs
             .lock
             .files
             .iter()
             .any(|file| file.component == COMPONENT)
         {
-            true => Vec::new(),
-            false => {
-                vec!["the network plugin calico (spec.network.calico of the manifest)".to_owned()]
-            }
+            Vec::new()
+        } else {
+            vec!["the network plugin calico (spec.network.calico of the manifest)".to_owned()]
         }
     }
 

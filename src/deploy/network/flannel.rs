@@ -20,11 +20,10 @@ impl Plugin for Flannel {
     }
 
     fn missing(&self, inputs: &Inputs<'_>) -> Vec<String> {
-        match flannel_images(inputs).iter().all(Option::is_some) {
-            true => Vec::new(),
-            false => {
-                vec!["the network plugin flannel (spec.network.flannel of the manifest)".to_owned()]
-            }
+        if flannel_images(inputs).iter().all(Option::is_some) {
+            Vec::new()
+        } else {
+            vec!["the network plugin flannel (spec.network.flannel of the manifest)".to_owned()]
         }
     }
 

@@ -76,9 +76,12 @@ impl Subnets {
     /// Returns placeholders for subnets that are not known yet.
     pub(super) fn placeholder(nodes: &[HostName], pods: IpFamilies<IpNet>) -> Self {
         let routes = |name: &HostName| {
-            let family = |net: IpNet| match pods.is_dual() {
-                true => format!("{} ", net.family()),
-                false => String::new(),
+            let family = |net: IpNet| {
+                if pods.is_dual() {
+                    format!("{} ", net.family())
+                } else {
+                    String::new()
+                }
             };
             let route = |net| Route {
                 address: format!("<{}address of {name}>", family(net)),
@@ -136,9 +139,10 @@ fn parse_line(line: &str) -> Option<(String, Vec<Route>)> {
     let name = HostName::parse(fields.next()?).ok()?.to_string();
     let (mut addresses, mut subnets): (Vec<IpAddr>, Vec<IpNet>) = (Vec::new(), Vec::new());
     for field in fields {
-        match field.contains('/') {
-            true => subnets.push(field.parse().ok()?),
-            false => addresses.push(field.parse().ok()?),
+        if field.contains('/') {
+            subnets.push(field.parse().ok()?)
+        } else {
+            addresses.push(field.parse().ok()?)
         }
     }
     let route = |subnet: IpNet| {

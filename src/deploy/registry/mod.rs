@@ -72,9 +72,10 @@ fn logins(inputs: &Inputs<'_>) -> Vec<TaskId> {
 /// Returns the tasks that must precede the change of a runtime: clients lose a login after the registry stops to
 /// require it. In the opposite case, clients have it before.
 pub(super) fn before_clients(inputs: &Inputs<'_>) -> Vec<TaskId> {
-    match changes_to(inputs, false) {
-        true => serving(inputs),
-        false => Vec::new(),
+    if changes_to(inputs, false) {
+        serving(inputs)
+    } else {
+        Vec::new()
     }
 }
 
@@ -96,9 +97,10 @@ impl Module for Registries {
 
     fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
         let hosts = inputs.cluster.roles.registry.iter();
-        let logins = match changes_to(inputs, true) {
-            true => logins(inputs),
-            false => Vec::new(),
+        let logins = if changes_to(inputs, true) {
+            logins(inputs)
+        } else {
+            Vec::new()
         };
         let tasks = hosts.map(|name| Ok(serve::serve(inputs, name)?.after(logins.clone())));
         tasks.collect()

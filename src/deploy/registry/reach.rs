@@ -104,14 +104,13 @@ fn wrong(
         found => format!("{node} finds {} for {name}", list(found)),
     };
     let right = list(right);
-    let hint = match is_managed {
-        true => format!(
-            "remove lines with {name} outside of the block of kubexm from /etc/hosts of {node}"
-        ),
-        false => format!(
+    let hint = if is_managed {
+        format!("remove lines with {name} outside of the block of kubexm from /etc/hosts of {node}")
+    } else {
+        format!(
             "change the DNS record of {name}, or its line in /etc/hosts of {node}, to {right}: system.manageHostsFile is \
-             false, so kubexm changes neither"
-        ),
+         false, so kubexm changes neither"
+        )
     };
     format!("{found}, but the registry has {right}\nhint: {hint}")
 }

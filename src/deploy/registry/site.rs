@@ -49,9 +49,10 @@ impl Server {
 
     /// Returns the URLs of the server, in the order in which a runtime tries them.
     pub(crate) fn urls(&self) -> Vec<String> {
-        let schemes: &[&str] = match self.insecure {
-            true => &["https", "http"],
-            false => &["https"],
+        let schemes: &[&str] = if self.insecure {
+            &["https", "http"]
+        } else {
+            &["https"]
         };
         // The server of docker.io has another name.
         let host = match self.address.as_str() {

@@ -10,12 +10,13 @@ pub(crate) fn cluster(kubernetes: &str, sections: &str) -> Cluster {
 pub(crate) fn with_balancer(kubernetes: &str, sections: &str, balancer: &str) -> Cluster {
     let text = text(kubernetes, sections).replace("{type: external}", balancer);
     // A proxy of each node listens on loopback.
-    let text = match balancer.contains("run: ") {
-        true => text.replace(
+    let text = if balancer.contains("run: ") {
+        text.replace(
             "{domain: api.example, address: 192.0.2.9}",
             "{domain: api.example}",
-        ),
-        false => text,
+        )
+    } else {
+        text
     };
     parse_cluster("example", &text).unwrap()
 }

@@ -136,9 +136,10 @@ fn site_hosts(
     };
     let text = kubexm_render::text("hosts.toml", &file)?;
     let path = HostPath::parse(&format!("{certs_d}/{}/hosts.toml", site.name))?;
-    Ok(match is_secret {
-        true => WriteFile::secret(path, text),
-        false => WriteFile::new(path, text),
+    Ok(if is_secret {
+        WriteFile::secret(path, text)
+    } else {
+        WriteFile::new(path, text)
     })
 }
 

@@ -63,9 +63,10 @@ impl Runtime for Docker {
     /// Since 1.36 the kubelet translates the streams of exec, attach and port-forward itself. It assumes TLS
     /// for an address without a scheme, and cri-dockerd returns such an address.
     fn kubelet_gates(&self, kubernetes: &Version) -> &'static [(&'static str, bool)] {
-        match *kubernetes < Version::new(1, 36, 0) {
-            true => &[],
-            false => &[("ExtendWebSocketsToKubelet", false)],
+        if *kubernetes < Version::new(1, 36, 0) {
+            &[]
+        } else {
+            &[("ExtendWebSocketsToKubelet", false)]
         }
     }
 

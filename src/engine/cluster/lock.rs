@@ -128,9 +128,10 @@ impl HostLocks {
             });
         }
         lease.release(&hosts).await;
-        Err(match errors.is_empty() {
-            true => LockError::Refused(refusals),
-            false => LockError::Hosts(errors),
+        Err(if errors.is_empty() {
+            LockError::Refused(refusals)
+        } else {
+            LockError::Hosts(errors)
         })
     }
 

@@ -106,9 +106,10 @@ async fn poll(
                 missing.trim(),
                 diagnosis.trim()
             );
-            return Err(match hosts.is_empty() {
-                true => StepError::Other(message),
-                false => StepError::OtherHosts { hosts, message },
+            return Err(if hosts.is_empty() {
+                StepError::Other(message)
+            } else {
+                StepError::OtherHosts { hosts, message }
             });
         }
         tokio::select! {

@@ -159,9 +159,10 @@ impl Progress {
         let mut roots: Vec<Option<TaskId>> = vec![None; self.ids.len()];
         for &place in &self.graph.order {
             let before = self.graph.before[place].iter();
-            roots[place] = match is_root(place) {
-                true => Some(self.ids[place].clone()),
-                false => before.flat_map(|other| roots[*other].clone()).next(),
+            roots[place] = if is_root(place) {
+                Some(self.ids[place].clone())
+            } else {
+                before.flat_map(|other| roots[*other].clone()).next()
             };
         }
         for (place, id) in self.ids.iter().enumerate() {

@@ -35,9 +35,10 @@ pub fn restrict(plan: Plan, steps: &Steps, excluded: &Steps) -> Result<Plan, Inv
             matches!(step, Step::Ensure(_)) && !excluded.contains(&(id.clone(), step.id()))
         };
         // A later step of the same task can read a value that no task requires.
-        let mut later = match chosen.contains(&id) {
-            true => task.steps.iter().filter(|step| is_applied(step)).count(),
-            false => 0,
+        let mut later = if chosen.contains(&id) {
+            task.steps.iter().filter(|step| is_applied(step)).count()
+        } else {
+            0
         };
         task.steps.retain(|step| match step {
             Step::Action(action) => {

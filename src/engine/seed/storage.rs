@@ -61,12 +61,13 @@ impl Storage {
     /// As [`Self::read`], or the storage does not exist, because its disk is not mounted.
     pub async fn of_registry(host: &dyn Host, data_dir: &HostPath) -> Result<Self, SeedError> {
         let storage = Self::read(host, data_dir).await?;
-        match storage.exists {
-            true => Ok(storage),
-            false => Err(SeedError::NoStorage {
+        if storage.exists {
+            Ok(storage)
+        } else {
+            Err(SeedError::NoStorage {
                 host: host.name().to_string(),
                 data_dir: data_dir.clone(),
-            }),
+            })
         }
     }
 

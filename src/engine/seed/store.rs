@@ -44,9 +44,10 @@ impl From<StoreImages> for Step {
 impl Ensure for StoreImages {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
         let missing = missing(host, &self.data_dir, &self.content).await?;
-        Ok(match missing.is_empty() {
-            true => Check::Satisfied,
-            false => Check::Needed(format!("{} blobs are missing", missing.blobs())),
+        Ok(if missing.is_empty() {
+            Check::Satisfied
+        } else {
+            Check::Needed(format!("{} blobs are missing", missing.blobs()))
         })
     }
 
@@ -133,9 +134,10 @@ impl From<CollectGarbage> for Step {
 impl Ensure for CollectGarbage {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
         let garbage = Garbage::read(host, &self.data_dir).await?;
-        Ok(match garbage.is_empty() {
-            true => Check::Satisfied,
-            false => Check::Needed(format!("no image needs {} blobs", garbage.blobs.len())),
+        Ok(if garbage.is_empty() {
+            Check::Satisfied
+        } else {
+            Check::Needed(format!("no image needs {} blobs", garbage.blobs.len()))
         })
     }
 

@@ -33,9 +33,10 @@ fn masked(line: &str) -> String {
     let (name, value) = line.split_at(at + 1);
     let lower = name.to_lowercase();
     let is_secret = SECRET_WORDS.iter().any(|word| lower.contains(word));
-    match is_secret && !value.trim().is_empty() {
-        true => format!("{name} <secret>"),
-        false => line.to_owned(),
+    if is_secret && !value.trim().is_empty() {
+        format!("{name} <secret>")
+    } else {
+        line.to_owned()
     }
 }
 

@@ -78,9 +78,10 @@ impl InstallFiles {
         events: &Events,
     ) -> Result<(), StepError> {
         let chosen = self.differing(host).await?;
-        match chosen.is_empty() {
-            true => Ok(()),
-            false => self.send(host, events, chosen).await,
+        if chosen.is_empty() {
+            Ok(())
+        } else {
+            self.send(host, events, chosen).await
         }
     }
 

@@ -46,9 +46,10 @@ impl WaitFor {
                 Some((name.clone(), reason.to_string()))
             })
             .collect();
-        match hosts.is_empty() {
-            true => Condition::Unmet(missing),
-            false => Condition::UnmetBy { missing, hosts },
+        if hosts.is_empty() {
+            Condition::Unmet(missing)
+        } else {
+            Condition::UnmetBy { missing, hosts }
         }
     }
 }

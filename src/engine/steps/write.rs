@@ -123,9 +123,10 @@ impl WriteFile {
     async fn record(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let secret = if self.secret { "secret" } else { "" };
         // A secret has no digest in an argument, and no copy of its former content.
-        let digest = match self.secret {
-            true => String::new(),
-            false => Digest::of(self.text()?.as_bytes()).hex(),
+        let digest = if self.secret {
+            String::new()
+        } else {
+            Digest::of(self.text()?.as_bytes()).hex()
         };
         let prepare =
             Command::from_script(scripts::FILE_PREPARE, [self.path.as_str(), secret, &digest]);

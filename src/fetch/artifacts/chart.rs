@@ -60,9 +60,10 @@ impl Chart {
             if text.len() as u64 > LARGEST_FILE || files.len() > MOST_FILES {
                 return Err(io::Error::other("it is larger than Helm's limit"));
             }
-            match is_about {
-                true => about = Some(text),
-                false => drop(files.insert(path.to_owned(), text)),
+            if is_about {
+                about = Some(text)
+            } else {
+                drop(files.insert(path.to_owned(), text))
             }
             Ok(())
         })

@@ -221,9 +221,10 @@ impl Walk<'_> {
     }
 
     fn push(&mut self, text: &str, place: &str, is_sure: bool) {
-        let place = match self.object.is_empty() {
-            true => place.to_owned(),
-            false => format!("{}, {place}", self.object),
+        let place = if self.object.is_empty() {
+            place.to_owned()
+        } else {
+            format!("{}, {place}", self.object)
         };
         self.found.push(Found::new(text, place, is_sure));
     }

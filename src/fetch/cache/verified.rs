@@ -60,10 +60,13 @@ impl Read for VerifiedBlob {
             }
         }
         self.content = match std::mem::replace(&mut self.content, Content::Wrong) {
-            Content::Unread(content) => match content.finish().0 == self.expected {
-                true => Content::Right,
-                false => Content::Wrong,
-            },
+            Content::Unread(content) => {
+                if content.finish().0 == self.expected {
+                    Content::Right
+                } else {
+                    Content::Wrong
+                }
+            }
             compared => compared,
         };
         match self.content {

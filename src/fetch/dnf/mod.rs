@@ -187,12 +187,13 @@ fn address(base: &str, path: &str) -> Result<url::Url, FetchError> {
         parse(&format!("{base}/{path}"))?,
     );
     // The parser of URLs resolves `%2e%2e`, too.
-    match url.as_str().starts_with(root.as_str()) {
-        true => Ok(url),
-        false => Err(FetchError::Resolve(format!(
+    if url.as_str().starts_with(root.as_str()) {
+        Ok(url)
+    } else {
+        Err(FetchError::Resolve(format!(
             "{}: its path leaves the repository",
             ShownUrl::from(&url)
-        ))),
+        )))
     }
 }
 
@@ -347,9 +348,12 @@ fn package_example(text: &str, requires: &[&str], provides: &[&str]) -> Package 
     };
     let own = format!("{name} = {evr}");
     let given = std::iter::once(own.as_str()).chain(provides.iter().copied());
-    let needed = requires.iter().map(|text| match text.starts_with('(') {
-        true => Relation::parse(text).unwrap(),
-        false => Relation::Plain(capability(text)),
+    let needed = requires.iter().map(|text| {
+        if text.starts_with('(') {
+            Relation::parse(text).unwrap()
+        } else {
+            Relation::Plain(capability(text))
+        }
     });
     Package {
         name: name.to_owned(),

@@ -137,9 +137,10 @@ impl Draft {
     }
 
     fn bounded(&self, entries: usize) -> Result<(), String> {
-        match entries > MOST_ENTRIES {
-            true => Err(format!("its package '{}' has too many entries", self.name)),
-            false => Ok(()),
+        if entries > MOST_ENTRIES {
+            Err(format!("its package '{}' has too many entries", self.name))
+        } else {
+            Ok(())
         }
     }
 
@@ -179,9 +180,10 @@ impl Draft {
 }
 
 fn relation(capability: Capability) -> Result<Relation, String> {
-    match capability.name.starts_with('(') {
-        true => Relation::parse(&capability.name),
-        false => Ok(Relation::Plain(capability)),
+    if capability.name.starts_with('(') {
+        Relation::parse(&capability.name)
+    } else {
+        Ok(Relation::Plain(capability))
     }
 }
 

@@ -84,9 +84,10 @@ impl Relation {
         }
         let mut tokens = Tokens { rest: text };
         let relation = rich(&mut tokens, 0).ok_or_else(wrong)?;
-        match tokens.rest.trim().is_empty() {
-            true => Ok(relation),
-            false => Err(wrong()),
+        if tokens.rest.trim().is_empty() {
+            Ok(relation)
+        } else {
+            Err(wrong())
         }
     }
 

@@ -110,18 +110,17 @@ fn same(header: &Header, package: &Package) -> Result<(), String> {
     let epoch = header.number(EPOCH).unwrap_or(0);
     let (name, version, release, arch) = (text(NAME), text(VERSION), text(RELEASE), text(ARCH));
     let nevra = format!("{name}-{epoch}:{version}-{release}.{arch}");
-    match nevra == package.nevra() {
-        true => Ok(()),
-        false => {
-            let shown: String = nevra
-                .chars()
-                .take(200)
-                .flat_map(char::escape_default)
-                .collect();
-            Err(format!(
-                "it contains {shown}, another package than the requested one"
-            ))
-        }
+    if nevra == package.nevra() {
+        Ok(())
+    } else {
+        let shown: String = nevra
+            .chars()
+            .take(200)
+            .flat_map(char::escape_default)
+            .collect();
+        Err(format!(
+            "it contains {shown}, another package than the requested one"
+        ))
     }
 }
 
@@ -152,9 +151,10 @@ impl Header {
             .take(rest as u64)
             .read_to_end(&mut bytes)
             .map_err(cut)?;
-        match got == rest {
-            true => Ok(Self { bytes, entries }),
-            false => Err("its header is cut off".to_owned()),
+        if got == rest {
+            Ok(Self { bytes, entries })
+        } else {
+            Err("its header is cut off".to_owned())
         }
     }
 

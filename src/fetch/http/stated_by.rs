@@ -13,8 +13,9 @@ pub enum StatedBy {
 
 /// Returns who answered at `address` for a public URL.
 pub(super) fn stated_by(url: &Url, address: &Url) -> StatedBy {
-    match address == url {
-        true => StatedBy::Publisher,
-        false => StatedBy::Mirror,
+    if address == url {
+        StatedBy::Publisher
+    } else {
+        StatedBy::Mirror
     }
 }

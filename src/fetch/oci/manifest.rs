@@ -76,9 +76,10 @@ impl fmt::Display for Platform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = |text: &str| Untrusted::one_line(text, 40).to_string();
         write!(f, "{}/{}", part(&self.os), part(&self.architecture))?;
-        match self.variant.is_empty() {
-            true => Ok(()),
-            false => write!(f, "/{}", part(&self.variant)),
+        if self.variant.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "/{}", part(&self.variant))
         }
     }
 }

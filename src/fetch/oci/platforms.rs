@@ -119,9 +119,10 @@ impl Puller {
                     continue;
                 }
                 let is_named = entry.serves(arch);
-                let found = match is_named {
-                    true => None,
-                    false => self.platform_of(name, &content).await?,
+                let found = if is_named {
+                    None
+                } else {
+                    self.platform_of(name, &content).await?
                 };
                 if is_named || found.as_ref().is_some_and(|found| found.serves(arch)) {
                     let found = platform(name, arch, entry.descriptor(), &content)?;

@@ -178,9 +178,10 @@ impl Certificate {
         let is_back_signed = back.is_some_and(|back| {
             is_in_force(back, now) && back.verify_primary_key_binding(key, primary).is_ok()
         });
-        match is_back_signed {
-            true => Ok(Lifetime::of(key, expiry(binding))),
-            false => Err(Refusal::NoBackSignature(above())),
+        if is_back_signed {
+            Ok(Lifetime::of(key, expiry(binding)))
+        } else {
+            Err(Refusal::NoBackSignature(above()))
         }
     }
 }

@@ -160,15 +160,16 @@ impl OpenPgpKeyring {
                 }
             }
         }
-        Err(match refused.is_empty() {
-            true => OpenPgpError::OtherKey {
+        Err(if refused.is_empty() {
+            OpenPgpError::OtherKey {
                 keyring: self.names.clone(),
                 signers: signatures.iter().flat_map(signers).collect(),
-            },
-            false => OpenPgpError::Refused {
+            }
+        } else {
+            OpenPgpError::Refused {
                 keyring: self.names.clone(),
                 refused,
-            },
+            }
         })
     }
 }
@@ -238,9 +239,10 @@ fn read(file: &Path) -> Result<Vec<u8>, OpenPgpError> {
     std::fs::File::open(file)
         .and_then(|opened| opened.take(LARGEST + 1).read_to_end(&mut content))
         .map_err(|error| wrong(file, error.to_string()))?;
-    match content.len() as u64 > LARGEST {
-        true => Err(wrong(file, "it is larger than 16 MiB".to_owned())),
-        false => Ok(content),
+    if content.len() as u64 > LARGEST {
+        Err(wrong(file, "it is larger than 16 MiB".to_owned()))
+    } else {
+        Ok(content)
     }
 }
 
@@ -259,12 +261,13 @@ fn packets_of(file: &Path, content: &[u8]) -> Result<Vec<Packet>, OpenPgpError> 
     let has_key = packets
         .iter()
         .any(|packet| matches!(packet, Packet::PublicKey(_)));
-    match has_key {
-        true => Ok(packets),
-        false => Err(wrong(
+    if has_key {
+        Ok(packets)
+    } else {
+        Err(wrong(
             file,
             "it does not contain an OpenPGP public key".to_owned(),
-        )),
+        ))
     }
 }
 

@@ -35,13 +35,14 @@ impl Resolver<'_> {
             )));
         }
         let images: Vec<_> = read.found.iter().filter_map(|found| found.sure()).collect();
-        match images.is_empty() {
-            false => Ok(images),
-            true => Err(wrong(format!(
+        if !images.is_empty() {
+            Ok(images)
+        } else {
+            Err(wrong(format!(
                 "the manifest at {} does not name an image\nhint: choose a release of {} whose pods have images",
                 ShownUrl::from(&file.url),
                 file.component
-            ))),
+            )))
         }
     }
 

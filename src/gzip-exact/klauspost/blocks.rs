@@ -286,9 +286,10 @@ impl Counted {
         let stored = input
             .filter(|input| input.len() <= LARGEST_STORED)
             .map(stored_bits);
-        let extra = match stored.is_some() || open {
-            true => extra_bits(&literals, &distances),
-            false => 0,
+        let extra = if stored.is_some() || open {
+            extra_bits(&literals, &distances)
+        } else {
+            0
         };
         Self {
             literals,

@@ -29,9 +29,10 @@ impl Costs {
 
     /// Counts the bytes after a position.
     pub(super) fn count(&mut self, position: usize, ahead: &[u8]) {
-        let counted = match self.differences.all_ahead {
-            true => ahead,
-            false => &ahead[..ahead.len().min(BLOCK_TOKENS)],
+        let counted = if self.differences.all_ahead {
+            ahead
+        } else {
+            &ahead[..ahead.len().min(BLOCK_TOKENS)]
         };
         // klauspost counts in 16 bits: two windows of one byte count as none.
         let mut frequencies = [0u16; 256];

@@ -65,9 +65,10 @@ impl Double {
         } else {
             other
         };
-        match view.matching(next + 4, measured + 4) > view.matching(at + 4, from + 4) {
-            true => Some((next, other)),
-            false => Some((at, from)),
+        if view.matching(next + 4, measured + 4) > view.matching(at + 4, from + 4) {
+            Some((next, other))
+        } else {
+            Some((at, from))
         }
     }
 }

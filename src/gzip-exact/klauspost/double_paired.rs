@@ -104,9 +104,10 @@ fn longer(view: View<'_>, at: usize, newest: usize, before: Option<usize>) -> Fo
         };
     };
     let (length, other) = (view.limited(at, newest), view.limited(at, before));
-    let (from, length) = match other > length {
-        true => (before, other),
-        false => (newest, length),
+    let (from, length) = if other > length {
+        (before, other)
+    } else {
+        (newest, length)
     };
     Found {
         at,

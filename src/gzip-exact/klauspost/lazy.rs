@@ -140,9 +140,10 @@ impl Lazy {
         self.window[..before.len()].copy_from_slice(before);
         self.end = before.len();
         self.position = before.len();
-        self.block_start = Some(match self.differences.begins_behind {
-            true => before.len(),
-            false => 0,
+        self.block_start = Some(if self.differences.begins_behind {
+            before.len()
+        } else {
+            0
         });
         self.pending = false;
         self.found = NO_MATCH;
@@ -196,9 +197,10 @@ impl Lazy {
         if std::mem::replace(&mut self.pending, false) {
             self.tokens.literal(self.window[self.position - 1]);
         }
-        match self.tokens.list.is_empty() {
-            true => Ok(()),
-            false => self.block(out),
+        if self.tokens.list.is_empty() {
+            Ok(())
+        } else {
+            self.block(out)
         }
     }
 
@@ -213,9 +215,10 @@ impl Lazy {
     }
 
     fn block_if_full<W: Write>(&mut self, out: &mut Out<'_, W>) -> io::Result<()> {
-        match self.tokens.list.len() == BLOCK_TOKENS {
-            true => self.block(out),
-            false => Ok(()),
+        if self.tokens.list.len() == BLOCK_TOKENS {
+            self.block(out)
+        } else {
+            Ok(())
         }
     }
 

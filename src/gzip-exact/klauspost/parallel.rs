@@ -97,9 +97,10 @@ fn make(era: Era, level: GoLevel, before: &[u8], block: &[u8], last: bool) -> io
     flate.restart(before);
     flate.write(block)?;
     flate.sync()?;
-    match last {
-        true => flate.finish(),
-        false => Ok(std::mem::take(flate.out())),
+    if last {
+        flate.finish()
+    } else {
+        Ok(std::mem::take(flate.out()))
     }
 }
 

@@ -27,9 +27,10 @@ impl Plain {
         blocks: &mut Blocks<W>,
         mut data: &[u8],
     ) -> io::Result<()> {
-        let largest = match self.coded {
-            true => LARGEST_CODED,
-            false => LARGEST_STORED,
+        let largest = if self.coded {
+            LARGEST_CODED
+        } else {
+            LARGEST_STORED
         };
         while !data.is_empty() {
             if self.block.len() == largest {
@@ -44,16 +45,18 @@ impl Plain {
 
     /// Writes the block.
     pub(super) fn flush<W: Write>(&mut self, blocks: &mut Blocks<W>) -> io::Result<()> {
-        match self.block.is_empty() {
-            true => Ok(()),
-            false => self.block(blocks, true),
+        if self.block.is_empty() {
+            Ok(())
+        } else {
+            self.block(blocks, true)
         }
     }
 
     fn block<W: Write>(&mut self, blocks: &mut Blocks<W>, last: bool) -> io::Result<()> {
-        match self.coded {
-            true => blocks.literals_only(&self.block, last)?,
-            false => blocks.stored(&self.block)?,
+        if self.coded {
+            blocks.literals_only(&self.block, last)?
+        } else {
+            blocks.stored(&self.block)?
         }
         self.block.clear();
         Ok(())

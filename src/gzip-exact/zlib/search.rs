@@ -172,9 +172,10 @@ impl<W: Write> ZlibEncoder<W> {
                 self.roll(0);
                 self.roll(1);
             }
-            match self.lazy {
-                true => self.lazy()?,
-                false => self.greedy()?,
+            if self.lazy {
+                self.lazy()?
+            } else {
+                self.greedy()?
             }
         }
         Ok(())

@@ -242,9 +242,10 @@ impl Session {
             let context = format!("the connection broke during '{description}'");
             return Err(self.options.unreachable(reason.within(&context)));
         };
-        match received.has_mark() {
-            true => Ok(status),
-            false => Err(self.no_shell(description, received)),
+        if received.has_mark() {
+            Ok(status)
+        } else {
+            Err(self.no_shell(description, received))
         }
     }
 

@@ -92,9 +92,10 @@ pub struct ClusterArgs {
 impl ClusterArgs {
     /// Returns the options for a command.
     pub fn source(&self) -> ClusterSource {
-        let bundles = match self.bundle.is_empty() {
-            true => &self.bundle_option,
-            false => &self.bundle,
+        let bundles = if self.bundle.is_empty() {
+            &self.bundle_option
+        } else {
+            &self.bundle
         };
         ClusterSource {
             bundles: bundles.clone(),

@@ -117,9 +117,10 @@ fn collect(arguments: Gc, output: Output) -> Result<(), Failure> {
 }
 
 fn print_collected(collected: &Collected) {
-    let verb = match collected.dry_run {
-        true => "would be removed",
-        false => "removed",
+    let verb = if collected.dry_run {
+        "would be removed"
+    } else {
+        "removed"
     };
     outln!(
         "{} blobs and {} incomplete downloads {verb}, {}",

@@ -153,9 +153,10 @@ async fn check(arguments: &Check, output: Output, events: &Events) -> Result<(),
     if report.has_findings() {
         return Err(Failure::certificates());
     }
-    match report.unchecked.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::unreachable()),
+    if report.unchecked.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::unreachable())
     }
 }
 

@@ -65,9 +65,10 @@ pub async fn run(arguments: &Conformance, format: Output, events: &Events) -> Re
         Output::Json => output::document("ConformanceReport", &report)?,
         Output::Auto | Output::Plain => print(&report),
     }
-    match report.failed.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::tests()),
+    if report.failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::tests())
     }
 }
 

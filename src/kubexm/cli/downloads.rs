@@ -46,9 +46,10 @@ impl DownloadArgs {
             ca: self.ca.clone(),
             connections: self.connections,
             cache: self.cache.clone(),
-            sandbox: match self.no_sandbox {
-                true => Sandbox::Off,
-                false => Sandbox::default(),
+            sandbox: if self.no_sandbox {
+                Sandbox::Off
+            } else {
+                Sandbox::default()
             },
         }
     }

@@ -124,8 +124,9 @@ pub fn print_diff(found: &PlanDiff, output: Output) -> Result<(), Failure> {
 /// Fails with the exit code 6 if an install would change a host.
 pub fn report_diff(found: &PlanDiff, output: Output) -> Result<(), Failure> {
     print_diff(found, output)?;
-    match found.has_changes() {
-        true => Err(Failure::changes()),
-        false => Ok(()),
+    if found.has_changes() {
+        Err(Failure::changes())
+    } else {
+        Ok(())
     }
 }

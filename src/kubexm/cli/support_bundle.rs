@@ -65,9 +65,10 @@ pub async fn run(
         Output::Json => output::document("SupportBundle", &written)?,
         Output::Auto | Output::Plain => print(&written),
     }
-    match written.hosts.is_empty() {
-        true => Err(Failure::unreachable()),
-        false => Ok(()),
+    if written.hosts.is_empty() {
+        Err(Failure::unreachable())
+    } else {
+        Ok(())
     }
 }
 

@@ -16,9 +16,10 @@ fn pages(command: &mut Command, name: &str, pages: &mut Vec<(String, String)>) {
         lines.collect()
     };
     let (short, long) = (text(page.render_help()), text(page.render_long_help()));
-    let both = match short == long {
-        true => format!("$ {name} -h, --help\n{long}"),
-        false => format!("$ {name} -h\n{short}\n$ {name} --help\n{long}"),
+    let both = if short == long {
+        format!("$ {name} -h, --help\n{long}")
+    } else {
+        format!("$ {name} -h\n{short}\n$ {name} --help\n{long}")
     };
     pages.push((name.replace(' ', "-"), both));
     let below = command.get_subcommands_mut();

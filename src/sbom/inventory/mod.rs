@@ -236,9 +236,10 @@ impl InventoryBuilder<'_> {
             .subjects
             .extend(ecosystem::subjects(package, release));
         if component.subjects.is_empty() {
-            let system = match release.id.is_empty() {
-                true => "an operating system without os-release".to_owned(),
-                false => release.distro(),
+            let system = if release.id.is_empty() {
+                "an operating system without os-release".to_owned()
+            } else {
+                release.distro()
             };
             self.note(format!(
                 "{place}: kubexm cannot find vulnerabilities of packages of {system}: it does not know its \

@@ -34,9 +34,10 @@ impl Certified {
         let mut other_log = None;
         for entry in &self.entries {
             let promised: Vec<i64> = entry.time().into_iter().collect();
-            let seen = match promised.is_empty() {
-                true => &stamped.times,
-                false => &promised,
+            let seen = if promised.is_empty() {
+                &stamped.times
+            } else {
+                &promised
             };
             // An entry of an unknown log is ignored; an entry of a trusted log must be valid.
             let log = match entry.log(root, seen) {

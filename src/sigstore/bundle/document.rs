@@ -280,8 +280,9 @@ impl MaterialDocument {
 
 /// Checks the length of a signature.
 pub(super) fn signature(bytes: Bytes) -> Result<Vec<u8>, String> {
-    match (1..=LONGEST_SIGNATURE).contains(&bytes.0.len()) {
-        true => Ok(bytes.0),
-        false => Err("has a signature that is empty or too long".to_owned()),
+    if (1..=LONGEST_SIGNATURE).contains(&bytes.0.len()) {
+        Ok(bytes.0)
+    } else {
+        Err("has a signature that is empty or too long".to_owned())
     }
 }

@@ -219,9 +219,10 @@ impl Proof {
             }
         }
         let root = tree::root(body, self.number, self.size, &self.beside);
-        match root == Some(self.root) {
-            true => Ok(()),
-            false => Err("its entry is not in the log".to_owned()),
+        if root == Some(self.root) {
+            Ok(())
+        } else {
+            Err("its entry is not in the log".to_owned())
         }
     }
 }

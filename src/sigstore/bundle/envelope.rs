@@ -102,12 +102,13 @@ impl Statement {
             let words = shown(&error.to_string());
             format!("the signed payload cannot be read: {words}")
         })?;
-        match STATEMENTS.contains(&statement.kind.as_str()) {
-            true => Ok(statement),
-            false => Err(format!(
+        if STATEMENTS.contains(&statement.kind.as_str()) {
+            Ok(statement)
+        } else {
+            Err(format!(
                 "the signed payload is a '{}', not an in-toto statement",
                 shown(&statement.kind)
-            )),
+            ))
         }
     }
 
@@ -121,12 +122,13 @@ impl Statement {
     /// # Errors
     /// It has another predicate.
     pub fn must_be_signature(&self) -> Result<(), String> {
-        match self.is_signature() {
-            true => Ok(()),
-            false => Err(format!(
+        if self.is_signature() {
+            Ok(())
+        } else {
+            Err(format!(
                 "it is an attestation of type '{}', not a signature",
                 shown(&self.predicate_type)
-            )),
+            ))
         }
     }
 

@@ -96,9 +96,10 @@ impl Timestamp {
     /// It is of other bytes.
     pub fn must_be_of(&self, bytes: &[u8]) -> Result<(), String> {
         let hash = hash(&self.imprint.algorithm.kind, bytes);
-        match hash.is_some_and(|hash| hash == self.imprint.hash.as_bytes()) {
-            true => Ok(()),
-            false => Err("its timestamp is of another signature".to_owned()),
+        if hash.is_some_and(|hash| hash == self.imprint.hash.as_bytes()) {
+            Ok(())
+        } else {
+            Err("its timestamp is of another signature".to_owned())
         }
     }
 
@@ -115,12 +116,13 @@ impl Timestamp {
 
 fn must_be_understood(info: &Info) -> Result<(), String> {
     let mut extensions = info.extensions.iter().flatten();
-    match info.version == 1 && !extensions.any(|extension| extension.critical) {
-        true => Ok(()),
-        false => Err(
+    if info.version == 1 && !extensions.any(|extension| extension.critical) {
+        Ok(())
+    } else {
+        Err(
             "its timestamp has a version or a critical extension that kubexm does not support"
                 .to_owned(),
-        ),
+        )
     }
 }
 
@@ -128,9 +130,10 @@ fn must_be_understood(info: &Info) -> Result<(), String> {
 fn attributes(signer: &Signer, content: &[u8]) -> Result<Attributes, String> {
     let attributes = Attributes::read(&signer.signed)?;
     let hash = hash(&signer.hash.kind, content);
-    match hash.is_some_and(|hash| attributes.are_of(&INFO, &hash)) {
-        true => Ok(attributes),
-        false => Err("its timestamp was changed".to_owned()),
+    if hash.is_some_and(|hash| attributes.are_of(&INFO, &hash)) {
+        Ok(attributes)
+    } else {
+        Err("its timestamp was changed".to_owned())
     }
 }
 

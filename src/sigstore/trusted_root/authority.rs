@@ -29,12 +29,13 @@ impl Authority {
     /// # Errors
     /// A certificate of the chain is not a CA certificate.
     pub fn new(chain: Vec<Link>, period: Period) -> Result<Self, String> {
-        match chain.iter().all(|link| link.is_authority) {
-            true => Ok(Self {
+        if chain.iter().all(|link| link.is_authority) {
+            Ok(Self {
                 chain: chain.into_iter().map(|link| link.der).collect(),
                 period,
-            }),
-            false => Err("has a certificate in a chain that is not a CA certificate".to_owned()),
+            })
+        } else {
+            Err("has a certificate in a chain that is not a CA certificate".to_owned())
         }
     }
 

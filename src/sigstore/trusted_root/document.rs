@@ -93,9 +93,10 @@ impl Document {
             document.ctlogs.len(),
             document.timestamp_authorities.len(),
         ];
-        match counts.iter().any(|count| *count > MOST) {
-            true => Err("has more than 64 logs or authorities of one kind".to_owned()),
-            false => Ok(document),
+        if counts.iter().any(|count| *count > MOST) {
+            Err("has more than 64 logs or authorities of one kind".to_owned())
+        } else {
+            Ok(document)
         }
     }
 }

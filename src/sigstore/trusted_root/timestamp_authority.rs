@@ -27,9 +27,10 @@ impl TimestampAuthority {
     /// It cannot be read, or the chain has no issuer of the signing certificate.
     pub fn read(document: &AuthorityDocument) -> Result<Self, String> {
         let mut chain = document.chain()?;
-        let signer = match chain[0].is_authority {
-            true => None,
-            false => Some(chain.remove(0).der),
+        let signer = if chain[0].is_authority {
+            None
+        } else {
+            Some(chain.remove(0).der)
         };
         if chain.is_empty() {
             return Err(
@@ -70,12 +71,13 @@ impl TimestampAuthority {
         }
         let validity = signer.validity();
         let period = validity.not_before.timestamp()..=validity.not_after.timestamp();
-        match period.contains(&time) && self.above.issued(&signer, time) {
-            true => Ok(()),
-            false => Err(format!(
+        if period.contains(&time) && self.above.issued(&signer, time) {
+            Ok(())
+        } else {
+            Err(format!(
                 "its timestamp was made at {}, when its authority was not trusted",
                 at(time)
-            )),
+            ))
         }
     }
 }

@@ -258,10 +258,13 @@ impl Machine {
                 (0, String::new())
             }
             _ if text == steps::BLOCK_STATE.text => (0, "absent\n".to_owned()),
-            _ if text.contains("system.manageHostsFile") => match state.blocks.is_empty() {
-                true => (0, String::new()),
-                false => (78, "system.manageHostsFile is not applied".to_owned()),
-            },
+            _ if text.contains("system.manageHostsFile") => {
+                if state.blocks.is_empty() {
+                    (0, String::new())
+                } else {
+                    (78, "system.manageHostsFile is not applied".to_owned())
+                }
+            }
             _ if text.contains("# kubexm begin") && text != os::TIME_SERVERS.text => {
                 (0, state.blocks.get(&first).cloned().unwrap_or_default())
             }
@@ -313,9 +316,10 @@ impl Machine {
                     state.generated.insert(hook, digest);
                     return (0, String::new());
                 }
-                match state.generated.get(&hook) == Some(&digest) {
-                    true => (0, String::new()),
-                    false => (1, "has not run on this host".to_owned()),
+                if state.generated.get(&hook) == Some(&digest) {
+                    (0, String::new())
+                } else {
+                    (1, "has not run on this host".to_owned())
                 }
             }
             _ if text == load_balancer::INTERFACE.text => (0, "eth0\n".to_owned()),
@@ -343,15 +347,19 @@ impl Machine {
                     .collect();
                 // A report has a largest number of lines.
                 let lines: Vec<String> = left.chunks(5).map(|some| some.join(" ")).collect();
-                match left.is_empty() {
-                    true => (0, String::new()),
-                    false => (78, format!("{FORMER}\n{}", lines.join("\n"))),
+                if left.is_empty() {
+                    (0, String::new())
+                } else {
+                    (78, format!("{FORMER}\n{}", lines.join("\n")))
                 }
             }
-            _ if text == kubeadm::ETCD_CA.text => match state.changed.contains(&arguments[1]) {
-                true => (78, "etcd.external.caFile is not applied".to_owned()),
-                false => (0, String::new()),
-            },
+            _ if text == kubeadm::ETCD_CA.text => {
+                if state.changed.contains(&arguments[1]) {
+                    (78, "etcd.external.caFile is not applied".to_owned())
+                } else {
+                    (0, String::new())
+                }
+            }
             _ if text == kubeadm::KUBE_PROXY.text => {
                 // kubeadm deploys it only once.
                 let wanted = json!(arguments[1]);
@@ -359,12 +367,13 @@ impl Machine {
                     state.generated.insert("kube-proxy".to_owned(), wanted);
                     return (0, String::new());
                 }
-                match state.generated.get("kube-proxy") == Some(&wanted) {
-                    true => (0, String::new()),
-                    false => (
+                if state.generated.get("kube-proxy") == Some(&wanted) {
+                    (0, String::new())
+                } else {
+                    (
                         78,
                         "kubernetes.kubeadm.skipPhases.init is not applied".to_owned(),
-                    ),
+                    )
                 }
             }
             // The content of the bundle is not part of the settings.

@@ -252,9 +252,10 @@ async fn changed(
     for finding in findings(after, before).difference(&usual) {
         evidence.details.push(finding.to_string());
         if row.is_named_in(&finding.to_string()) {
-            evidence.outcomes.insert(match finding.fatal {
-                true => Outcome::Refused,
-                false => Outcome::Reported,
+            evidence.outcomes.insert(if finding.fatal {
+                Outcome::Refused
+            } else {
+                Outcome::Reported
             });
         }
     }

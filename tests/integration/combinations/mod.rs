@@ -233,17 +233,14 @@ fn programs_accept_what_is_rendered_for_1_30() {
 
 /// Returns a cluster with every setting of kubeadm that this version has.
 fn with_settings_of_kubeadm(version: &Version) -> [Cluster; 1] {
-    let newer = match version.minor() >= 31 {
-        true => {
-            "certificates: {validityDays: 90, caValidityDays: 7300}, kubeadm: {skipPhases: {init: [addon/kube-proxy], \
-             join: [preflight]}, extraConfig: {initConfiguration: {timeouts: {kubeletHealthCheck: 5m0s}}, \
-             clusterConfiguration: {encryptionAlgorithm: RSA-3072}, \
-             joinConfiguration: {nodeRegistration: {imagePullSerial: false}}}}"
-        }
-        false => {
-            "kubeadm: {skipPhases: {init: [addon/kube-proxy], join: [preflight]}, extraConfig: \
-             {clusterConfiguration: {apiServer: {timeoutForControlPlane: 9m0s}}}}"
-        }
+    let newer = if version.minor() >= 31 {
+        "certificates: {validityDays: 90, caValidityDays: 7300}, kubeadm: {skipPhases: {init: [addon/kube-proxy], \
+         join: [preflight]}, extraConfig: {initConfiguration: {timeouts: {kubeletHealthCheck: 5m0s}}, \
+         clusterConfiguration: {encryptionAlgorithm: RSA-3072}, \
+         joinConfiguration: {nodeRegistration: {imagePullSerial: false}}}}"
+    } else {
+        "kubeadm: {skipPhases: {init: [addon/kube-proxy], join: [preflight]}, extraConfig: \
+         {clusterConfiguration: {apiServer: {timeoutForControlPlane: 9m0s}}}}"
     };
     let volume =
         "extraVolumes: [{name: site, hostPath: /etc/site, readOnly: true, pathType: Directory}]";

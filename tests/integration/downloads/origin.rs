@@ -188,9 +188,10 @@ impl Origin {
             if seen.path.starts_with("/token") {
                 let good = authorization == login
                     || seen.body.contains(login.as_str()) && !login.is_empty();
-                let body = match good {
-                    true => format!(r#"{{"token": "{}"}}"#, &TOKEN["Bearer ".len()..]),
-                    false => return Some(refusal("403 Forbidden", "")),
+                let body = if good {
+                    format!(r#"{{"token": "{}"}}"#, &TOKEN["Bearer ".len()..])
+                } else {
+                    return Some(refusal("403 Forbidden", ""));
                 };
                 let length = body.len();
                 return Some(format!(

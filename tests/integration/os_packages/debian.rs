@@ -54,9 +54,10 @@ const PACKAGES: [(&str, &str); 24] = [
 fn stanza((label, fields): &(&str, &str)) -> String {
     let (name, version) = label.split_once(' ').unwrap();
     let content = Digest::of(label.as_bytes()).hex();
-    let fields = match fields.is_empty() {
-        true => String::new(),
-        false => format!("{fields}\n"),
+    let fields = if fields.is_empty() {
+        String::new()
+    } else {
+        format!("{fields}\n")
     };
     format!(
         "Package: {name}\nVersion: {version}\nArchitecture: amd64\nMaintainer: x <x@lab.example>\n{fields}\

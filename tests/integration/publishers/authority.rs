@@ -190,9 +190,10 @@ impl Sigstore {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         let name = wish.identity.to_owned().try_into().unwrap();
-        params.subject_alt_names = vec![match wish.identity.contains("://") {
-            true => SanType::URI(name),
-            false => SanType::Rfc822Name(name),
+        params.subject_alt_names = vec![if wish.identity.contains("://") {
+            SanType::URI(name)
+        } else {
+            SanType::Rfc822Name(name)
         }];
         let bare = wish.issuer.as_bytes().to_vec();
         let mut text = vec![0x0c, u8::try_from(bare.len()).unwrap()];
@@ -234,9 +235,10 @@ impl Sigstore {
         let shown = shown.tbs_certificate.as_ref();
         let issuer = Digest::of(&self.intermediate_key.subject_public_key_info());
         let other_signer = KeyPair::generate().unwrap();
-        let log = match seen.by_unknown_log {
-            true => &other_signer,
-            false => &self.certificate_log,
+        let log = if seen.by_unknown_log {
+            &other_signer
+        } else {
+            &self.certificate_log
         };
         let id = Digest::of(&log.subject_public_key_info());
         let time = u64::try_from(seen.at * 1000).unwrap().to_be_bytes();
@@ -268,9 +270,10 @@ impl Sigstore {
 
     /// Returns what the log entry has of the signer.
     pub fn certificate_in_log(&self, wish: &Wish, certificate: &str) -> String {
-        match wish.logged_other {
-            true => self.certificate(wish, &KeyPair::generate().unwrap()),
-            false => certificate.to_owned(),
+        if wish.logged_other {
+            self.certificate(wish, &KeyPair::generate().unwrap())
+        } else {
+            certificate.to_owned()
         }
     }
 

@@ -102,9 +102,10 @@ impl Sigstore {
     pub fn bundle(&self, wish: &Wish, how: &Bundled) -> Value {
         let signed = self.sign_statement(wish, how);
         let payload = Digest::of(&signed.payload);
-        let body = match how.logged_as_message {
-            true => message_entry(&payload, &signed.signature, &signed.certificate_in_log),
-            false => json!({
+        let body = if how.logged_as_message {
+            message_entry(&payload, &signed.signature, &signed.certificate_in_log)
+        } else {
+            json!({
                 "apiVersion": "0.0.1", "kind": "dsse",
                 "spec": {
                     "envelopeHash": {"algorithm": "sha256", "value": Digest::of(b"").hex()},
@@ -114,7 +115,7 @@ impl Sigstore {
                         "verifier": STANDARD.encode(&signed.certificate_in_log),
                     }],
                 },
-            }),
+            })
         };
         signed.bundle(self.logged(wish, &body))
     }

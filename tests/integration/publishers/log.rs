@@ -103,9 +103,10 @@ fn path(entries: &[Vec<u8>], number: usize) -> Vec<Digest> {
     }
     let middle = entries.len().next_power_of_two() / 2;
     let (left, right) = entries.split_at(middle);
-    let (mut below, beside) = match number < middle {
-        true => (path(left, number), whole(right)),
-        false => (path(right, number - middle), whole(left)),
+    let (mut below, beside) = if number < middle {
+        (path(left, number), whole(right))
+    } else {
+        (path(right, number - middle), whole(left))
     };
     below.push(beside);
     below

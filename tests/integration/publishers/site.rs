@@ -41,9 +41,10 @@ pub fn cosign(folder: &Path, arguments: &[&str]) -> Result<String, String> {
         .unwrap_or_else(|error| panic!("cosign: {error}; `./test` brings it"));
     let printed = [output.stdout, output.stderr].concat();
     let printed = String::from_utf8_lossy(&printed).into_owned();
-    match output.status.success() {
-        true => Ok(printed),
-        false => Err(printed),
+    if output.status.success() {
+        Ok(printed)
+    } else {
+        Err(printed)
     }
 }
 

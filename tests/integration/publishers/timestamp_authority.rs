@@ -144,9 +144,10 @@ impl TimestampAuthority {
     pub fn trusted(&self, with_signer: bool) -> Value {
         let signer = json!({"rawBytes": der(&self.signer)});
         let root = json!({"rawBytes": der(&self.root)});
-        let chain = match with_signer {
-            true => json!([signer, root]),
-            false => json!([root]),
+        let chain = if with_signer {
+            json!([signer, root])
+        } else {
+            json!([root])
         };
         json!({
             "subject": {"commonName": "test timestamps"}, "uri": "https://timestamps.example",
@@ -191,9 +192,10 @@ impl TimestampAuthority {
         ];
         let files = ["-in", "info", "-out", "token", "-inkey", "signer.key"];
         let whose = ["-signer", signer, "-econtent_type", wish.content];
-        let without: &[&str] = match wish.with_certificate {
-            true => &[],
-            false => &["-nocerts"],
+        let without: &[&str] = if wish.with_certificate {
+            &[]
+        } else {
+            &["-nocerts"]
         };
         openssl(
             self.folder.path(),

@@ -145,9 +145,10 @@ fn modules_of_go_and_rust_programs_are_listed() {
         .image("registry.example/programs:v1", &[(GZIP, gzip(&layer))])
         .file("old", "1.0.0", FileFormat::Binary, &old_go());
     for opened in [false, true] {
-        match opened {
-            true => made.pack_opened(&path),
-            false => made.pack(&path),
+        if opened {
+            made.pack_opened(&path)
+        } else {
+            made.pack(&path)
         }
         let document = sbom(&path);
         let of = |name: &str| below(&document, &component(&document, name)["bom-ref"]);

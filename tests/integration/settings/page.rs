@@ -54,9 +54,10 @@ fn wrong_tests(cell: &str) -> Vec<String> {
     for item in cell.split("; ") {
         let mut spans = spans(item);
         let (file, names) = (spans.next().unwrap_or_default(), spans.collect::<Vec<_>>());
-        let path = match file.ends_with(".snap") {
-            true => root().join(SNAPSHOTS).join(file),
-            false => root().join(file),
+        let path = if file.ends_with(".snap") {
+            root().join(SNAPSHOTS).join(file)
+        } else {
+            root().join(file)
         };
         let Ok(text) = std::fs::read_to_string(path) else {
             wrong.push(format!("{file} does not exist"));

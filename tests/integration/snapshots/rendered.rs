@@ -351,9 +351,12 @@ impl File {
 
     /// Returns the part of the snapshot's name that stands for the file.
     fn name(&self) -> String {
-        let plain = |c: char| match c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') {
-            true => c,
-            false => '_',
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') {
+                c
+            } else {
+                '_'
+            }
         };
         self.path
             .trim_start_matches('/')
@@ -427,18 +430,19 @@ async fn every_rendered_file() {
             }
             // A line in angle brackets replaces a certificate, a key or a password.
             let stands_for = file.content.starts_with('<') && file.content.lines().count() == 1;
-            let (name, text) = match stands_for {
-                true => (
+            let (name, text) = if stands_for {
+                (
                     "certificates and keys".to_owned(),
                     format!("{} {:o} {}", file.path, file.mode, file.content),
-                ),
-                false => (
+                )
+            } else {
+                (
                     format!("{}@{}", file.name(), case.name),
                     format!(
                         "# {} of {host}, mode {:o}\n{}",
                         file.path, file.mode, file.content
                     ),
-                ),
+                )
             };
             *snapshots.entry(name).or_default() += &text;
         }

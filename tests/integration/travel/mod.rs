@@ -74,17 +74,20 @@ fn layer(seed: u64) -> (Vec<u8>, Digest) {
 fn platform(blobs: &mut InMemory, family: &str, arch: Arch, seed: u64) -> PlatformManifest {
     let docker = family == DOCKER;
     let (packed, diff_id) = layer(seed);
-    let layer_type = match docker {
-        true => "application/vnd.docker.image.rootfs.diff.tar.gzip".to_owned(),
-        false => format!("{OCI}.layer.v1.tar+gzip"),
+    let layer_type = if docker {
+        "application/vnd.docker.image.rootfs.diff.tar.gzip".to_owned()
+    } else {
+        format!("{OCI}.layer.v1.tar+gzip")
     };
-    let config_type = match docker {
-        true => "application/vnd.docker.container.image.v1+json".to_owned(),
-        false => format!("{OCI}.config.v1+json"),
+    let config_type = if docker {
+        "application/vnd.docker.container.image.v1+json".to_owned()
+    } else {
+        format!("{OCI}.config.v1+json")
     };
-    let manifest_type = match docker {
-        true => format!("{DOCKER}.manifest.v2+json"),
-        false => format!("{OCI}.manifest.v1+json"),
+    let manifest_type = if docker {
+        format!("{DOCKER}.manifest.v2+json")
+    } else {
+        format!("{OCI}.manifest.v1+json")
     };
     let config = json!({
         "architecture": arch.name(), "os": "linux", "config": {"Entrypoint": ["/app"]},
@@ -210,8 +213,9 @@ fn tool(program: &str, arguments: &[&str]) -> Result<String, String> {
         .args(arguments)
         .output()
         .unwrap_or_else(|error| panic!("{program}: {error}; `./test` installs it"));
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 }

@@ -33,9 +33,10 @@ pub fn check_volume(path: &Path, folders: &[PathBuf]) -> Result<Digest, BundleEr
         )
     })?;
     let got = hash_file(path).map_err(|source| BundleError::io(path, source))?;
-    match got == expected {
-        true => Ok(got),
-        false => Err(BundleError::damaged(path, DAMAGED)),
+    if got == expected {
+        Ok(got)
+    } else {
+        Err(BundleError::damaged(path, DAMAGED))
     }
 }
 
@@ -82,8 +83,9 @@ pub(super) fn read_list(
         }
         digests.push(digest.parse().map_err(|_| unreadable())?);
     }
-    match digests.is_empty() {
-        true => Err(unreadable()),
-        false => Ok(Some(digests)),
+    if digests.is_empty() {
+        Err(unreadable())
+    } else {
+        Ok(Some(digests))
     }
 }

@@ -66,11 +66,12 @@ impl VolumeSet {
             (Err(error), suffixed) if error.kind() == io::ErrorKind::NotFound => {
                 let is_split = locate(&volume_path(path, 1), folders).is_some()
                     || locate(&list_path(path), folders).is_some();
-                match is_split && suffixed.is_none() {
-                    true => Self::open_volumes(path.to_owned(), folders),
-                    false => Err(BundleError::NoFile {
+                if is_split && suffixed.is_none() {
+                    Self::open_volumes(path.to_owned(), folders)
+                } else {
+                    Err(BundleError::NoFile {
                         path: path.display().to_string(),
-                    }),
+                    })
                 }
             }
             (Err(error), _) => Err(failed(error)),

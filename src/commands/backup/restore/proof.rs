@@ -137,13 +137,14 @@ fn refused(cause: String) -> CommandError {
 async fn done(host: &dyn Host, command: Command) -> Result<String, CommandError> {
     let what = command.description();
     let output = host.run(command).await?;
-    match output.success() {
-        true => Ok(output.text()),
-        false => Err(CommandError::Configuration(format!(
+    if output.success() {
+        Ok(output.text())
+    } else {
+        Err(CommandError::Configuration(format!(
             "{}: {what}: {}\nhint: run the same command again to go on",
             host.name(),
             output.complaint()
-        ))),
+        )))
     }
 }
 

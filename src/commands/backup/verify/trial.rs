@@ -102,9 +102,10 @@ impl<'a> TrialRestore<'a> {
         run.arguments = arguments.iter().map(|text| (*text).to_owned()).collect();
         let ended = run.output(&self.options.sandbox).await;
         let ended = ended.map_err(|error| self.not_ended(&error))?;
-        match ended.is_success {
-            true => Ok(ended.stdout),
-            false => Err(self.failed(&String::from_utf8_lossy(&ended.stderr))),
+        if ended.is_success {
+            Ok(ended.stdout)
+        } else {
+            Err(self.failed(&String::from_utf8_lossy(&ended.stderr)))
         }
     }
 
@@ -136,9 +137,10 @@ impl<'a> TrialRestore<'a> {
     /// etcdutl has ended with an error.
     fn failed(&self, said: &str) -> CommandError {
         let cause = format!("etcdutl: {}", Untrusted::last(said));
-        match is_full(said) {
-            true => self.error(cause, space::hint(space::of_trial(self.manifest))),
-            false => self.refused(cause),
+        if is_full(said) {
+            self.error(cause, space::hint(space::of_trial(self.manifest)))
+        } else {
+            self.refused(cause)
         }
     }
 }

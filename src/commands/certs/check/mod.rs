@@ -352,9 +352,10 @@ impl Row<'_> {
     fn standing(&self, certificate: &Certificate, ca: Option<&[Certificate]>) -> Standing {
         let left = certificate.days_left();
         let valid = certificate.days_valid();
-        let soon = match self.is_rotated {
-            true => expiry::soon_of_rotated(valid),
-            false => expiry::soon(valid),
+        let soon = if self.is_rotated {
+            expiry::soon_of_rotated(valid)
+        } else {
+            expiry::soon(valid)
         };
         let signers = ca.filter(|_| !certificate.is_ca);
         match signers {

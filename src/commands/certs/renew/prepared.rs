@@ -242,9 +242,10 @@ impl Prepared {
             }
         }
         if lines.is_empty() {
-            lines.push(match cluster.is_node(host) {
-                true => "nothing: the kubelet renews its certificates itself".to_owned(),
-                false => "nothing: it has no certificate that kubexm issues".to_owned(),
+            lines.push(if cluster.is_node(host) {
+                "nothing: the kubelet renews its certificates itself".to_owned()
+            } else {
+                "nothing: it has no certificate that kubexm issues".to_owned()
             });
         }
         lines
@@ -276,12 +277,13 @@ fn files_on(
         let names: Vec<&str> = names
             .flat_map(|one| one.names.iter().map(String::as_str))
             .collect();
-        match names.is_empty() {
-            true => String::new(),
-            false => format!(
+        if names.is_empty() {
+            String::new()
+        } else {
+            format!(
                 ", gets the names of the cluster file, also {}",
                 names.join(", ")
-            ),
+            )
         }
     };
     planned

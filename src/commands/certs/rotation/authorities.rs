@@ -47,9 +47,10 @@ impl<'a> Store<'a> {
 
     fn place(&self, authority: Authority) -> Place {
         let is_kept = self.kept.contains(&authority);
-        let (store, name) = match is_kept {
-            true => certificates::place(self.cluster, &self.store, authority),
-            false => (self.store.subdirectory(FOLDER), name(authority).to_owned()),
+        let (store, name) = if is_kept {
+            certificates::place(self.cluster, &self.store, authority)
+        } else {
+            (self.store.subdirectory(FOLDER), name(authority).to_owned())
         };
         Place {
             store,
@@ -67,14 +68,15 @@ impl<'a> Store<'a> {
     ) -> Result<(), CommandError> {
         for authority in &record.authorities {
             let place = self.place(*authority);
-            let is_begun = match place.is_kept {
-                true => rotation::others(&place.store, &place.name, place.kind)
-                    .is_ok_and(|others| others.iter().any(Option::is_some)),
-                false => rotation::present(&place.store, &place.name, place.kind).is_ok(),
+            let is_begun = if place.is_kept {
+                rotation::others(&place.store, &place.name, place.kind)
+                    .is_ok_and(|others| others.iter().any(Option::is_some))
+            } else {
+                rotation::present(&place.store, &place.name, place.kind).is_ok()
             };
             // Hosts have the same as this machine, or the command has ended already.
-            let (text, file) = match place.is_kept {
-                true => (
+            let (text, file) = if place.is_kept {
+                (
                     rotation::present(&place.store, &place.name, place.kind)
                         .map_err(CommandError::configuration)?,
                     place
@@ -82,14 +84,15 @@ impl<'a> Store<'a> {
                         .path(&format!("{}.crt", place.name))
                         .display()
                         .to_string(),
-                ),
-                false => (
+                )
+            } else {
+                (
                     present.get(authority).cloned().unwrap_or_default(),
                     format!(
                         "{} on the first control plane",
                         path(self.cluster, *authority).unwrap_or_default()
                     ),
-                ),
+                )
             };
             let count = authority::fingerprints(&text).len();
             if !is_begun && count != 1 {

@@ -65,9 +65,10 @@ impl Run<'_> {
                 record.command()
             ));
         }
-        let next = match record.is_complete {
-            true => record.phase.next().unwrap_or(record.phase),
-            false => record.phase,
+        let next = if record.is_complete {
+            record.phase.next().unwrap_or(record.phase)
+        } else {
+            record.phase
         };
         match self.options.phase {
             Some(phase) if phase != next => refused(format!(

@@ -212,9 +212,10 @@ impl Run<'_> {
             cluster: self.cluster,
             hosts: survey.host_facts(),
             certificates,
-            phase: match record.is_cancelled {
-                true => RotationPhase::Cancel,
-                false => record.phase.planned(),
+            phase: if record.is_cancelled {
+                RotationPhase::Cancel
+            } else {
+                record.phase.planned()
             },
             id: &record.id,
             authorities,

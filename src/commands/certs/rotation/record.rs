@@ -158,9 +158,10 @@ impl RotationRecord {
 
     /// Returns the command that goes on with the rotation.
     pub(super) fn command(&self) -> &'static str {
-        match self.authorities.contains(&Authority::ServiceAccounts) {
-            true => "kubexm certs rotate-sa-key",
-            false => "kubexm certs rotate-ca",
+        if self.authorities.contains(&Authority::ServiceAccounts) {
+            "kubexm certs rotate-sa-key"
+        } else {
+            "kubexm certs rotate-ca"
         }
     }
 

@@ -22,20 +22,21 @@ pub(super) fn plan(
 ) -> String {
     let mut text = String::new();
     let title = record.title();
-    let _ = match record.is_cancelled {
-        true => writeln!(
+    let _ = if record.is_cancelled {
+        writeln!(
             text,
             "the rotation of the {title} of the cluster '{}' is cancelled:",
             cluster.name
-        ),
-        false => writeln!(
+        )
+    } else {
+        writeln!(
             text,
             "rotation of the {title} of the cluster '{}', phase {} of 3 ({}): {}",
             cluster.name,
             record.phase.number(),
             record.phase,
             purpose(record.phase)
-        ),
+        )
     };
     let mut before = None;
     let mut seen = BTreeSet::new();

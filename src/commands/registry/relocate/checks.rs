@@ -21,9 +21,10 @@ pub(super) fn sources(record: &MoveRecord, facts: &BTreeMap<HostName, Facts>) ->
         names.iter().filter(is_there).cloned().collect()
     };
     let former = serving(&record.before);
-    match former.is_empty() && record.is_copied {
-        true => serving(&record.to),
-        false => former,
+    if former.is_empty() && record.is_copied {
+        serving(&record.to)
+    } else {
+        former
     }
 }
 

@@ -40,12 +40,13 @@ pub(super) fn choose(
     begun: Option<MoveRecord>,
 ) -> Result<(Course, MoveRecord), CommandError> {
     let Some(record) = begun else {
-        return match wanted.cancel {
-            true => Err(CommandError::Configuration(
-                "cannot cancel a move of registries: none has begun\nhint: kubexm registry list names the hosts with registries"
-                    .to_owned(),
-            )),
-            false => Ok((Course::Move, new(wanted, cluster)?)),
+        return if wanted.cancel {
+            Err(CommandError::Configuration(
+            "cannot cancel a move of registries: none has begun\nhint: kubexm registry list names the hosts with registries"
+                .to_owned(),
+        ))
+        } else {
+            Ok((Course::Move, new(wanted, cluster)?))
         };
     };
     let course = match (record.stage, wanted.cancel) {
@@ -59,13 +60,15 @@ pub(super) fn choose(
         (Stage::Begun, false) => Course::Move,
         (Stage::Ending | Stage::Moved, false) => Course::End,
     };
-    let from = match wanted.from.is_empty() {
-        true => record.from.as_slice(),
-        false => wanted.from,
+    let from = if wanted.from.is_empty() {
+        record.from.as_slice()
+    } else {
+        wanted.from
     };
-    match wanted.cancel || record.is_of(from, wanted.to) {
-        true => Ok((course, record)),
-        false => Err(refused("cannot begin a move of registries", &record)),
+    if wanted.cancel || record.is_of(from, wanted.to) {
+        Ok((course, record))
+    } else {
+        Err(refused("cannot begin a move of registries", &record))
     }
 }
 
@@ -89,9 +92,10 @@ fn new(wanted: Wanted<'_>, cluster: &Cluster) -> Result<MoveRecord, CommandError
             return Err(refused(what, hint.to_owned()));
         }
     }
-    let from: Vec<HostName> = match wanted.from.is_empty() {
-        true => present.clone(),
-        false => wanted.from.to_vec(),
+    let from: Vec<HostName> = if wanted.from.is_empty() {
+        present.clone()
+    } else {
+        wanted.from.to_vec()
     };
     if let Some(name) = from.iter().find(|name| !present.contains(name)) {
         let what = format!("{name} has no registry in the cluster file");

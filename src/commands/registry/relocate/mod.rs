@@ -205,19 +205,20 @@ impl<'a> Move<'a> {
             events.warn(error.to_string());
         }
         let errors = |of: HostErrors| of.into_iter().map(|(_, error)| error).collect();
-        match needed.is_empty() {
-            true => Ok((hosts, errors(lost))),
-            false => Err(CommandError::HostsNeeded {
+        if needed.is_empty() {
+            Ok((hosts, errors(lost)))
+        } else {
+            Err(CommandError::HostsNeeded {
                 hosts: errors(needed),
                 hint: format!(
                     "every host must use the same registries: start this one, or remove it first: kubexm node remove{}",
-                    match self.is_begun && self.course == Course::Move {
-                        true =>
-                            "; kubexm registry move --cancel undoes the move without a former registry",
-                        false => "",
+                    if self.is_begun && self.course == Course::Move {
+                        "; kubexm registry move --cancel undoes the move without a former registry"
+                    } else {
+                        ""
                     }
                 ),
-            }),
+            })
         }
     }
 

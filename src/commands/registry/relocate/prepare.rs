@@ -107,11 +107,10 @@ impl Move<'_> {
                 let Some(name) = reached.find(|name| !is_there(name)) else {
                     return Ok(());
                 };
-                let hint = match self.is_begun {
-                    true => format!(
-                        "undo the move, or remove the host first: kubexm node remove {name}"
-                    ),
-                    false => "run kubexm install, which installs it there".to_owned(),
+                let hint = if self.is_begun {
+                    format!("undo the move, or remove the host first: kubexm node remove {name}")
+                } else {
+                    "run kubexm install, which installs it there".to_owned()
                 };
                 refused(format!("no registry of kubexm is on {name}"), hint)
             }
@@ -214,9 +213,10 @@ impl Move<'_> {
                 let switching = self.switch_back(&prepared, certificates, hosts, events, stop);
                 ended += switching.await?;
                 ended.changed += self.end(&prepared, hosts, events, stop).await?;
-                match is_same(&self.named, &self.record.before) {
-                    true => record::forget(self.state)?,
-                    false => self.save(Stage::Undone, false)?,
+                if is_same(&self.named, &self.record.before) {
+                    record::forget(self.state)?
+                } else {
+                    self.save(Stage::Undone, false)?
                 }
                 return Ok(ended);
             }
@@ -314,9 +314,10 @@ impl Move<'_> {
     /// Plans the proof that nodes find the only registry by its name. A node with another address would use the registry that
     /// ends. Where kubexm manages `/etc/hosts`, the next plan writes the address.
     fn named(&self, inputs: &Inputs<'_>) -> Plan {
-        match self.cluster.system.manage_hosts_file {
-            true => Plan::default(),
-            false => relocation::resolve(inputs),
+        if self.cluster.system.manage_hosts_file {
+            Plan::default()
+        } else {
+            relocation::resolve(inputs)
         }
     }
 

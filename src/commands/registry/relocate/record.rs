@@ -97,9 +97,12 @@ impl MoveRecord {
 
     /// Returns what the move is, as in `move of the registries from node1 to node3`.
     pub(super) fn title(&self) -> String {
-        let list = |names: &[HostName]| match names.is_empty() {
-            true => "hosts that have left the cluster".to_owned(),
-            false => joined(names),
+        let list = |names: &[HostName]| {
+            if names.is_empty() {
+                "hosts that have left the cluster".to_owned()
+            } else {
+                joined(names)
+            }
         };
         format!(
             "move of the registries from {} to {}",
@@ -111,9 +114,10 @@ impl MoveRecord {
     /// Returns the command that goes on with the move.
     pub(super) fn command(&self) -> String {
         let list = |names: &[HostName]| joined(names).replace(", ", ",");
-        let from = match self.from.is_empty() {
-            true => String::new(),
-            false => format!(" --from {}", list(&self.from)),
+        let from = if self.from.is_empty() {
+            String::new()
+        } else {
+            format!(" --from {}", list(&self.from))
         };
         format!("kubexm registry move{from} --to {}", list(&self.to))
     }
@@ -201,9 +205,10 @@ pub(crate) fn permit(cluster: &Cluster, state: &Path, command: &str) -> Result<(
         Stage::Ending => names(cluster, &record.after()),
         Stage::Undone | Stage::Moved => false,
     };
-    match command == "node remove" && has_images {
-        true => Ok(()),
-        false => Err(refused(&format!("cannot run {command} now"), &record)),
+    if command == "node remove" && has_images {
+        Ok(())
+    } else {
+        Err(refused(&format!("cannot run {command} now"), &record))
     }
 }
 

@@ -152,9 +152,10 @@ fn name_to_change(cluster: &Cluster) -> String {
 
 fn write_reverts(text: &mut String, reverts: &[Revert], data_dir: &HostPath) {
     for revert in reverts {
-        let images = match revert.keeps_images {
-            true => format!("; images stay in {data_dir}, because this directory existed before"),
-            false => ", with its images".to_owned(),
+        let images = if revert.keeps_images {
+            format!("; images stay in {data_dir}, because this directory existed before")
+        } else {
+            ", with its images".to_owned()
         };
         let _ = writeln!(
             text,

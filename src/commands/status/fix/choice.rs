@@ -66,13 +66,12 @@ impl<'a> Choice<'a> {
 
     /// Returns the plan for people: the steps of each host, and what stays as it is. `whole` shows the differences of files.
     pub(super) fn text(&self, cluster: &str, whole: bool) -> String {
-        let mut text = match self.is_empty() {
-            true => format!(
-                "no host of the cluster '{cluster}' differs in a step that can be applied\n"
-            ),
-            false => format!(
+        let mut text = if self.is_empty() {
+            format!("no host of the cluster '{cluster}' differs in a step that can be applied\n")
+        } else {
+            format!(
                 "steps of an install that the cluster '{cluster}' needs, one host after another where an install does so:\n"
-            ),
+            )
         };
         for host in &self.hosts {
             self.applied(&mut text, host, whole);
@@ -138,9 +137,10 @@ impl<'a> Choice<'a> {
 fn reason(one: &Difference, whole: bool) -> String {
     let reason = one.reason.to_string();
     let reason = reason.trim();
-    match whole {
-        true => reason.replace('\n', "\n      "),
-        false => reason.lines().next().unwrap_or_default().to_owned(),
+    if whole {
+        reason.replace('\n', "\n      ")
+    } else {
+        reason.lines().next().unwrap_or_default().to_owned()
     }
 }
 

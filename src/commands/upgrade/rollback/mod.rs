@@ -309,9 +309,10 @@ impl Rollback<'_> {
         let facts = unless_stopped(work.stop, gathering).await?;
         let issued = context.certificates(cluster)?;
         let given = context.inputs(cluster, &facts, issued, held);
-        let mut deployment = match keeps_etcd {
-            true => deploy::in_place(&given)?,
-            false => kubexm_deploy::upgrade::hop(&given)?,
+        let mut deployment = if keeps_etcd {
+            deploy::in_place(&given)?
+        } else {
+            kubexm_deploy::upgrade::hop(&given)?
         };
         let plan = std::mem::take(&mut deployment.plan);
         let ended = carry_out(plan, work.hosts, work.events, work.stop).await?;

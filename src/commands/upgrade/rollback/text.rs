@@ -56,9 +56,10 @@ pub(super) fn snapshot(
     );
     loss(&mut text, &former.created, &former.kubernetes, &former.etcd);
     if let Some(stage) = stage {
-        let place = match stage > RollbackStage::Prepare {
-            true => "after its point of no return",
-            false => "before its point of no return",
+        let place = if stage > RollbackStage::Prepare {
+            "after its point of no return"
+        } else {
+            "before its point of no return"
         };
         let _ = write!(text, "\n  continues an interrupted rollback {place}");
     }

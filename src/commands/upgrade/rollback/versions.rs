@@ -71,9 +71,10 @@ fn parse(text: &str) -> Result<Answer, String> {
             _ => return Err(refused()),
         }
     }
-    match is_complete {
-        true => Ok((versions, cordoned)),
-        false => Err(text.lines().last().unwrap_or_default().to_owned()),
+    if is_complete {
+        Ok((versions, cordoned))
+    } else {
+        Err(text.lines().last().unwrap_or_default().to_owned())
     }
 }
 

@@ -24,9 +24,10 @@ pub(in crate::upgrade) enum Way {
 pub(in crate::upgrade) fn way(running: &Running, to: &Version) -> Way {
     let of_minor = Version::major_minor;
     let mut all = running.api_servers.values();
-    match all.any(|version| of_minor(version) == of_minor(to)) {
-        true => Way::InPlace,
-        false => Way::Snapshot,
+    if all.any(|version| of_minor(version) == of_minor(to)) {
+        Way::InPlace
+    } else {
+        Way::Snapshot
     }
 }
 

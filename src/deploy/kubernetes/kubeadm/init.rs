@@ -109,9 +109,10 @@ pub(super) fn node_config(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String
         return init_config(cluster, host);
     }
     let registration = &cluster.kubernetes.kubeadm_config.join["nodeRegistration"];
-    let own = match registration.is_object() {
-        true => serde_json::json!({"nodeRegistration": registration}),
-        false => serde_json::json!({}),
+    let own = if registration.is_object() {
+        serde_json::json!({"nodeRegistration": registration})
+    } else {
+        serde_json::json!({})
     };
     configuration(cluster, host, &own)
 }

@@ -26,9 +26,10 @@ pub(super) fn join(
     secrets: &TaskValue<JoinSecrets>,
     pending: bool,
 ) -> Result<Task, DeployError> {
-    let name = match inputs.cluster.is_control_plane(&host.name) {
-        true => kubernetes::JOIN_CONTROL_PLANE,
-        false => kubernetes::JOIN_WORKER,
+    let name = if inputs.cluster.is_control_plane(&host.name) {
+        kubernetes::JOIN_CONTROL_PLANE
+    } else {
+        kubernetes::JOIN_WORKER
     };
     let task = name
         .task(&host.name)

@@ -150,9 +150,10 @@ pub(super) fn stored(
 ) -> Result<Task, DeployError> {
     let config = init_config(inputs.cluster, first)?;
     let kube_proxy = kube_proxy_config(inputs.cluster, None)?;
-    let apply = match inputs.cluster_exists() {
-        true => "apply",
-        false => "mark",
+    let apply = if inputs.cluster_exists() {
+        "apply"
+    } else {
+        "mark"
     };
     let step = RunScript::new(
         "stored settings",
@@ -169,9 +170,10 @@ pub(super) fn stored(
         .after([kubernetes::ADMIT.id(&first.name)])
         .after(after)
         .step(step);
-    Ok(match inputs.cluster_exists() {
-        true => task.step(compare_kube_proxy(inputs)),
-        false => task,
+    Ok(if inputs.cluster_exists() {
+        task.step(compare_kube_proxy(inputs))
+    } else {
+        task
     })
 }
 

@@ -76,17 +76,18 @@ fn kubeadm_step(
 ) -> Result<RunScript, DeployError> {
     let cluster = inputs.cluster;
     let version = &cluster.kubernetes.version;
-    let (role, title, config) = match host.name == first.name {
-        true => (
+    let (role, title, config) = if host.name == first.name {
+        (
             "first",
             format!("Run kubeadm upgrade apply v{version}"),
             init_config(cluster, first)?,
-        ),
-        false => (
+        )
+    } else {
+        (
             "other",
             "Run kubeadm upgrade node".to_owned(),
             String::new(),
-        ),
+        )
     };
     let step = RunScript::new(
         "kubeadm upgrade",

@@ -141,10 +141,7 @@ fn controller_manager(
     let mut files = Files::default();
     // The controller manager signs nodes' certificates. No other program on a host needs the CA's key.
     files.key(CA_KEY, &pki.ca_key)?;
-    let signer = match pki.trusts_two() {
-        true => SIGNER,
-        false => CA,
-    };
+    let signer = if pki.trusts_two() { SIGNER } else { CA };
     if signer != CA {
         files.readable(signer, &pki.ca)?;
     }

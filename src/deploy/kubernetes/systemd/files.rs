@@ -122,9 +122,10 @@ pub(super) fn own_server(cluster: &Cluster, host: &HostSpec) -> String {
 /// Returns the URL of the API server of a node's kubelet and kube-proxy. Those of a control plane get another version with its own
 /// API server, before the other control planes, and must not be newer than the API server to which they connect.
 pub(super) fn node_server(cluster: &Cluster, host: &HostSpec) -> String {
-    match cluster.is_control_plane(&host.name) {
-        true => own_server(cluster, host),
-        false => endpoint(cluster),
+    if cluster.is_control_plane(&host.name) {
+        own_server(cluster, host)
+    } else {
+        endpoint(cluster)
     }
 }
 

@@ -89,9 +89,10 @@ impl Pusher {
     ) -> Result<Self, FetchError> {
         let registry = place.registry().to_owned();
         let plain = access.plain_http || access.ca.is_empty() && super::is_loopback(&registry);
-        let protocol = match plain {
-            true => ClientProtocol::HttpsExcept(vec![registry.clone()]),
-            false => ClientProtocol::Https,
+        let protocol = if plain {
+            ClientProtocol::HttpsExcept(vec![registry.clone()])
+        } else {
+            ClientProtocol::Https
         };
         let ca = access.ca.clone();
         // Without a read timeout, which would start with the request and end long uploads.

@@ -100,8 +100,9 @@ fn registry_message(message: &str) -> String {
     let error = &value["errors"][0];
     let reason = error["message"].as_str().or(error["code"].as_str());
     let reason = Untrusted::one_line(reason.unwrap_or_default(), 200);
-    match reason.is_empty() {
-        true => String::new(),
-        false => format!(": {reason}"),
+    if reason.is_empty() {
+        String::new()
+    } else {
+        format!(": {reason}")
     }
 }

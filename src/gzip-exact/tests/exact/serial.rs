@@ -15,9 +15,10 @@ const USUAL: [i8; 3] = [1, 6, 9];
 const THOROUGH: [&str; 3] = ["mixed", "text", "a program"];
 
 fn levels_for(content: &str) -> &'static [i8] {
-    match THOROUGH.contains(&content) {
-        true => &LEVELS,
-        false => &USUAL,
+    if THOROUGH.contains(&content) {
+        &LEVELS
+    } else {
+        &USUAL
     }
 }
 

@@ -53,9 +53,10 @@ pub struct Create {
 /// Creates a backup.
 pub async fn run(arguments: &Create, output: Output, events: &Events) -> Result<(), Failure> {
     let passphrase = &arguments.passphrase;
-    let recipients = match arguments.recipients.is_empty() {
-        false => BackupRecipients::Keys(arguments.recipients.clone()),
-        true => BackupRecipients::Passphrase(passphrase.new_passphrase(arguments.dry_run)?),
+    let recipients = if !arguments.recipients.is_empty() {
+        BackupRecipients::Keys(arguments.recipients.clone())
+    } else {
+        BackupRecipients::Passphrase(passphrase.new_passphrase(arguments.dry_run)?)
     };
     let options = CreateOptions {
         cluster: arguments.cluster.clone(),

@@ -54,9 +54,10 @@ fn line(backup: &ListedBackup) -> String {
         (None, Some(problem)) => format!("  {problem}"),
         (None, None) => String::new(),
     };
-    let state = match backup.file.is_incomplete {
-        true => "  incomplete",
-        false => "",
+    let state = if backup.file.is_incomplete {
+        "  incomplete"
+    } else {
+        ""
     };
     format!(
         "{}  {:>10}  {}{state}{about}",

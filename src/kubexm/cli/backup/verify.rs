@@ -33,9 +33,10 @@ pub async fn run(arguments: &Verify, output: Output, events: &Events) -> Result<
     let options = VerifyOptions {
         backup: arguments.backup.clone(),
         identity: arguments.identity.required()?,
-        sandbox: match arguments.no_sandbox {
-            true => Sandbox::Off,
-            false => Sandbox::default(),
+        sandbox: if arguments.no_sandbox {
+            Sandbox::Off
+        } else {
+            Sandbox::default()
         },
     };
     let stop = interrupt::watch(events, interrupt::STOPPING);

@@ -31,9 +31,10 @@ pub fn run(arguments: &Diff, output: Output) -> Result<(), Failure> {
         Output::Json => output::document("BundleComparison", &comparison)?,
         Output::Auto | Output::Plain => print(&comparison),
     }
-    match arguments.exit_code && !comparison.differences.is_empty() {
-        true => Err(Failure::differences()),
-        false => Ok(()),
+    if arguments.exit_code && !comparison.differences.is_empty() {
+        Err(Failure::differences())
+    } else {
+        Ok(())
     }
 }
 

@@ -26,9 +26,10 @@ pub struct Keygen {
 
 /// Creates a pair of keys.
 pub fn run(arguments: &Keygen, output: Output) -> Result<(), Failure> {
-    let password = match arguments.no_password {
-        true => None,
-        false => Some(arguments.password.new_password()?),
+    let password = if arguments.no_password {
+        None
+    } else {
+        Some(arguments.password.new_password()?)
     };
     let files = keygen(&arguments.name, password)?;
     if output == Output::Json {

@@ -7,9 +7,10 @@ pub fn line(signature: Option<&SignatureInfo>) -> String {
     let Some(signature) = signature else {
         return "none".to_owned();
     };
-    let trust = match signature.verified {
-        true => "verified",
-        false => "not verified, give --trust",
+    let trust = if signature.verified {
+        "verified"
+    } else {
+        "not verified, give --trust"
     };
     let revision = match (&signature.created, &signature.sequence) {
         (Some(created), Some(sequence)) => format!("created {created}, sequence {sequence}"),

@@ -64,12 +64,11 @@ pub fn run(arguments: &Vulnerabilities, output: Output) -> Result<(), Failure> {
         access: arguments.bundle.access(),
         database: arguments.database.clone(),
     })?;
-    match arguments.format == Format::Json || output == Output::Json {
-        false => output::text(&found.table()),
-        true => {
-            warn(&found.notes);
-            output::document("VulnerabilityReport", &found.report)?;
-        }
+    if !(arguments.format == Format::Json || output == Output::Json) {
+        output::text(&found.table())
+    } else {
+        warn(&found.notes);
+        output::document("VulnerabilityReport", &found.report)?;
     }
     let Some(limit) = arguments.fail_on else {
         return Ok(());

@@ -59,9 +59,10 @@ const LABEL: usize = 11;
 /// Returns the report for people.
 fn text(report: &DoctorReport, checks: bool) -> String {
     let mut lines = vec![heading(report), String::new()];
-    match checks {
-        true => lines.extend(every_check(report)),
-        false => lines.extend(areas(report)),
+    if checks {
+        lines.extend(every_check(report))
+    } else {
+        lines.extend(areas(report))
     }
     for (at, found) in report.causes().enumerate() {
         lines.push(String::new());

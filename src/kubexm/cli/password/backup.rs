@@ -42,9 +42,10 @@ impl BackupPassphraseArgs {
                 "{cause}\nhint: set {BACKUP_PASSPHRASE}, or pass --passphrase-file"
             ))
         })?;
-        match answer.is_empty() {
-            true => Err(Failure::configuration("the passphrase is empty")),
-            false => Ok(Secret(answer)),
+        if answer.is_empty() {
+            Err(Failure::configuration("the passphrase is empty"))
+        } else {
+            Ok(Secret(answer))
         }
     }
 
@@ -63,9 +64,10 @@ impl BackupPassphraseArgs {
             return Ok(Secret(String::new()));
         }
         let passphrase = Self::ask("passphrase of the backup: ")?;
-        match passphrase.0 == Self::ask("the same passphrase again: ")?.0 {
-            true => Ok(passphrase),
-            false => Err(Failure::configuration("the two passphrases differ")),
+        if passphrase.0 == Self::ask("the same passphrase again: ")?.0 {
+            Ok(passphrase)
+        } else {
+            Err(Failure::configuration("the two passphrases differ"))
         }
     }
 }
@@ -86,9 +88,10 @@ impl BackupIdentityArgs {
         if let Some(file) = &self.identity {
             return Ok(Some(BackupIdentity::File(file.clone())));
         }
-        let passphrase = match self.passphrase.ask_passphrase {
-            true => Some(BackupPassphraseArgs::ask("passphrase of the backup: ")?),
-            false => self.passphrase.given()?,
+        let passphrase = if self.passphrase.ask_passphrase {
+            Some(BackupPassphraseArgs::ask("passphrase of the backup: ")?)
+        } else {
+            self.passphrase.given()?
         };
         Ok(passphrase.map(BackupIdentity::Passphrase))
     }

@@ -51,9 +51,10 @@ impl CaPassphraseArgs {
         identity: Option<&Path>,
         dry_run: bool,
     ) -> Result<Option<CaEncryption>, Failure> {
-        match dry_run {
-            true => self.decryption(identity),
-            false => self.encryption(identity, false),
+        if dry_run {
+            self.decryption(identity)
+        } else {
+            self.encryption(identity, false)
         }
     }
 
@@ -117,9 +118,10 @@ impl CaPassphraseArgs {
         if passphrase.is_empty() {
             return Err(Failure::configuration("the passphrase is empty"));
         }
-        match !encrypts || passphrase == ask("the same passphrase again: ")? {
-            true => Ok(Secret(passphrase)),
-            false => Err(Failure::configuration("the two passphrases differ")),
+        if !encrypts || passphrase == ask("the same passphrase again: ")? {
+            Ok(Secret(passphrase))
+        } else {
+            Err(Failure::configuration("the two passphrases differ"))
         }
     }
 }

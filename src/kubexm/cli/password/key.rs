@@ -57,9 +57,10 @@ impl KeyPasswordArgs {
             })
         };
         let password = ask("password of the new key: ")?;
-        match password == ask("the same password again: ")? {
-            true => Ok(password),
-            false => Err(Failure::configuration("the two passwords differ")),
+        if password == ask("the same password again: ")? {
+            Ok(password)
+        } else {
+            Err(Failure::configuration("the two passwords differ"))
         }
     }
 }

@@ -122,9 +122,10 @@ fn arguments(out: &mut String, all: &[&Arg]) {
 fn name(arg: &Arg) -> String {
     let values = arg.get_value_names().unwrap_or_default();
     let values: Vec<String> = values.iter().map(|value| format!("<{value}>")).collect();
-    let values = match arg.get_action().takes_values() {
-        true => values.join(" "),
-        false => String::new(),
+    let values = if arg.get_action().takes_values() {
+        values.join(" ")
+    } else {
+        String::new()
     };
     let mut names = Vec::new();
     names.extend(arg.get_short().map(|short| format!("`-{short}`")));
@@ -132,9 +133,10 @@ fn name(arg: &Arg) -> String {
         arg.get_long()
             .map(|long| format!("`{}`", format!("--{long} {values}").trim_end())),
     );
-    match names.is_empty() {
-        true => format!("`{values}`"),
-        false => names.join(", "),
+    if names.is_empty() {
+        format!("`{values}`")
+    } else {
+        names.join(", ")
     }
 }
 

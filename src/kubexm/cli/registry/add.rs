@@ -45,9 +45,12 @@ pub struct Add {
 
 /// Parses an image. Who passes a bundle in its place learns the option for it.
 fn image(text: &str) -> Result<ImageRef, String> {
-    ImageRef::parse(text).map_err(|error| match Path::new(text).is_file() {
-        true => "it is a file; pass a bundle with --bundle".to_owned(),
-        false => error.to_string(),
+    ImageRef::parse(text).map_err(|error| {
+        if Path::new(text).is_file() {
+            "it is a file; pass a bundle with --bundle".to_owned()
+        } else {
+            error.to_string()
+        }
     })
 }
 

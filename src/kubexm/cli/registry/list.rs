@@ -103,9 +103,10 @@ fn line(report: &RegistryReport, image: &ListedImage, name: &str) -> String {
     };
     let size = bytes(image.size);
     let rest = |first: &str| row(first, &hex[..12], &size, &arch, &hosts, &uses);
-    match name.chars().count() > NAME {
-        true => format!("{name}\n{}", rest("")),
-        false => rest(&name),
+    if name.chars().count() > NAME {
+        format!("{name}\n{}", rest(""))
+    } else {
+        rest(&name)
     }
 }
 

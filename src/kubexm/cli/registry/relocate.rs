@@ -84,9 +84,10 @@ pub async fn run(arguments: &Move, output: Output, events: &Events) -> Result<()
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     let report = registry::relocate(&options, events, &stop).await?;
-    let done = match arguments.cancel {
-        true => "the move was cancelled",
-        false => "the registries have moved",
+    let done = if arguments.cancel {
+        "the move was cancelled"
+    } else {
+        "the registries have moved"
     };
     print(&report, output, done);
     Ok(())

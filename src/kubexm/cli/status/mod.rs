@@ -98,9 +98,10 @@ impl Status {
             dry_run: self.dry_run,
         };
         let report = status::fix(&options, events, stop).await?;
-        match report.has_differences {
-            true => Err(Failure::changes()),
-            false => Ok(()),
+        if report.has_differences {
+            Err(Failure::changes())
+        } else {
+            Ok(())
         }
     }
 }

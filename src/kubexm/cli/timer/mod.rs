@@ -65,12 +65,13 @@ impl BackupArgs {
     /// # Errors
     /// There is none.
     fn recipients(&self) -> Result<Vec<String>, Failure> {
-        match self.recipients.is_empty() {
-            false => Ok(self.recipients.clone()),
-            true => Err(Failure::configuration(
+        if !self.recipients.is_empty() {
+            Ok(self.recipients.clone())
+        } else {
+            Err(Failure::configuration(
                 "a backup contains all keys of the cluster, so a public key of age is required\nhint: pass --recipient KEY; \
-                 `age-keygen` prints one",
-            )),
+             `age-keygen` prints one",
+            ))
         }
     }
 }
