@@ -50,7 +50,7 @@ fn fields(cluster: &Cluster) -> Vec<Field> {
         of(
             "kubernetes.apiServer.certSANs",
             "apiserver",
-            texts(&cluster.kubernetes.cert_sans),
+            texts(&cluster.kubernetes.api_server.cert_sans),
         ),
         of(
             "controlPlaneEndpoint.address",

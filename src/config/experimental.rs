@@ -33,7 +33,7 @@ pub const CLUSTER: [Experimental; 10] = [
     Experimental {
         field: "spec.kubernetes.kubeProxy.mode",
         value: "ipvs",
-        is_selected: |cluster| cluster.kubernetes.proxy_mode == ProxyMode::Ipvs,
+        is_selected: |cluster| cluster.kubernetes.kube_proxy.mode == ProxyMode::Ipvs,
     },
     Experimental {
         field: "spec.containerRuntime.type",

@@ -13,6 +13,7 @@ pub mod manifest;
 pub mod manifest_document;
 pub mod mirrors;
 mod package_source;
+pub mod ports;
 pub mod problem;
 mod reader;
 pub mod schema;

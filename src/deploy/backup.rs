@@ -162,7 +162,7 @@ pub fn data_of_member(given: &RestoreInputs<'_>, host: &HostSpec, revision: u64)
 
 /// Returns the address at which a control plane's own API server answers.
 pub fn api_server(cluster: &Cluster, host: &HostSpec) -> String {
-    format!("https://{}", kubernetes::api_server(cluster, host))
+    format!("https://{}", cluster.api_server(host))
 }
 
 impl RestoreInputs<'_> {

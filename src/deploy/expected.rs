@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{dns, etcd, health, kubernetes, load_balancer, network, registry, runtime};
+use crate::{dns, etcd, health, load_balancer, network, registry, runtime};
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
 
 /// The programs of the control plane. With kubeadm they are static pods, otherwise systemd units.
@@ -76,7 +76,7 @@ pub fn health_checks(cluster: &Cluster, host: &HostSpec) -> Vec<(String, String)
 
 /// Returns the URL of the API server on a control plane.
 pub fn api_server(cluster: &Cluster, host: &HostSpec) -> String {
-    format!("https://{}", kubernetes::api_server(cluster, host))
+    format!("https://{}", cluster.api_server(host))
 }
 
 /// Returns `host:port` of the registries that kubexm runs.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kubexm_config::cluster::{Cluster, Component, Etcd, HostSpec, PatchTarget};
+use kubexm_config::ports;
 use kubexm_engine::plan::{Task, TaskName};
 use kubexm_engine::steps::WaitFor;
 use kubexm_scripts::systemd::HEALTHY;
@@ -74,17 +75,28 @@ pub(super) fn programs(cluster: &Cluster, host: &HostSpec) -> Vec<String> {
     }
     let kubernetes = &cluster.kubernetes;
     let has = |settings: &serde_json::Value, name: &str| settings.get(name).is_some();
-    let mut patches = kubernetes.patches.iter();
+    let mut patches = kubernetes.kubeadm.patches.iter();
     let is_own_kubelet = patches.any(|patch| patch.target == PatchTarget::Kubelet)
         || has(&kubernetes.kubelet.extra_config, "healthzPort")
         || has(&kubernetes.kubelet.extra_config, "healthzBindAddress");
     if !is_own_kubelet {
-        programs.push("kubelet=http://127.0.0.1:10248/healthz".to_owned());
+        programs.push(format!(
+            "kubelet=http://127.0.0.1:{}/healthz",
+            ports::KUBELET_HEALTH
+        ));
     }
-    let skipped = &kubernetes.skip_phases.init;
+    let skipped = &kubernetes.kubeadm.skip_phases.init;
     let is_skipped = skipped.iter().any(|phase| phase == KUBE_PROXY_PHASE);
-    if !is_skipped && !has(&kubernetes.kube_proxy.extra_config, "healthzBindAddress") {
-        programs.push("kube-proxy=http://127.0.0.1:10256/healthz".to_owned());
+    if !is_skipped
+        && !has(
+            &kubernetes.kube_proxy.component.extra_config,
+            "healthzBindAddress",
+        )
+    {
+        programs.push(format!(
+            "kube-proxy=http://127.0.0.1:{}/healthz",
+            ports::KUBE_PROXY_HEALTH
+        ));
     }
     programs
 }
@@ -96,9 +108,9 @@ pub(super) fn control_plane(cluster: &Cluster) -> [String; 2] {
         (
             "kube-controller-manager",
             &kubernetes.controller_manager,
-            10257,
+            ports::CONTROLLER_MANAGER,
         ),
-        ("kube-scheduler", &kubernetes.scheduler, 10259),
+        ("kube-scheduler", &kubernetes.scheduler, ports::SCHEDULER),
     ]
     .map(|(name, component, port)| {
         let address = loopback(component);
@@ -111,7 +123,10 @@ pub(super) fn control_plane(cluster: &Cluster) -> [String; 2] {
 pub(super) fn etcd(cluster: &Cluster) -> Option<String> {
     match &cluster.etcd {
         Etcd::Kubeadm { extra_args, .. } if !extra_args.contains_key("listen-metrics-urls") => {
-            Some("etcd=http://127.0.0.1:2381/health".to_owned())
+            Some(format!(
+                "etcd=http://127.0.0.1:{}/health",
+                ports::ETCD_METRICS
+            ))
         }
         _ => None,
     }

@@ -185,7 +185,7 @@ pub(super) fn own_directories() -> Result<TrackNewDirs, InvalidValue> {
 
 /// Returns the kernel modules that the nodes of this cluster need, and those of the cluster file.
 fn modules(cluster: &Cluster) -> Vec<String> {
-    let proxy = match cluster.kubernetes.proxy_mode {
+    let proxy = match cluster.kubernetes.kube_proxy.mode {
         ProxyMode::Ipvs => &IPVS_MODULES[..],
         ProxyMode::Iptables | ProxyMode::Nftables => &[],
     };

@@ -28,7 +28,7 @@ pub(super) fn kubeconfig_for_controller(
 ) -> impl Fn(&str) -> Result<String, String> + Send + Sync + use<> {
     let local = matches!(inputs.cluster.load_balancer, LoadBalancer::Local { .. });
     let endpoint = format!("https://{}", inputs.cluster.control_plane_endpoint);
-    let address = kubernetes::api_server(inputs.cluster, first);
+    let address = inputs.cluster.api_server(first);
     let direct = format!("https://{address}");
     move |text| {
         Ok(if local {

@@ -261,7 +261,7 @@ fn api_server_names(cluster: &Cluster, host: &HostSpec) -> Vec<String> {
     names.extend(endpoint.address.map(|address| address.to_string()));
     let services = cluster.network.first_service_addresses();
     names.extend(services.map(|address| address.to_string()));
-    let sans = cluster.kubernetes.cert_sans.iter();
+    let sans = cluster.kubernetes.api_server.cert_sans.iter();
     names.extend(sans.map(ToString::to_string));
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));

@@ -1,13 +1,14 @@
 //! Checks firewalld, ufw and SELinux, and suggests the commands that let a cluster work with them.
 
-use kubexm_config::cluster::{Cluster, Etcd, FlannelBackend, LoadBalancer, NetworkPlugin};
+use kubexm_config::cluster::{Cluster, Etcd, LoadBalancer};
+use kubexm_config::ports::{self, Port};
 use kubexm_host::facts::{Facts, Selinux};
 use kubexm_types::HostName;
 
 use crate::finding::Finding;
 
 /// A port or a range such as `2379-2380`, with `tcp` or `udp`.
-type Port = (String, &'static str);
+type Opening = (String, &'static str);
 
 /// Returns the findings of a host. All are warnings: kubexm does not change firewalls or SELinux.
 pub(super) fn findings(cluster: &Cluster, name: &HostName, facts: &Facts) -> Vec<Finding> {
@@ -24,43 +25,40 @@ fn warning(name: &HostName, what: impl Into<String>, hint: &str) -> Finding {
 
 /// Returns the ports that other hosts and users must reach on a host
 /// (<https://kubernetes.io/docs/reference/networking/ports-and-protocols/>, and the network plugins' own lists).
-fn ports(cluster: &Cluster, name: &HostName) -> Vec<Port> {
-    let mut ports: Vec<Port> = Vec::new();
+fn openings(cluster: &Cluster, name: &HostName) -> Vec<Opening> {
+    let mut list: Vec<Opening> = Vec::new();
     let tcp = |port: u16| (port.to_string(), "tcp");
-    let udp = |port: u16| (port.to_string(), "udp");
-    if cluster.is_control_plane(name) {
-        ports.push(tcp(cluster.kubernetes.api_server_port));
+    if let Some(port) = cluster.api_server_port(name) {
+        list.push(tcp(port));
     }
     let runs_etcd = !matches!(cluster.etcd, Etcd::External { .. });
     if runs_etcd && cluster.roles.etcd.contains(name) {
-        ports.push(("2379-2380".to_owned(), "tcp"));
+        let both = format!("{}-{}", ports::ETCD_CLIENT, ports::ETCD_PEER);
+        list.push((both, "tcp"));
     }
     if cluster.roles.registry.contains(name) {
-        ports.push(tcp(cluster.registry.port));
+        list.push(tcp(cluster.registry.port));
     }
     let balances = matches!(cluster.load_balancer, LoadBalancer::Holder { .. });
     if balances && cluster.roles.load_balancer.contains(name) {
-        ports.push(tcp(cluster.control_plane_endpoint.port));
+        list.push(tcp(cluster.control_plane_endpoint.port));
     }
     if cluster.is_node(name) {
-        ports.push(tcp(10250));
-        ports.extend(match cluster.network.plugin {
-            NetworkPlugin::Flannel(FlannelBackend::Vxlan) => vec![udp(8472)],
-            NetworkPlugin::Calico(_) => vec![tcp(179), udp(4789), tcp(5473)],
-            NetworkPlugin::Cilium(_) => vec![udp(8472), tcp(4240)],
-            NetworkPlugin::Flannel(FlannelBackend::HostGw)
-            | NetworkPlugin::Bridge
-            | NetworkPlugin::None => Vec::new(),
-        });
+        list.push(tcp(ports::KUBELET));
+        let of_plugin = cluster.network.plugin.ports().into_iter();
+        list.extend(of_plugin.map(|port| match port {
+            Port::Tcp(port) => tcp(port),
+            Port::Udp(port) => (port.to_string(), "udp"),
+        }));
     }
-    ports.sort();
-    ports.dedup();
-    ports
+    list.sort();
+    list.dedup();
+    list
 }
 
 fn firewalld(cluster: &Cluster, name: &HostName, open: &[String]) -> Option<Finding> {
-    let is_open = |(port, kind): &Port| open.contains(&format!("{port}/{kind}"));
-    let closed: Vec<Port> = ports(cluster, name)
+    let is_open = |(port, kind): &Opening| open.contains(&format!("{port}/{kind}"));
+    let closed: Vec<Opening> = openings(cluster, name)
         .into_iter()
         .filter(|port| !is_open(port))
         .collect();
@@ -99,7 +97,7 @@ fn firewalld(cluster: &Cluster, name: &HostName, open: &[String]) -> Option<Find
 }
 
 fn ufw(cluster: &Cluster, name: &HostName) -> Finding {
-    let allow: Vec<String> = ports(cluster, name)
+    let allow: Vec<String> = openings(cluster, name)
         .into_iter()
         .map(|(port, kind)| format!("ufw allow {}/{kind}", port.replace('-', ":")))
         .collect();

@@ -95,7 +95,7 @@ fn contradictions(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Vec<Cont
     let kubernetes = &cluster.kubernetes;
     let user_flag = |program: &str, flag: &str| {
         let component = match program {
-            "api server" => &kubernetes.api_server,
+            "api server" => &kubernetes.api_server.component,
             _ => &kubernetes.controller_manager,
         };
         component.extra_args.contains_key(flag)
@@ -136,7 +136,7 @@ fn contradictions(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Vec<Cont
         compare(&field, Setting::AdvertiseAddress, desired);
     }
     if !user_flag("api server", "secure-port") {
-        let desired = kubernetes.api_server_port.to_string();
+        let desired = kubernetes.api_server.port.to_string();
         compare("kubernetes.apiServer.port", Setting::ApiServerPort, desired);
     }
     if let Some(data_dir) = cluster.etcd.data_directory() {

@@ -3,6 +3,7 @@
 use crate::checker::Checker;
 use crate::disk_space::{etcd_data, own_etcd};
 use kubexm_config::cluster::{Etcd, LoadBalancer};
+use kubexm_config::ports;
 
 /// The data of an etcd that kubeadm or a package ran.
 pub(crate) const OLD_ETCD: &str = "/var/lib/etcd/member";
@@ -84,14 +85,14 @@ impl Checker<'_> {
             );
         }
         let listening = &self.facts.listening;
-        let mut ports = vec![10250];
-        if self.cluster.is_control_plane(self.name) {
-            ports.extend([self.cluster.kubernetes.api_server_port, 10257, 10259]);
+        let mut ports = vec![ports::KUBELET];
+        if let Some(port) = self.cluster.api_server_port(self.name) {
+            ports.extend([port, ports::CONTROLLER_MANAGER, ports::SCHEDULER]);
         }
         if !matches!(self.cluster.etcd, Etcd::External { .. })
             && self.cluster.roles.etcd.contains(self.name)
         {
-            ports.extend([2379, 2380, 2381]);
+            ports.extend([ports::ETCD_CLIENT, ports::ETCD_PEER, ports::ETCD_METRICS]);
         }
         if self.cluster.roles.registry.contains(self.name) {
             ports.push(self.cluster.registry.port);

@@ -61,7 +61,7 @@ impl Checker<'_> {
     }
 
     fn kube_proxy(&mut self) {
-        match self.cluster.kubernetes.proxy_mode {
+        match self.cluster.kubernetes.kube_proxy.mode {
             ProxyMode::Iptables => {}
             ProxyMode::Nftables => self.nftables(),
             ProxyMode::Ipvs => self.ipvs(),

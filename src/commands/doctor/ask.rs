@@ -15,6 +15,7 @@ use crate::session::PARALLEL;
 use crate::status::{self, Looked};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind, RuntimeKind};
+use kubexm_config::ports;
 use kubexm_deploy::expected;
 use kubexm_host::{Command, Host, Limit};
 use kubexm_scripts::Script;
@@ -228,16 +229,13 @@ fn ways(seen: &Seen, from: &HostName) -> Vec<String> {
     let others = cluster.hosts.iter().filter(|host| host.name != *from);
     for host in others {
         let address = host.internal_address().to_string();
-        if cluster.is_node(from) && cluster.is_control_plane(&host.name) {
-            try_to(
-                "server",
-                host.name.as_str(),
-                &address,
-                cluster.kubernetes.api_server_port,
-            );
+        if let Some(port) = cluster.api_server_port(&host.name)
+            && cluster.is_node(from)
+        {
+            try_to("server", host.name.as_str(), &address, port);
         }
         if cluster.is_control_plane(from) && cluster.is_node(&host.name) {
-            try_to("kubelet", host.name.as_str(), &address, 10250);
+            try_to("kubelet", host.name.as_str(), &address, ports::KUBELET);
         }
         let members = match cluster.etcd {
             Etcd::Kubeadm { .. } => &cluster.roles.control_plane,
@@ -246,10 +244,10 @@ fn ways(seen: &Seen, from: &HostName) -> Vec<String> {
         };
         if members.contains(&host.name) {
             if members.contains(from) {
-                try_to("etcd", host.name.as_str(), &address, 2380);
+                try_to("etcd", host.name.as_str(), &address, ports::ETCD_PEER);
             }
             if cluster.is_control_plane(from) && matches!(cluster.etcd, Etcd::Systemd { .. }) {
-                try_to("etcd", host.name.as_str(), &address, 2379);
+                try_to("etcd", host.name.as_str(), &address, ports::ETCD_CLIENT);
             }
         }
     }

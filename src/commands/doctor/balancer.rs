@@ -58,9 +58,8 @@ fn balancer(seen: &Seen) -> Outcome {
         .collect();
     let servers = seen.cluster.roles.control_plane.iter();
     let servers = servers.filter_map(|name| seen.cluster.host(name));
-    let port = seen.cluster.kubernetes.api_server_port;
     let servers: BTreeSet<String> = servers
-        .map(|host| std::net::SocketAddr::new(host.internal_address(), port).to_string())
+        .map(|host| seen.cluster.api_server(host).to_string())
         .collect();
     for (host, answers) in seen.hosts() {
         let backends: BTreeSet<String> = answers.all("backend").iter().cloned().collect();

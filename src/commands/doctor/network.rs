@@ -8,6 +8,7 @@ use super::report::{Area, Certainty};
 use super::rules::{self, Packets};
 use super::seen::{Seen, Way};
 use crate::quoting::quoted;
+use kubexm_config::ports;
 use kubexm_types::HostName;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -182,8 +183,8 @@ fn between_nodes(seen: &Seen) -> Vec<(HostName, String, Way)> {
 /// Returns the UDP port of the packets of a VXLAN device.
 pub(super) fn port_of(overlay: &str) -> u16 {
     match overlay {
-        "vxlan.calico" => 4789,
-        _ => 8472,
+        "vxlan.calico" => ports::VXLAN_STANDARD,
+        _ => ports::VXLAN,
     }
 }
 
@@ -220,7 +221,7 @@ fn pods(seen: &Seen) -> Outcome {
         .filter(|name| ends(name) == lost.len())
         .collect();
     let overlay = seen.hosts().find_map(|(_, answers)| answers.one("overlay"));
-    let port = overlay.map_or(8472, port_of);
+    let port = overlay.map_or(ports::VXLAN, port_of);
     let carries = |name: &&HostName| {
         seen.hosts
             .get(*name)

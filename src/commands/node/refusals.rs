@@ -97,7 +97,7 @@ pub(super) fn without(cluster: &Cluster, leaving: &BTreeSet<HostName>) -> Cluste
     ] {
         role.retain(stays);
     }
-    for patch in &mut cluster.kubernetes.patches {
+    for patch in &mut cluster.kubernetes.kubeadm.patches {
         // A patch without hosts is for all of them.
         if patch.hosts.iter().any(stays) {
             patch.hosts.retain(stays);

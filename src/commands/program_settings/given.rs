@@ -88,7 +88,7 @@ pub(super) fn by_cluster(
         of(
             "kube-apiserver",
             "kubernetes.apiServer",
-            &kubernetes.api_server,
+            &kubernetes.api_server.component,
         ),
         of(
             "kube-controller-manager",
@@ -101,14 +101,18 @@ pub(super) fn by_cluster(
             &kubernetes.scheduler,
         ),
         of("kubelet", "kubernetes.kubelet", &kubernetes.kubelet),
-        of("kube-proxy", "kubernetes.kubeProxy", &kubernetes.kube_proxy),
+        of(
+            "kube-proxy",
+            "kubernetes.kubeProxy",
+            &kubernetes.kube_proxy.component,
+        ),
     ];
     if let Etcd::Kubeadm { extra_args, .. } | Etcd::Systemd { extra_args, .. } = &cluster.etcd {
         all.push(Given::new("etcd", "etcd").with_flags(extra_args));
     }
     let configured = [
         ("kubelet", &kubernetes.kubelet.extra_config),
-        ("kube-proxy", &kubernetes.kube_proxy.extra_config),
+        ("kube-proxy", &kubernetes.kube_proxy.component.extra_config),
         ("kube-scheduler", &kubernetes.scheduler.extra_config),
     ];
     let is_changed = |value: &Value| value.as_object().is_some_and(|fields| !fields.is_empty());

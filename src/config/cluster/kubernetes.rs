@@ -16,28 +16,46 @@ pub struct Kubernetes {
     pub cluster_name: String,
     /// DNS domain of the cluster, such as `cluster.local`.
     pub dns_domain: String,
-    pub api_server: Component,
+    pub api_server: ApiServer,
     pub controller_manager: Component,
     pub scheduler: Component,
     /// The kubelet; `extra_config` is merged into its KubeletConfiguration.
     pub kubelet: Component,
-    /// kube-proxy; `extra_config` is merged into its KubeProxyConfiguration.
-    pub kube_proxy: Component,
-    pub proxy_mode: ProxyMode,
+    pub kube_proxy: KubeProxy,
+    pub kubeadm: Kubeadm,
+    /// How long new certificates are valid.
+    pub validity: Validity,
+}
+
+/// `spec.kubernetes.apiServer`.
+#[derive(Debug, Clone)]
+pub struct ApiServer {
+    pub component: Component,
     /// The port on which the API servers listen, on control planes.
-    pub api_server_port: u16,
-    /// Additional names and addresses for the certificate of the API server.
+    pub port: u16,
+    /// Additional names and addresses for the certificate.
     pub cert_sans: Vec<CertificateName>,
+}
+
+/// `spec.kubernetes.kubeProxy`.
+#[derive(Debug, Clone)]
+pub struct KubeProxy {
+    /// `extra_config` is merged into its KubeProxyConfiguration.
+    pub component: Component,
+    pub mode: ProxyMode,
+}
+
+/// `spec.kubernetes.kubeadm`.
+#[derive(Debug, Clone, Default)]
+pub struct Kubeadm {
     /// kubeadm's `--ignore-preflight-errors`.
     pub ignore_preflight_errors: Vec<String>,
     /// Patches of the files that kubeadm writes, in this order.
     pub patches: Vec<Patch>,
     /// Fields that are merged into kubeadm's configuration.
-    pub kubeadm_config: KubeadmConfig,
+    pub config: KubeadmConfig,
     /// Phases that kubeadm leaves out.
     pub skip_phases: SkipPhases,
-    /// How long new certificates are valid.
-    pub validity: Validity,
 }
 
 /// Fields that are merged into the documents of kubeadm's configuration; each may be an empty object
@@ -80,14 +98,11 @@ impl Default for Validity {
     }
 }
 
-/// The API server's port by default, as in kubeadm.
-pub const API_SERVER_PORT: u16 = 6443;
-
 impl Kubernetes {
     /// Returns true if the user ignores the findings of a check. Checks have the names that kubeadm uses; upper and
     /// lower case are equal.
     pub fn ignores(&self, check: &str) -> bool {
-        let mut ignored = self.ignore_preflight_errors.iter();
+        let mut ignored = self.kubeadm.ignore_preflight_errors.iter();
         ignored.any(|name| name.eq_ignore_ascii_case(check) || name == "all")
     }
 }
@@ -133,8 +148,8 @@ impl Kubernetes {
     /// Returns the feature gates of kube-proxy: those of the user, and the one that the mode requires in this version
     /// (<https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/>).
     pub fn proxy_feature_gates(&self) -> BTreeMap<String, bool> {
-        let mut gates = self.kube_proxy.feature_gates.clone();
-        if self.proxy_mode == ProxyMode::Nftables && self.version < Version::new(1, 31, 0) {
+        let mut gates = self.kube_proxy.component.feature_gates.clone();
+        if self.kube_proxy.mode == ProxyMode::Nftables && self.version < Version::new(1, 31, 0) {
             gates.entry("NFTablesProxyMode".to_owned()).or_insert(true);
         }
         gates

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 
-use super::{API_SERVER_PORT, AddressHolder, ControlPlanePod, LocalProxy};
+use super::{AddressHolder, ControlPlanePod, LocalProxy};
+use crate::ports;
 
 /// The load balancer in front of the API servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,8 +55,8 @@ impl LoadBalancer {
     /// Returns the default port of the endpoint, for API servers that listen on the port `api_server` of all addresses.
     pub fn default_port(&self, api_server: u16) -> u16 {
         match self {
-            Self::Local { .. } => 7443,
-            Self::Holder { .. } => API_SERVER_PORT,
+            Self::Local { .. } => ports::LOCAL_ENDPOINT,
+            Self::Holder { .. } => ports::API_SERVER,
             Self::None | Self::External | Self::Pods { .. } => api_server,
         }
     }

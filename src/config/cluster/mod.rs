@@ -21,7 +21,7 @@ mod security;
 mod system;
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::problem::Notice;
 use kubexm_types::{HostName, PublicKey};
@@ -38,8 +38,8 @@ pub use kinds::{
 };
 pub(crate) use kinds::{FORMER_LOAD_BALANCERS, FORMER_RUNTIMES, FORMER_SYSTEMD, FormerNames};
 pub use kubernetes::{
-    API_SERVER_PORT, Component, ExtraVolume, IPVS_MODULES, KubeadmConfig, Kubernetes, ProxyMode,
-    SkipPhases, Validity, kubeadm_api,
+    ApiServer, Component, ExtraVolume, IPVS_MODULES, KubeProxy, Kubeadm, KubeadmConfig, Kubernetes,
+    ProxyMode, SkipPhases, Validity, kubeadm_api,
 };
 pub use load_balancer::{Endpoint, LoadBalancer, ProxyRun};
 pub(crate) use network::address_at;
@@ -116,9 +116,25 @@ impl Cluster {
     /// Returns the prefix of the keys in etcd under which the API server stores objects: `/registry/` by default
     /// (<https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/>).
     pub fn etcd_prefix(&self) -> String {
-        let given = self.kubernetes.api_server.extra_args.get("etcd-prefix");
+        let given = self
+            .kubernetes
+            .api_server
+            .component
+            .extra_args
+            .get("etcd-prefix");
         let prefix = given.map_or("/registry", String::as_str);
         format!("/{}/", prefix.trim_matches('/'))
+    }
+
+    /// Returns the port on which a host's API server listens; `None` if the host is not a control plane.
+    pub fn api_server_port(&self, name: &HostName) -> Option<u16> {
+        let port = self.kubernetes.api_server.port;
+        self.is_control_plane(name).then_some(port)
+    }
+
+    /// Returns the address at which the API server of a control plane listens.
+    pub fn api_server(&self, host: &HostSpec) -> SocketAddr {
+        SocketAddr::new(host.internal_address(), self.kubernetes.api_server.port)
     }
 
     /// Returns the hosts of the role `etcd`.

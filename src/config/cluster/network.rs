@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::IpNet;
 
 use super::{IpFamilies, IpFamily, OfFamily};
+use crate::ports::{self, Port};
 
 /// A prefix length for each address family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,6 +161,26 @@ impl NetworkPlugin {
             Self::Cilium(_) => "cilium",
             Self::Bridge => "bridge",
             Self::None => "none",
+        }
+    }
+
+    /// Returns the ports of nodes that the plugin uses on other nodes, as in its documentation.
+    pub fn ports(self) -> Vec<Port> {
+        let vxlan = Port::Udp(ports::VXLAN);
+        let health = Port::Tcp(ports::CILIUM_HEALTH);
+        let typha = Port::Tcp(ports::TYPHA);
+        match self {
+            Self::Flannel(FlannelBackend::Vxlan) => vec![vxlan],
+            Self::Calico(calico) => match calico.encapsulation {
+                Encapsulation::Vxlan => vec![Port::Udp(ports::VXLAN_STANDARD), typha],
+                Encapsulation::Ipip | Encapsulation::None => vec![Port::Tcp(ports::BGP), typha],
+            },
+            Self::Cilium(cilium) => match cilium.routing {
+                CiliumRouting::Vxlan => vec![vxlan, health],
+                CiliumRouting::Geneve => vec![Port::Udp(ports::GENEVE), health],
+                CiliumRouting::Native => vec![health],
+            },
+            Self::Flannel(FlannelBackend::HostGw) | Self::Bridge | Self::None => Vec::new(),
         }
     }
 }

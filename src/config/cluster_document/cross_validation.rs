@@ -6,6 +6,7 @@ use crate::cluster::{
     AddressHolder, Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, Patch, PatchTarget,
     ProxyRun,
 };
+use crate::ports;
 use crate::reader::Fields;
 use kubexm_types::HostName;
 
@@ -27,7 +28,7 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &mut Cluster) {
     check_registry(spec, cluster);
     check_kernel(spec, cluster);
     check_system(spec, cluster);
-    for (at, patch) in cluster.kubernetes.patches.iter().enumerate() {
+    for (at, patch) in cluster.kubernetes.kubeadm.patches.iter().enumerate() {
         check_patch(spec, cluster, patch, at);
     }
     for role in [&mut cluster.roles.etcd, &mut cluster.roles.load_balancer] {
@@ -257,7 +258,7 @@ fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
         "spec.controlPlaneEndpoint",
         cluster.control_plane_endpoint.port,
     );
-    let api_server = cluster.kubernetes.api_server_port;
+    let api_server = cluster.kubernetes.api_server.port;
     let proxy_runs_on: Vec<&HostSpec> = match cluster.load_balancer {
         LoadBalancer::None | LoadBalancer::External => return,
         LoadBalancer::Pods { kind } => {
@@ -283,7 +284,7 @@ fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
                     "set another port, as in port: 8443, or name hosts in roleGroups.loadbalancer that \
                      are not control planes"
                 }
-                _ => "set another port, as in port: 7443",
+                _ => &format!("set another port, as in port: {}", ports::LOCAL_ENDPOINT),
             };
             refuse(spec, path, &message, hint);
             return;
@@ -293,13 +294,18 @@ fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
 
 /// Checks that no other program of a control plane uses the port of the API server.
 fn check_api_server_port(spec: &Fields<'_>, cluster: &Cluster) {
-    let port = cluster.kubernetes.api_server_port;
+    let port = cluster.kubernetes.api_server.port;
     let names = cluster.roles.control_plane.iter();
     for host in names.filter_map(|name| cluster.host(name)) {
         if let Some(program) = other_program_at(port, cluster, host) {
             let message = format!("is {port}, which {program} uses on {}", host.name);
             let path = "spec.kubernetes.apiServer.port";
-            refuse(spec, path, &message, "set another port, as in port: 6443");
+            refuse(
+                spec,
+                path,
+                &message,
+                &format!("set another port, as in port: {}", ports::API_SERVER),
+            );
             return;
         }
     }
@@ -307,8 +313,7 @@ fn check_api_server_port(spec: &Fields<'_>, cluster: &Cluster) {
 
 /// Returns the program that uses a port of a host.
 fn program_at(port: u16, cluster: &Cluster, host: &HostSpec) -> Option<&'static str> {
-    let control_plane = cluster.is_control_plane(&host.name);
-    if control_plane && port == cluster.kubernetes.api_server_port {
+    if cluster.api_server_port(&host.name) == Some(port) {
         return Some("the API server");
     }
     other_program_at(port, cluster, host)
@@ -318,11 +323,16 @@ fn program_at(port: u16, cluster: &Cluster, host: &HostSpec) -> Option<&'static 
 fn other_program_at(port: u16, cluster: &Cluster, host: &HostSpec) -> Option<&'static str> {
     let control_plane = cluster.is_control_plane(&host.name);
     match port {
-        22 => Some("the SSH server"),
-        7444 => Some("the health check of the proxy"),
-        10248..=10250 | 10256 => Some("the kubelet or kube-proxy"),
-        10257 | 10259 if control_plane => Some("the controller manager or the scheduler"),
-        2379..=2382 => Some("etcd"),
+        ports::SSH => Some("the SSH server"),
+        ports::PROXY_HEALTH => Some("the health check of the proxy"),
+        ports::KUBELET_HEALTH
+        | ports::KUBE_PROXY_METRICS
+        | ports::KUBELET
+        | ports::KUBE_PROXY_HEALTH => Some("the kubelet or kube-proxy"),
+        ports::CONTROLLER_MANAGER | ports::SCHEDULER if control_plane => {
+            Some("the controller manager or the scheduler")
+        }
+        port if ports::ETCD_RESERVED.contains(&port) => Some("etcd"),
         port if port == cluster.registry.port && cluster.roles.registry.contains(&host.name) => {
             Some("the registry")
         }
@@ -350,7 +360,10 @@ fn check_local(spec: &Fields<'_>, cluster: &Cluster) {
             spec,
             path,
             "has a port below 1024, on which only root may listen",
-            "remove the port, or set one above 1023, as in port: 7443",
+            &format!(
+                "remove the port, or set one above 1023, as in port: {}",
+                ports::LOCAL_ENDPOINT
+            ),
         );
     }
     if endpoint.address.is_some() && !cluster.system.manage_hosts_file {

@@ -2,19 +2,10 @@
 
 use super::contradiction::refuse;
 use super::patches::read_patches;
-use crate::cluster::{Cluster, HostSpec, KubeadmConfig, KubernetesKind, Patch, SkipPhases};
+use crate::cluster::{Cluster, HostSpec, Kubeadm, KubeadmConfig, KubernetesKind, SkipPhases};
 use crate::reader::Fields;
 use crate::yaml::Value;
 use kubexm_types::Line;
-
-/// `spec.kubernetes.kubeadm`.
-#[derive(Default)]
-pub(super) struct Kubeadm {
-    pub(super) ignore_preflight_errors: Vec<String>,
-    pub(super) patches: Vec<Patch>,
-    pub(super) config: KubeadmConfig,
-    pub(super) skip_phases: SkipPhases,
-}
 
 /// A field of kubeadm's configuration that kubexm writes: its path, and what the user sets instead.
 type Own = (&'static str, &'static str);

@@ -6,12 +6,13 @@ use super::kubeadm::read_kubeadm;
 use super::kubelet;
 use super::volumes::read_volumes;
 use crate::cluster::{
-    API_SERVER_PORT, Component, FORMER_SYSTEMD, HostSpec, Kubernetes, KubernetesKind, ProxyMode,
-    Validity,
+    ApiServer, Component, FORMER_SYSTEMD, HostSpec, KubeProxy, Kubernetes, KubernetesKind,
+    ProxyMode, Validity,
 };
+use crate::ports;
 use crate::reader::{Choice, Fields, accept};
 use crate::yaml::Value;
-use kubexm_types::{CertificateName, FeatureGate, FlagName, FlagValue, HostName, Line, Version};
+use kubexm_types::{FeatureGate, FlagName, FlagValue, HostName, Line, Version};
 
 /// Values of `kubernetes.type`, and of `kubernetes.types` in a bundle manifest.
 pub(crate) const KINDS: Choice<'_> = Choice {
@@ -45,9 +46,9 @@ pub(super) fn read_kubernetes(
     let controller_manager = read_component(&fields, "controllerManager");
     let scheduler = read_component(&fields, "scheduler");
     let kubelet = read_component(&fields, "kubelet");
-    let (kube_proxy, proxy_mode) = read_kube_proxy(&fields);
+    let kube_proxy = read_kube_proxy(&fields);
     if let Some(version) = &version {
-        check_proxy_mode(&fields, version, proxy_mode);
+        check_proxy_mode(&fields, version, kube_proxy.mode);
     }
     fields.refuse("proxyMode", "is unknown", "write kubeProxy: {mode: …}");
     fields.refuse(
@@ -63,18 +64,12 @@ pub(super) fn read_kubernetes(
         version: version?,
         cluster_name,
         dns_domain: dns_domain.unwrap_or_else(|| "cluster.local".to_owned()),
-        api_server: api_server.component,
+        api_server,
         controller_manager,
         scheduler,
         kubelet,
         kube_proxy,
-        proxy_mode,
-        api_server_port: api_server.port,
-        cert_sans: api_server.cert_sans,
-        ignore_preflight_errors: kubeadm.ignore_preflight_errors,
-        patches: kubeadm.patches,
-        kubeadm_config: kubeadm.config,
-        skip_phases: kubeadm.skip_phases,
+        kubeadm,
         validity,
     })
 }
@@ -210,18 +205,11 @@ fn refuse_extra_config(fields: &Fields<'_>) {
     fields.refuse("extraConfig", "is not accepted here", hint);
 }
 
-/// `spec.kubernetes.apiServer`.
-struct ApiServer {
-    component: Component,
-    port: u16,
-    cert_sans: Vec<CertificateName>,
-}
-
 fn read_api_server(kubernetes: &Fields<'_>) -> ApiServer {
     let Some(fields) = kubernetes.section("apiServer") else {
         return ApiServer {
             component: empty_component(),
-            port: API_SERVER_PORT,
+            port: ports::API_SERVER,
             cert_sans: Vec::new(),
         };
     };
@@ -235,24 +223,25 @@ fn read_api_server(kubernetes: &Fields<'_>) -> ApiServer {
     fields.finish();
     ApiServer {
         component,
-        port: port.unwrap_or(API_SERVER_PORT),
+        port: port.unwrap_or(ports::API_SERVER),
         cert_sans,
     }
 }
 
-pub(super) fn read_kube_proxy(kubernetes: &Fields<'_>) -> (Component, ProxyMode) {
-    kubernetes.section("kubeProxy").map_or_else(
-        || (empty_component(), ProxyMode::Iptables),
-        |fields| {
-            let mut component = component_fields(&fields);
-            component.extra_config = fields.json_object("extraConfig");
-            let mode = match fields.choice("mode", accept(&["iptables", "nftables", "ipvs"])) {
-                Some("nftables") => ProxyMode::Nftables,
-                Some("ipvs") => ProxyMode::Ipvs,
-                _ => ProxyMode::Iptables,
-            };
-            fields.finish();
-            (component, mode)
-        },
-    )
+pub(super) fn read_kube_proxy(kubernetes: &Fields<'_>) -> KubeProxy {
+    let Some(fields) = kubernetes.section("kubeProxy") else {
+        return KubeProxy {
+            component: empty_component(),
+            mode: ProxyMode::Iptables,
+        };
+    };
+    let mut component = component_fields(&fields);
+    component.extra_config = fields.json_object("extraConfig");
+    let mode = match fields.choice("mode", accept(&["iptables", "nftables", "ipvs"])) {
+        Some("nftables") => ProxyMode::Nftables,
+        Some("ipvs") => ProxyMode::Ipvs,
+        _ => ProxyMode::Iptables,
+    };
+    fields.finish();
+    KubeProxy { component, mode }
 }

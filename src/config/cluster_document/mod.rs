@@ -44,7 +44,8 @@ use security::read_security;
 use system::read_system;
 pub use without_hosts::{HostMention, WithoutHosts, load_cluster_without};
 
-use super::cluster::{API_SERVER_PORT, Cluster, HostSpec, PasswordSource};
+use super::cluster::{Cluster, HostSpec, PasswordSource};
+use super::ports;
 use super::problem::{Notice, Problem, Problems};
 use super::reader::{Fields, Reader};
 use super::urls;
@@ -211,7 +212,7 @@ fn read_spec(
     let (load_balancer, balancers) = read_load_balancer(spec);
     let api_server = kubernetes
         .as_ref()
-        .map_or(API_SERVER_PORT, |kubernetes| kubernetes.api_server_port);
+        .map_or(ports::API_SERVER, |kubernetes| kubernetes.api_server.port);
     let endpoint = read_endpoint(spec, &hosts, &roles, load_balancer.as_ref(), api_server);
     let network = read_network(spec, &hosts);
     let domain = kubernetes.as_ref().map(|k| k.dns_domain.as_str());

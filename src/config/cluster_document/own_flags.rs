@@ -88,7 +88,11 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
     let is_unit = kubernetes.kind == KubernetesKind::Systemd;
     let of_units: &[Own] = if is_unit { &SCHEDULER_UNIT } else { &[] };
     let programs: [(&str, &Component, &[&[Own]]); 5] = [
-        ("apiServer", &kubernetes.api_server, &[&API_SERVER]),
+        (
+            "apiServer",
+            &kubernetes.api_server.component,
+            &[&API_SERVER],
+        ),
         (
             "controllerManager",
             &kubernetes.controller_manager,
@@ -96,7 +100,11 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
         ),
         ("scheduler", &kubernetes.scheduler, &[&SCHEDULER, of_units]),
         ("kubelet", &kubernetes.kubelet, &[&KUBELET]),
-        ("kubeProxy", &kubernetes.kube_proxy, &[&KUBE_PROXY]),
+        (
+            "kubeProxy",
+            &kubernetes.kube_proxy.component,
+            &[&KUBE_PROXY],
+        ),
     ];
     for (program, component, own) in programs {
         for (flag, hint) in own.iter().copied().flatten() {
@@ -125,7 +133,7 @@ fn refuse_flag(
 /// Refuses flags of kube-proxy with kubeadm, whose DaemonSet has a fixed command line.
 fn check_kubeadm_proxy(spec: &Fields<'_>, cluster: &Cluster) {
     let kubernetes = &cluster.kubernetes;
-    let has_flags = !kubernetes.kube_proxy.extra_args.is_empty();
+    let has_flags = !kubernetes.kube_proxy.component.extra_args.is_empty();
     if kubernetes.kind == KubernetesKind::Kubeadm && has_flags {
         let message = "has no effect: kubeadm deploys kube-proxy without further flags";
         let hint = "use kubeProxy.extraConfig, as in {conntrack: {min: 0}}";
@@ -138,7 +146,7 @@ fn check_kubeadm_proxy(spec: &Fields<'_>, cluster: &Cluster) {
 fn check_encryption(spec: &Fields<'_>, cluster: &Cluster) {
     if cluster.security.encryption.is_some() {
         let hint = "use security.encryption, or set its provider to none";
-        let flags = &cluster.kubernetes.api_server.extra_args;
+        let flags = &cluster.kubernetes.api_server.component.extra_args;
         refuse_flag(spec, "apiServer", flags, "encryption-provider-config", hint);
     }
 }

@@ -4,6 +4,7 @@ use super::controller_file::read_file;
 use super::password::read_elsewhere;
 use super::registry_login::read_login;
 use crate::cluster::{ExternalRegistry, Registry};
+use crate::ports;
 use crate::reader::{Choice, Fields, accept};
 use kubexm_types::{HostName, HostPath, ImageRef, UserName};
 
@@ -21,7 +22,7 @@ const LOCAL: [&str; 4] = ["hostName", "port", "dataDir", "login"];
 pub(super) fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
     let mut registry = Registry {
         host_name: HostName::parse("registry.kubexm.internal").ok()?,
-        port: 5000,
+        port: ports::REGISTRY,
         data_dir: HostPath::parse("/var/lib/kubexm/registry").ok()?,
         login: true,
         external: None,

@@ -58,7 +58,7 @@ pub(super) fn check_cgroup_driver(spec: &Fields<'_>, cluster: &Cluster) {
     if let Some(other) = given(kubelet) {
         refuse_driver("spec.kubernetes.kubelet.extraConfig.cgroupDriver", &other);
     }
-    for (at, patch) in cluster.kubernetes.patches.iter().enumerate() {
+    for (at, patch) in cluster.kubernetes.kubeadm.patches.iter().enumerate() {
         if let Some(other) = given(&patch.change) {
             let path = format!("spec.kubernetes.kubeadm.patches[{at}].patch");
             refuse_driver(&path, &other);

@@ -208,7 +208,10 @@ spec:
         let names = |names: &[HostName]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(names(&cluster.roles.worker), ["node1", "node3"]);
         assert_eq!(names(&cluster.roles.registry), ["node1"]);
-        assert_eq!(names(&cluster.kubernetes.patches[0].hosts), ["node3"]);
+        assert_eq!(
+            names(&cluster.kubernetes.kubeadm.patches[0].hosts),
+            ["node3"]
+        );
         let places = mentions.iter().map(|mention| {
             let rest = names(&mention.rest).join(",");
             format!("{} {} {} {rest}", mention.line, mention.path, mention.text)
@@ -247,7 +250,7 @@ spec:
         let text = TEXT.replace("hosts: [node2, node3], patch", "hosts: [node3], patch");
         let hosts = BTreeSet::from(["node3".parse().unwrap()]);
         let read = parse("cluster.yaml", &text, &[Version::new(1, 36, 3)], &hosts);
-        assert!(read.unwrap().cluster.kubernetes.patches.is_empty());
+        assert!(read.unwrap().cluster.kubernetes.kubeadm.patches.is_empty());
     }
 
     #[test]

@@ -97,10 +97,10 @@ fn other_fields_of_kubeadm_are_accepted() {
     let cluster = read(&settings, "").unwrap();
     let kubernetes = &cluster.kubernetes;
     assert_eq!(
-        kubernetes.kubeadm_config.cluster["encryptionAlgorithm"],
+        kubernetes.kubeadm.config.cluster["encryptionAlgorithm"],
         "RSA-3072"
     );
-    assert_eq!(kubernetes.skip_phases.init, ["addon/kube-proxy"]);
+    assert_eq!(kubernetes.kubeadm.skip_phases.init, ["addon/kube-proxy"]);
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn volumes_have_names_and_paths_of_their_own() {
     };
     let cluster =
         volumes("{name: site, hostPath: /etc/site, readOnly: true, pathType: Directory}").unwrap();
-    let volume = &cluster.kubernetes.api_server.extra_volumes[0];
+    let volume = &cluster.kubernetes.api_server.component.extra_volumes[0];
     assert_eq!(volume.mount_path, volume.host_path);
     for (list, expected) in [
         ("{name: Site, hostPath: /a}", "lower-case letters"),

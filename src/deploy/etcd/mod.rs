@@ -13,6 +13,7 @@ use super::{DeployError, Deployment, Inputs};
 pub use certificates::{EtcdCertificates, MemberCertificates};
 use kubexm_bundle::Lock;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
+use kubexm_config::ports;
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_engine::steps::{WaitFor, WriteFile};
 use kubexm_types::{Arch, HostName, HostPath, Version};
@@ -26,11 +27,6 @@ pub(crate) const INSTALL: TaskName = TaskName::new(MODULE, "install");
 pub(crate) const START: TaskName = TaskName::new(MODULE, "start");
 /// Records on a member that all members were healthy.
 pub(crate) const MARK: TaskName = TaskName::new(MODULE, "mark");
-
-/// etcd's ports for clients, for other members, and for metrics on loopback.
-const CLIENT_PORT: u16 = 2379;
-const PEER_PORT: u16 = 2380;
-const METRICS_PORT: u16 = 2381;
 
 /// The API servers' connection to an etcd that kubeadm does not run. Paths are on control planes.
 pub(super) struct Client {
@@ -66,7 +62,9 @@ pub(super) fn client(cluster: &Cluster, servers: &[HostName]) -> Option<Client> 
         Etcd::Systemd { .. } if servers.iter().all(is_member) => vec![settings::local_endpoint()],
         Etcd::Systemd { .. } => {
             let hosts = cluster.etcd_hosts().into_iter();
-            hosts.map(|host| settings::url(host, CLIENT_PORT)).collect()
+            hosts
+                .map(|host| settings::url(host, ports::ETCD_CLIENT))
+                .collect()
         }
         Etcd::Kubeadm { .. } => return None,
     };
@@ -81,7 +79,7 @@ pub(super) fn client(cluster: &Cluster, servers: &[HostName]) -> Option<Client> 
 
 /// Returns the address of a member for other members.
 pub(super) fn peer_url(host: &HostSpec) -> String {
-    settings::url(host, PEER_PORT)
+    settings::url(host, ports::ETCD_PEER)
 }
 
 /// Returns the client's files for control planes. `kubeadm join` writes the same files with the same modes,

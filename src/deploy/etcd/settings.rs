@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::member::{UserSettings, file};
-use super::{CLIENT_PORT, METRICS_PORT, PEER_PORT};
 use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_config::ports;
 use kubexm_types::Version;
 
 /// Maximum size of the database, in bytes: the largest size that etcd's documentation recommends
@@ -27,7 +27,7 @@ pub(super) fn url(host: &HostSpec, port: u16) -> String {
 
 /// Returns the URL of a member for clients on its host.
 pub(super) fn local_endpoint() -> String {
-    format!("https://127.0.0.1:{CLIENT_PORT}")
+    format!("https://127.0.0.1:{}", ports::ETCD_CLIENT)
 }
 
 /// Returns the flags and values of a member, without the flags that the user sets.
@@ -37,8 +37,8 @@ pub(super) fn member_settings(
     user: &UserSettings<'_>,
     version: &Version,
 ) -> BTreeMap<&'static str, String> {
-    let client = url(host, CLIENT_PORT);
-    let peer = url(host, PEER_PORT);
+    let client = url(host, ports::ETCD_CLIENT);
+    let peer = url(host, ports::ETCD_PEER);
     let certificate = |setting, name: &str| (setting, file(name));
     let mut settings = BTreeMap::from([
         ("name", host.name.to_string()),
@@ -55,7 +55,7 @@ pub(super) fn member_settings(
         ("initial-cluster-state", "existing".to_owned()),
         (
             "listen-metrics-urls",
-            format!("http://127.0.0.1:{METRICS_PORT}"),
+            format!("http://127.0.0.1:{}", ports::ETCD_METRICS),
         ),
         ("client-cert-auth", "true".to_owned()),
         ("peer-client-cert-auth", "true".to_owned()),
@@ -114,7 +114,7 @@ pub(super) fn environment(settings: BTreeMap<&'static str, String>) -> BTreeMap<
 pub(super) fn initial_cluster(cluster: &Cluster) -> String {
     let hosts = cluster.etcd_hosts().into_iter();
     let members: Vec<String> = hosts
-        .map(|host| format!("{}={}", host.name, url(host, PEER_PORT)))
+        .map(|host| format!("{}={}", host.name, url(host, ports::ETCD_PEER)))
         .collect();
     members.join(",")
 }

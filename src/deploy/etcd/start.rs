@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use super::member::{INITIAL, UNIT, UserSettings, read_at_start};
-use super::{CLIENT_CA, CLIENT_PORT, PEER_PORT, settings};
+use super::{CLIENT_CA, settings};
 use crate::{DeployError, journal, kubernetes};
 use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_config::ports;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{ManageUnit, RunScript, WaitFor};
 use kubexm_scripts::etcd as scripts;
@@ -115,7 +116,7 @@ pub(super) fn mark(host: &HostSpec) -> Task {
 fn arguments(cluster: &Cluster, host: &HostSpec, user: &UserSettings<'_>) -> Vec<String> {
     vec![
         host.name.to_string(),
-        settings::url(host, PEER_PORT),
+        settings::url(host, ports::ETCD_PEER),
         user.data_dir.to_string(),
         others(cluster, host),
         settings::initial_cluster(cluster),
@@ -127,7 +128,7 @@ fn others(cluster: &Cluster, host: &HostSpec) -> String {
     let hosts = cluster.etcd_hosts().into_iter();
     let others: Vec<String> = hosts
         .filter(|other| other.name != host.name)
-        .map(|other| settings::url(other, CLIENT_PORT))
+        .map(|other| settings::url(other, ports::ETCD_CLIENT))
         .collect();
     others.join(",")
 }

@@ -49,11 +49,11 @@ pub(super) fn kube_proxy_config(
     own: Option<OwnKubeProxy>,
 ) -> Result<String, RenderError> {
     let what = "kube-proxy configuration";
-    let kube_proxy = &cluster.kubernetes.kube_proxy;
+    let kube_proxy = &cluster.kubernetes.kube_proxy.component;
     let text = kubexm_render::text(
         what,
         &template::KubeProxy {
-            mode: cluster.kubernetes.proxy_mode.name().to_owned(),
+            mode: cluster.kubernetes.kube_proxy.mode.name().to_owned(),
             pod_cidr: cluster.network.pod_cidr.to_string(),
             feature_gates: cluster.kubernetes.proxy_feature_gates(),
             own,

@@ -96,7 +96,7 @@ pub(super) fn with_defaults(component: &Component, defaults: Vec<Flag>) -> Compo
 /// Returns false if the user gives kubelets other serving certificates than those that the cluster's CA signs.
 fn kubelets_request_certificates(cluster: &Cluster) -> bool {
     let kubernetes = &cluster.kubernetes;
-    let patches = kubernetes.patches.iter().map(|patch| &patch.change);
+    let patches = kubernetes.kubeadm.patches.iter().map(|patch| &patch.change);
     let mut settings = patches.chain([&kubernetes.kubelet.extra_config]);
     let other = |settings: &Value| {
         let bootstrap = &settings["serverTLSBootstrap"];

@@ -8,7 +8,6 @@ pub(super) mod profile;
 mod serving;
 mod systemd;
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::module::{Component, Module};
@@ -171,11 +170,6 @@ pub(super) fn kube_vip_kubeconfig(
         KubernetesKind::Kubeadm => Ok(None),
         KubernetesKind::Systemd => systemd::kube_vip_kubeconfig(inputs, host).map(Some),
     }
-}
-
-/// Returns the address at which a control plane's own API server listens.
-pub(super) fn api_server(cluster: &Cluster, host: &HostSpec) -> SocketAddr {
-    SocketAddr::new(host.internal_address(), cluster.kubernetes.api_server_port)
 }
 
 /// Returns the sandbox image that kubeadm expects.

@@ -9,6 +9,7 @@ use super::{Balancer, address};
 use crate::{DeployError, ETC, Inputs, controller_file, load_balancer, os};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{Cluster, HostSpec, KeepalivedSettings, LoadBalancer, PasswordSource};
+use kubexm_config::ports;
 use kubexm_engine::plan::{StepError, Task, TaskId};
 use kubexm_engine::steps::{Content, ManageUnit, Reload, RunScript, WriteFile};
 use kubexm_render::load_balancer as template;
@@ -128,7 +129,7 @@ impl Keepalived {
             );
             let decrease = settings.decrease(&inputs.cluster.roles.load_balancer);
             let notify = notify.as_ref().map(|_| notify_path.to_string());
-            let check = format!("{check} {}", proxy::HEALTH_PORT);
+            let check = format!("{check} {}", ports::PROXY_HEALTH);
             let host = host.clone();
             let others = hosts.iter().filter(|other| other.name != host.name);
             let peers: Vec<String> = others.map(|o| o.internal_address().to_string()).collect();

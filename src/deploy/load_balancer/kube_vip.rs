@@ -142,7 +142,7 @@ impl Balancer for KubeVip {
     }
 
     fn leaving(&self, cluster: &Cluster, task: Task) -> Result<Task, DeployError> {
-        let port = cluster.kubernetes.api_server_port;
+        let port = cluster.control_plane_endpoint.port;
         Ok(task.step(address::leaving(endpoint_address(cluster)?, port)))
     }
 
@@ -284,7 +284,7 @@ fn pod(
     interface: &TaskValue<String>,
 ) -> Result<WriteFile, DeployError> {
     let address = endpoint_address(inputs.cluster)?;
-    let port = inputs.cluster.kubernetes.api_server_port;
+    let port = inputs.cluster.control_plane_endpoint.port;
     let image = required_image(inputs, &IMAGE)?.to_string();
     let hosts = hosts_file()?.to_string();
     let path = kubeconfig.path;

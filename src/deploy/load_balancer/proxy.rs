@@ -6,6 +6,7 @@ use super::Image;
 use crate::{DeployError, ETC, Inputs, journal, kubernetes, load_balancer};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_config::ports;
 use kubexm_engine::plan::{Task, TaskId, TaskValue};
 use kubexm_engine::steps::{
     Content, ManageUnit, ProvideValue, Reload, RunScript, Undo, WaitFor, WriteFile,
@@ -16,9 +17,6 @@ use kubexm_render::load_balancer::Server;
 use kubexm_scripts::load_balancer as scripts;
 use kubexm_scripts::os::PORT_OPEN;
 use kubexm_types::{HostName, HostPath};
-
-/// The port on loopback of a proxy's health check, which keepalived queries.
-pub(super) const HEALTH_PORT: u16 = 7444;
 
 /// Parameters of a proxy's configuration that do not depend on the cluster.
 pub(super) struct Settings {
@@ -35,7 +33,8 @@ pub(super) struct Settings {
 impl Settings {
     /// Returns `address:port` of the health check; `None` without one.
     pub(super) fn health(&self) -> Option<String> {
-        self.health.then(|| format!("127.0.0.1:{HEALTH_PORT}"))
+        self.health
+            .then(|| format!("127.0.0.1:{}", ports::PROXY_HEALTH))
     }
 }
 
@@ -96,7 +95,7 @@ pub(super) fn servers(cluster: &Cluster) -> Vec<Server> {
     hosts
         .map(|host| Server {
             name: host.name.to_string(),
-            address: kubernetes::api_server(cluster, host).to_string(),
+            address: cluster.api_server(host).to_string(),
         })
         .collect()
 }
@@ -169,7 +168,7 @@ pub(super) fn serve(
         arguments: vec![
             "127.0.0.1".to_owned(),
             if health {
-                HEALTH_PORT.to_string()
+                ports::PROXY_HEALTH.to_string()
             } else {
                 port.to_string()
             },

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::local::listen_address;
 use super::proxy::{self, Proxy};
 use super::{Balancer, Image, pods, required_image};
-use crate::{DeployError, Inputs, kubernetes, load_balancer, os};
+use crate::{DeployError, Inputs, load_balancer, os};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Task, TaskId};
 use kubexm_engine::steps::{RunScript, Undo, WaitFor, WriteFile};
@@ -129,7 +129,7 @@ impl StaticPod {
             let source = HostPath::parse(&format!("{SOURCES}/{}.yaml", self.name()))?;
             return Ok(task.step(WriteFile::new(source, self.pod(inputs)?)));
         }
-        let api_server = kubernetes::api_server(inputs.cluster, first);
+        let api_server = inputs.cluster.api_server(first);
         let forward = RunScript::new(
             "join proxy",
             format!(

@@ -87,7 +87,7 @@ fn adapted(calico: &Calico, manifest: &str, inputs: &Inputs<'_>) -> Result<Strin
         // Hosts may have several networks. The cluster uses that of the node's internal address.
         ("IP_AUTODETECTION_METHOD", "kubernetes-internal-ip"),
     ];
-    if inputs.cluster.kubernetes.proxy_mode == ProxyMode::Nftables {
+    if inputs.cluster.kubernetes.kube_proxy.mode == ProxyMode::Nftables {
         variables.push(("FELIX_NFTABLESMODE", "Enabled"));
     }
     for (name, value) in variables {

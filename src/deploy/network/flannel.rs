@@ -44,7 +44,7 @@ impl Plugin for Flannel {
             image: image.to_string(),
             plugin_image: plugin_image.to_string(),
             address_families: address_families.join(", "),
-            nftables: inputs.cluster.kubernetes.proxy_mode == ProxyMode::Nftables,
+            nftables: inputs.cluster.kubernetes.kube_proxy.mode == ProxyMode::Nftables,
             backend: self.backend.name().to_owned(),
             files_of_root: inputs.cluster.security.is_cis(),
         };

@@ -95,6 +95,49 @@ fn firewalld_hint_opens_only_blocked_ports() {
 }
 
 #[test]
+fn network_plugin_opens_the_ports_of_its_transport_only() {
+    let opened = |network: &str| {
+        let template = kubexm_config::schema::TEMPLATE;
+        assert!(template.contains("    plugin: flannel"));
+        let text = template.replace("    plugin: flannel", network);
+        let cluster = kubexm_config::parse_cluster("example", &text).unwrap();
+        let list = openings(&cluster, &"node2".parse().unwrap()).into_iter();
+        let list: Vec<String> = list.map(|(port, kind)| format!("{port}/{kind}")).collect();
+        list.join(" ")
+    };
+    let cilium = |routing: &str| {
+        opened(&format!(
+            "    plugin: cilium\n    cilium: {{routing: {routing}}}"
+        ))
+    };
+    let calico = |way: &str| {
+        opened(&format!(
+            "    plugin: calico\n    calico: {{encapsulation: {way}}}"
+        ))
+    };
+    let all = [
+        cilium("vxlan"),
+        cilium("geneve"),
+        cilium("native"),
+        calico("vxlan"),
+        calico("ipip"),
+        calico("none"),
+        opened("    plugin: flannel\n    flannel: {backend: host-gw}"),
+        opened("    plugin: bridge"),
+    ];
+    insta::assert_snapshot!(all.join("\n"), @"
+    10250/tcp 4240/tcp 8472/udp
+    10250/tcp 4240/tcp 6081/udp
+    10250/tcp 4240/tcp
+    10250/tcp 4789/udp 5473/tcp
+    10250/tcp 179/tcp 5473/tcp
+    10250/tcp 179/tcp 5473/tcp
+    10250/tcp
+    10250/tcp
+    ");
+}
+
+#[test]
 fn selinux_needs_a_policy_for_containers() {
     let hint = |facts: &Facts| {
         let found = found(facts, "node2");

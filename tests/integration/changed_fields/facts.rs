@@ -125,7 +125,7 @@ fn applied(cluster: &Cluster, host: &HostSpec) -> Vec<(Setting, String)> {
     add(Setting::ClusterName, &kubernetes.cluster_name);
     let address = host.internal_address().to_string();
     add(Setting::AdvertiseAddress, &address);
-    let port = kubernetes.api_server_port.to_string();
+    let port = kubernetes.api_server.port.to_string();
     add(Setting::ApiServerPort, &port);
     match &cluster.etcd {
         Etcd::Kubeadm { data_dir, .. } => {
@@ -188,7 +188,7 @@ fn certificates(cluster: &Cluster) -> BTreeMap<String, String> {
     let mut add = |name: &str, names: Vec<String>| {
         certificates.insert(format!("/etc/kubernetes/pki/{name}.crt"), issue(names));
     };
-    let mut names: Vec<String> = texts(&cluster.kubernetes.cert_sans);
+    let mut names: Vec<String> = texts(&cluster.kubernetes.api_server.cert_sans);
     let address = cluster.control_plane_endpoint.address;
     names.extend(address.map(|address| address.to_string()));
     add("apiserver", names);

@@ -86,7 +86,7 @@ impl Run<'_> {
     /// Returns the record of a rotation that begins. A later change of the cluster file does not shorten the validity of tokens
     /// that API servers have issued.
     fn new_record(&self, authorities: BTreeSet<Authority>) -> RotationRecord {
-        let flags = &self.cluster.kubernetes.api_server.extra_args;
+        let flags = &self.cluster.kubernetes.api_server.component.extra_args;
         let extends = flags.get(EXTENDS_TOKENS).is_none_or(|own| own != "false");
         let has_keys = authorities.contains(&Authority::ServiceAccounts);
         RotationRecord {

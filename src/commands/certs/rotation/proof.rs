@@ -12,6 +12,7 @@ use crate::CommandError;
 use crate::certs::files;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
+use kubexm_config::ports;
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host};
 use kubexm_pki::Certificate;
@@ -120,7 +121,7 @@ async fn handshakes(
     };
     if authority == Authority::Etcd && is_unit {
         let members = cluster.etcd_hosts().into_iter();
-        arguments.extend(members.map(|host| url(host, 2379, "health")));
+        arguments.extend(members.map(|host| url(host, ports::ETCD_CLIENT, "health")));
     }
     if authority == Authority::Registry {
         let registries = cluster.roles.registry.iter();
@@ -136,15 +137,15 @@ async fn handshakes(
         });
         match authority {
             Authority::Etcd if is_control_plane && !is_unit => {
-                arguments.push(url(host, 2379, "health"))
+                arguments.push(url(host, ports::ETCD_CLIENT, "health"))
             }
             Authority::Etcd | Authority::Registry => {}
             _ => {
                 if is_control_plane {
-                    arguments.push(url(host, cluster.kubernetes.api_server_port, "readyz"));
+                    arguments.push(format!("https://{}/readyz", cluster.api_server(host)));
                 }
                 if requests {
-                    arguments.push(url(host, 10250, "healthz"));
+                    arguments.push(url(host, ports::KUBELET, "healthz"));
                 }
             }
         }

@@ -98,7 +98,7 @@ pub(super) fn yes_or_no(flag: bool) -> String {
 
 /// Returns the configuration of `kubeadm init`, with four documents.
 pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String, RenderError> {
-    configuration(cluster, first, &cluster.kubernetes.kubeadm_config.init)
+    configuration(cluster, first, &cluster.kubernetes.kubeadm.config.init)
 }
 
 /// Returns a configuration from which `kubeadm init` would generate the files that a node has: the control plane of
@@ -108,7 +108,7 @@ pub(super) fn node_config(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String
     if marker(inputs, host) == INIT {
         return init_config(cluster, host);
     }
-    let registration = &cluster.kubernetes.kubeadm_config.join["nodeRegistration"];
+    let registration = &cluster.kubernetes.kubeadm.config.join["nodeRegistration"];
     let own = if registration.is_object() {
         serde_json::json!({"nodeRegistration": registration})
     } else {
@@ -125,7 +125,7 @@ fn configuration(
     let kubernetes = &cluster.kubernetes;
     let (api, list) = template::api_of(&kubernetes.version);
     let api_defaults = hardening::api_server(cluster);
-    let mut api_server = section("apiServer", &kubernetes.api_server, api_defaults);
+    let mut api_server = section("apiServer", &kubernetes.api_server.component, api_defaults);
     let own = |name: &str, path: &str, read_only, kind| Volume {
         name: name.to_owned(),
         host_path: path.to_owned(),
@@ -146,7 +146,7 @@ fn configuration(
         volumes.push(own("kubexm-security", profile::DIR, true, "Directory"));
     }
     api_server.volumes.splice(0..0, volumes);
-    let sans = kubernetes.cert_sans.iter();
+    let sans = kubernetes.api_server.cert_sans.iter();
     api_server.cert_sans = sans.map(ToString::to_string).collect();
     let endpoint = &cluster.control_plane_endpoint;
     if let (true, Some(address)) = (cluster.load_balancer.holds_address(), endpoint.address) {
@@ -169,7 +169,7 @@ fn configuration(
             api,
             list,
             advertise_address: first.internal_address().to_string(),
-            bind_port: kubernetes.api_server_port,
+            bind_port: cluster.api_server(first).port(),
             node: node(cluster, first),
             patches: patches::folder(cluster, first),
             version: format!("v{}", kubernetes.version),
@@ -187,7 +187,7 @@ fn configuration(
                 ),
                 section("scheduler", &kubernetes.scheduler, hardening::scheduler()),
             ],
-            skip_phases: kubernetes.skip_phases.init.clone(),
+            skip_phases: kubernetes.kubeadm.skip_phases.init.clone(),
             validity: (kubernetes.validity != Validity::default()).then(|| template::Validity {
                 hours: u32::from(kubernetes.validity.days) * 24,
                 ca_hours: u32::from(kubernetes.validity.ca_days) * 24,
@@ -197,7 +197,7 @@ fn configuration(
             kube_proxy: kube_proxy_config(cluster, None)?,
         },
     )?;
-    let config = &kubernetes.kubeadm_config;
+    let config = &kubernetes.kubeadm.config;
     merge::yaml_documents(WHAT, text, &[extra, &config.cluster])
 }
 

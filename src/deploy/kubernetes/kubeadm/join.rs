@@ -8,6 +8,7 @@ use super::secrets::JoinSecrets;
 use super::{etcd, file_modes, kubelet_runs, node, patches, tasks_before_join, undo};
 use crate::{DeployError, Inputs, kubernetes, load_balancer};
 use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_config::ports;
 use kubexm_engine::plan::{StepError, Task, TaskValue};
 use kubexm_engine::steps::{InputFile, RunToCompletion};
 use kubexm_render::kubeadm as template;
@@ -64,7 +65,7 @@ fn arguments(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
     let has_member = etcd::has_member(inputs.cluster, host);
     let (first, peer) = match inputs.first().filter(|_| has_member) {
         Some(first) => {
-            let peer = SocketAddr::new(host.internal_address(), 2380);
+            let peer = SocketAddr::new(host.internal_address(), ports::ETCD_PEER);
             (first.name.to_string(), format!("https://{peer}"))
         }
         None => (String::new(), String::new()),
@@ -109,7 +110,7 @@ fn join_config(
         .then(|| JoinControlPlane {
             certificate_key: secrets.certificate_key.clone(),
             advertise_address: host.internal_address().to_string(),
-            bind_port: cluster.kubernetes.api_server_port,
+            bind_port: cluster.api_server(host).port(),
         });
     let join = template::Join {
         api,
@@ -120,11 +121,11 @@ fn join_config(
         control_plane,
         node: node(cluster, host),
         patches: patches::folder(cluster, host),
-        skip_phases: cluster.kubernetes.skip_phases.join.clone(),
+        skip_phases: cluster.kubernetes.kubeadm.skip_phases.join.clone(),
     };
     let what = "kubeadm join configuration";
     let text = kubexm_render::text(what, &join)?;
-    merge::yaml_documents(what, text, &[&cluster.kubernetes.kubeadm_config.join])
+    merge::yaml_documents(what, text, &[&cluster.kubernetes.kubeadm.config.join])
 }
 
 /// Returns a join configuration with well-formed secrets of no cluster. The bundled kubeadm validates it at

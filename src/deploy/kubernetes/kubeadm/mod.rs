@@ -151,7 +151,7 @@ fn node(cluster: &Cluster, host: &HostSpec) -> Node {
     Node {
         name: host.name.to_string(),
         cri_socket: runtime::by_kind(cluster.runtime.kind).socket().to_owned(),
-        ignore_preflight_errors: cluster.kubernetes.ignore_preflight_errors.clone(),
+        ignore_preflight_errors: cluster.kubernetes.kubeadm.ignore_preflight_errors.clone(),
         taints: host.taints.clone(),
         kubelet_args,
     }

@@ -23,7 +23,7 @@ pub(crate) fn files(cluster: &Cluster, host: &HostSpec) -> Vec<PatchFile> {
     let is_used = |patch: &Patch| {
         patch.is_for(&host.name) && (control_plane || patch.target == PatchTarget::Kubelet)
     };
-    let patches = cluster.kubernetes.patches.iter().enumerate();
+    let patches = cluster.kubernetes.kubeadm.patches.iter().enumerate();
     patches
         .filter(|(_, patch)| is_used(patch))
         .map(|(at, patch)| patch.file(at))

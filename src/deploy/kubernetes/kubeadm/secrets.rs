@@ -123,7 +123,7 @@ fn config(
             token: secrets.token.clone(),
             certificate_key: secrets.certificate_key.clone(),
             advertise_address: first.internal_address().to_string(),
-            bind_port: cluster.kubernetes.api_server_port,
+            bind_port: cluster.api_server(first).port(),
             version: format!("v{}", cluster.kubernetes.version),
             external_etcd: etcd::external(cluster),
         },

@@ -179,7 +179,7 @@ pub(super) fn stored(
 
 /// Returns the step that reports a kube-proxy that the cluster file does not want, or that is missing.
 fn compare_kube_proxy(inputs: &Inputs<'_>) -> RunScript {
-    let skipped = &inputs.cluster.kubernetes.skip_phases.init;
+    let skipped = &inputs.cluster.kubernetes.kubeadm.skip_phases.init;
     let is_wanted = !skipped.iter().any(|phase| phase == "addon/kube-proxy");
     RunScript::new(
         "kube-proxy phase",

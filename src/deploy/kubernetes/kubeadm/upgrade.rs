@@ -96,7 +96,7 @@ fn kubeadm_step(
         kubeadm::UPGRADE.verb("apply"),
     );
     let patches = patches::folder(cluster, host).unwrap_or_default();
-    let ignored = cluster.kubernetes.ignore_preflight_errors.join(",");
+    let ignored = cluster.kubernetes.kubeadm.ignore_preflight_errors.join(",");
     let arguments = [
         role.to_owned(),
         version.to_string(),

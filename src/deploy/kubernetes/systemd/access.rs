@@ -59,9 +59,9 @@ fn kube_vip(cluster: &Cluster) -> Option<KubeVipAccess> {
 }
 
 /// Returns the step that waits until the API server of the first control plane answers at the endpoint.
-pub(super) fn endpoint(cluster: &Cluster) -> WaitFor {
+pub(super) fn endpoint(cluster: &Cluster, first: &HostSpec) -> WaitFor {
     let endpoint = files::endpoint(cluster);
-    let port = cluster.kubernetes.api_server_port.to_string();
+    let port = cluster.api_server(first).port().to_string();
     WaitFor {
         title: format!("Wait until the API server answers at {endpoint}"),
         script: scripts::ENDPOINT.verb("check"),

@@ -234,7 +234,7 @@ fn api_server_flags(cluster: &Cluster, host: &HostSpec) -> BTreeMap<String, Stri
         ),
         ("requestheader-group-headers", "X-Remote-Group".to_owned()),
         ("requestheader-username-headers", "X-Remote-User".to_owned()),
-        ("secure-port", kubernetes.api_server_port.to_string()),
+        ("secure-port", cluster.api_server(host).port().to_string()),
         (
             "service-account-issuer",
             format!("https://kubernetes.default.svc.{}", kubernetes.dns_domain),
@@ -262,7 +262,7 @@ fn api_server_flags(cluster: &Cluster, host: &HostSpec) -> BTreeMap<String, Stri
     let defaults = defaults.into_iter().chain(etcd.into_iter().flatten());
     flags(
         defaults.chain(hardening::api_server(cluster)),
-        &kubernetes.api_server,
+        &kubernetes.api_server.component,
     )
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::DeployError;
-use crate::kubernetes;
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::StepError;
 use kubexm_engine::steps::{Content, WriteFile};
@@ -116,7 +115,7 @@ pub(super) fn endpoint(cluster: &Cluster) -> String {
 /// Returns the URL of a control plane's own API server. During an upgrade its programs must not connect to an
 /// API server of another version (<https://kubernetes.io/releases/version-skew-policy/>).
 pub(super) fn own_server(cluster: &Cluster, host: &HostSpec) -> String {
-    format!("https://{}", kubernetes::api_server(cluster, host))
+    format!("https://{}", cluster.api_server(host))
 }
 
 /// Returns the URL of the API server of a node's kubelet and kube-proxy. Those of a control plane get another version with its own

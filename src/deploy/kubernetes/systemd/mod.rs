@@ -73,7 +73,7 @@ fn join(
             task = access::steps(inputs, pki, host, task)?;
         }
         if is_first && !load_balancer::is_static_pod(inputs.cluster) {
-            task = task.step(access::endpoint(inputs.cluster));
+            task = task.step(access::endpoint(inputs.cluster, host));
         }
     }
     if let Some(own) = pki.nodes.get(&host.name) {

@@ -165,7 +165,7 @@ fn proxy_files(
         KUBE_PROXY_CONFIG,
         &config::kube_proxy_config(cluster, Some(own))?,
     )?;
-    let mut flags = cluster.kubernetes.kube_proxy.extra_args.clone();
+    let mut flags = cluster.kubernetes.kube_proxy.component.extra_args.clone();
     flags.insert("config".to_owned(), KUBE_PROXY_CONFIG.to_owned());
     let command = template::command(&format!("{BIN}/kube-proxy"), &flags);
     let unit = kubexm_render::text("kube-proxy unit", &KubeProxyService { command })?;
