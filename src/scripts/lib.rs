@@ -10,7 +10,7 @@ pub mod undo;
 pub struct Script {
     /// The path below this crate, as in `steps/run-to-completion.sh`; empty for a command in one line.
     pub name: &'static str,
-    /// The text.
+    /// The text: the shared functions that the script names in this file, then the script's own file.
     pub text: &'static str,
     /// The first argument, if the script has several functions.
     pub verb: Option<&'static str>,
@@ -77,9 +77,12 @@ impl<T: Into<Script>> From<T> for Call {
     }
 }
 
-/// Declares one module per folder with one constant per file, and [`ALL`].
+/// Declares one module per folder with one constant per file, and [`ALL`]. The brackets have the functions of `lib/` that a
+/// script calls. Their text comes first.
 macro_rules! scripts {
-    ($($(#[$about:meta])* $area:ident { $($name:ident = $path:literal)* })*) => {
+    ($($(#[$about:meta])* $area:ident {
+        $($name:ident = $path:literal $([$($function:ident)+])?)*
+    })*) => {
         $(
             $(#[$about])*
             pub mod $area {
@@ -87,7 +90,10 @@ macro_rules! scripts {
                     #[doc = concat!("`", $path, "`")]
                     pub const $name: super::Script = super::Script {
                         name: $path,
-                        text: include_str!($path),
+                        text: concat!(
+                            $($(include_str!(concat!("lib/", stringify!($function), ".sh")),)+)?
+                            include_str!($path),
+                        ),
                         verb: None,
                     };
                 )*
@@ -101,11 +107,11 @@ macro_rules! scripts {
 scripts! {
     /// DNS in the cluster.
     dns {
-        ANSWERS = "dns/answers.sh"
-        COREFILE_CHECK = "dns/corefile-check.sh"
-        DIAGNOSIS = "dns/diagnosis.sh"
-        NODE_LOCAL = "dns/node-local.sh"
-        REPLICAS = "dns/replicas.sh"
+        ANSWERS = "dns/answers.sh" [kubectl]
+        COREFILE_CHECK = "dns/corefile-check.sh" [kubectl compare]
+        DIAGNOSIS = "dns/diagnosis.sh" [kubectl]
+        NODE_LOCAL = "dns/node-local.sh" [kubectl]
+        REPLICAS = "dns/replicas.sh" [kubectl]
     }
     /// What is wrong with a cluster.
     doctor {
@@ -134,69 +140,69 @@ scripts! {
     }
     /// Scripts of the crate `kubexm-host`.
     host {
-        CLAIM = "host/claim.sh"
+        CLAIM = "host/claim.sh" [replace]
         END_GROUP = "host/end-group.sh"
         FACTS = "host/facts.sh"
         LOCK = "host/lock.sh"
         SANDBOX = "host/sandbox.sh"
         SUPERVISE = "host/supervise.sh"
-        UPLOAD = "host/upload.sh"
+        UPLOAD = "host/upload.sh" [replace]
     }
     /// kubeadm.
     kubeadm {
         AUTHORITIES = "kubeadm/authorities.sh"
-        CLUSTER_SETTINGS = "kubeadm/cluster-settings.sh"
+        CLUSTER_SETTINGS = "kubeadm/cluster-settings.sh" [replace kubectl]
         ETCD_CA = "kubeadm/etcd-ca.sh"
         JOIN_SECRETS = "kubeadm/join-secrets.sh"
-        KUBE_PROXY = "kubeadm/kube-proxy.sh"
+        KUBE_PROXY = "kubeadm/kube-proxy.sh" [kubectl]
         KUBECONFIG = "kubeadm/kubeconfig.sh"
-        KUBELET_CREDENTIALS = "kubeadm/kubelet-credentials.sh"
-        NODE = "kubeadm/node.sh"
+        KUBELET_CREDENTIALS = "kubeadm/kubelet-credentials.sh" [replace]
+        NODE = "kubeadm/node.sh" [replace]
         PATCHES = "kubeadm/patches.sh"
-        RENEW = "kubeadm/renew.sh"
+        RENEW = "kubeadm/renew.sh" [replace]
         RESET = "kubeadm/reset.sh"
-        ROTATE = "kubeadm/rotate.sh"
-        SETTINGS = "kubeadm/settings.sh"
+        ROTATE = "kubeadm/rotate.sh" [replace]
+        SETTINGS = "kubeadm/settings.sh" [replace]
         UPGRADE_SPACE = "kubeadm/upgrade-space.sh"
-        UPGRADE = "kubeadm/upgrade.sh"
+        UPGRADE = "kubeadm/upgrade.sh" [replace]
     }
     /// Nodes and objects of the cluster.
     kubernetes {
-        ACCESS = "kubernetes/access.sh"
+        ACCESS = "kubernetes/access.sh" [kubectl compare]
         API_SERVER_READY = "kubernetes/api-server-ready.sh"
-        AUTHENTICATION_CAS = "kubernetes/authentication-cas.sh"
-        CONFORMANCE = "kubernetes/conformance.sh"
-        CONTROL_PLANE = "kubernetes/control-plane.sh"
+        AUTHENTICATION_CAS = "kubernetes/authentication-cas.sh" [kubectl]
+        CONFORMANCE = "kubernetes/conformance.sh" [kubectl]
+        CONTROL_PLANE = "kubernetes/control-plane.sh" [replace]
         CONTROL_PLANE_STOP = "kubernetes/control-plane-stop.sh"
-        DEFAULT_ACCOUNTS = "kubernetes/default-accounts.sh"
-        DRAIN = "kubernetes/drain.sh"
+        DEFAULT_ACCOUNTS = "kubernetes/default-accounts.sh" [kubectl]
+        DRAIN = "kubernetes/drain.sh" [kubectl patiently]
         ENCRYPTION_KEYS = "kubernetes/encryption-keys.sh"
-        ENCRYPTION_REWRITE = "kubernetes/encryption-rewrite.sh"
-        ENDPOINT = "kubernetes/endpoint.sh"
+        ENCRYPTION_REWRITE = "kubernetes/encryption-rewrite.sh" [kubectl]
+        ENDPOINT = "kubernetes/endpoint.sh" [kubectl]
         FILE_MODES = "kubernetes/file-modes.sh"
-        FORMER = "kubernetes/former.sh"
+        FORMER = "kubernetes/former.sh" [replace]
         HANDSHAKES = "kubernetes/handshakes.sh"
-        JOIN_SECRETS = "kubernetes/join-secrets.sh"
-        KUBELET_CERTIFICATES = "kubernetes/kubelet-certificates.sh"
+        JOIN_SECRETS = "kubernetes/join-secrets.sh" [kubectl]
+        KUBELET_CERTIFICATES = "kubernetes/kubelet-certificates.sh" [replace]
         KUBELET_RESTART = "kubernetes/kubelet-restart.sh"
         KUBELET_SURROUNDINGS_REMOVE = "kubernetes/kubelet-surroundings-remove.sh"
-        KUBELET_SURROUNDINGS = "kubernetes/kubelet-surroundings.sh"
+        KUBELET_SURROUNDINGS = "kubernetes/kubelet-surroundings.sh" [replace]
         LIVE_SETTINGS = "kubernetes/live-settings.sh"
-        MANIFEST = "kubernetes/manifest.sh"
-        NODE_METADATA = "kubernetes/node-metadata.sh"
-        NODES = "kubernetes/nodes.sh"
-        NODE_REMOVE = "kubernetes/node-remove.sh"
-        RESTORED = "kubernetes/restored.sh"
+        MANIFEST = "kubernetes/manifest.sh" [kubectl compare]
+        NODE_METADATA = "kubernetes/node-metadata.sh" [kubectl]
+        NODES = "kubernetes/nodes.sh" [kubectl]
+        NODE_REMOVE = "kubernetes/node-remove.sh" [kubectl patiently]
+        RESTORED = "kubernetes/restored.sh" [kubectl]
         SAME_CA = "kubernetes/same-ca.sh"
-        SERVING_APPROVE = "kubernetes/serving-approve.sh"
-        SERVING_LOOK = "kubernetes/serving-look.sh"
-        SIGNER = "kubernetes/signer.sh"
+        SERVING_APPROVE = "kubernetes/serving-approve.sh" [kubectl]
+        SERVING_LOOK = "kubernetes/serving-look.sh" [kubectl]
+        SIGNER = "kubernetes/signer.sh" [replace]
         SURVEY = "kubernetes/survey.sh"
-        TRUST = "kubernetes/trust.sh"
-        UPGRADE_SURVEY = "kubernetes/upgrade-survey.sh"
-        USER_CERTIFICATE = "kubernetes/user-certificate.sh"
+        TRUST = "kubernetes/trust.sh" [kubectl]
+        UPGRADE_SURVEY = "kubernetes/upgrade-survey.sh" [kubectl]
+        USER_CERTIFICATE = "kubernetes/user-certificate.sh" [kubectl]
         VERSIONS = "kubernetes/versions.sh"
-        WORKLOADS = "kubernetes/workloads.sh"
+        WORKLOADS = "kubernetes/workloads.sh" [kubectl]
     }
     /// The control plane's endpoint.
     load_balancer {
@@ -207,11 +213,11 @@ scripts! {
         INTERFACE = "load-balancer/interface.sh"
         JOIN_PROXY = "load-balancer/join-proxy.sh"
         KUBE_VIP_SERVICES = "load-balancer/kube-vip-services.sh"
-        KUBE_VIP_SETTLED = "load-balancer/kube-vip-settled.sh"
+        KUBE_VIP_SETTLED = "load-balancer/kube-vip-settled.sh" [kubectl]
         MASK_SERVICES = "load-balancer/mask-services.sh"
         POD_DIAGNOSIS = "load-balancer/pod-diagnosis.sh"
         POD_RESTART = "load-balancer/pod-restart.sh"
-        PROXY_CA = "load-balancer/proxy-ca.sh"
+        PROXY_CA = "load-balancer/proxy-ca.sh" [replace]
         PROXY_RELOAD = "load-balancer/proxy-reload.sh"
         UNMASK_SERVICES = "load-balancer/unmask-services.sh"
     }
@@ -225,30 +231,30 @@ scripts! {
     network {
         POD_BRIDGE = "network/pod-bridge.sh"
         POD_ROUTES = "network/pod-routes.sh"
-        POD_SUBNETS = "network/pod-subnets.sh"
+        POD_SUBNETS = "network/pod-subnets.sh" [kubectl]
         REMOVE_LEFTOVERS = "network/remove-leftovers.sh"
     }
     /// The operating system.
     os {
         HOOK_END = "os/hook-end.sh"
-        HOOK = "os/hook.sh"
-        HOSTNAME_RESTORE = "os/hostname-restore.sh"
-        HOSTNAME = "os/hostname.sh"
+        HOOK = "os/hook.sh" [replace]
+        HOSTNAME_RESTORE = "os/hostname-restore.sh" [replace]
+        HOSTNAME = "os/hostname.sh" [replace]
         MODULES_UNLOAD = "os/modules-unload.sh"
         MODULES = "os/modules.sh"
         NETWORK_MANAGER_FORGET = "os/network-manager-forget.sh"
-        NETWORK_MANAGER = "os/network-manager.sh"
+        NETWORK_MANAGER = "os/network-manager.sh" [replace]
         PORT_OPEN = "os/port-open.sh"
-        RESOLVERS_RESTORE = "os/resolvers-restore.sh"
-        RESOLVERS = "os/resolvers.sh"
-        SWAP_OFF = "os/swap-off.sh"
-        SWAP_ON = "os/swap-on.sh"
+        RESOLVERS_RESTORE = "os/resolvers-restore.sh" [replace]
+        RESOLVERS = "os/resolvers.sh" [replace]
+        SWAP_OFF = "os/swap-off.sh" [replace]
+        SWAP_ON = "os/swap-on.sh" [replace]
         SYSCTL_RESTORE = "os/sysctl-restore.sh"
         SYSCTL = "os/sysctl.sh"
-        TIME_SERVERS_RESTORE = "os/time-servers-restore.sh"
-        TIME_SERVERS = "os/time-servers.sh"
-        TIME_ZONE_RESTORE = "os/time-zone-restore.sh"
-        TIME_ZONE = "os/time-zone.sh"
+        TIME_SERVERS_RESTORE = "os/time-servers-restore.sh" [replace]
+        TIME_SERVERS = "os/time-servers.sh" [replace]
+        TIME_ZONE_RESTORE = "os/time-zone-restore.sh" [replace]
+        TIME_ZONE = "os/time-zone.sh" [replace]
         USER_REMOVE = "os/user-remove.sh"
         USER = "os/user.sh"
     }
@@ -274,14 +280,14 @@ scripts! {
         RECEIVE = "registry/receive.sh"
         REMOVE = "registry/remove.sh"
         SOUND = "registry/sound.sh"
-        USES = "registry/uses.sh"
+        USES = "registry/uses.sh" [kubectl]
     }
     /// Container runtimes.
     runtime {
-        CONTAINERD_IMAGES = "runtime/containerd-images.sh"
+        CONTAINERD_IMAGES = "runtime/containerd-images.sh" [pull]
         CONTAINERD_PODS = "runtime/containerd-pods.sh"
         CONTAINERD_SURVEY = "runtime/containerd-survey.sh"
-        CRI_IMAGES = "runtime/cri-images.sh"
+        CRI_IMAGES = "runtime/cri-images.sh" [pull]
         ISULAD_INSTALLED = "runtime/isulad-installed.sh"
         ISULAD_PULL = "runtime/isulad-pull.sh"
         STOP_CRIO_SCOPES = "runtime/stop-crio-scopes.sh"
@@ -290,31 +296,31 @@ scripts! {
     /// The state of an installed cluster.
     status {
         HOST = "status/host.sh"
-        NODES = "status/nodes.sh"
+        NODES = "status/nodes.sh" [kubectl]
     }
     /// Files, directories, receipts, and commands that run to completion.
     steps {
-        BLOCK_EDIT = "steps/block-edit.sh"
+        BLOCK_EDIT = "steps/block-edit.sh" [replace]
         BLOCK_STATE = "steps/block-state.sh"
-        DIRECTORY_CREATE = "steps/directory-create.sh"
+        DIRECTORY_CREATE = "steps/directory-create.sh" [replace]
         DIRECTORY_REMOVE = "steps/directory-remove.sh"
         FILE_LOOK = "steps/file-look.sh"
-        FILE_PREPARE = "steps/file-prepare.sh"
+        FILE_PREPARE = "steps/file-prepare.sh" [replace]
         FILE_REMOVE = "steps/file-remove.sh"
-        FILE_RESTORE = "steps/file-restore.sh"
+        FILE_RESTORE = "steps/file-restore.sh" [replace]
         FLUSH = "steps/flush.sh"
         FORMER_FILES = "steps/former-files.sh"
         INSTALL_LOOK = "steps/install-look.sh"
-        INSTALL_RECEIVE = "steps/install-receive.sh"
+        INSTALL_RECEIVE = "steps/install-receive.sh" [replace]
         MISSING_PATHS = "steps/missing-paths.sh"
         PARENTS_REMOVE = "steps/parents-remove.sh"
         READ_FILES = "steps/read-files.sh"
         RECEIPT_APPEND = "steps/receipt-append.sh"
-        RECEIPT_FORGET = "steps/receipt-forget.sh"
+        RECEIPT_FORGET = "steps/receipt-forget.sh" [replace]
         RECEIPT_REMOVE = "steps/receipt-remove.sh"
         RECEIVE_INPUT = "steps/receive-input.sh"
         RUN_TO_COMPLETION_END = "steps/run-to-completion-end.sh"
-        RUN_TO_COMPLETION = "steps/run-to-completion.sh"
+        RUN_TO_COMPLETION = "steps/run-to-completion.sh" [replace]
     }
     /// systemd units.
     systemd {

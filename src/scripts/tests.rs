@@ -36,20 +36,33 @@ mod upgrade;
 mod users;
 mod workloads;
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::ALL;
+use super::{ALL, Script};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Scripts that have a function of their own with the name of a shared one.
+const OWN_FUNCTIONS: &[(&str, &str)] = &[
+    ("etcd/member.sh", "patiently"),
+    ("etcd/membership.sh", "patiently"),
+    ("kubeadm/renew.sh", "patiently"),
+    ("kubeadm/rotate.sh", "patiently"),
+];
+
+/// Returns the file of a script, without the functions that it shares.
+fn own(script: &Script) -> String {
+    std::fs::read_to_string(Path::new(CRATE).join(script.name)).unwrap()
+}
 
 #[test]
 fn every_file_is_a_script_of_the_crate() {
     let mut found = BTreeSet::new();
     for area in std::fs::read_dir(CRATE).unwrap() {
         let area = area.unwrap().path();
-        if !area.is_dir() {
+        if !area.is_dir() || area.ends_with("lib") {
             continue;
         }
         for file in std::fs::read_dir(&area).unwrap() {
@@ -70,7 +83,7 @@ fn both_shells_parse_every_script() {
     for shell in ["dash", "bash"] {
         for script in ALL {
             let mut command = Command::new(shell);
-            command.arg("-n").arg(Path::new(CRATE).join(script.name));
+            command.args(["-nc", script.text]);
             let output = command
                 .output()
                 .unwrap_or_else(|error| panic!("{shell} is needed: {error}"));
@@ -87,7 +100,8 @@ fn both_shells_parse_every_script() {
 #[test]
 fn every_script_states_its_options_and_its_purpose() {
     for script in ALL {
-        let mut lines = script.text.lines();
+        let own = own(script);
+        let mut lines = own.lines();
         assert_eq!(lines.next(), Some("#!/bin/sh -eu"), "{}", script.name);
         let purpose = lines.next().unwrap_or_default();
         assert!(
@@ -126,27 +140,67 @@ fn every_exception_for_shellcheck_states_its_reason() {
     }
 }
 
-/// Returns the different texts of a function in all scripts. A script on a host cannot read another one, so that
-/// scripts have copies.
-fn definitions(function: &str) -> BTreeSet<&'static str> {
-    let start = format!("\n{function}() {{\n");
-    let scripts = ALL.iter();
-    let rests = scripts.flat_map(|script| script.text.split(start.as_str()).skip(1));
-    rests
-        .map(|rest| rest.split("\n}\n").next().unwrap_or(rest))
-        .collect()
+/// Returns the functions of `lib/` with their files. A script on a host cannot read another one.
+fn shared() -> BTreeMap<String, String> {
+    let files = std::fs::read_dir(Path::new(CRATE).join("lib")).unwrap();
+    let files = files.map(|file| file.unwrap().path());
+    let read = |path: PathBuf| {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        (name, std::fs::read_to_string(path).unwrap())
+    };
+    files.map(read).collect()
+}
+
+/// Returns a script without comments.
+fn code(text: &str) -> String {
+    let lines = text.lines();
+    let lines = lines.filter(|line| !line.trim_start().starts_with('#'));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// Returns whether a word is where a command begins. A call of kubectl with `--kubeconfig` is one of the program.
+fn calls(code: &str, name: &str) -> bool {
+    let code = format!("\n{}", code.replace("kubectl --kubeconfig", ""));
+    let mut places = code.match_indices(name);
+    places.any(|(at, _)| {
+        let before = code[..at].trim_end_matches(' ');
+        let is_word = code[at + name.len()..].starts_with([' ', '\n']);
+        let starts = [
+            "\n",
+            ";",
+            "&",
+            "|",
+            "(",
+            ")",
+            "{",
+            "!",
+            " if",
+            "until",
+            "then",
+            "do",
+            "else",
+            "patiently",
+        ];
+        is_word && starts.iter().any(|start| before.ends_with(start))
+    })
 }
 
 #[test]
-fn kubectl_is_the_same_in_every_script() {
-    let definitions = definitions("kubectl");
-    assert!(definitions.len() <= 1, "{definitions:#?}");
-}
-
-#[test]
-fn objects_are_compared_by_one_function() {
-    let definitions = definitions("compare");
-    assert!(definitions.len() <= 1, "{definitions:#?}");
+fn scripts_have_the_shared_functions_that_they_call() {
+    let shared = shared();
+    assert!(!shared.is_empty());
+    for script in ALL {
+        for (name, file) in &shared {
+            let definition = format!("\n{name}() {{\n");
+            assert!(file.contains(&definition), "{name}: {file}");
+            let defines = own(script).contains(&definition);
+            let may = OWN_FUNCTIONS.contains(&(script.name, name.as_str()));
+            assert_eq!(defines, may, "{} defines {name}", script.name);
+            let has = script.text.contains(file);
+            let needs = !may && calls(&code(&script.text.replace(file, "")), name);
+            assert_eq!(has, needs, "{}: {name}", script.name);
+        }
+    }
 }
 
 /// A pod of a user may have a container with the name of a program of the control plane.
@@ -169,12 +223,6 @@ fn containers_by_name_are_those_of_kubexm() {
             );
         }
     }
-}
-
-#[test]
-fn images_are_pulled_by_one_function() {
-    let definitions = definitions("pull");
-    assert!(definitions.len() == 1, "{definitions:#?}");
 }
 
 /// kubectl waits without a limit for an API server that does not answer.
@@ -201,22 +249,18 @@ fn every_call_of_kubectl_has_a_request_timeout() {
 /// A file that gets its name before its content is on disk can be empty after a power failure.
 #[test]
 fn files_get_their_names_by_one_function() {
-    let replace = "  [ -L \"$1\" ] || sync \"$1\" 2>/dev/null || sync\n  mv -fT \"$1\" \"$2\" || return\n  \
-                   sync \"$(dirname \"$2\")\" 2>/dev/null || sync";
-    assert_eq!(definitions("replace"), BTreeSet::from([replace]));
     // They rename many files at once, or directories, and flush the file system before and afterwards.
-    let own = [
+    let exceptions = [
         "etcd/restore.sh",
         "kubeadm/authorities.sh",
         "registry/link.sh",
         "registry/receive.sh",
     ];
-    for script in ALL.iter().filter(|script| !own.contains(&script.name)) {
-        let rest = script.text.replace(replace, "");
-        let code = rest
-            .lines()
-            .filter(|line| !line.trim_start().starts_with('#'));
-        for line in code {
+    for script in ALL
+        .iter()
+        .filter(|script| !exceptions.contains(&script.name))
+    {
+        for line in code(&own(script)).lines() {
             let mut words = line.split_whitespace();
             assert!(!words.any(|word| word == "mv"), "{}: {line}", script.name);
             assert!(!line.contains("sed -i"), "{}: {line}", script.name);

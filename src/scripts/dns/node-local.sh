@@ -1,10 +1,6 @@
 #!/bin/sh -eu
 # Checks whether the DNS cache of every node is ready, or prints a diagnosis.
 # Arguments: `check` or `diagnose`.
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 case $1 in
 check)
   kubectl -n kube-system rollout status daemonset/node-local-dns --watch=false |

@@ -1,10 +1,6 @@
 #!/bin/sh -eu
 # Compares the number of replicas of CoreDNS, or sets it.
 # Arguments: `check` or `apply`, the number.
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 case $1 in
 check)
   [ -e /etc/kubernetes/admin.conf ] || { echo "the cluster does not exist yet"; exit 1; }

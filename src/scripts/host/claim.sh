@@ -2,13 +2,6 @@
 # Records on the host to which cluster it belongs, and waits until the record is on disk. Fails if the host
 # belongs to another cluster, and prints the record of that cluster.
 # Arguments: the record, one line.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 umask 077
 folder=/var/lib/kubexm
 mkdir -p "$folder"

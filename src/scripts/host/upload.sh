@@ -3,13 +3,6 @@
 # Arguments: path, mode in octal digits, owner as chown reads it, as in `user` or `:group`; default: root. Standard input: a line
 # with the SHA-256 of the content, then the content. The digest of a secret is secret, too, and every user of the host
 # can read arguments.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 path=$1 mode=$2 owner=${3:-}
 if [ -d "$path" ] && [ ! -L "$path" ]; then
   printf '%s\n' "$path is a directory, but kubexm must write a file there" "hint: move it away" >&2

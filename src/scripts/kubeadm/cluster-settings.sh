@@ -10,17 +10,6 @@ umask 077
 # The former settings of kube-proxy: until a change is complete, and after the latest change.
 kept=/var/lib/kubexm/settings/kube-proxy previous=/var/lib/kubexm/previous/kube-proxy
 install -d -m 700 /run/kubexm
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 objects() { kubectl -n kube-system "$@"; }
 # Prints the digest that a ConfigMap was marked with.
 marked() {

@@ -3,10 +3,6 @@
 # only when it creates the cluster.
 # Arguments: `check`, and `yes` if the cluster file requires kube-proxy, or `no`.
 [ "$1" = check ] || { echo "usage: kube-proxy.sh check yes|no" >&2; exit 2; }
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 found=$(kubectl -n kube-system get daemonset kube-proxy --ignore-not-found -o name) || exit 75
 field=kubernetes.kubeadm.skipPhases.init
 case $2:$found in

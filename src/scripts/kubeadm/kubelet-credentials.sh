@@ -8,13 +8,6 @@ own=/var/lib/kubelet/pki/kubelet-client-current.pem
 # The ID of the latest renewal in which the kubelet got a certificate.
 mark=/var/lib/kubexm/kubelet-renewed
 umask 077
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 case $verb in
 check) [ "$(cat "$mark" 2>/dev/null)" = "$id" ] || { echo "its certificate has expired or is lost"; exit 1; } ;;
 apply)

@@ -8,13 +8,6 @@
 # of this one; for `init` the path of the configuration, and `yes` if the kubelet must run the static pods of the load
 # balancer first.
 # Environment of `join`: INPUT, path of the configuration.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 verb=$1 socket=$2 etcd=$3 first=$4 peer=$5 config=$6 static_pods=$7
 export PATH="/usr/local/bin:$PATH"
 # What existed before the first attempt that was not cleaned up: paths, and `pod ID`.

@@ -15,13 +15,6 @@ live=/etc/kubernetes
 copy=/var/lib/kubexm/renewal
 # The ID of the latest renewal whose files are complete.
 mark=/var/lib/kubexm/renewed
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 content() { cat "$1" 2>/dev/null || :; }
 # Calls kubeadm. A mount namespace of its own shows the copy to kubeadm alone.
 # shellcheck disable=SC2016 # expands in the inner shell

@@ -12,13 +12,6 @@ live=/etc/kubernetes
 manager=$live/manifests/kube-controller-manager.yaml
 # The digest of the kubeconfig with which the kubelet started.
 mark=/var/lib/kubexm/started/kubelet.conf
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 # Writes a file that differs from standard input. The kubelet ignores names that start with a dot.
 put() {
   new=$(dirname "$1")/.kubexm-new

@@ -15,13 +15,6 @@ previous=/var/lib/kubexm/previous
 install -d -m 700 /run/kubexm
 new=/run/kubexm/settings.$$
 trap 'rm -rf "$new"' EXIT
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 # Calls kubectl with a kubeconfig of this node.
 api() {
   user=$1

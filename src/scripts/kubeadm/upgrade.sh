@@ -11,13 +11,6 @@ umask 077
 mark=/var/lib/kubexm/upgraded
 file=/run/kubexm/upgrade.yaml
 content() { cat "$1" 2>/dev/null || :; }
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 upgrade() {
   set -- "$@" ${patches:+"--patches=$patches"} ${ignored:+"--ignore-preflight-errors=$ignored"}
   left=3

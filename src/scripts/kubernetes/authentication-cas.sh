@@ -4,10 +4,6 @@
 # https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/
 # Arguments: `check` or `apply`; the CAs of clients and of front proxies in PEM, each empty to leave it out.
 verb=$1 clients=$2 proxies=$3
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 install -d -m 700 /run/kubexm
 name=extension-apiserver-authentication
 # Reads PEM, and prints a certificate in each line.

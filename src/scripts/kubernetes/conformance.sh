@@ -11,10 +11,6 @@
 # labels, and the expressions of names to run and to skip, which may be empty; for `read` the path of the file below
 # the directory.
 dir=/var/lib/kubexm/conformance unit=kubexm-conformance.service
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 state() { systemctl show -p "$1" --value "$unit"; }
 running() { case $(state ActiveState)/$(state SubState) in active/running | activating/* | deactivating/*) ;; *) return 1 ;; esac; }
 count() { grep -c "$1" "$dir/log" || [ $? = 1 ]; }

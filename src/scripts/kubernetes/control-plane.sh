@@ -3,13 +3,6 @@
 # directory of kubexm meanwhile. `restart` restarts units once in a restore.
 # Arguments: `stopped`, `stop`, `started`, `start`, `restarted` or `restart`; the ID of the restore; `kubeadm` or `systemd`;
 # names of programs.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 verb=$1 id=$2 kind=$3
 shift 3
 folder=/var/lib/kubexm/restore/$id

@@ -4,10 +4,6 @@
 # Arguments: `check` or `apply`, namespaces.
 verb=$1
 shift
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 # Prints `default` and the value. The controller manager creates the account some time after the namespace.
 account() {
   kubectl -n "$1" get serviceaccount default --ignore-not-found \

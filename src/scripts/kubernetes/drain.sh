@@ -9,32 +9,19 @@ verb=$1 node=$2 version=$3
 shift 3
 # Exists while this node is cordoned by kubexm.
 mark=/var/lib/kubexm/cordoned-$node
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
-# Calls kubectl for at most a minute, until it succeeds: an API server that has just started refuses requests.
-patiently() {
-  attempts=20
-  until kubectl "$@"; do
-    attempts=$((attempts - 1))
-    [ "$attempts" -gt 0 ] || return 1
-    sleep 3
-  done
-}
 # Prints a field of the node.
-field() { patiently get node "$node" -o "jsonpath=$1"; }
+field() { patiently kubectl get node "$node" -o "jsonpath=$1"; }
 is_current() { [ "$(field '{.status.nodeInfo.kubeletVersion}')" = "v$version" ]; }
 is_ready() { [ "$(field '{.status.conditions[?(@.type=="Ready")].status}')" = True ]; }
 cordon() {
   [ "$(field '{.spec.unschedulable}')" != true ] || return 0
   : >"$mark"
   sync "$mark" /var/lib/kubexm 2>/dev/null || sync
-  patiently cordon "$node" >/dev/null
+  patiently kubectl cordon "$node" >/dev/null
 }
 uncordon() {
   [ -e "$mark" ] || return 0
-  patiently uncordon "$node" >/dev/null
+  patiently kubectl uncordon "$node" >/dev/null
   rm -f "$mark"
   sync /var/lib/kubexm 2>/dev/null || sync
 }
@@ -169,7 +156,7 @@ drain)
   detached || :
   ;;
 left)
-  found=$(patiently get node "$node" --ignore-not-found -o name) || exit 75
+  found=$(patiently kubectl get node "$node" --ignore-not-found -o name) || exit 75
   [ -z "$found" ] || { echo "the cluster has the node"; exit 1; }
   ;;
 leave)

@@ -3,10 +3,6 @@
 # a changed configuration within a minute.
 # Arguments: `check` or `apply`, name of the marker file, path of the configuration.
 verb=$1 marker=/var/lib/kubexm/done/$2 file=$3
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 case $verb in
 check) [ -e "$marker" ] || { echo "Secrets may be encrypted with another key, or not at all"; exit 1; } ;;
 apply)

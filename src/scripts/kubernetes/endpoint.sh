@@ -1,10 +1,6 @@
 #!/bin/sh -eu
 # Checks whether the API server answers at the control plane's endpoint, or prints a diagnosis.
 # Arguments: `check`, or `diagnose` and the port of the API server.
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 case $1 in
 check) kubectl --request-timeout=5s get namespace kube-system -o name 2>&1 ;;
 diagnose)

@@ -8,13 +8,6 @@ folder=/var/lib/kubexm/restore/$id
 # Where static pods wait until they start.
 kept=/var/lib/kubexm/restore/manifests
 files=$folder/former
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 # Copies a file of the archive to a place, if the archive has it.
 # Arguments: path in the archive, path on the host.
 put() {

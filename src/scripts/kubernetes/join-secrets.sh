@@ -2,10 +2,6 @@
 # Checks whether join secrets exist, or removes them. They are the tokens of all runs of kubexm, the uploaded
 # certificates, and the token whose expiry limits their lifetime.
 # Arguments: `check` or `remove`.
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 # Prints the names of secrets.
 names() {
   tokens=$(kubectl -n kube-system get secrets --field-selector type=bootstrap.kubernetes.io/token \

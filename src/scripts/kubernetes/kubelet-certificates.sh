@@ -7,13 +7,6 @@ pki=/var/lib/kubelet/pki
 # The ID of the latest rotation in which the kubelet removed its files.
 mark=/var/lib/kubexm/kubelet-rotated
 umask 077
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 case $verb in
 check) [ "$(cat "$mark" 2>/dev/null)" = "$id" ] || { echo "its certificates are older than this rotation"; exit 1; } ;;
 apply)

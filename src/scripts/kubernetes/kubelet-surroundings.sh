@@ -4,13 +4,6 @@
 # (https://coredns.io/plugins/loop/#troubleshooting). An update of the host may change the target of the
 # link, so every install compares it.
 # Arguments: `check` or `apply`, the directory, the link.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 folder=$2 link=$3
 wanted=/etc/resolv.conf
 ! systemctl is-active --quiet systemd-resolved || wanted=/run/systemd/resolve/resolv.conf

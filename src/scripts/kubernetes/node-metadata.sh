@@ -2,10 +2,6 @@
 # Prints labels, taints and kubexm's annotations of all nodes, or changes them.
 # Arguments: `look`; or `apply`, and repeatedly `label`, `taint` or `annotate`, the name of a node, and changes with blanks between
 # them, as kubectl expects them: `key=value` or `key-`.
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 verb=$1
 shift
 case $verb in

@@ -6,28 +6,15 @@
 #                  signing requests, and with Cilium its CiliumNode
 # Arguments: verb, name of the node; for `check` and `delete` also `lost` or `left`.
 verb=$1 node=$2
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
-# Calls kubectl for at most a minute, until it succeeds: an API server that has just started refuses requests.
-patiently() {
-  attempts=20
-  until kubectl "$@"; do
-    attempts=$((attempts - 1))
-    [ "$attempts" -gt 0 ] || return 1
-    sleep 3
-  done
-}
 # Prints `KIND NAME` of the objects that belong to the node. Fails if the API server does not answer.
 leftovers() {
   name='jsonpath={.metadata.name}'
-  lease=$(patiently -n kube-node-lease get lease "$node" --ignore-not-found -o "$name") || return
-  csinode=$(patiently get csinode "$node" --ignore-not-found -o "$name") || return
-  requests=$(patiently get certificatesigningrequests \
+  lease=$(patiently kubectl -n kube-node-lease get lease "$node" --ignore-not-found -o "$name") || return
+  csinode=$(patiently kubectl get csinode "$node" --ignore-not-found -o "$name") || return
+  requests=$(patiently kubectl get certificatesigningrequests \
     -o 'jsonpath={range .items[*]}{.spec.username}{" "}{.metadata.name}{"\n"}{end}') || return
-  cilium=$(patiently get crd ciliumnodes.cilium.io --ignore-not-found -o name) || return
-  [ -z "$cilium" ] || cilium=$(patiently get ciliumnode "$node" --ignore-not-found -o "$name") || return
+  cilium=$(patiently kubectl get crd ciliumnodes.cilium.io --ignore-not-found -o name) || return
+  [ -z "$cilium" ] || cilium=$(patiently kubectl get ciliumnode "$node" --ignore-not-found -o "$name") || return
   [ -z "$lease" ] || echo "-n kube-node-lease lease $lease"
   [ -z "$csinode" ] || echo "csinode $csinode"
   printf '%s\n' "$requests" | awk -v user="system:node:$node" '$1 == user { print "csr", $2 }'
@@ -35,17 +22,17 @@ leftovers() {
 }
 case $verb in
 check)
-  found=$(patiently get node "$node" --ignore-not-found -o name) || exit 75
+  found=$(patiently kubectl get node "$node" --ignore-not-found -o name) || exit 75
   [ -z "$found" ] || { echo "the cluster has the node"; exit 1; }
   ;;
 delete)
   if [ "$3" = lost ]; then
-    patiently delete pods -A --field-selector "spec.nodeName=$node" --force --grace-period=0 --wait=false >/dev/null
+    patiently kubectl delete pods -A --field-selector "spec.nodeName=$node" --force --grace-period=0 --wait=false >/dev/null
   fi
   # drain.sh marks nodes that kubexm has cordoned.
   rm -f "/var/lib/kubexm/cordoned-$node"
   # The last change: without the node, `check` finds nothing to do.
-  patiently delete node "$node" --ignore-not-found --wait=true --timeout=60s >/dev/null
+  patiently kubectl delete node "$node" --ignore-not-found --wait=true --timeout=60s >/dev/null
   ;;
 swept)
   found=$(leftovers) || exit 75
@@ -55,7 +42,7 @@ sweep)
   found=$(leftovers)
   printf '%s\n' "$found" | while read -r object; do
     # shellcheck disable=SC2086 # namespace, kind and name are words
-    [ -z "$object" ] || patiently delete --ignore-not-found --wait=false $object >/dev/null
+    [ -z "$object" ] || patiently kubectl delete --ignore-not-found --wait=false $object >/dev/null
   done
   ;;
 *) echo "usage: node-remove.sh check|delete|swept|sweep" >&2; exit 2 ;;

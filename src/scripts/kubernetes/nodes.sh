@@ -2,10 +2,6 @@
 # Checks whether nodes are registered or Ready, and prints a line for each that is not, with its name first. Or prints a
 # diagnosis.
 # Arguments: `registered`, `ready` or `diagnose`; names of nodes.
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 verb=$1
 shift
 case $verb in

@@ -3,10 +3,6 @@
 # Prints the names of all nodes.
 # Arguments: the address of the API server, as in `https://192.0.2.11:6443`; the name of the object.
 server=$1 name=$2
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 ask() { kubectl --server "$server" "$@"; }
 ready=$(ask get --raw '/readyz?verbose' 2>&1) || { printf '%s\n' "$ready" >&2; exit 1; }
 printf '%s\n' "$ready" | grep -q '^\[+\]etcd ok' || { echo "its check of etcd is not among those of /readyz" >&2; exit 1; }

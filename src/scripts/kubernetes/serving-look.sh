@@ -2,10 +2,6 @@
 # Prints for each node whether the API server can connect to its kubelet: `reached NODE` or `missed NODE REASON`.
 # Then prints `requests` and the certificate signing requests of kubelets as JSON.
 # Arguments: names of nodes.
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 look() {
   if said=$(kubectl --request-timeout=5s get --raw "/api/v1/nodes/$1/proxy/healthz" 2>&1); then
     printf 'reached %s\n' "$1"

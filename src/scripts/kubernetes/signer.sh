@@ -4,13 +4,6 @@
 verb=$1 wanted=$2
 unit=/etc/systemd/system/kube-controller-manager.service
 flag=--cluster-signing-cert-file
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 signer() { sed -n "s,^ *$flag=\([^ ]*\).*,\1,p" "$unit"; }
 case $verb in
 check)

@@ -3,10 +3,6 @@
 # manager writes the ConfigMap of each namespace.
 # Arguments: `check` or `apply`, the CAs in PEM.
 verb=$1 cas=$2
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 install -d -m 700 /run/kubexm
 encoded=$(printf '%s' "$cas" | base64 -w 0)
 # Prints the kubeconfig for joins; nothing in a cluster without kubeadm.

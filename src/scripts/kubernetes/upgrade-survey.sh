@@ -12,10 +12,6 @@
 #   exec KIND/NAME                  a role that permits `get`, and not `create`, for exec, attach or portforward of pods
 #   end                             the list is complete
 # Arguments: how long the API server may take until it answers, in seconds; URLs of all API servers.
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 # Calls kubectl, and ends the script if it fails: a list that is not complete is worse than none.
 get() { kubectl get "$@" || exit 75; }
 nodes() {

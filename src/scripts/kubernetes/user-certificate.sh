@@ -3,10 +3,6 @@
 # request of a run that was killed.
 # Arguments: the name of the request. Standard input: the CertificateSigningRequest.
 request=$1
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 kubectl create -f - >/dev/null
 trap 'kubectl delete csr "$request" --ignore-not-found >/dev/null' EXIT
 kubectl certificate approve "$request" >/dev/null

@@ -10,10 +10,6 @@
 # Arguments: `list`, `tokens`, or `restart`, a time and `NAMESPACE/KIND/NAME` of Deployments, DaemonSets and StatefulSets.
 verb=$1
 shift
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 # Runs kubectl in the namespace of a workload. Arguments: workload, then those of kubectl.
 at() {
   of=$1

@@ -2,10 +2,6 @@
 # Prints a line for each node of the cluster: its name, its addresses and its pod subnets. Waits until
 # each of the given nodes has a subnet.
 # Arguments: names of nodes.
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 left=60
 while :; do
   lines=$(kubectl get nodes -o jsonpath='{range .items[*]}{.metadata.name}{range .status.addresses[?(@.type=="InternalIP")]}{" "}{.address}{end}{range .spec.podCIDRs[*]}{" "}{@}{end}{"\n"}{end}')

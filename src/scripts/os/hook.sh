@@ -6,13 +6,6 @@
 # Arguments: `wait`; waits for a hook that an earlier run left running.
 # Arguments: `run`, name of the hook, `changed` to record that it succeeded or `always`, names of the cluster and of the host, the
 # program that runs the hook with its argument. Standard input: the hook.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 lock=/run/kubexm/hook.lock group=/run/kubexm/hook.group
 case $1 in
 check)

@@ -1,12 +1,5 @@
 #!/bin/sh -eu
 # Restores the name that the host had before kubexm set it.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 former=/var/lib/kubexm/backup/hostname
 rm -f /etc/hostname.kubexm-new
 if [ -e "$former/file" ] || [ -L "$former/file" ]; then

@@ -2,13 +2,6 @@
 # Compares the name of the host with a name, or sets it. Keeps the former name and the former /etc/hostname beside the
 # receipt.
 # Arguments: `check` or `apply`, the name.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 former=/var/lib/kubexm/backup/hostname
 case $1 in
 check)

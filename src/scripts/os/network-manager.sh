@@ -1,13 +1,6 @@
 #!/bin/sh -eu
 # Checks whether NetworkManager has a configuration file, or writes it.
 # Arguments: `check` or `apply`, path of the file, its text without the last newline.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 case $1 in
 check) [ "$(cat "$2" 2>/dev/null)" = "$3" ] || { echo "is not configured"; exit 1; } ;;
 apply)

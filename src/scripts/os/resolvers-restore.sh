@@ -1,12 +1,5 @@
 #!/bin/sh -eu
 # Gives the host the name servers again that it had before kubexm set others.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 former=/var/lib/kubexm/backup/resolvers
 resolved=/etc/systemd/resolved.conf.d/kubexm.conf
 manager=/etc/NetworkManager/conf.d/kubexm-dns.conf

@@ -2,13 +2,6 @@
 # Compares the name servers of the host with those of the cluster file, or sets them: in a file of systemd-resolved if it
 # runs, in one of NetworkManager if that runs, and otherwise in /etc/resolv.conf, which is kept beside the receipt.
 # Arguments: `check` or `apply`, addresses, search domains, both separated by blanks.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 servers=$2 searches=$3
 former=/var/lib/kubexm/backup/resolvers
 resolved=/etc/systemd/resolved.conf.d/kubexm.conf

@@ -2,13 +2,6 @@
 # Checks whether swap is off, now and after a restart, or turns it off. Keeps the names of swap devices
 # beside the receipt and comments out their lines in /etc/fstab.
 # Arguments: `check` or `apply`.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 case $1 in
 check)
   [ "$(wc -l </proc/swaps)" -le 1 ] || { echo "swap is on"; exit 1; }

@@ -3,13 +3,6 @@
 # whichever the host has. Keeps the former state of the unit beside the receipt.
 # Arguments: `check` or `apply`; `client`, or `source` if the host serves the time to others; NTP servers; addresses that a
 # source serves; both separated by blanks.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 verb=$1 role=$2 servers=$3 clients=$4
 former=/var/lib/kubexm/backup/time-servers
 unit=

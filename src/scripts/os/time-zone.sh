@@ -1,13 +1,6 @@
 #!/bin/sh -eu
 # Compares the time zone of the host with a name, or sets it. Keeps the former files beside the receipt.
 # Arguments: `check` or `apply`, the name of the zone, as in Europe/Berlin.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 former=/var/lib/kubexm/backup/time-zone
 zone=/usr/share/zoneinfo/$2
 is_there() { [ -e "$1" ] || [ -L "$1" ]; }

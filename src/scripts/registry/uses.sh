@@ -9,10 +9,6 @@ server=$1
 # so cannot write a line.
 read -r word </proc/sys/kernel/random/uuid
 echo "$word"
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 images() { # SPEC: the images of a pod with this specification
   echo "{$1.initContainers[*].image} {$1.containers[*].image} {$1.ephemeralContainers[*].image} {$1.volumes[*].image.reference}"
 }

@@ -2,10 +2,6 @@
 # Prints the nodes of the cluster, one in a line: name, `true` if it is cordoned, `nodeInfo` and `conditions` of its status
 # as JSON, with tabs between them. Prints `end` at the end. Changes nothing.
 # Arguments: the URL of the API server on this host.
-kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
-    --request-timeout=30s "$@"
-}
 fields='{.metadata.name}{"\t"}{.spec.unschedulable}{"\t"}{.status.nodeInfo}{"\t"}{.status.conditions}{"\n"}'
 kubectl --server "$1" get nodes -o "jsonpath={range .items[*]}$fields{end}"
 echo end

@@ -3,13 +3,6 @@
 # Removes only a block with both its comments: the lines after a comment without its counterpart may
 # not belong to kubexm.
 # Arguments: path, `put`, block; or path, `remove`, what block-state.sh printed.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 path=$(readlink -f "$1") verb=$2
 newline='
 '

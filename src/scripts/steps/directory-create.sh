@@ -2,13 +2,6 @@
 # Creates directories that contain kubexm's marker, where nothing exists at their path. A directory gets its name when the
 # marker is in it, because a reset removes only marked directories.
 # Arguments: path and mode, in octal digits, of each directory.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 while [ $# -gt 0 ]; do
   path=$1 mode=$2
   shift 2

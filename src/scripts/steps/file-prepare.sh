@@ -4,13 +4,6 @@
 # a secret file that kubexm created: the receipt has its record, and a copy would keep an old secret on the host.
 # Also copies what another install or an administrator wrote, to /var/lib/kubexm/previous and the path.
 # Arguments: path; `secret` if the content is secret; digest of the new content, empty for a secret.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 path=$1
 if [ -d "$path" ] && [ ! -L "$path" ]; then
   printf '%s\n' "$path is a directory, but kubexm must write a file there" "hint: move it away" >&2

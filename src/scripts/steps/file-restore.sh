@@ -2,13 +2,6 @@
 # Restores a file from its copy. Replaces the file at its path instead of writing to it, because it may be a
 # link.
 # Arguments: path, path of the copy.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 [ -e "$2" ] || [ -L "$2" ] || exit 0
 folder=$(dirname "$1")
 mkdir -p "$folder"

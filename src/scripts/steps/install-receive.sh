@@ -2,13 +2,6 @@
 # Unpacks a tar of numbered files from standard input into a staging directory, compares their digests, and
 # moves each to its path.
 # Arguments: number, path, SHA-256 and mode of each file.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 umask 077
 mkdir -p /var/lib/kubexm/staging
 # Each run has its own directory, because the receiver of a killed run may still work. Directories without a

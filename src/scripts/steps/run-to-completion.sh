@@ -6,13 +6,6 @@
 # nothing; text of the cleanup, its verb or nothing; time limit of both in seconds; arguments of both. The
 # command sees the path of the input file in $INPUT. Standard input: content of the input file. It is complete,
 # and receive-input.sh has it in memory, so that it is not lost while the script waits.
-# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
-# script goes on.
-replace() {
-  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
-  mv -fT "$1" "$2" || return
-  sync "$(dirname "$2")" 2>/dev/null || sync
-}
 id=$1 place=$2 command=$3 command_verb=$4 cleanup=$5 cleanup_verb=$6 limit=$7
 shift 7
 # The process group of the command. The command itself does not inherit the lock: a daemon that it starts
