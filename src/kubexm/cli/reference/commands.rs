@@ -1,4 +1,4 @@
-//! The page of all commands, from clap's definitions.
+//! The page of all commands, from clap's definitions. It pins the help of every command.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 
 use super::escaped;
 
-/// A section per command, with its usage and its arguments.
+/// A section per command and per group of commands, with its usage and its arguments.
 pub fn page() -> String {
     let mut root = crate::cli::command();
     root.build();
@@ -66,31 +66,27 @@ fn contents(out: &mut String, root: &Command) {
     out.push('\n');
 }
 
+/// Writes a section for a command and for each command below it.
 fn sections(out: &mut String, command: &Command) {
-    for inner in subcommands(command) {
-        if subcommands(inner).next().is_some() {
-            sections(out, inner);
-            continue;
-        }
-        writeln!(out, "## {}\n", title(inner)).unwrap();
-        let about = inner.get_long_about().or(inner.get_about());
-        if let Some(about) = about {
-            for paragraph in about.to_string().split("\n\n") {
-                writeln!(out, "{}\n", escaped(paragraph)).unwrap();
-            }
-        }
-        let usage = inner.clone().render_usage().to_string();
-        let usage = usage.trim_start_matches("Usage: ");
-        writeln!(out, "```text\n{usage}\n```\n").unwrap();
-        let own: Vec<&Arg> = inner
-            .get_arguments()
-            .filter(|arg| !arg.is_global_set())
-            .collect();
-        arguments(out, &own);
-        if let Some(after) = inner.get_after_long_help().or(inner.get_after_help()) {
-            writeln!(out, "```text\n{}\n```\n", after.to_string().trim_end()).unwrap();
+    writeln!(out, "## {}\n", title(command)).unwrap();
+    let about = command.get_long_about().or(command.get_about());
+    if let Some(about) = about {
+        for paragraph in about.to_string().split("\n\n") {
+            writeln!(out, "{}\n", escaped(paragraph)).unwrap();
         }
     }
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ");
+    writeln!(out, "```text\n{usage}\n```\n").unwrap();
+    let own: Vec<&Arg> = command
+        .get_arguments()
+        .filter(|arg| !arg.is_global_set())
+        .collect();
+    arguments(out, &own);
+    if let Some(after) = command.get_after_long_help().or(command.get_after_help()) {
+        writeln!(out, "```text\n{}\n```\n", after.to_string().trim_end()).unwrap();
+    }
+    subcommands(command).for_each(|inner| sections(out, inner));
 }
 
 /// A table of arguments, and one more for each group of options that has a heading.
