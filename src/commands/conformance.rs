@@ -13,6 +13,9 @@ use serde::Serialize;
 pub use self::junit::FailedTest;
 use self::junit::Tests;
 use self::run::{Pass, TestHost};
+use crate::begun::Operation;
+use crate::change::Change;
+use crate::change::Session;
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
 use crate::{ClusterSource, CommandError, Connection, FileError, Stop, private_directory};
@@ -88,28 +91,38 @@ pub async fn conformance(
     let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
     let version = check_version(&cluster, &bundle)?;
     let state = options.connection.state_directory(&cluster, events)?;
-    let journal = session::journal(&state)?;
-    journal.begin("conformance", "");
-    let folder = report_folder(options, &state)?;
-    events.phase("connect");
-    let (name, host) = connect(options, &cluster, &state, events, stop).await?;
-    let facts =
-        unless_stopped(stop, async { Ok(Facts::gather(host.as_ref(), &[]).await?) }).await?;
-    check_host(&name, &facts)?;
-    let archive = archive(&bundle, &version, &facts)?;
-    let only = Hosts::from([(name, Arc::clone(&host))]);
-    let locks = session::lock(&cluster, &only, &journal, "conformance", events, stop).await?;
-    let began = Instant::now();
-    let tests = run_all(options, &bundle, archive, &host, &folder, events, stop).await;
-    locks.release().await;
-    let tests = tests?;
-    Ok(ConformanceReport {
-        kubernetes: version,
-        passed: tests.passed.len(),
-        failed: tests.failed,
-        seconds: began.elapsed().as_secs(),
-        report: folder,
-    })
+    let change = Change {
+        operation: Operation::Conformance,
+        cluster: &cluster,
+        state: &state,
+        lock: String::new(),
+    };
+    let connect = async |events: &Events| {
+        let folder = report_folder(options, &state)?;
+        events.phase("connect");
+        let (name, host) = connect(options, &cluster, &state, events, stop).await?;
+        let facts = Facts::gather(host.as_ref(), &[]).await?;
+        check_host(&name, &facts)?;
+        let archive = archive(&bundle, &version, &facts)?;
+        Ok((
+            Hosts::from([(name, Arc::clone(&host))]),
+            (host, folder, archive),
+        ))
+    };
+    let work = async |session: Session<'_>, connected: (Arc<dyn Host>, PathBuf, &LockedFile)| {
+        let (host, folder, archive) = connected;
+        let (events, stop) = (session.events, session.stop);
+        let began = Instant::now();
+        let tests = run_all(options, &bundle, archive, &host, &folder, events, stop).await?;
+        Ok(ConformanceReport {
+            kubernetes: version.clone(),
+            passed: tests.passed.len(),
+            failed: tests.failed,
+            seconds: began.elapsed().as_secs(),
+            report: folder,
+        })
+    };
+    change.run(events, stop, connect, work).await
 }
 
 /// Returns the version of Kubernetes if the bundle has its tests.

@@ -1,5 +1,6 @@
 //! Why a command failed, and of which kind the failure is.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::io;
@@ -273,7 +274,7 @@ impl CommandError {
 #[error("cannot {action} {}: {cause}{}", .path.display(), hint_line(.hint.as_deref()))]
 pub struct FileError {
     /// A verb and what the file is, as in "read the lock".
-    action: &'static str,
+    action: Cow<'static, str>,
     path: PathBuf,
     cause: String,
     hint: Option<String>,
@@ -282,9 +283,13 @@ pub struct FileError {
 
 impl FileError {
     /// Returns the error of an action on a file that a user named.
-    pub(crate) fn new(action: &'static str, path: &Path, cause: impl fmt::Display) -> Self {
+    pub(crate) fn new(
+        action: impl Into<Cow<'static, str>>,
+        path: &Path,
+        cause: impl fmt::Display,
+    ) -> Self {
         Self {
-            action,
+            action: action.into(),
             path: path.to_owned(),
             cause: cause.to_string(),
             hint: None,
@@ -293,7 +298,7 @@ impl FileError {
     }
 
     /// Returns the error of an action on a file that the file system refused, with a hint if the cause shows one.
-    pub(crate) fn io(action: &'static str, path: &Path, cause: &io::Error) -> Self {
+    pub(crate) fn io(action: impl Into<Cow<'static, str>>, path: &Path, cause: &io::Error) -> Self {
         let hint = kubexm_types::disk_failure::hint(cause);
         let error = Self::new(action, path, cause);
         match hint.strip_prefix("\nhint: ") {

@@ -8,20 +8,20 @@ pub(crate) mod outcome;
 pub(crate) mod prepare;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use clock::Clock;
 pub use dry_run::{DryRun, dry_run};
 pub use options::InstallOptions;
 use outcome::Run;
 use prepare::{Context, Prepared, planned, prepare};
 
+use crate::begun::{self, Operation};
 pub use crate::certificates::CaEncryption;
+use crate::change::Session;
 use crate::failed_workers::FailedWorkers;
+use crate::install::prepare::Connected;
 use crate::stop::{Stop, unless_stopped};
-use crate::{CommandError, backup, listeners, node, rollback, session};
-use kubexm_engine::cluster::HostLocks;
+use crate::{CommandError, listeners, node, rollback, session};
 use kubexm_engine::plan;
 use kubexm_types::event::Events;
 
@@ -73,43 +73,44 @@ pub(crate) async fn install_others(
     options.connection.check()?;
     let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
     let state = options.connection.state_directory(&cluster, events)?;
-    // Held until the end: only one command may change the cluster.
-    let journal = Arc::new(session::journal(&state)?);
-    journal.begin("install", &bundle.bundle().lock_digest().to_string());
-    let events = listeners::with_journal(events.clone(), Arc::clone(&journal));
-    rollback::check(&state, bundle.bundle(), options.allow_older, &events)?;
-    let mut locks = None;
     let context = Context {
         options,
-        command: "install",
         bundle: &bundle,
         cluster: &cluster,
-        journal: &journal,
-        events: &events,
-        stop,
+        state: &state,
     };
-    let installed = install_locked(&context, &mut locks).await;
-    if let Some(locks) = locks {
-        locks.release().await;
-    }
-    installed
+    let operation = if options.admitted.is_some() {
+        Operation::NodeAdd
+    } else {
+        Operation::Install
+    };
+    let change = context.change(operation);
+    let connect = async |events: &Events| {
+        rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
+        context.connect(events).await
+    };
+    let work =
+        async |session: Session<'_>, connected| install_locked(&context, session, connected).await;
+    change.run(events, stop, connect, work).await
 }
 
-/// Installs a cluster. The locks of the hosts remain in `locks`, also after a failure.
+/// Installs a cluster on hosts whose locks this process has.
 async fn install_locked(
     context: &Context<'_>,
-    locks: &mut Option<HostLocks>,
+    session: Session<'_>,
+    connected: Connected,
 ) -> Result<(InstallReport, FailedWorkers), CommandError> {
     let Context {
-        bundle,
-        cluster,
+        bundle, cluster, ..
+    } = *context;
+    let Session {
         journal,
         events,
         stop,
         ..
-    } = *context;
-    let mut clock = Clock::start();
-    let preparing = prepare(context, locks, &mut clock);
+    } = session;
+    let mut clock = connected.clock;
+    let preparing = prepare(context, &session, connected.failed, &mut clock);
     let Prepared {
         hosts,
         facts,
@@ -153,7 +154,7 @@ async fn install_locked(
         events.note(format!("the kubeconfig is {}", kubeconfig.display()));
     }
     run.judged?;
-    node::end_replacement(journal.folder(), hosts.keys())?;
+    begun::end_replacement(journal.folder(), hosts.keys())?;
     if known.is_incomplete() {
         let observed = session::watched(&hosts, events);
         known.end_install(cluster, &session::gather(cluster, &observed).await?)?;
@@ -162,7 +163,7 @@ async fn install_locked(
     kubeconfigs::keep_super_admin(&deployment.super_admin, cluster, &observed, journal).await?;
     events.emit(run.ended.summary(Some(&kubeconfig)));
     if failed.is_empty() {
-        backup::record_install(journal.folder())?;
+        begun::record_install(journal.folder())?;
     }
     let report = InstallReport {
         changed: run.ended.changed,

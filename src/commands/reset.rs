@@ -8,21 +8,23 @@ pub use dry_run::reset_dry_run;
 pub(crate) use survey::roles;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use futures_util::future::join_all;
 
 use self::hooks::Hooks;
 use crate::archive::{Archive, Occasion};
+use crate::begun::Operation;
+use crate::change::{Change, Session};
 pub use crate::identity::LostCluster;
 use crate::identity::{KnownCluster, Origins};
 use crate::session::{self, Hosts};
 use crate::stop::{AGAIN, Stop, in_time, unless_stopped};
-use crate::{CommandError, Connection, listeners, notices, rollback, state_record, timer};
+use crate::{CommandError, Connection, begun, notices, rollback, timer};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_engine::reset::{HostReset, ResetError};
+use kubexm_host::HostError;
 use kubexm_types::HostName;
 use kubexm_types::event::{Event, Events};
 
@@ -75,29 +77,35 @@ pub async fn reset(
     let cluster = kubexm_config::load_cluster(&options.cluster)?;
     notices::emit(&cluster.notices, events);
     let state = options.connection.state_directory(&cluster, events)?;
-    // Held until the end: no install may run at the same time.
-    let journal = Arc::new(session::journal(&state)?);
-    journal.begin("reset", "");
-    let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
-    events.phase("connect");
-    let connection = &options.connection;
-    let connecting = connection.connect_reachable(&cluster, &state, events);
-    let (hosts, unreachable) = unless_stopped(stop, connecting).await?;
-    let hosts = session::watched(&session::logged(hosts, &state), events);
-    let locks = session::lock(&cluster, &hosts, &journal, "reset", events, stop).await?;
-    let mut archive = PathBuf::new();
-    let save = async |resets: &[HostReset]| {
-        let text = survey::survey(&cluster, &hosts, resets, &unreachable).await;
-        events.note(text);
-        if !confirm().await {
-            return Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()));
-        }
-        archive = save(&cluster, &state, &hosts, options.snapshot, events).await?;
-        Ok(())
+    let change = Change {
+        operation: Operation::Reset,
+        cluster: &cluster,
+        state: &state,
+        lock: String::new(),
     };
-    let reset = reset_locked(&cluster, &state, &hosts, options.lost, save, events, stop).await;
-    locks.release().await;
-    let reverted = reset?;
+    let connect = async |events: &Events| {
+        events.phase("connect");
+        let connection = &options.connection;
+        connection.connect_reachable(&cluster, &state, events).await
+    };
+    let work = async |session: Session<'_>, unreachable: Vec<HostError>| {
+        let (hosts, events) = (&session.observed, session.events);
+        let mut archive = PathBuf::new();
+        let save = async |resets: &[HostReset]| {
+            let text = survey::survey(&cluster, hosts, resets, &unreachable).await;
+            events.note(text);
+            if !confirm().await {
+                return Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()));
+            }
+            archive = save(&cluster, &state, hosts, options.snapshot, events).await?;
+            Ok(())
+        };
+        let (lost, stop) = (options.lost, session.stop);
+        let reverted = reset_locked(&cluster, &state, hosts, lost, save, events, stop).await?;
+        let hosts = hosts.len();
+        Ok((reverted, hosts, archive, unreachable))
+    };
+    let (reverted, hosts, archive, unreachable) = change.run(events, stop, connect, work).await?;
     if !unreachable.is_empty() {
         return Err(CommandError::NotReset(unreachable));
     }
@@ -115,7 +123,7 @@ pub async fn reset(
     });
     Ok(ResetReport {
         reverted,
-        hosts: hosts.len(),
+        hosts,
         archive,
     })
 }
@@ -276,13 +284,10 @@ fn forget(state: &Path) {
         "admin.conf",
         "super-admin.conf",
         "pki",
-        crate::backup::RESTORE_RECORD,
-        crate::node::REPLACEMENT_RECORD,
-        crate::registry::MOVE_RECORD,
         ClusterRecord::FILE,
         rollback::RECORD,
     ];
-    for name in names.into_iter().chain(state_record::OF_HOSTS) {
+    for name in names.into_iter().chain(begun::ALL) {
         let path = state.join(name);
         let _ = if path.is_dir() {
             std::fs::remove_dir_all(&path)

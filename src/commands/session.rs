@@ -9,18 +9,14 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 
 use crate::ssh_config::SshConfig;
-use crate::upgrade::record as upgrade_record;
-use crate::{CommandError, FileError, backup, certs, data_directories, preflight, registry, state};
+use crate::{CommandError, FileError, data_directories, state};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{JumpHost, PasswordSource};
-use kubexm_engine::cluster::lock::LockError;
-use kubexm_engine::cluster::{Holder, HostLocks, Refusal};
-use kubexm_engine::plan::{Journal, LoggedHost, Stop, Watch, WatchedHost};
+use kubexm_engine::plan::{Journal, LoggedHost, Watch, WatchedHost};
 use kubexm_host::known_hosts::{Accepted, HostKeys};
 use kubexm_host::{Command, Facts, Host, HostError, JumpHosts, Limit, Server, SshHost, SshOptions};
-use kubexm_preflight::Finding;
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, Secret, UtcTime};
+use kubexm_types::{HostName, Secret};
 
 /// The number of connections that are opened at the same time.
 pub(crate) const PARALLEL: usize = 20;
@@ -362,62 +358,6 @@ pub(crate) fn journal(folder: &Path) -> Result<Journal, CommandError> {
             _ => refused,
         }
     })?)
-}
-
-/// Takes the locks of all hosts for a command that changes them.
-///
-/// # Errors
-/// Another kubexm has a lock, another command must be completed first, or a host was lost.
-pub(crate) async fn lock(
-    cluster: &Cluster,
-    hosts: &Hosts,
-    journal: &Journal,
-    command: &str,
-    events: &Events,
-    stop: &Stop,
-) -> Result<HostLocks, CommandError> {
-    let state = journal.folder();
-    certs::permit(state, command)?;
-    backup::permit(state, command)?;
-    registry::permit(cluster, state, command)?;
-    upgrade_record::permit(cluster, state, command)?;
-    let state = std::path::absolute(state).unwrap_or_else(|_| state.to_owned());
-    let holder = Holder {
-        user: of_environment(&["SUDO_USER", "USER", "LOGNAME"]),
-        machine: std::fs::read_to_string("/proc/sys/kernel/hostname")
-            .map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned()),
-        pid: std::process::id(),
-        command: command.to_owned(),
-        state: state.display().to_string(),
-        since: UtcTime::now(),
-    };
-    let taken = HostLocks::take(hosts, &holder, journal.origin(), events, stop).await;
-    taken.map_err(|error| match error {
-        LockError::Hosts(errors) => CommandError::Hosts(errors),
-        LockError::Refused(refusals) => {
-            let findings: Vec<Finding> = refusals.iter().map(locked).collect();
-            match preflight::report(&findings, events) {
-                Err(error) => error,
-                Ok(()) => CommandError::NotReady(findings),
-            }
-        }
-    })
-}
-
-fn locked(refusal: &Refusal) -> Finding {
-    let hint = format!(
-        "wait until that command ends; if its process no longer runs, the lock ends in {} seconds",
-        refusal.seconds
-    );
-    Finding::new(&refusal.host, true, refusal.to_string(), &hint)
-}
-
-/// Returns the first of these environment variables that is set.
-fn of_environment(names: &[&str]) -> String {
-    let mut values = names.iter().filter_map(|name| std::env::var(name).ok());
-    values
-        .find(|value| !value.is_empty())
-        .unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// Returns the error of every host whose connection broke. A task on another host may have failed because it

@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 use super::directory::SUFFIX;
 use super::gaps::{ControlPlanes, Gap};
 use super::manifest::{BackedUpFile, CLUSTER_FILE, STATE, host_files};
+use crate::begun::{MoveRecord, RestoreRecord, StateRecord};
 use crate::session::Hosts;
 use crate::{CommandError, FileError, authorities};
 use kubexm_config::Cluster;
@@ -43,8 +44,8 @@ const NOT_KEPT: [&str; 6] = [
     "backups",
     "logs",
     "lock",
-    super::record::FILE,
-    crate::registry::MOVE_RECORD,
+    RestoreRecord::FILE,
+    MoveRecord::FILE,
 ];
 /// The directory of certificates and keys in the state directory.
 const PKI: &str = "pki";

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use futures_util::future::join_all;
 
@@ -15,11 +14,14 @@ use super::manifest::{BackedUpFile, FORMAT, MANIFEST, Manifest, SNAPSHOT, progra
 use super::members::{self, Survey};
 use super::programs;
 use super::request::{CreateOptions, Request};
+use crate::begun::Operation;
+use crate::change::Change;
+use crate::change::Session;
 use crate::identity::KnownCluster;
 use crate::session::{self, Hosts};
 use crate::snapshot::{self, Failure, Member, RemoteFile, Source};
 use crate::stop::unless_stopped;
-use crate::{CommandError, FileError, Stop, listeners, private_directory};
+use crate::{CommandError, FileError, Stop, private_directory};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_engine::cluster::ClusterRecord;
@@ -56,60 +58,68 @@ pub async fn create(
 ) -> Result<CreateReport, CommandError> {
     let request = Request::read(options, events)?;
     let (cluster, state, folder) = (&request.cluster, &request.state, &request.folder);
-    // Held until the end: a backup of a cluster that changes is not one of a certain time.
-    let journal = Arc::new(session::journal(state)?);
-    journal.begin("backup create", "");
-    let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
-    private_directory::create(folder, "create the directory of backups")?;
-    events.phase("connect");
-    let hosts = connect(options, &request, events, stop).await?;
-    let hosts = session::watched(&session::logged(hosts, state), events);
-    let locks = session::lock(cluster, &hosts, &journal, "backup create", events, stop).await?;
-    let work = Work {
+    // A backup of a cluster that changes is not one of a certain time.
+    let change = Change {
+        operation: Operation::BackupCreate,
         cluster,
-        file: &options.cluster,
         state,
-        hosts: &hosts,
-        deployment: request.deployment,
-        record: &request.record,
-        new: &NewBackup::begin(folder, request.record.identity())?,
-        folder,
-        events,
+        lock: String::new(),
     };
-    AtomicFile::remove_abandoned(folder);
-    let members = snapshot::members(cluster, &hosts);
-    // A run that was killed can have left one on each member, with all objects in clear text.
-    join_all(members.iter().map(Member::remove)).await;
-    let written = unless_stopped(stop, work.write(&members, &request.recipients)).await;
-    if written.is_err() {
+    let connect = async |events: &Events| {
+        private_directory::create(folder, "create the directory of backups")?;
+        events.phase("connect");
+        let hosts = connect(options, &request, events, stop).await?;
+        Ok((hosts, ()))
+    };
+    let work = async |session: Session<'_>, ()| {
+        let (hosts, events) = (&session.observed, session.events);
+        let work = Work {
+            cluster,
+            file: &options.cluster,
+            state,
+            hosts,
+            deployment: request.deployment,
+            record: &request.record,
+            new: &NewBackup::begin(folder, request.record.identity())?,
+            folder,
+            events,
+        };
+        AtomicFile::remove_abandoned(folder);
+        let members = snapshot::members(cluster, hosts);
+        // A run that was killed can have left one on each member, with all objects in clear text.
         join_all(members.iter().map(Member::remove)).await;
-    }
-    locks.release().await;
-    let (manifest, gaps) = written?;
-    let path = work.new.path(gaps.is_empty());
-    let size = path
-        .metadata()
-        .map_err(|error| FileError::io("read", &path, &error))?
-        .len();
-    for gap in &gaps {
-        events.warn(gap.to_string());
-    }
-    let removed = match options.keep {
-        Some(keep) => {
-            if !gaps.is_empty() {
-                events.warn("the backup is not complete, so no complete one is removed");
-            }
-            work.new.keep(keep.get(), gaps.is_empty())?
+        let written = work.write(&members, &request.recipients);
+        let written = unless_stopped(session.stop, written).await;
+        if written.is_err() {
+            join_all(members.iter().map(Member::remove)).await;
         }
-        None => Vec::new(),
+        let (manifest, gaps) = written?;
+        let path = work.new.path(gaps.is_empty());
+        let size = path
+            .metadata()
+            .map_err(|error| FileError::io("read", &path, &error))?
+            .len();
+        for gap in &gaps {
+            events.warn(gap.to_string());
+        }
+        let removed = match options.keep {
+            Some(keep) => {
+                if !gaps.is_empty() {
+                    events.warn("the backup is not complete, so no complete one is removed");
+                }
+                work.new.keep(keep.get(), gaps.is_empty())?
+            }
+            None => Vec::new(),
+        };
+        Ok(CreateReport {
+            path,
+            size,
+            manifest,
+            gaps: gaps.into_iter().map(|gap| gap.text).collect(),
+            removed,
+        })
     };
-    Ok(CreateReport {
-        path,
-        size,
-        manifest,
-        gaps: gaps.into_iter().map(|gap| gap.text).collect(),
-        removed,
-    })
+    change.run(events, stop, connect, work).await
 }
 
 /// Connects to the hosts that answer, and warns about the others.

@@ -12,12 +12,10 @@ mod list;
 pub(crate) mod manifest;
 pub(crate) mod members;
 pub(crate) mod programs;
-mod record;
 mod request;
 pub mod restore;
 mod verify;
 
-pub(crate) use record::{FILE as RESTORE_RECORD, permit, record_install};
 pub(crate) use request::etcd_deployment;
 
 pub use create::{CreateReport, create};

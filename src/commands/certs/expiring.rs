@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use time::{Duration, OffsetDateTime};
 
-use super::record::RenewalRecord;
 use super::renew::{RenewOptions, RenewReport, renew};
 use super::{clock, files};
+use crate::begun::RenewalRecord;
 use crate::stop::unless_stopped;
 use crate::{CommandError, HostSelection, Stop, notices, session};
 use kubexm_config::Cluster;

@@ -4,7 +4,6 @@ mod check;
 mod clock;
 mod expiring;
 mod files;
-mod record;
 mod renew;
 mod rotation;
 
@@ -16,5 +15,4 @@ pub use expiring::{
     Expiring, RENEWAL_DAYS, expiring, is_interrupted, nothing_to_renew, renew_expiring,
 };
 pub use renew::{RenewOptions, RenewReport, renew};
-pub(crate) use rotation::permit;
 pub use rotation::{OldPods, Phase, RotateOptions, RotateReport, Rotated, rotate};

@@ -4,6 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use super::*;
+use crate::begun::Operation;
+use crate::change;
 use crate::session;
 use kubexm_engine::cluster::HostLocks;
 use kubexm_engine::plan::{Receipt, Stop, UndoLog};
@@ -78,8 +80,7 @@ impl Site {
     pub(crate) async fn install_on(&self, state: &str, hosts: &Hosts) -> Result<(), CommandError> {
         let journal = self.journal(state);
         let stop = Stop::new();
-        let locks =
-            session::lock(&cluster(), hosts, &journal, "install", &self.events, &stop).await?;
+        let locks = change::lock(hosts, &journal, Operation::Install, &self.events, &stop).await?;
         let installed = self.install_locked(&journal, hosts).await;
         locks.release().await;
         installed
@@ -311,25 +312,22 @@ async fn ca_without_its_key_is_kept() {
 #[tokio::test]
 async fn second_administrator_is_refused_and_sees_who_works() {
     let site = Site::new();
-    let cluster = cluster();
     let first = site.state("first");
     let stop = Stop::new();
     let journal = site.journal("first");
-    let locks = session::lock(
-        &cluster,
+    let locks = change::lock(
         &site.hosts,
         &journal,
-        "install",
+        Operation::Install,
         &site.events,
         &stop,
     );
     let locks: HostLocks = locks.await.unwrap();
     let other = site.journal("second");
-    let refused = session::lock(
-        &cluster,
+    let refused = change::lock(
         &site.only("node1"),
         &other,
-        "reset",
+        Operation::Reset,
         &site.events,
         &stop,
     )
@@ -345,7 +343,7 @@ async fn second_administrator_is_refused_and_sees_who_works() {
         assert!(refused.contains(part), "{part}: {refused}");
     }
     locks.release().await;
-    let locks = session::lock(&cluster, &site.hosts, &other, "reset", &site.events, &stop).await;
+    let locks = change::lock(&site.hosts, &other, Operation::Reset, &site.events, &stop).await;
     locks.unwrap().release().await;
     assert!(!site.at("node1", "run/kubexm.lock").exists());
 }

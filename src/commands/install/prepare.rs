@@ -1,22 +1,24 @@
 //! What an install does before the first change on a host.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::clock::Clock;
 use super::options::InstallOptions;
+use crate::begun::Operation;
 use crate::certificates::CaEncryption;
+use crate::change::{Change, Session};
 use crate::failed_workers::FailedWorkers;
 use crate::identity::{KnownCluster, Origins};
 use crate::session::{self, Hosts};
 use crate::{
-    CommandError, Stop, certificates, node, notices, older_etcd, plan_inputs, preflight, threads,
+    CommandError, certificates, node, notices, older_etcd, plan_inputs, preflight, threads,
 };
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_deploy::Deployment;
-use kubexm_engine::cluster::HostLocks;
-use kubexm_engine::plan::{Journal, Watch};
+use kubexm_engine::plan::Watch;
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
 use kubexm_types::HostName;
@@ -25,13 +27,50 @@ use kubexm_types::event::Events;
 /// What an install works with.
 pub(crate) struct Context<'a> {
     pub(crate) options: &'a InstallOptions,
-    /// The name of the command, for its locks.
-    pub(crate) command: &'static str,
     pub(crate) bundle: &'a Arc<BundleSet>,
     pub(crate) cluster: &'a Cluster,
-    pub(crate) journal: &'a Journal,
-    pub(crate) events: &'a Events,
-    pub(crate) stop: &'a Stop,
+    /// The state directory.
+    pub(crate) state: &'a Path,
+}
+
+/// What an install knows when it has connected.
+pub(crate) struct Connected {
+    /// The workers that did not answer, if the user permits it.
+    pub(crate) failed: FailedWorkers,
+    pub(crate) clock: Clock,
+}
+
+impl<'a> Context<'a> {
+    /// Returns the bracket of a command that installs.
+    pub(crate) fn change(&self, operation: Operation) -> Change<'a> {
+        Change {
+            operation,
+            cluster: self.cluster,
+            state: self.state,
+            lock: self.bundle.bundle().lock_digest().to_string(),
+        }
+    }
+
+    /// Verifies the bundle, and connects to the hosts.
+    ///
+    /// # Errors
+    /// The bundle is damaged, or a host without which the install cannot go on does not answer.
+    pub(crate) async fn connect(
+        &self,
+        events: &Events,
+    ) -> Result<(Hosts, Connected), CommandError> {
+        let mut clock = Clock::start();
+        verify(self.bundle, events).await?;
+        clock.lap("verify");
+        events.phase("connect");
+        let mut failed = self.options.failed_workers(self.cluster);
+        let connection = &self.options.connection;
+        let (hosts, errors) = connection
+            .connect_each(self.cluster, self.state, events)
+            .await?;
+        failed.leave_out_hosts(errors, events)?;
+        Ok((hosts, Connected { failed, clock }))
+    }
 }
 
 /// What is known before the first change on a host.
@@ -44,32 +83,21 @@ pub(crate) struct Prepared {
     pub(crate) deployment: Deployment,
 }
 
-/// Everything before the first change on a host, apart from its lock.
+/// Everything between the locks of the hosts and the first change on one.
 pub(crate) async fn prepare(
     context: &Context<'_>,
-    locks: &mut Option<HostLocks>,
+    session: &Session<'_>,
+    mut failed: FailedWorkers,
     clock: &mut Clock,
 ) -> Result<Prepared, CommandError> {
     let Context {
         bundle,
         cluster,
-        events,
+        state,
         ..
     } = *context;
-    let state = context.journal.folder();
-    events.phase("verify");
-    verify(bundle, events).await?;
-    clock.lap("verify");
-    events.phase("connect");
-    let mut failed = context.options.failed_workers(cluster);
-    let connection = &context.options.connection;
-    let (hosts, errors) = connection.connect_each(cluster, state, events).await?;
-    failed.leave_out_hosts(errors, events)?;
-    let mut hosts = session::logged(hosts, state);
-    let mut observed = session::watched(&hosts, events);
-    let (journal, command) = (context.journal, context.command);
-    let taken = session::lock(cluster, &observed, journal, command, events, context.stop).await?;
-    *locks = Some(taken);
+    let events = session.events;
+    let (mut hosts, mut observed) = (session.hosts.clone(), session.observed.clone());
     let (mut facts, errors) = session::gather_each(cluster, &observed).await;
     failed.leave_out_hosts(errors, events)?;
     failed.remove_from(&mut hosts, &mut facts);
@@ -129,7 +157,7 @@ pub(crate) fn planned(
     let (cluster, bundle) = (context.cluster, context.bundle);
     let encryption = context.options.ca_encryption.as_ref();
     let identity = encryption.map(CaEncryption::identity).transpose()?;
-    let state = context.journal.folder();
+    let state = context.state;
     let certificates = certificates::load_or_issue(cluster, state, identity)?;
     let mut inputs = plan_inputs::with_certificates(cluster, bundle, facts, certificates);
     inputs.absent = failed.names();
@@ -138,6 +166,7 @@ pub(crate) fn planned(
 
 /// Compares every byte of the bundle with its digests before any of it reaches a host.
 pub(crate) async fn verify(bundle: &Arc<BundleSet>, events: &Events) -> Result<(), CommandError> {
+    events.phase("verify");
     let watch = Watch::without_host(events, "verify the bundle");
     let (bundle, events) = (Arc::clone(bundle), watch.events());
     let verifying = tokio::task::spawn_blocking(move || bundle.verify(threads(), &events));

@@ -9,7 +9,6 @@ mod refusals;
 mod removal;
 mod remove;
 mod replace;
-mod replacement_record;
 mod text;
 mod understated;
 
@@ -24,9 +23,6 @@ pub use kubexm_deploy::upgrade::Drain;
 pub(crate) use members::Members;
 pub use remove::{RemoveOptions, RemoveReport, remove};
 pub use replace::{ReplaceReport, replace};
-pub(crate) use replacement_record::{
-    FILE as REPLACEMENT_RECORD, end_replacement, no_replacement_is_open,
-};
 
 /// Fails if the cluster file does not have one of these hosts.
 fn check_names(cluster: &Cluster, names: &[HostName], hint: &str) -> Result<(), CommandError> {

@@ -1,15 +1,16 @@
 //! `node remove`.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use super::removal::{Connected, Context, Remaining};
 use super::text::{self, Purpose};
-use super::{Drain, check_names, end_replacement, joined};
+use super::{Drain, check_names, joined};
+use crate::begun::{Operation, end_replacement};
 use crate::certificates::CaEncryption;
+use crate::change::{Change, Session};
 use crate::install::prepare::verify;
 use crate::stop::unless_stopped;
-use crate::{ClusterSource, CommandError, Connection, Stop, listeners, rollback, session};
+use crate::{ClusterSource, CommandError, Connection, Stop, rollback};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
@@ -100,55 +101,54 @@ pub(super) async fn run(
             edits,
         });
     }
-    // Held until the end: only one command may change the cluster.
-    let journal = Arc::new(session::journal(&state)?);
-    let command = match purpose {
-        Purpose::Remove => "node remove",
-        Purpose::Replace => "node replace",
+    let change = Change {
+        operation: match purpose {
+            Purpose::Remove => Operation::NodeRemove,
+            Purpose::Replace => Operation::NodeReplace,
+        },
+        cluster: &cluster,
+        state: &state,
+        lock: bundle.bundle().lock_digest().to_string(),
     };
-    journal.begin(command, &bundle.bundle().lock_digest().to_string());
-    let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
-    events.phase("verify");
-    unless_stopped(stop, verify(&bundle, events)).await?;
-    events.phase("connect");
-    let mut connected = unless_stopped(stop, context.connect(events)).await?;
-    connected.hosts = session::logged(connected.hosts, &state);
-    let observed = session::watched(&connected.hosts, events);
-    let locks = session::lock(&cluster, &observed, &journal, command, events, stop).await?;
-    let removing = async {
+    let connect = async |events: &Events| {
+        verify(&bundle, events).await?;
+        events.phase("connect");
+        let connected = context.connect(events).await?;
+        Ok((connected.hosts.clone(), connected))
+    };
+    let work = async |session: Session<'_>, mut connected: Connected| {
+        let (events, stop) = (session.events, session.stop);
+        connected.hosts = session.hosts;
         let prepared = unless_stopped(stop, context.prepare(&connected, events)).await?;
         events.note(context.text(&prepared)?);
         if !confirm().await {
             return Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()));
         }
         let Connected { hosts, .. } = &connected;
-        let ended = context.carry_out(&prepared, hosts, &journal, events, stop);
-        ended.await
+        let ended = context.carry_out(&prepared, hosts, session.journal, events, stop);
+        let ended = ended.await?;
+        if purpose == Purpose::Remove {
+            end_replacement(&state, &options.names)?;
+        }
+        let left: BTreeSet<&HostName> = options.names.iter().collect();
+        let silent = left.into_iter().filter(|name| !hosts.contains_key(*name));
+        let silent: Vec<HostName> = silent.cloned().collect();
+        if !silent.is_empty() {
+            events.warn(text::without_contact(&silent));
+        }
+        if purpose == Purpose::Remove {
+            events.note(format!(
+                "{} left the cluster; change the cluster file before the next install:\n  {}",
+                joined(&options.names),
+                edits.join("\n  ")
+            ));
+        }
+        events.emit(ended.summary(None));
+        Ok(ended.changed)
     };
-    let removed = removing.await;
-    locks.release().await;
-    let ended = removed?;
-    if purpose == Purpose::Remove {
-        end_replacement(&state, &options.names)?;
-    }
-    let left: BTreeSet<&HostName> = options.names.iter().collect();
-    let silent = left
-        .into_iter()
-        .filter(|name| !connected.hosts.contains_key(*name));
-    let silent: Vec<HostName> = silent.cloned().collect();
-    if !silent.is_empty() {
-        events.warn(text::without_contact(&silent));
-    }
-    if purpose == Purpose::Remove {
-        events.note(format!(
-            "{} left the cluster; change the cluster file before the next install:\n  {}",
-            joined(&options.names),
-            edits.join("\n  ")
-        ));
-    }
-    events.emit(ended.summary(None));
+    let changed = change.run(events, stop, connect, work).await?;
     Ok(RemoveReport {
-        changed: Some(ended.changed),
+        changed: Some(changed),
         edits,
     })
 }

@@ -1,9 +1,9 @@
 //! `node replace`.
 
 use super::remove::{self, RemoveOptions};
-use super::replacement_record::ReplacementRecord;
 use super::text::Purpose;
 use super::{check_names, joined, words};
+use crate::begun::{ReplacementRecord, StateRecord};
 use crate::install::{self, InstallOptions};
 use crate::{CommandError, Stop};
 use kubexm_types::event::Events;
@@ -30,7 +30,7 @@ pub async fn replace(
     let cluster = kubexm_config::load_cluster(&options.source.cluster)?;
     check_names(&cluster, &options.names, "name hosts of the cluster file")?;
     let state = options.connection.state_directory(&cluster, events)?;
-    let begun = ReplacementRecord::load(&state)?;
+    let begun = ReplacementRecord::read(&state)?;
     if let Some(begun) = &begun
         && !begun.is_of(&options.names)
     {

@@ -9,6 +9,7 @@ use super::change::{Change, ChangeReport, Prepared, bytes, count};
 use super::site::{Site, check_own};
 use super::space;
 use super::sync::{IMAGES, distinct};
+use crate::begun::Operation;
 use crate::install::prepare::verify;
 use crate::stop::unless_stopped;
 use crate::{ClusterSource, CommandError, Connection, Stop, certificates, plan_inputs};
@@ -53,13 +54,12 @@ pub async fn add(
     check_own(&cluster, &options.source.cluster)?;
     let lock = selected(bundle.lock(), &options.images)?;
     let state = options.connection.state_directory(&cluster, events)?;
-    events.phase("verify");
     unless_stopped(stop, verify(&bundle, events)).await?;
     let change = Change {
         cluster: &cluster,
         state: &state,
         connection: &options.connection,
-        command: "registry add",
+        operation: Operation::RegistryAdd,
         lock: bundle.bundle().lock_digest().to_string(),
         dry_run: options.dry_run,
     };

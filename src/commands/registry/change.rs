@@ -1,12 +1,13 @@
 //! What all changes of the registries of a running cluster share: locks, the plan for people, and its execution.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use super::site::{Site, connect};
+use super::site::{Site, Unreachable, connect};
+use crate::begun::{self, Operation};
+use crate::change::{self, Session};
 use crate::install::outcome::carry_out;
 use crate::stop::unless_stopped;
-use crate::{CommandError, Connection, Stop, listeners, session};
+use crate::{CommandError, Connection, Stop, session};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::Plan;
 use kubexm_types::event::Events;
@@ -23,8 +24,7 @@ pub(super) struct Change<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) state: &'a Path,
     pub(super) connection: &'a Connection,
-    /// The command, as in "registry add".
-    pub(super) command: &'static str,
+    pub(super) operation: Operation,
     /// The digest of the bundle's lock, for the journal; empty without a bundle.
     pub(super) lock: String,
     pub(super) dry_run: bool,
@@ -54,6 +54,7 @@ impl Change<'_> {
         stop: &Stop,
     ) -> Result<ChangeReport, CommandError> {
         if self.dry_run {
+            begun::permit(self.operation, self.cluster, self.state)?;
             let looking = async {
                 let connecting = connect(self.cluster, self.connection, self.state, events);
                 let (hosts, unreachable) = connecting.await?;
@@ -68,27 +69,20 @@ impl Change<'_> {
             events.note("dry run: nothing was touched");
             return Ok(ChangeReport { changed: None });
         }
-        // Held until the end: only one command may change the cluster.
-        let journal = Arc::new(session::journal(self.state)?);
-        journal.begin(self.command, &self.lock);
-        let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
-        events.phase("connect");
-        let connecting = connect(self.cluster, self.connection, self.state, events);
-        let (hosts, unreachable) = unless_stopped(stop, connecting).await?;
-        let hosts = session::logged(hosts, self.state);
-        let observed = session::watched(&hosts, events);
-        let locks = session::lock(
-            self.cluster,
-            &observed,
-            &journal,
-            self.command,
-            events,
-            stop,
-        )
-        .await?;
-        let changing = async {
+        let change = change::Change {
+            operation: self.operation,
+            cluster: self.cluster,
+            state: self.state,
+            lock: self.lock.clone(),
+        };
+        let connect = async |events: &Events| {
+            events.phase("connect");
+            connect(self.cluster, self.connection, self.state, events).await
+        };
+        let work = async |session: Session<'_>, unreachable: Unreachable| {
+            let (events, stop) = (session.events, session.stop);
             let looking = async {
-                let observed = observed.clone();
+                let observed = session.observed;
                 let mut site =
                     Site::of(self.cluster, self.state, observed, unreachable, events).await?;
                 let prepared = prepare(&mut site, events).await?;
@@ -100,9 +94,10 @@ impl Change<'_> {
                 return Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()));
             }
             events.phase("apply");
-            let ended = carry_out(prepared.plan, &hosts, events, stop).await?;
+            let ended = carry_out(prepared.plan, &session.hosts, events, stop).await?;
             if lost.is_empty() {
-                Ok(ended)
+                events.emit(ended.summary(None));
+                Ok(ended.changed)
             } else {
                 Err(CommandError::HostsNeeded {
                     hosts: lost,
@@ -110,12 +105,9 @@ impl Change<'_> {
                 })
             }
         };
-        let changed = changing.await;
-        locks.release().await;
-        let ended = changed?;
-        events.emit(ended.summary(None));
+        let changed = change.run(events, stop, connect, work).await?;
         Ok(ChangeReport {
-            changed: Some(ended.changed),
+            changed: Some(changed),
         })
     }
 }

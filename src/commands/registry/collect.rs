@@ -10,7 +10,8 @@ use super::image::Image;
 use super::remove;
 use super::site::{Site, check_own};
 use super::uses::Uses;
-use crate::{CommandError, Connection, Stop, notices, upgrade};
+use crate::begun::Operation;
+use crate::{CommandError, Connection, Stop, notices};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Plan, TaskId, TaskName};
 use kubexm_engine::seed::{CollectGarbage, Garbage};
@@ -54,7 +55,11 @@ pub async fn collect(
         cluster: &cluster,
         state: &state,
         connection: &options.connection,
-        command: "registry gc",
+        operation: if options.unused {
+            Operation::RegistryGcUnused
+        } else {
+            Operation::RegistryGc
+        },
         lock: String::new(),
         dry_run: options.dry_run,
     };
@@ -140,7 +145,6 @@ async fn prepared(
 
 /// Plans the removal of images of former versions that nothing uses.
 async fn unused(site: &mut Site<'_>, text: &mut String) -> Result<Former, CommandError> {
-    upgrade::none_has_begun(site.state, "kubexm registry gc --unused")?;
     site.needs_all(
         "an image that stays on one registry would return to the others with kubexm registry sync: start this host first",
     )?;

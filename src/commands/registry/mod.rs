@@ -23,7 +23,6 @@ pub use change::ChangeReport;
 pub use collect::{CollectOptions, collect};
 pub(crate) use leaving::only_on;
 pub use list::{ListOptions, list};
-pub(crate) use relocate::{MOVE_RECORD, forget_move, no_move_is_open, permit, permit_new_hosts};
 pub use relocate::{MoveOptions, relocate};
 pub use remove::{RemoveOptions, remove};
 pub use report::{Copy, HostCopy, ListedImage, RegistryReport, Unread};

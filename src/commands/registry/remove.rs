@@ -10,7 +10,8 @@ use super::image::Image;
 use super::site::{Site, check_own};
 use super::sync::distinct;
 use super::uses::Uses;
-use crate::{CommandError, Connection, Stop, notices, upgrade};
+use crate::begun::Operation;
+use crate::{CommandError, Connection, Stop, notices};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Plan, TaskName};
 use kubexm_engine::seed::RemoveImages;
@@ -54,12 +55,11 @@ pub async fn remove(
         cluster: &cluster,
         state: &state,
         connection: &options.connection,
-        command: "registry remove",
+        operation: Operation::RegistryRemove,
         lock: String::new(),
         dry_run: options.dry_run,
     };
     let prepare = async |site: &mut Site<'_>, events: &Events| {
-        upgrade::none_has_begun(site.state, "kubexm registry remove")?;
         site.needs_all(
             "an image that stays on one registry would return to the others with kubexm registry sync: start this host first",
         )?;

@@ -10,6 +10,7 @@ use super::change::{Change, ChangeReport, Prepared, bytes, count};
 use super::image::Image;
 use super::site::check_own;
 use super::space;
+use crate::begun::Operation;
 use crate::{CommandError, Connection, Stop, notices};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Plan, TaskName};
@@ -53,7 +54,7 @@ pub async fn sync(
         cluster: &cluster,
         state: &state,
         connection: &options.connection,
-        command: "registry sync",
+        operation: Operation::RegistrySync,
         lock: String::new(),
         dry_run: options.dry_run,
     };

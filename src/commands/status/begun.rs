@@ -3,36 +3,34 @@
 use std::path::Path;
 
 use super::report::{About, Problem};
-use crate::{CommandError, backup, node, registry, upgrade};
+use crate::CommandError;
+use crate::begun::{Begun, Operation, Standing};
 use kubexm_config::Cluster;
-
-/// The name of the command that removes differences, in the journal, for its locks and in refusals.
-pub(super) const FIX: &str = "status --fix";
 
 /// Returns a problem for each command that was interrupted, and which others wait for.
 pub(super) fn problems(cluster: &Cluster, state: &Path) -> Vec<Problem> {
-    let refused = refusals(cluster, state).into_iter();
-    let refused = refused.chain([node::no_replacement_is_open(state, FIX)]);
-    refused
-        .filter_map(Result::err)
-        .map(|error| problem(&error))
+    let fix = Operation::StatusFix;
+    let waits = [Begun::Upgrade, Begun::Restore, Begun::Move]
+        .map(|begun| begun.refusal(fix, cluster, state));
+    let replacement = Begun::Replacement.standing(cluster, state);
+    let begun = waits.into_iter().chain([replacement]);
+    begun
+        .filter_map(|one| {
+            one.map(|begun| begun.map(described))
+                .unwrap_or_else(|error| Some(problem(&error)))
+        })
         .collect()
 }
 
-/// Returns what refuses a fix, besides a rotation: an upgrade, a restore, and a move of the registries. Changes nothing.
-pub(super) fn refusals(cluster: &Cluster, state: &Path) -> [Result<(), CommandError>; 3] {
-    [
-        upgrade::record::permit(cluster, state, FIX),
-        backup::permit(state, FIX),
-        registry::no_move_is_open(cluster, state, FIX),
-    ]
+fn described(begun: Standing) -> Problem {
+    Problem::of_error(
+        About::Command,
+        &format!("{}\nhint: {}", begun.what, begun.hint),
+    )
 }
 
 fn problem(error: &CommandError) -> Problem {
-    let text = error.to_string();
-    let refused = format!("cannot run {} now: ", FIX);
-    let text = text.strip_prefix(&refused).unwrap_or(&text);
-    Problem::of_error(About::Command, text)
+    Problem::of_error(About::Command, &error.to_string())
 }
 
 #[cfg(test)]

@@ -8,23 +8,23 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::begun::{self, FIX};
 use super::{drift, stopped};
-use crate::install::clock::Clock;
+use crate::begun::{self, Operation};
+use crate::change::Session;
 use crate::install::outcome;
+use crate::install::prepare::Connected;
 use crate::install::prepare::{Context, Prepared, planned, prepare};
 use crate::install::{CaEncryption, InstallOptions};
 use crate::plan::{self, PlanDiff};
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
 use crate::{
-    ClusterSource, CommandError, Connection, Stop, certificates, certs, listeners, older_etcd,
-    plan_inputs, preflight, rollback,
+    ClusterSource, CommandError, Connection, Stop, certificates, older_etcd, plan_inputs,
+    preflight, rollback,
 };
 use choice::Choice;
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
-use kubexm_engine::cluster::HostLocks;
 use kubexm_engine::plan::restrict::restrict;
 use kubexm_types::event::Events;
 
@@ -86,7 +86,7 @@ pub async fn fix(
     rollback::check(&state, bundle.bundle(), false, events)?;
     check_bundle(&state, &bundle)?;
     if options.dry_run {
-        permit(&cluster, &state)?;
+        begun::permit(Operation::StatusFix, &cluster, &state)?;
         let comparing = compare(options, &cluster, &bundle, &state, events);
         let found = unless_stopped(stop, comparing).await?;
         plan::check_reachable(&found)?;
@@ -98,27 +98,19 @@ pub async fn fix(
             has_differences: !choice.is_empty(),
         });
     }
-    // Held until the end: only one command may change the cluster.
-    let journal = Arc::new(session::journal(&state)?);
-    journal.begin(FIX, &bundle.bundle().lock_digest().to_string());
-    let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
     let install = options.install();
     let context = Context {
         options: &install,
-        command: FIX,
         bundle: &bundle,
         cluster: &cluster,
-        journal: &journal,
-        events,
-        stop,
+        state: &state,
     };
-    let mut locks = None;
-    let changed = apply(&context, &mut locks).await;
-    if let Some(locks) = locks {
-        locks.release().await;
-    }
+    let change = context.change(Operation::StatusFix);
+    let connect = async |events: &Events| context.connect(events).await;
+    let work = async |session: Session<'_>, connected| apply(&context, session, connected).await;
+    let changed = change.run(events, stop, connect, work).await?;
     Ok(FixReport {
-        changed: Some(changed?),
+        changed: Some(changed),
         has_differences: false,
     })
 }
@@ -131,15 +123,6 @@ fn check_bundle(state: &Path, bundle: &BundleSet) -> Result<(), CommandError> {
         ))),
         None => Ok(()),
     }
-}
-
-/// Refuses a dry run where [`session::lock`] refuses the fix itself: a plan that cannot run is of no use.
-///
-/// # Errors
-/// A rotation, a restore, a move of the registries or an upgrade has begun.
-fn permit(cluster: &Cluster, state: &Path) -> Result<(), CommandError> {
-    certs::permit(state, FIX)?;
-    begun::refusals(cluster, state).into_iter().collect()
 }
 
 /// Compares the hosts with the plan, and changes nothing.
@@ -162,14 +145,15 @@ async fn compare(
     plan::compare(&inputs, &hosts).await
 }
 
-/// Applies the steps that differ. Returns the number of those that changed a host. The locks of the hosts remain in `locks`.
+/// Applies the steps that differ. Returns the number of those that changed a host.
 async fn apply(
     context: &Context<'_>,
-    locks: &mut Option<HostLocks>,
+    session: Session<'_>,
+    connected: Connected,
 ) -> Result<usize, CommandError> {
-    let (events, stop) = (context.events, context.stop);
-    let mut clock = Clock::start();
-    let preparing = prepare(context, locks, &mut clock);
+    let (events, stop) = (session.events, session.stop);
+    let mut clock = connected.clock;
+    let preparing = prepare(context, &session, connected.failed, &mut clock);
     let Prepared {
         hosts,
         facts,

@@ -10,7 +10,6 @@ mod live_configs;
 mod path;
 mod prepare;
 mod programs;
-pub(crate) mod record;
 mod rollback;
 mod runtime;
 mod saved;
@@ -26,25 +25,23 @@ use std::time::Duration;
 
 use self::path::{Hop, Running};
 use self::prepare::Prepared;
-use self::record::UpgradeRecord;
-pub(crate) use self::record::none_has_begun;
 use self::rollback::way;
 pub use self::rollback::{RollbackReport, rollback};
 use crate::archive::{Archive, Occasion};
+use crate::begun::{Operation, StateRecord, UpgradeRecord};
 use crate::certificates::{self, CaEncryption};
+use crate::change::{Change, Session};
 use crate::install::outcome::carry_out;
 use crate::install::{kubeconfigs, prepare::verify};
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
-use crate::{
-    ClusterSource, CommandError, Connection, Stop, listeners, plan_inputs, rollback as older_bundle,
-};
+use crate::{ClusterSource, CommandError, Connection, Stop, plan_inputs, rollback as older_bundle};
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 pub use kubexm_deploy::upgrade::Drain;
 use kubexm_deploy::upgrade::{self as deploy, HopInputs};
 use kubexm_deploy::{Certificates, Deployment};
-use kubexm_engine::plan::{Journal, Plan};
+use kubexm_engine::plan::Plan;
 use kubexm_host::Facts;
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, Version};
@@ -117,20 +114,21 @@ pub async fn upgrade(
         events.note("dry run: nothing was touched");
         return Ok(report(None));
     }
-    // Held until the end: only one command may change the cluster.
-    let journal = Arc::new(session::journal(&state)?);
-    journal.begin("upgrade", &bundle.bundle().lock_digest().to_string());
-    let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
-    events.phase("verify");
-    unless_stopped(stop, verify(&bundle, events)).await?;
-    events.phase("connect");
-    let connecting = options.connection.connect(&cluster, &state, events);
-    let hosts = session::logged(unless_stopped(stop, connecting).await?, &state);
-    let observed = session::watched(&hosts, events);
-    let locks = session::lock(&cluster, &observed, &journal, "upgrade", events, stop).await?;
-    let upgraded = context.upgrade(&hosts, &journal, events, stop).await;
-    locks.release().await;
-    Ok(report(Some(upgraded?)))
+    let change = Change {
+        operation: Operation::Upgrade,
+        cluster: &cluster,
+        state: &state,
+        lock: bundle.bundle().lock_digest().to_string(),
+    };
+    let connect = async |events: &Events| {
+        verify(&bundle, events).await?;
+        events.phase("connect");
+        let hosts = options.connection.connect(&cluster, &state, events).await?;
+        Ok((hosts, ()))
+    };
+    let work = async |session: Session<'_>, ()| context.upgrade(&session).await;
+    let upgraded = change.run(events, stop, connect, work).await?;
+    Ok(report(Some(upgraded)))
 }
 
 /// How long the API server of the first control plane may take after an interrupted run: a stopped kubelet starts after two
@@ -160,24 +158,23 @@ impl Context<'_> {
     }
 
     /// Carries out all hops. Returns the number of steps that changed a host.
-    async fn upgrade(
-        &self,
-        hosts: &Hosts,
-        journal: &Journal,
-        events: &Events,
-        stop: &Stop,
-    ) -> Result<usize, CommandError> {
-        let observed = session::watched(hosts, events);
-        let resuming = runtime::resume(self.cluster, &observed, events);
+    async fn upgrade(&self, session: &Session<'_>) -> Result<usize, CommandError> {
+        let Session {
+            hosts,
+            observed,
+            journal,
+            events,
+            stop,
+        } = session;
+        let resuming = runtime::resume(self.cluster, observed, events);
         unless_stopped(stop, resuming).await?;
-        let preparing = self.prepare(&observed, events);
+        let preparing = self.prepare(observed, events);
         let mut prepared = unless_stopped(stop, preparing).await?;
         events.note(self.text(&prepared)?);
         if prepared.hops.is_empty() {
             return Ok(0);
         }
-        let giving_up = (self.cluster, hosts, journal);
-        let mut ended = rollback::give_up(&mut prepared.record, giving_up, events, stop).await?;
+        let mut ended = rollback::give_up(&mut prepared.record, self.cluster, session).await?;
         older_bundle::record(journal, self.bundle.bundle())?;
         let mut kubeconfig = None;
         let mut from = prepared.running.oldest().cloned();
@@ -186,20 +183,20 @@ impl Context<'_> {
             let before = Before {
                 version: from.as_ref().unwrap_or(&hop.version),
                 facts: &prepared.facts,
-                hosts: &observed,
+                hosts: observed,
             };
             let is_again = prepared
                 .saved
                 .as_ref()
                 .is_some_and(|saved| saved.is_untouched && saved.hop.is_to_minor_of(&hop.version));
             let record = (&mut prepared.record, is_again);
-            let saving = self.save(record, &hop, &before, journal, events);
+            let saving = self.save(record, &hop, &before, events);
             unless_stopped(stop, saving).await?;
             from = Some(hop.version.clone());
             events.phase("apply");
             for held in self.parts(&hop, &prepared.running) {
                 // Earlier parts changed the hosts.
-                let gathering = session::gather(&cluster, &observed);
+                let gathering = session::gather(&cluster, observed);
                 let facts = unless_stopped(stop, gathering).await?;
                 let issued = self.certificates(&cluster)?;
                 let mut deployment = self.plan(&cluster, &facts, issued, held)?;
@@ -211,7 +208,7 @@ impl Context<'_> {
         let kubeconfig = kubeconfig
             .map(|text| kubeconfigs::save_kubeconfig(journal, &text))
             .transpose()?;
-        UpgradeRecord::remove(journal)?;
+        UpgradeRecord::remove(self.state)?;
         events.emit(ended.summary(kubeconfig.as_deref()));
         Ok(ended.changed)
     }
@@ -286,7 +283,6 @@ impl Context<'_> {
         (record, is_again): (&mut UpgradeRecord, bool),
         hop: &Hop,
         before: &Before<'_>,
-        journal: &Journal,
         events: &Events,
     ) -> Result<(), CommandError> {
         let version = &hop.version;
@@ -303,7 +299,7 @@ impl Context<'_> {
                 return Ok(());
             }
             record.add(version, begun.archive);
-            return record.save(journal);
+            return record.save(self.state);
         }
         events.phase("archive");
         let archive = Archive::create(self.state, Occasion::Upgrade)?;
@@ -325,7 +321,7 @@ impl Context<'_> {
         }
         record.forget_minor(version);
         record.add(version, archive.folder().to_owned());
-        record.save(journal)
+        record.save(self.state)
     }
 
     /// Returns the plan for people.

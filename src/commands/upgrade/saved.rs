@@ -3,11 +3,11 @@
 use super::etcd::State;
 use super::former::{self, Former};
 use super::path::Running;
-use super::record::UpgradeRecord;
 use super::rollback::versions::Programs;
 use super::rollback::way::{self, Begun, Way};
 use crate::CommandError;
 use crate::backup::restore::text::age;
+use crate::begun::UpgradeRecord;
 use kubexm_config::Cluster;
 use kubexm_deploy::backup::members;
 use kubexm_types::Version;

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use super::etcd_changes::Change;
 use super::path::Hop;
-use super::record::RollbackRecord;
 use super::runtime::Runtimes;
 use super::saved::Saved;
+use crate::begun::RollbackRecord;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_engine::plan::{Plan, Task};

@@ -7,7 +7,7 @@ use crate::authorities::{self, HostAuthorities};
 use crate::backup::collect;
 use crate::backup::file;
 use crate::backup::manifest::{Manifest, STATE};
-use crate::state_record::{self, OF_HOSTS};
+use crate::begun::{OF_HOSTS, RenewalRecord, RotationRecord, StateRecord, UpgradeRecord};
 use crate::{CommandError, FileError, background};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::KeyIdentity;
@@ -18,8 +18,9 @@ use kubexm_pki::KeyIdentity;
 /// # Errors
 /// The file system refuses it.
 pub(super) fn forget_commands(state: &Path) -> Result<(), CommandError> {
-    let mut names = OF_HOSTS.iter();
-    names.try_for_each(|name| state_record::remove(&state.join(name)))?;
+    RenewalRecord::remove(state)?;
+    RotationRecord::remove(state)?;
+    UpgradeRecord::remove(state)?;
     forget_rotation(state, "pki")
         .map_err(|error| FileError::io("remove files of a rotation in", state, &error).into())
 }

@@ -10,7 +10,6 @@ pub(crate) mod upload;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use time::OffsetDateTime;
 
@@ -20,13 +19,13 @@ use self::replacement::Replacement;
 use self::situation::Situation;
 use super::identity::BackupIdentity;
 use super::manifest::SNAPSHOT;
-use super::record::{RestoreRecord, Stage};
+use crate::begun::{MoveRecord, Operation, RestoreRecord, RestoreStage as Stage, StateRecord};
+use crate::change::{Change, Session};
 use crate::install::{self, CaEncryption, InstallOptions};
 use crate::session;
 use crate::stop::unless_stopped;
 use crate::{
-    BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, authorities, listeners,
-    notices, registry,
+    BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, authorities, notices,
 };
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
@@ -197,7 +196,7 @@ impl Context<'_> {
         }
         // No other command may use the state directory meanwhile.
         let journal = session::journal(self.state)?;
-        journal.begin("backup restore", "");
+        journal.begin(Operation::BackupRestore.name(), "");
         let is_new = prepared.situation == Situation::New;
         let with_authorities = is_new && self.cluster.kubernetes.kind == KubernetesKind::Kubeadm;
         if let Some(begun) = prepared.begun {
@@ -216,7 +215,7 @@ impl Context<'_> {
         }
         self.content.put_back(self.state, with_authorities)?;
         if is_new {
-            registry::forget_move(self.state)?;
+            MoveRecord::remove(self.state)?;
         }
         record.save(self.state)?;
         Ok(record)
@@ -229,7 +228,7 @@ impl Context<'_> {
         stage: Stage,
         events: &Events,
     ) -> Result<(), CommandError> {
-        let current = RestoreRecord::load(self.state)?;
+        let current = RestoreRecord::read(self.state)?;
         if !record.is_new || current.is_none_or(|current| current.stage != stage) {
             return Ok(());
         }
@@ -261,57 +260,50 @@ impl Context<'_> {
 
     /// Replaces the data of etcd, or lets the network follow it. Returns the ID of the restore.
     async fn replace(&self, part: Part, events: &Events) -> Result<String, CommandError> {
-        let journal = Arc::new(session::journal(self.state)?);
-        let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
-        let prepared = self.prepare(events).await?;
-        let hosts = session::logged(prepared.hosts, self.state);
-        let observed = session::watched(&hosts, events);
-        let lock = session::lock(
-            self.cluster,
-            &observed,
-            &journal,
-            "backup restore",
-            events,
-            self.stop,
-        )
-        .await?;
-        let absent: BTreeSet<HostName> = prepared
-            .unreachable
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect();
-        let programs = situation::programs(&self.content.manifest, self.cluster, &prepared.facts)?;
-        let cas = present_cas(self.cluster, &prepared.facts);
-        let revision = self.content.manifest.etcd.revision;
-        let replaced = match prepared.begun {
-            Some(record) => {
-                let work = Replacement {
-                    context: self,
-                    record: &record,
-                    hosts: &hosts,
-                    observed: &observed,
-                    journal: &journal,
-                    events,
-                    given: RestoreInputs {
-                        cluster: self.cluster,
-                        id: &record.id,
-                        absent: &absent,
-                        is_new: record.is_new,
-                        bump: revision_bump(record.target, revision),
-                        cas: cas.as_ref(),
-                    },
-                };
-                let ended = match part {
-                    Part::Data => work.run(&programs).await,
-                    Part::PodNetwork => work.settle().await,
-                };
-                ended.map(|()| record.id.clone())
-            }
-            None => Err(CommandError::Configuration(
-                "the record of the restore is gone\nhint: run the same command again".to_owned(),
-            )),
+        let change = Change {
+            operation: Operation::BackupRestore,
+            cluster: self.cluster,
+            state: self.state,
+            lock: String::new(),
         };
-        lock.release().await;
-        replaced
+        let connect = async |events: &Events| {
+            let mut prepared = self.prepare(events).await?;
+            Ok((std::mem::take(&mut prepared.hosts), prepared))
+        };
+        let work = async |session: Session<'_>, prepared: Prepared| {
+            let absent: BTreeSet<HostName> = prepared
+                .unreachable
+                .into_iter()
+                .map(|(name, _)| name)
+                .collect();
+            let (cluster, manifest) = (self.cluster, &self.content.manifest);
+            let programs = situation::programs(manifest, cluster, &prepared.facts)?;
+            let cas = present_cas(cluster, &prepared.facts);
+            let record = prepared.begun.ok_or_else(|| {
+                CommandError::Configuration(
+                    "the record of the restore is gone\nhint: run the same command again"
+                        .to_owned(),
+                )
+            })?;
+            let work = Replacement {
+                context: self,
+                record: &record,
+                session: &session,
+                given: RestoreInputs {
+                    cluster,
+                    id: &record.id,
+                    absent: &absent,
+                    is_new: record.is_new,
+                    bump: revision_bump(record.target, manifest.etcd.revision),
+                    cas: cas.as_ref(),
+                },
+            };
+            match part {
+                Part::Data => work.run(&programs).await?,
+                Part::PodNetwork => work.settle().await?,
+            }
+            Ok(record.id.clone())
+        };
+        change.run(events, self.stop, connect, work).await
     }
 }

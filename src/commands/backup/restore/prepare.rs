@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::Context;
 use super::situation::{self, Situation};
-use crate::backup::record::{RestoreRecord, Stage};
+use crate::begun::{self, RestoreRecord, RestoreStage as Stage, StateRecord};
 use crate::session::{self, HostErrors, Hosts};
 use crate::stop::unless_stopped;
-use crate::{CommandError, FileError, registry};
+use crate::{CommandError, FileError};
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_deploy::backup::members_with_peers;
 use kubexm_engine::cluster::ClusterRecord;
@@ -38,7 +38,7 @@ impl Context<'_> {
             .map_err(|error| FileError::new("read the record of the cluster", &file, error))?;
         situation::same_cluster(content, cluster, record.as_ref())?;
         let snapshot = self.snapshot()?;
-        let former = RestoreRecord::load(self.state)?;
+        let former = RestoreRecord::read(self.state)?;
         let is_of_another = |former: &RestoreRecord| former.snapshot != snapshot;
         let has_new_hosts = former.as_ref().is_some_and(RestoreRecord::has_new_hosts);
         if former.as_ref().is_some_and(is_of_another) {
@@ -76,7 +76,7 @@ impl Context<'_> {
         situation::programs(&content.manifest, cluster, &facts)?;
         if situation == Situation::New {
             self.check_new(&unreachable)?;
-            registry::permit_new_hosts(cluster, self.state)?;
+            begun::permit_new_hosts(cluster, self.state)?;
             if is_blank {
                 situation::without_workers(cluster, &facts)?;
             }

@@ -5,24 +5,30 @@ use futures_util::future::join_all;
 use super::{Context, proof, upload};
 use crate::CommandError;
 use crate::backup::manifest::SNAPSHOT;
-use crate::backup::record::{RestoreRecord, Stage};
+use crate::begun::{RestoreRecord, RestoreStage as Stage, StateRecord};
+use crate::change::Session;
 use crate::install::outcome;
-use crate::session::Hosts;
 use crate::stop::unless_stopped;
 use kubexm_config::cluster::HostSpec;
 use kubexm_deploy::backup::{self as deploy, Phase, RestoreInputs};
-use kubexm_engine::plan::{Journal, StepError};
+use kubexm_engine::plan::StepError;
 use kubexm_host::Command;
-use kubexm_types::event::{Event, Events};
+use kubexm_types::event::Event;
+
+/// The stages of an existing cluster, with their plans.
+const PLANNED: [(Stage, Phase); 5] = [
+    (Stage::Prepare, Phase::Prepare),
+    (Stage::Replace, Phase::Replace),
+    (Stage::Etcd, Phase::Etcd),
+    (Stage::ControlPlanes, Phase::ControlPlanes),
+    (Stage::Nodes, Phase::Nodes),
+];
 
 /// A restore that replaces the data of etcd.
 pub(super) struct Replacement<'a> {
     pub(super) context: &'a Context<'a>,
     pub(super) record: &'a RestoreRecord,
-    pub(super) hosts: &'a Hosts,
-    pub(super) observed: &'a Hosts,
-    pub(super) journal: &'a Journal,
-    pub(super) events: &'a Events,
+    pub(super) session: &'a Session<'a>,
     pub(super) given: RestoreInputs<'a>,
 }
 
@@ -35,12 +41,13 @@ impl Replacement<'_> {
         let Self {
             context,
             record,
-            events,
+            session,
             ..
         } = self;
-        let folder = self.journal.folder();
+        let (events, observed) = (session.events, &session.observed);
+        let folder = context.state;
         tracing::debug!(state = %folder.display(), id = %record.id, "restore");
-        let stages = Stage::PLANNED;
+        let stages = PLANNED;
         let mut changed = 0;
         for (at, (stage, phase)) in stages.iter().enumerate() {
             if *stage < record.stage {
@@ -51,7 +58,7 @@ impl Replacement<'_> {
                     unless_stopped(context.stop, self.check_space()).await?;
                     events.phase("upload");
                     let sending =
-                        upload::to_members(context.content, programs, self.observed, &record.id);
+                        upload::to_members(context.content, programs, observed, &record.id);
                     unless_stopped(context.stop, sending).await?;
                     events.phase("apply");
                 }
@@ -64,15 +71,14 @@ impl Replacement<'_> {
             let manifest = &context.content.manifest;
             match phase {
                 Phase::Etcd => {
-                    proof::of_members(&self.given, &manifest.etcd, self.observed, events).await?;
+                    proof::of_members(&self.given, &manifest.etcd, observed, events).await?;
                 }
                 Phase::Nodes => {
                     // New hosts get their network from the install that follows.
                     if !record.is_new {
                         changed += self.carry_out(Phase::PodNetwork).await?;
                     }
-                    proof::of_api_servers(context.cluster, &record.id, self.observed, events)
-                        .await?;
+                    proof::of_api_servers(context.cluster, &record.id, observed, events).await?;
                 }
                 _ => {}
             }
@@ -101,7 +107,7 @@ impl Replacement<'_> {
         let bytes = file.map_or(0, |file| file.size);
         let members = deploy::members(self.context.cluster).into_iter();
         let asked = members.map(async |spec| {
-            let Some(host) = self.observed.get(&spec.name) else {
+            let Some(host) = self.session.observed.get(&spec.name) else {
                 return Ok(());
             };
             let what = "compare the space for the restore";
@@ -125,12 +131,13 @@ impl Replacement<'_> {
     }
 
     async fn carry_out(&self, phase: Phase) -> Result<usize, CommandError> {
+        let session = self.session;
         let plan = deploy::restore(&self.given, phase)?;
         // Not each plugin has a bridge.
         if plan.tasks.is_empty() {
             return Ok(0);
         }
-        let run = outcome::run(plan, self.hosts, self.events, self.context.stop).await?;
+        let run = outcome::run(plan, &session.hosts, session.events, session.stop).await?;
         run.judged.map(|()| run.ended.changed)
     }
 }

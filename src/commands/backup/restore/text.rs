@@ -9,7 +9,7 @@ use time::format_description::well_known::Rfc3339;
 use super::situation::Situation;
 use crate::backup::EtcdSnapshot;
 use crate::backup::manifest::Manifest;
-use crate::backup::record::{RestoreRecord, Stage};
+use crate::begun::{RestoreRecord, RestoreStage as Stage};
 use kubexm_config::Cluster;
 use kubexm_deploy::backup::members;
 use kubexm_types::HostName;

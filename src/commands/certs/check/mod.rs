@@ -11,10 +11,10 @@ use time::{Duration, OffsetDateTime};
 
 use self::own_files::OwnFiles;
 use super::files;
-use super::rotation::RotationRecord;
+use crate::begun::{RotationRecord, StateRecord};
 use crate::session::{self, HostErrors};
 use crate::stop::unless_stopped;
-use crate::{CommandError, Connection, Stop, expiry, notices, state_record};
+use crate::{CommandError, Connection, Stop, expiry, notices};
 use kubexm_config::Cluster;
 use kubexm_host::Facts;
 use kubexm_pki::{Certificate, PkiError};
@@ -227,10 +227,10 @@ pub(crate) fn report(
     }
     let skew = skew(cluster);
     certificates.extend(own.checked(skew));
-    let rotation = match RotationRecord::load(state) {
+    let rotation = match RotationRecord::read(state) {
         Ok(record) => record.map(|record| record.standing()),
         Err(error) => {
-            let path = state.join(state_record::ROTATION).display().to_string();
+            let path = state.join(RotationRecord::FILE).display().to_string();
             let row = Row {
                 host: None,
                 path: &path,

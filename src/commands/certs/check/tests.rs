@@ -280,7 +280,7 @@ fn damaged_record_of_a_rotation_is_a_finding() {
     let state = tempfile::tempdir().unwrap();
     let report = || report(&cluster(), state.path(), &BTreeMap::new(), Vec::new());
     assert!(!report().has_findings());
-    std::fs::write(state.path().join(state_record::ROTATION), "{").unwrap();
+    std::fs::write(state.path().join(RotationRecord::FILE), "{").unwrap();
     let report = report();
     assert!(report.has_findings() && report.count(Standing::Unreadable) == 1);
     assert!(report.certificates[0].path.ends_with("rotation.json"));

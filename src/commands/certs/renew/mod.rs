@@ -4,14 +4,16 @@ mod prepared;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::expiring::with_certificates;
+use crate::begun::Operation;
 use crate::certificates::{self, CaEncryption};
+use crate::change::Change;
+use crate::change::Session;
 use crate::install::{kubeconfigs, outcome};
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
-use crate::{CommandError, Connection, FileError, HostSelection, Stop, listeners, notices};
+use crate::{CommandError, Connection, FileError, HostSelection, Stop, notices};
 use kubexm_config::Cluster;
 use kubexm_deploy::renewal::Renewal;
 use kubexm_engine::plan::{Journal, TaskValue};
@@ -74,35 +76,35 @@ pub async fn renew(
             kubeconfig: None,
         });
     }
-    // Held until the end: only one command may change the cluster.
-    let journal = Arc::new(session::journal(&state)?);
-    journal.begin("certs renew", "");
-    let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
-    events.phase("connect");
-    let connecting = connect(options, &cluster, &state, &selected, events);
-    let hosts = unless_stopped(stop, connecting).await?;
-    let hosts = session::logged(hosts, &state);
-    let observed = session::watched(&hosts, events);
-    let locks = session::lock(&cluster, &observed, &journal, "certs renew", events, stop).await?;
-    let renewing = async {
-        let planning = prepare(&cluster, &state, &selected, &observed, events);
+    let change = Change {
+        operation: Operation::CertsRenew,
+        cluster: &cluster,
+        state: &state,
+        lock: String::new(),
+    };
+    let connect = async |events: &Events| {
+        events.phase("connect");
+        let hosts = connect(options, &cluster, &state, &selected, events).await?;
+        Ok((hosts, ()))
+    };
+    let work = async |session: Session<'_>, ()| {
+        let Session { events, stop, .. } = session;
+        let planning = prepare(&cluster, &state, &selected, &session.observed, events);
         let prepared = unless_stopped(stop, planning).await?;
         events.note(prepared.text(&cluster, &selected, &state)?);
-        prepared.record.begin(&journal, &selected)?;
+        prepared.record.begin(&state, &selected)?;
         let encryption = options.ca_encryption.as_ref();
         let identity = encryption.map(CaEncryption::identity).transpose()?;
         let since = prepared.record.since;
         let issued = certificates::renew(&cluster, &state, identity, &selected, since)?;
         let renewal = prepared.plan(&cluster, &selected, issued)?;
-        let report = carry_out(renewal, &hosts, &journal, events, stop).await?;
+        let report = carry_out(renewal, &session.hosts, session.journal, events, stop).await?;
         prepared
             .record
-            .end(&journal, &selected, &with_certificates(&cluster))?;
+            .end(&state, &selected, &with_certificates(&cluster))?;
         Ok(report)
     };
-    let renewed = renewing.await;
-    locks.release().await;
-    renewed
+    change.run(events, stop, connect, work).await
 }
 
 /// Runs the plan, and stores the kubeconfigs.

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
+use crate::begun::RenewalRecord;
 use crate::certificates::is_renewed;
 use crate::certs::expiring::with_certificates;
-use crate::certs::record::RenewalRecord;
 use crate::certs::{clock, files};
 use crate::identity::KnownCluster;
 use crate::session::{self, Hosts};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::record::{Phase, RotationRecord};
+use crate::begun::{Phase, RotationRecord};
 use crate::{CommandError, FileError, certificates};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;

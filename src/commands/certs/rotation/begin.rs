@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::record::{Phase, RotationRecord};
 use super::{Rotated, Run};
-use crate::{CommandError, upgrade};
+use crate::CommandError;
+use crate::begun;
+use crate::begun::{Phase, RotationRecord};
 use kubexm_config::cluster::Etcd;
 use kubexm_types::Authority;
 
@@ -26,7 +27,7 @@ impl Run<'_> {
             return match self.options.phase {
                 None | Some(Phase::Trust) => {
                     let record = self.new_record(authorities);
-                    upgrade::none_has_begun(self.state, record.command())?;
+                    begun::permit(record.operation(), self.cluster, self.state)?;
                     Ok(record)
                 }
                 Some(phase) => refused(format!(

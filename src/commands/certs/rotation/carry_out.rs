@@ -3,17 +3,16 @@
 use std::collections::BTreeSet;
 
 use super::authorities::Store;
-use super::record::{Phase, RotationRecord};
 use super::workloads::{self, Workloads};
 use super::{OldPods, RotateReport, Run, text};
+use crate::CommandError;
+use crate::begun::{Phase, RotationRecord, StateRecord};
 use crate::certificates::{self, CaEncryption};
 use crate::certs::renew::save_kubeconfigs;
+use crate::change::Session;
 use crate::install::outcome;
-use crate::session::Hosts;
 use crate::stop::unless_stopped;
-use crate::{CommandError, Stop};
 use kubexm_deploy::rotation::Rotation;
-use kubexm_engine::plan::Journal;
 use kubexm_types::Authority;
 use kubexm_types::event::Events;
 
@@ -22,12 +21,15 @@ impl Run<'_> {
     pub(super) async fn carry_out(
         &self,
         mut record: RotationRecord,
-        hosts: &Hosts,
-        observed: &Hosts,
-        journal: &Journal,
-        events: &Events,
-        stop: &Stop,
+        session: &Session<'_>,
     ) -> Result<RotateReport, CommandError> {
+        let Session {
+            hosts,
+            observed,
+            journal,
+            events,
+            stop,
+        } = session;
         let survey = unless_stopped(stop, self.survey(&record, observed, events)).await?;
         let first = survey.first_host(observed)?;
         let checking = async {
@@ -49,7 +51,7 @@ impl Run<'_> {
         let encryption = self.options.ca_encryption.as_ref();
         let identity = encryption.map(CaEncryption::identity).transpose()?;
         let store = Store::open(self.cluster, self.state, identity.clone());
-        if RotationRecord::load(self.state)?.is_none() {
+        if RotationRecord::read(self.state)?.is_none() {
             // What an earlier rotation has left that ended after it removed its record.
             store.forget()?;
         }
@@ -58,7 +60,7 @@ impl Run<'_> {
             // Fails before the rotation begins if a key of a CA is needed, and is encrypted or elsewhere.
             certificates::load_or_issue(self.cluster, self.state, identity.clone())?;
         }
-        record.save(journal)?;
+        record.save(self.state)?;
         if record.is_cancelled {
             store.cancel(&record, &survey.present)?;
         } else {
@@ -79,17 +81,17 @@ impl Run<'_> {
         let saved = save_kubeconfigs(&kubeconfig, &super_admin, journal)?;
         run.judged?;
         if record.is_cancelled {
-            RotationRecord::remove(journal)?;
+            RotationRecord::remove(self.state)?;
             store.forget()?;
         } else {
-            unless_stopped(stop, self.complete(&mut record, first, journal, events)).await?;
+            unless_stopped(stop, self.complete(&mut record, first, events)).await?;
             match record.phase {
                 Phase::Remove => {
                     // With the record and without the files, no run could continue.
-                    RotationRecord::remove(journal)?;
+                    RotationRecord::remove(self.state)?;
                     store.forget()?;
                 }
-                _ => drop(record.save(journal)?),
+                _ => record.save(self.state)?,
             }
         }
         events.emit(run.ended.summary(saved.as_deref()));
@@ -119,11 +121,10 @@ impl Run<'_> {
         &self,
         record: &mut RotationRecord,
         first: &dyn kubexm_host::Host,
-        journal: &Journal,
         events: &Events,
     ) -> Result<(), CommandError> {
         if record.authorities.contains(&Authority::Kubernetes) {
-            self.restart_own(record, first, journal, events).await?;
+            self.restart_own(record, first, events).await?;
         }
         if record.phase == Phase::Switch {
             record.switched_at = Some(Workloads::read(first).await?.now);
@@ -137,7 +138,6 @@ impl Run<'_> {
         &self,
         record: &mut RotationRecord,
         first: &dyn kubexm_host::Host,
-        journal: &Journal,
         events: &Events,
     ) -> Result<(), CommandError> {
         let pods = Workloads::read(first).await?;
@@ -148,7 +148,7 @@ impl Run<'_> {
         };
         let since = changed.get_or_insert(pods.now.clone()).clone();
         // A run that is interrupted during the restarts does not repeat them.
-        record.save(journal)?;
+        record.save(self.state)?;
         let own = pods.before(&since).into_iter();
         let own = own.filter(workloads::Workload::is_own).collect();
         workloads::restart(first, &since, &own, events).await

@@ -4,26 +4,25 @@ mod authorities;
 mod begin;
 mod carry_out;
 mod proof;
-mod record;
 mod survey;
 mod text;
 mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use self::authorities::Store;
-pub use self::record::Phase;
-pub(crate) use self::record::{RotationRecord, permit};
 use self::survey::Survey;
 use self::workloads::Workloads;
 use super::renew::check_state;
+pub use crate::begun::Phase;
+use crate::begun::{RotationRecord, StateRecord};
 use crate::certificates::CaEncryption;
+use crate::change::{Change, Session};
 use crate::identity::KnownCluster;
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
-use crate::{CommandError, Connection, Stop, listeners, notices};
+use crate::{CommandError, Connection, Stop, notices};
 use kubexm_config::Cluster;
 use kubexm_deploy::Certificates;
 use kubexm_deploy::rotation::{
@@ -103,7 +102,7 @@ pub async fn rotate(
         cluster: &cluster,
         state: &state,
     };
-    let record = run.begin(RotationRecord::load(&state)?)?;
+    let record = run.begin(RotationRecord::read(&state)?)?;
     if options.dry_run {
         let connecting = options.connection.connect(&cluster, &state, events);
         let hosts = unless_stopped(stop, connecting).await?;
@@ -123,23 +122,21 @@ pub async fn rotate(
             text: String::new(),
         });
     }
-    // Held until the end: only one command may change the cluster.
-    let journal = Arc::new(session::journal(&state)?);
-    let command = record.command().trim_start_matches("kubexm ");
-    journal.begin(command, "");
-    let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
-    // Another run may have ended meanwhile.
-    let record = run.begin(RotationRecord::load(&state)?)?;
-    events.phase("connect");
-    let connecting = options.connection.connect(&cluster, &state, events);
-    let hosts = session::logged(unless_stopped(stop, connecting).await?, &state);
-    let observed = session::watched(&hosts, events);
-    let locks = session::lock(&cluster, &observed, &journal, command, events, stop).await?;
-    let rotated = run
-        .carry_out(record, &hosts, &observed, &journal, events, stop)
-        .await;
-    locks.release().await;
-    rotated
+    let change = Change {
+        operation: record.operation(),
+        cluster: &cluster,
+        state: &state,
+        lock: String::new(),
+    };
+    let connect = async |events: &Events| {
+        // Another run may have ended meanwhile.
+        let record = run.begin(RotationRecord::read(&state)?)?;
+        events.phase("connect");
+        let hosts = options.connection.connect(&cluster, &state, events).await?;
+        Ok((hosts, record))
+    };
+    let work = async |session: Session<'_>, record| run.carry_out(record, &session).await;
+    change.run(events, stop, connect, work).await
 }
 
 /// A run of the command.

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use time::{Duration, OffsetDateTime};
 
 use super::authorities::{self, Store};
-use super::record::RotationRecord;
 use super::survey::Survey;
 use super::workloads::{self, Workloads};
 use crate::CommandError;
+use crate::begun::RotationRecord;
 use crate::certs::files;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::authorities;
-use super::record::RotationRecord;
+use crate::begun::RotationRecord;
 use crate::certs::clock;
 use crate::session::Hosts;
 use crate::{CommandError, preflight};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::record::{Phase, RotationRecord};
 use super::{OldPods, RotateOptions};
+use crate::begun::{Phase, RotationRecord};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_engine::plan::Plan;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::record::MoveRecord;
 use crate::CommandError;
+use crate::begun::MoveRecord;
 use crate::registry::catalog::failed;
 use crate::session::Hosts;
 use kubexm_config::Cluster;
@@ -102,8 +102,8 @@ pub(super) fn keeps_images(reset: &HostReset, cluster: &Cluster) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::record::Stage;
     use super::*;
+    use crate::begun::MoveStage as Stage;
     use crate::identity::tests::{Site, cluster_with};
     use kubexm_engine::plan::{Receipt, UndoLog};
     use kubexm_engine::steps::Undo;

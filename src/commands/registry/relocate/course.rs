@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::joined;
-use super::record::{MoveRecord, Stage, refused};
 use crate::CommandError;
+use crate::begun::{MoveRecord, MoveStage as Stage, joined, refused};
 use kubexm_config::Cluster;
 use kubexm_types::HostName;
 
@@ -115,3 +114,6 @@ fn new(wanted: Wanted<'_>, cluster: &Cluster) -> Result<MoveRecord, CommandError
         is_copied: false,
     })
 }
+
+#[cfg(test)]
+mod tests;

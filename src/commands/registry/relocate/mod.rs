@@ -4,7 +4,6 @@ mod checks;
 mod course;
 mod issuing;
 mod prepare;
-mod record;
 mod text;
 
 use std::fmt::Write;
@@ -12,24 +11,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 use self::course::{Course, Wanted};
-use self::record::{MoveRecord, Stage};
 use self::text::edit;
 use super::change::ChangeReport;
 use super::site::check_own;
+use crate::begun::{self, MoveRecord, MoveStage as Stage, Operation, joined};
 use crate::certificates::CaEncryption;
+use crate::change::{Change, Session};
 use crate::install::prepare::verify;
 use crate::session::{self, HostErrors, Hosts};
 use crate::stop::unless_stopped;
-use crate::{ClusterSource, CommandError, Connection, Stop, listeners, rollback, upgrade};
+use crate::{ClusterSource, CommandError, Connection, Stop, rollback};
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_host::HostError;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
-
-pub(crate) use self::record::{
-    FILE as MOVE_RECORD, forget as forget_move, no_move_is_open, permit, permit_new_hosts,
-};
 
 /// Where the registries move.
 #[derive(Debug, Clone)]
@@ -106,33 +102,35 @@ pub async fn relocate(
         events.note("dry run: nothing was touched");
         return Ok(ChangeReport { changed: None });
     }
-    // Held until the end: only one command may change the cluster.
-    let journal = Arc::new(session::journal(&state)?);
-    journal.begin("registry move", &bundle.bundle().lock_digest().to_string());
-    let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
-    // Another run may have ended meanwhile.
-    let moving = Move::of(options, &bundle, &cluster, &state)?;
-    events.phase("verify");
-    unless_stopped(stop, verify(&bundle, events)).await?;
-    events.phase("connect");
-    let (hosts, lost) = unless_stopped(stop, moving.connect(events)).await?;
-    let hosts = session::logged(hosts, &state);
-    let observed = session::watched(&hosts, events);
-    let locking = session::lock(&cluster, &observed, &journal, "registry move", events, stop);
-    let locks = locking.await?;
-    let changing = async {
-        let preparing = moving.prepare(observed.clone(), lost, events);
+    let change = Change {
+        operation: Operation::RegistryMove,
+        cluster: &cluster,
+        state: &state,
+        lock: bundle.bundle().lock_digest().to_string(),
+    };
+    let connect = async |events: &Events| {
+        // Another run may have ended meanwhile.
+        let moving = Move::of(options, &bundle, &cluster, &state)?;
+        verify(&bundle, events).await?;
+        events.phase("connect");
+        let (hosts, lost) = moving.connect(events).await?;
+        Ok((hosts, (moving, lost)))
+    };
+    let work = async |session: Session<'_>, (moving, lost): (Move<'_>, Vec<HostError>)| {
+        let (events, stop) = (session.events, session.stop);
+        let preparing = moving.prepare(session.observed, lost, events);
         let prepared = unless_stopped(stop, preparing).await?;
         events.note(prepared.text.clone());
-        moving.carry_out(prepared, &hosts, events, stop).await
+        let ended = moving
+            .carry_out(prepared, &session.hosts, events, stop)
+            .await?;
+        moving.report_edit(events);
+        events.emit(ended.summary(None));
+        Ok(ended.changed)
     };
-    let changed = changing.await;
-    locks.release().await;
-    let ended = changed?;
-    moving.report_edit(events);
-    events.emit(ended.summary(None));
+    let changed = change.run(events, stop, connect, work).await?;
     Ok(ChangeReport {
-        changed: Some(ended.changed),
+        changed: Some(changed),
     })
 }
 
@@ -145,11 +143,6 @@ pub(super) fn hint(cluster: &Cluster, state: &Path) -> Result<Option<String>, Co
     Ok(record.map(|record| record.hint()))
 }
 
-fn joined(names: &[HostName]) -> String {
-    let names: Vec<&str> = names.iter().map(HostName::as_str).collect();
-    names.join(", ")
-}
-
 impl<'a> Move<'a> {
     /// Returns the move that the options name. It begins now, or an earlier run began it.
     fn of(
@@ -159,9 +152,7 @@ impl<'a> Move<'a> {
         state: &'a Path,
     ) -> Result<Self, CommandError> {
         let record = MoveRecord::load(cluster, state)?;
-        if record.is_none() {
-            upgrade::none_has_begun(state, "registry move")?;
-        }
+        begun::permit(Operation::RegistryMove, cluster, state)?;
         let wanted = Wanted {
             to: &options.to,
             from: &options.from,
@@ -238,7 +229,7 @@ impl<'a> Move<'a> {
             Course::Move | Course::End => ("the registries have moved", &self.after.roles.registry),
         };
         let mut text = format!("{text}; the registries are on {}", joined(names));
-        if !record::is_same(names, &self.named) {
+        if !begun::is_same(names, &self.named) {
             let file = &self.options.source.cluster;
             let _ = write!(
                 text,

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::course::Course;
-use super::record::{self, MoveRecord, Stage, is_same};
 use super::text::Revert;
 use super::{Move, checks, issuing, joined};
+use crate::begun::{MoveRecord, MoveStage as Stage, StateRecord, is_same};
 use crate::certificates::{self, CaEncryption};
 use crate::install::outcome::{Ended, carry_out};
 use crate::registry::catalog::Catalog;
@@ -214,7 +214,7 @@ impl Move<'_> {
                 ended += switching.await?;
                 ended.changed += self.end(&prepared, hosts, events, stop).await?;
                 if is_same(&self.named, &self.record.before) {
-                    record::forget(self.state)?
+                    MoveRecord::remove(self.state)?
                 } else {
                     self.save(Stage::Undone, false)?
                 }

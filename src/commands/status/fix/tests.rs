@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::registry::MOVE_RECORD;
-use crate::state_record::{ROTATION, UPGRADE};
-use crate::{BundleAccess, backup};
+use crate::BundleAccess;
+use crate::begun::{MoveRecord, RestoreRecord, RotationRecord, StateRecord, UpgradeRecord};
 use kubexm_bundle::{Blobs, BundleError, Level, Lock, PackOptions, Placement};
 use kubexm_types::Digest;
 
@@ -76,13 +75,18 @@ async fn dry_run_is_refused_as_the_fix_is() {
     let stopped = refused().await;
     assert!(stopped.starts_with("stopped before any host"), "{stopped}");
     let upgrade = r#"{"from": "1.35.4", "to": "1.36.3", "archives": {}}"#;
-    std::fs::write(state.join(UPGRADE), upgrade).unwrap();
+    std::fs::write(state.join(UpgradeRecord::FILE), upgrade).unwrap();
     let upgrade = refused().await;
     let expected = "cannot run status --fix now: an upgrade from Kubernetes 1.35.4 to 1.36.3";
     assert!(upgrade.starts_with(expected), "{upgrade}");
-    std::fs::remove_file(state.join(UPGRADE)).unwrap();
+    std::fs::remove_file(state.join(UpgradeRecord::FILE)).unwrap();
     // Each record is read.
-    for record in [UPGRADE, ROTATION, MOVE_RECORD, backup::RESTORE_RECORD] {
+    for record in [
+        UpgradeRecord::FILE,
+        RotationRecord::FILE,
+        MoveRecord::FILE,
+        RestoreRecord::FILE,
+    ] {
         std::fs::write(state.join(record), "damaged").unwrap();
         let damaged = refused().await;
         assert!(damaged.contains(record), "{record}: {damaged}");

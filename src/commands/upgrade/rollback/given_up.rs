@@ -2,14 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use crate::CommandError;
+use crate::begun::{StateRecord, UpgradeRecord};
+use crate::change::Session;
 use crate::install::outcome::{self, Ended};
-use crate::session::Hosts;
-use crate::upgrade::record::UpgradeRecord;
-use crate::{CommandError, Stop};
 use kubexm_config::Cluster;
 use kubexm_deploy::backup::{self, Phase, RestoreInputs};
-use kubexm_engine::plan::Journal;
-use kubexm_types::event::Events;
 
 /// Removes what the rollback has prepared on hosts, and then its record.
 ///
@@ -17,9 +15,8 @@ use kubexm_types::event::Events;
 /// A host was lost, or the record cannot be written.
 pub(in crate::upgrade) async fn give_up(
     record: &mut UpgradeRecord,
-    (cluster, hosts, journal): (&Cluster, &Hosts, &Journal),
-    events: &Events,
-    stop: &Stop,
+    cluster: &Cluster,
+    session: &Session<'_>,
 ) -> Result<Ended, CommandError> {
     let Some(begun) = &record.rollback else {
         return Ok(Ended::default());
@@ -33,10 +30,10 @@ pub(in crate::upgrade) async fn give_up(
         bump: 0,
         cas: None,
     };
-    events.phase("apply");
+    session.events.phase("apply");
     let plan = backup::restore(&given, Phase::Tidy)?;
-    let ended = outcome::carry_out(plan, hosts, events, stop).await?;
+    let ended = outcome::carry_out(plan, &session.hosts, session.events, session.stop).await?;
     record.rollback = None;
-    record.save(journal)?;
+    record.save(session.journal.folder())?;
     Ok(ended)
 }

@@ -9,25 +9,25 @@ pub(super) mod versions;
 pub(super) mod way;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 pub(super) use self::given_up::give_up;
 use self::prepare::Prepared;
 use self::restore::SnapshotRollback;
 use self::way::{Begun, Way};
 use super::former::Former;
-use super::record::{RollbackRecord, RollbackStage, UpgradeRecord};
 use super::runtime;
 use super::{Context, UpgradeOptions};
+use crate::begun::{Operation, RollbackRecord, RollbackStage, StateRecord, UpgradeRecord};
+use crate::change::{Change, Session};
 use crate::install::outcome::{Ended, carry_out};
 use crate::install::{kubeconfigs, prepare::verify};
-use crate::session::{self, Hosts};
+use crate::session;
 use crate::stop::unless_stopped;
-use crate::{CommandError, Stop, listeners, rollback as older_bundle};
+use crate::{CommandError, Stop, rollback as older_bundle};
 use kubexm_bundle::Lock;
 use kubexm_config::Cluster;
 use kubexm_deploy::rollback as deploy;
-use kubexm_engine::plan::{Journal, Plan};
+use kubexm_engine::plan::Plan;
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, Version};
 
@@ -111,33 +111,21 @@ pub async fn rollback(
     {
         return Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()));
     }
-    // Held until the end: only one command may change the cluster.
-    let journal = Arc::new(session::journal(&state)?);
-    journal.begin(
-        "upgrade --rollback",
-        &bundle.bundle().lock_digest().to_string(),
-    );
-    let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
-    events.phase("verify");
-    unless_stopped(stop, verify(&bundle, events)).await?;
-    events.phase("connect");
-    let connecting = options.connection.connect(&cluster, &state, events);
-    let hosts = session::logged(unless_stopped(stop, connecting).await?, &state);
-    let observed = session::watched(&hosts, events);
-    let locks = session::lock(
-        &cluster,
-        &observed,
-        &journal,
-        "upgrade --rollback",
-        events,
-        stop,
-    )
-    .await?;
-    let ended = work
-        .carry_out(prepared.way, &hosts, &journal, events, stop)
-        .await;
-    locks.release().await;
-    Ok(report(&prepared, Some(ended?)))
+    let change = Change {
+        operation: Operation::Rollback,
+        cluster: &cluster,
+        state: &state,
+        lock: bundle.bundle().lock_digest().to_string(),
+    };
+    let connect = async |events: &Events| {
+        verify(&bundle, events).await?;
+        events.phase("connect");
+        let hosts = options.connection.connect(&cluster, &state, events).await?;
+        Ok((hosts, ()))
+    };
+    let carry_out = async |session: Session<'_>, ()| work.carry_out(prepared.way, &session).await;
+    let changed = change.run(events, stop, connect, carry_out).await?;
+    Ok(report(&prepared, Some(changed)))
 }
 
 /// Returns the hop that is rolled back.
@@ -240,18 +228,17 @@ impl Rollback<'_> {
     }
 
     /// Carries out the rollback in the way that the user has seen. Returns the number of steps that changed a host.
-    async fn carry_out(
-        &self,
-        seen: Way,
-        hosts: &Hosts,
-        journal: &Journal,
-        events: &Events,
-        stop: &Stop,
-    ) -> Result<usize, CommandError> {
-        let observed = session::watched(hosts, events);
-        let resuming = runtime::resume(self.cluster(), &observed, events);
+    async fn carry_out(&self, seen: Way, work: &Session<'_>) -> Result<usize, CommandError> {
+        let Session {
+            observed,
+            journal,
+            events,
+            stop,
+            ..
+        } = work;
+        let resuming = runtime::resume(self.cluster(), observed, events);
         unless_stopped(stop, resuming).await?;
-        let mut prepared = unless_stopped(stop, self.prepare(&observed, events)).await?;
+        let mut prepared = unless_stopped(stop, self.prepare(observed, events)).await?;
         // The user has confirmed the loss of nothing else.
         if prepared.way != seen {
             return Err(CommandError::configuration(CHANGED));
@@ -262,21 +249,14 @@ impl Rollback<'_> {
         };
         if prepared.stage().is_none() {
             prepared.record.rollback = Some(RollbackRecord::new(self.to(), first));
-            prepared.record.save(journal)?;
+            prepared.record.save(self.context.state)?;
         }
-        let work = Work {
-            hosts,
-            observed: &observed,
-            journal,
-            events,
-            stop,
-        };
         let ended = match (prepared.way, &self.former) {
             (Way::Snapshot, Some(former)) => {
                 let restoring = SnapshotRollback {
                     rollback: self,
                     former,
-                    work: &work,
+                    work,
                 };
                 restoring.run(&mut prepared).await?
             }
@@ -284,13 +264,13 @@ impl Rollback<'_> {
                 events.phase("apply");
                 let mut ended = Ended::default();
                 for held in self.parts(&prepared) {
-                    ended += self.change(held, true, &work).await?;
+                    ended += self.change(held, true, work).await?;
                 }
                 ended
             }
         };
         older_bundle::record_rollback(journal, self.context.bundle.bundle())?;
-        UpgradeRecord::remove(journal)?;
+        UpgradeRecord::remove(self.context.state)?;
         events.emit(ended.summary(None));
         Ok(ended.changed)
     }
@@ -301,11 +281,11 @@ impl Rollback<'_> {
         &self,
         held: BTreeSet<HostName>,
         keeps_etcd: bool,
-        work: &Work<'_>,
+        work: &Session<'_>,
     ) -> Result<Ended, CommandError> {
         let (context, cluster) = (&self.context, self.cluster());
         // Earlier parts changed the hosts.
-        let gathering = session::gather(cluster, work.observed);
+        let gathering = session::gather(cluster, &work.observed);
         let facts = unless_stopped(work.stop, gathering).await?;
         let issued = context.certificates(cluster)?;
         let given = context.inputs(cluster, &facts, issued, held);
@@ -315,19 +295,10 @@ impl Rollback<'_> {
             kubexm_deploy::upgrade::hop(&given)?
         };
         let plan = std::mem::take(&mut deployment.plan);
-        let ended = carry_out(plan, work.hosts, work.events, work.stop).await?;
+        let ended = carry_out(plan, &work.hosts, work.events, work.stop).await?;
         if let Some(text) = deployment.kubeconfig.get() {
             kubeconfigs::save_kubeconfig(work.journal, text)?;
         }
         Ok(ended)
     }
-}
-
-/// The hosts that a rollback changes, and where it reports.
-struct Work<'a> {
-    hosts: &'a Hosts,
-    observed: &'a Hosts,
-    journal: &'a Journal,
-    events: &'a Events,
-    stop: &'a Stop,
 }

@@ -11,12 +11,13 @@ use futures_util::future::try_join_all;
 use super::archive::{self, no_program};
 use super::prepare::Prepared;
 use super::versions::Programs;
-use super::{Rollback, Work, way};
+use super::{Rollback, way};
 use crate::backup::restore::{proof, upload};
+use crate::begun::{RollbackStage, StateRecord};
+use crate::change::Session;
 use crate::install::outcome::{self, Ended};
 use crate::stop::unless_stopped;
 use crate::upgrade::former::{self, Former};
-use crate::upgrade::record::RollbackStage;
 use crate::{CommandError, FileError, plan_inputs, session};
 use kubexm_deploy::backup::{self, Phase, RestoreInputs, members};
 use kubexm_deploy::rollback as deploy;
@@ -29,7 +30,7 @@ pub(super) struct SnapshotRollback<'a> {
     pub(super) rollback: &'a Rollback<'a>,
     /// What the archive has.
     pub(super) former: &'a Former,
-    pub(super) work: &'a Work<'a>,
+    pub(super) work: &'a Session<'a>,
 }
 
 impl SnapshotRollback<'_> {
@@ -47,7 +48,7 @@ impl SnapshotRollback<'_> {
             if let Some(begun) = &mut prepared.record.rollback {
                 begun.stage = after;
             }
-            prepared.record.save(self.work.journal)?;
+            prepared.record.save(self.work.journal.folder())?;
         }
         Ok(ended)
     }
@@ -97,13 +98,13 @@ impl SnapshotRollback<'_> {
             RollbackStage::Programs => self.carry_out(self.programs(prepared, id)?).await,
             RollbackStage::Etcd => {
                 let ended = phase(Phase::Etcd).await?;
-                proof::of_members(&given, &self.former.etcd, self.work.observed, events).await?;
+                proof::of_members(&given, &self.former.etcd, &self.work.observed, events).await?;
                 Ok(ended)
             }
             RollbackStage::ControlPlanes => phase(Phase::ControlPlanes).await,
             RollbackStage::Nodes => {
                 let ended = phase(Phase::Nodes).await?;
-                proof::of_api_servers(cluster, id, self.work.observed, events).await?;
+                proof::of_api_servers(cluster, id, &self.work.observed, events).await?;
                 Ok(ended)
             }
             RollbackStage::Tidy => phase(Phase::Tidy).await,
@@ -113,7 +114,7 @@ impl SnapshotRollback<'_> {
 
     async fn carry_out(&self, plan: Plan) -> Result<Ended, CommandError> {
         let work = self.work;
-        outcome::carry_out(plan, work.hosts, work.events, work.stop).await
+        outcome::carry_out(plan, &work.hosts, work.events, work.stop).await
     }
 
     fn programs(&self, prepared: &Prepared, id: &str) -> Result<Plan, CommandError> {
@@ -159,13 +160,13 @@ impl SnapshotRollback<'_> {
     async fn reconcile(&self) -> Result<Ended, CommandError> {
         let (rollback, work) = (self.rollback, self.work);
         let cluster = rollback.cluster();
-        let reading = Programs::read(cluster, work.observed);
+        let reading = Programs::read(cluster, &work.observed);
         let found = unless_stopped(work.stop, reading).await?;
         let nodes = found.versions.iter();
         let nodes = nodes.map(|(name, versions)| (name, versions.as_slice()));
         let touched = way::touched(nodes, &found.cordoned, rollback.to());
         let hop = rollback.reconciliation(&touched);
-        let gathering = session::gather(cluster, work.observed);
+        let gathering = session::gather(cluster, &work.observed);
         let facts = unless_stopped(work.stop, gathering).await?;
         let mut ended = Ended::default();
         let running = rollback.api_servers(&facts)?;

@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use super::way::Begun;
 use crate::backup::restore::text::{loss, names, replacement};
+use crate::begun::RollbackStage;
 use crate::upgrade::former::Former;
-use crate::upgrade::record::RollbackStage;
 use crate::upgrade::runtime::Runtimes;
 use crate::upgrade::text;
 use kubexm_config::Cluster;

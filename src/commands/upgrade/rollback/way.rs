@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::CommandError;
+use crate::begun::UpgradeRecord;
 use crate::upgrade::path::Running;
-use crate::upgrade::record::UpgradeRecord;
 use kubexm_types::{HostName, Version};
 
 /// How a cluster goes back.

@@ -7,24 +7,22 @@ use serde::{Deserialize, Serialize};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
-use crate::{CommandError, FileError, state_record};
-use kubexm_engine::plan::Journal;
+use super::state_record::{StateRecord, read_text};
+use crate::CommandError;
 use kubexm_types::{HostName, UtcTime};
 
-/// The file in the state directory.
-const FILE: &str = state_record::RENEWAL;
 /// How long an interrupted renewal can continue. Later, its certificates are issued again, as a new renewal.
 const LONGEST: Duration = Duration::hours(24);
 
 /// A renewal that has begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RenewalRecord {
+pub struct RenewalRecord {
     /// The time of its beginning, which identifies it.
-    pub(super) id: String,
+    pub id: String,
     /// The same time.
-    pub(super) since: OffsetDateTime,
+    pub since: OffsetDateTime,
     /// Whether an earlier run began it.
-    pub(super) continues: bool,
+    pub continues: bool,
     /// The hosts that earlier runs have begun with, and that may have certificates of before.
     pending: BTreeSet<HostName>,
 }
@@ -37,13 +35,22 @@ struct Stored {
     hosts: BTreeSet<HostName>,
 }
 
+impl StateRecord for Stored {
+    const FILE: &'static str = RenewalRecord::FILE;
+    const TITLE: &'static str = "the record of the renewal";
+    const HINT: &'static str = "remove the file; everything is then issued again";
+}
+
 impl RenewalRecord {
+    /// The file in the state directory.
+    pub const FILE: &'static str = "renewal.json";
+
     /// Returns the renewal that was interrupted, or a new one.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(super) fn load_or_new(state: &Path) -> Result<Self, CommandError> {
-        let Some(text) = state_record::read(&state.join(FILE))? else {
+    pub fn load_or_new(state: &Path) -> Result<Self, CommandError> {
+        let Some(text) = read_text(&state.join(Self::FILE))? else {
             return Self::new(&BTreeSet::new());
         };
         // A damaged record means that everything is issued again.
@@ -69,11 +76,8 @@ impl RenewalRecord {
     ///
     /// # Errors
     /// The state directory cannot be read.
-    pub(super) fn has_begun(
-        state: &Path,
-        renewed: &BTreeSet<HostName>,
-    ) -> Result<bool, CommandError> {
-        let Some(text) = state_record::read(&state.join(FILE))? else {
+    pub fn has_begun(state: &Path, renewed: &BTreeSet<HostName>) -> Result<bool, CommandError> {
+        let Some(text) = read_text(&state.join(Self::FILE))? else {
             return Ok(false);
         };
         let stored = serde_json::from_str::<Stored>(&text).ok();
@@ -82,11 +86,19 @@ impl RenewalRecord {
             .is_none_or(|stored| stored.hosts.is_empty() || !stored.hosts.is_disjoint(renewed)))
     }
 
+    /// Removes the record.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub fn remove(state: &Path) -> Result<(), CommandError> {
+        Stored::remove(state)
+    }
+
     /// Returns a new renewal of the same hosts, which issues everything again.
     ///
     /// # Errors
     /// The clock of this machine is wrong.
-    pub(super) fn restarted(&self) -> Result<Self, CommandError> {
+    pub fn restarted(&self) -> Result<Self, CommandError> {
         Self::new(&self.pending)
     }
 
@@ -110,12 +122,8 @@ impl RenewalRecord {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn begin(
-        &self,
-        journal: &Journal,
-        hosts: &BTreeSet<HostName>,
-    ) -> Result<(), CommandError> {
-        self.save(journal, self.pending.union(hosts).cloned().collect())
+    pub fn begin(&self, state: &Path, hosts: &BTreeSet<HostName>) -> Result<(), CommandError> {
+        self.save(state, self.pending.union(hosts).cloned().collect())
     }
 
     /// Ends the renewal of these hosts. The record stays for others of `renewed`, with which an earlier run has begun. `renewed`
@@ -123,9 +131,9 @@ impl RenewalRecord {
     ///
     /// # Errors
     /// The file cannot be written or removed.
-    pub(super) fn end(
+    pub fn end(
         &self,
-        journal: &Journal,
+        state: &Path,
         hosts: &BTreeSet<HostName>,
         renewed: &BTreeSet<HostName>,
     ) -> Result<(), CommandError> {
@@ -135,21 +143,15 @@ impl RenewalRecord {
             .cloned()
             .collect();
         if pending.is_empty() {
-            state_record::remove(&journal.folder().join(FILE))
+            Self::remove(state)
         } else {
-            self.save(journal, pending)
+            self.save(state, pending)
         }
     }
 
-    fn save(&self, journal: &Journal, hosts: BTreeSet<HostName>) -> Result<(), CommandError> {
-        let stored = Stored {
-            since: self.id.clone(),
-            hosts,
-        };
-        let text = serde_json::to_vec(&stored).map_err(CommandError::configuration)?;
-        let saved = journal.save(FILE, &text);
-        saved.map_err(|error| FileError::io("write renewal.json in", journal.folder(), &error))?;
-        Ok(())
+    fn save(&self, state: &Path, hosts: BTreeSet<HostName>) -> Result<(), CommandError> {
+        let since = self.id.clone();
+        Stored { since, hosts }.save(state)
     }
 }
 
@@ -160,7 +162,7 @@ mod tests {
     #[test]
     fn interrupted_renewal_continues_for_a_day() {
         let folder = tempfile::tempdir().unwrap();
-        let journal = Journal::open(folder.path()).unwrap();
+        let state = folder.path();
         let load = || RenewalRecord::load_or_new(folder.path()).unwrap();
         let names = |names: &[&str]| -> BTreeSet<HostName> {
             names.iter().map(|name| name.parse().unwrap()).collect()
@@ -170,7 +172,7 @@ mod tests {
         let has_begun = || RenewalRecord::has_begun(folder.path(), &all).unwrap();
         let first = load();
         assert!(!first.continues);
-        first.begin(&journal, &one).unwrap();
+        first.begin(state, &one).unwrap();
         let again = load();
         assert!(again.continues);
         assert_eq!((again.id, again.since), (first.id, first.since));
@@ -179,25 +181,25 @@ mod tests {
             "{\"since\": \"2999-01-31T12:00:00Z\"}",
             "x",
         ] {
-            journal.save(FILE, text.as_bytes()).unwrap();
+            std::fs::write(state.join(RenewalRecord::FILE), text).unwrap();
             assert!(!load().continues, "{text}");
             // A timer that runs each week finds it nevertheless.
             assert!(has_begun());
         }
-        load().end(&journal, &one, &all).unwrap();
+        load().end(state, &one, &all).unwrap();
         assert!(!has_begun());
-        load().begin(&journal, &all).unwrap();
+        load().begin(state, &all).unwrap();
         // The renewal of one host alone does not make the other one complete.
         let alone = load();
-        alone.begin(&journal, &one).unwrap();
-        alone.end(&journal, &one, &all).unwrap();
+        alone.begin(state, &one).unwrap();
+        alone.end(state, &one, &all).unwrap();
         assert!(load().continues);
-        load().end(&journal, &two, &all).unwrap();
+        load().end(state, &two, &all).unwrap();
         assert!(!has_begun());
         // The other one has left the cluster.
-        load().begin(&journal, &all).unwrap();
+        load().begin(state, &all).unwrap();
         assert!(!RenewalRecord::has_begun(folder.path(), &names(&["node3"])).unwrap());
-        load().end(&journal, &one, &one).unwrap();
+        load().end(state, &one, &one).unwrap();
         assert!(!has_begun());
     }
 }

@@ -6,12 +6,10 @@ use serde::{Deserialize, Serialize};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
-use crate::{CommandError, FileError, state_record};
-use kubexm_deploy::backup::{Phase, target_revision};
+use super::{Standing, StateRecord};
+use crate::CommandError;
+use kubexm_deploy::backup::target_revision;
 use kubexm_types::{Digest, UtcTime};
-
-/// The file in the state directory.
-pub(crate) const FILE: &str = "restore.json";
 
 /// How long a restore can continue after the cluster works again. Later, the same command replaces the data once more.
 const LONGEST: Duration = Duration::hours(24);
@@ -19,7 +17,7 @@ const LONGEST: Duration = Duration::hours(24);
 /// What a restore does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Stage {
+pub enum Stage {
     /// Installs hosts that have no cluster.
     Install,
     /// Creates the new data beside the old one.
@@ -36,52 +34,47 @@ pub(super) enum Stage {
     Reconcile,
 }
 
-impl Stage {
-    /// The stages of an existing cluster, with their plans.
-    pub(super) const PLANNED: [(Self, Phase); 5] = [
-        (Self::Prepare, Phase::Prepare),
-        (Self::Replace, Phase::Replace),
-        (Self::Etcd, Phase::Etcd),
-        (Self::ControlPlanes, Phase::ControlPlanes),
-        (Self::Nodes, Phase::Nodes),
-    ];
-}
-
 /// A restore that has begun.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct RestoreRecord {
+pub struct RestoreRecord {
     /// Identifies the restore on hosts.
-    pub(super) id: String,
+    pub id: String,
     /// The digest of the snapshot.
-    pub(super) snapshot: Digest,
-    pub(super) stage: Stage,
+    pub snapshot: Digest,
+    pub stage: Stage,
     /// Whether the hosts had no cluster.
-    pub(super) is_new: bool,
+    pub is_new: bool,
     /// Since when the control planes run with the data of the backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) works_since: Option<String>,
+    pub works_since: Option<String>,
     /// When an install of new hosts succeeded first after that. It has done what the install at the end does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) installed: Option<String>,
+    pub installed: Option<String>,
     /// The revision of the restored data. A record of an earlier version has none.
     #[serde(default)]
-    pub(super) target: u64,
+    pub target: u64,
     /// The members of etcd, as `NAME=PEER`. A record of an earlier version has none.
     #[serde(default)]
-    pub(super) members: Vec<String>,
+    pub members: Vec<String>,
     /// Whether an earlier restore, in whose place this one is, has stopped the cluster.
     #[serde(default)]
-    pub(super) after_stop: bool,
+    pub after_stop: bool,
 }
 
 fn now() -> String {
     UtcTime::now().whole_seconds().to_string()
 }
 
+impl StateRecord for RestoreRecord {
+    const FILE: &'static str = "restore.json";
+    const TITLE: &'static str = "the record of the restore";
+    const HINT: &'static str = "remove the file; the restore then begins again";
+}
+
 impl RestoreRecord {
     /// Returns the record of a restore that begins.
-    pub(super) fn new(snapshot: Digest, is_new: bool) -> Self {
+    pub fn new(snapshot: Digest, is_new: bool) -> Self {
         Self {
             id: now().replace(['-', ':'], ""),
             snapshot,
@@ -100,12 +93,12 @@ impl RestoreRecord {
     }
 
     /// Returns the same record for these members of etcd.
-    pub(super) fn of_members(self, members: Vec<String>) -> Self {
+    pub fn of_members(self, members: Vec<String>) -> Self {
         Self { members, ..self }
     }
 
     /// Returns the same record in the place of one that has stopped the cluster, if it has.
-    pub(super) fn after(self, stopped: bool) -> Self {
+    pub fn after(self, stopped: bool) -> Self {
         Self {
             after_stop: stopped,
             ..self
@@ -113,7 +106,7 @@ impl RestoreRecord {
     }
 
     /// Returns whether the cluster is stopped: an API server must not start with data that is half replaced.
-    pub(super) fn is_down(&self) -> bool {
+    pub fn is_down(&self) -> bool {
         let range = if self.after_stop {
             Stage::Install..=Stage::ControlPlanes
         } else {
@@ -126,7 +119,7 @@ impl RestoreRecord {
     ///
     /// `is_blank` states that no host has a cluster, and `began` when the command began: a record does not become too old while
     /// the command runs.
-    pub(super) fn continued(
+    pub fn continued(
         self,
         snapshot: Digest,
         members: &[String],
@@ -166,44 +159,29 @@ impl RestoreRecord {
 
     /// Returns whether the hosts are still new ones for a restore of another backup: they have nodes that its data does not
     /// describe. Later, they are those of a cluster that works.
-    pub(super) fn has_new_hosts(&self) -> bool {
+    pub fn has_new_hosts(&self) -> bool {
         self.needs_install() && self.stage < Stage::Reconcile
     }
 
+    /// Returns what other commands wait for.
+    pub(super) fn refusal(&self) -> Standing {
+        Standing {
+            what: format!(
+                "a restore of a backup began {} and is not complete",
+                self.id
+            ),
+            hint: "run the same kubexm backup restore again, which completes it".to_owned(),
+        }
+    }
+
     /// Returns the record of the next stage.
-    pub(super) fn reaches(&self, stage: Stage) -> Self {
+    pub fn reaches(&self, stage: Stage) -> Self {
         let works = stage >= Stage::Nodes;
         Self {
             stage,
             works_since: works.then(|| self.works_since.clone().unwrap_or_else(now)),
             ..self.clone()
         }
-    }
-
-    /// Returns the restore that has begun; `None` if there is none.
-    ///
-    /// # Errors
-    /// The file cannot be read, or it is not such a record.
-    pub(super) fn load(state: &Path) -> Result<Option<Self>, CommandError> {
-        state_record::load(
-            &state.join(FILE),
-            "read",
-            "remove the file; the restore then begins again",
-        )
-    }
-
-    /// Writes the record.
-    pub(super) fn save(&self, state: &Path) -> Result<(), CommandError> {
-        let path = state.join(FILE);
-        let text = serde_json::to_vec(self).map_err(CommandError::configuration)?;
-        kubexm_types::write_atomic(&path, &text, 0o600)
-            .map_err(|error| FileError::io("write", &path, &error))?;
-        Ok(())
-    }
-
-    /// Removes the record of a complete restore.
-    pub(super) fn remove(state: &Path) -> Result<(), CommandError> {
-        state_record::remove(&state.join(FILE))
     }
 }
 
@@ -212,9 +190,9 @@ impl RestoreRecord {
 ///
 /// # Errors
 /// The record cannot be read or written.
-pub(crate) fn record_install(state: &Path) -> Result<(), CommandError> {
+pub fn record_install(state: &Path) -> Result<(), CommandError> {
     let waits = |record: &RestoreRecord| record.stage >= Stage::Nodes && record.needs_install();
-    match RestoreRecord::load(state)?.filter(waits) {
+    match RestoreRecord::read(state)?.filter(waits) {
         None => Ok(()),
         Some(record) => RestoreRecord {
             installed: Some(now()),
@@ -224,28 +202,14 @@ pub(crate) fn record_install(state: &Path) -> Result<(), CommandError> {
     }
 }
 
-/// Refuses a command that would start API servers, or change hosts, while the data of etcd is being replaced.
-///
-/// # Errors
-/// A restore has begun to do so, and the command is another one.
-pub(crate) fn permit(state: &Path, command: &str) -> Result<(), CommandError> {
-    // These end the cluster, or remove a host that a restore cannot reach.
-    if ["backup restore", "reset", "node remove"].contains(&command) {
-        return Ok(());
-    }
-    match RestoreRecord::load(state)?.filter(RestoreRecord::is_down) {
-        None => Ok(()),
-        Some(record) => Err(CommandError::Configuration(format!(
-            "cannot run {command} now: a restore of a backup began {} and is not complete\nhint: run the same \
-             kubexm backup restore again, which completes it",
-            record.id
-        ))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::begun::{self, Operation};
+
+    fn permit(state: &Path, operation: Operation) -> Result<(), CommandError> {
+        begun::permit(operation, &crate::identity::tests::cluster(), state)
+    }
 
     /// Long before every test.
     const LONG_AGO: &str = "2026-01-31T12:00:00Z";
@@ -296,7 +260,7 @@ mod tests {
     #[test]
     fn install_ends_the_record_of_new_hosts_after_a_day() {
         let state = tempfile::tempdir().unwrap();
-        let load = || RestoreRecord::load(state.path()).unwrap().unwrap();
+        let load = || RestoreRecord::read(state.path()).unwrap().unwrap();
         let one = Digest::of(b"1");
         for stage in [Stage::Nodes, Stage::Reconcile] {
             let mut record = RestoreRecord::new(one, true).reaches(stage);
@@ -323,7 +287,7 @@ mod tests {
     fn install_leaves_other_records_as_they_are() {
         let state = tempfile::tempdir().unwrap();
         record_install(state.path()).unwrap();
-        assert_eq!(RestoreRecord::load(state.path()).unwrap(), None);
+        assert_eq!(RestoreRecord::read(state.path()).unwrap(), None);
         let new = RestoreRecord::new(Digest::of(b"1"), true);
         let existing = RestoreRecord::new(Digest::of(b"1"), false);
         for record in [
@@ -334,7 +298,7 @@ mod tests {
         ] {
             record.save(state.path()).unwrap();
             record_install(state.path()).unwrap();
-            assert_eq!(RestoreRecord::load(state.path()).unwrap(), Some(record));
+            assert_eq!(RestoreRecord::read(state.path()).unwrap(), Some(record));
         }
     }
 
@@ -360,9 +324,9 @@ mod tests {
         ] {
             record.stage = stage;
             record.save(state.path()).unwrap();
-            let refused = permit(state.path(), "install");
+            let refused = permit(state.path(), Operation::Install);
             assert_eq!(refused.is_ok(), is_permitted, "{stage:?}");
-            permit(state.path(), "backup restore").unwrap();
+            permit(state.path(), Operation::BackupRestore).unwrap();
         }
     }
 
@@ -405,7 +369,7 @@ mod tests {
         for (stage, is_permitted) in [(Stage::Prepare, false), (Stage::Nodes, true)] {
             record.reaches(stage).save(state.path()).unwrap();
             assert_eq!(
-                permit(state.path(), "install").is_ok(),
+                permit(state.path(), Operation::Install).is_ok(),
                 is_permitted,
                 "{stage:?}"
             );
@@ -415,7 +379,7 @@ mod tests {
     #[test]
     fn restore_continues_at_its_stage() {
         let state = tempfile::tempdir().unwrap();
-        let load = || RestoreRecord::load(state.path()).unwrap();
+        let load = || RestoreRecord::read(state.path()).unwrap();
         assert_eq!(load(), None);
         let mut record = RestoreRecord::new(Digest::of(b"x"), true);
         assert_eq!((record.stage, record.id.len()), (Stage::Install, 16));

@@ -1,6 +1,13 @@
 use super::*;
+use crate::CommandError;
+use crate::begun::{self, Operation};
 use crate::identity::tests::cluster_with;
-use crate::registry::relocate::course::{Course, Wanted, choose};
+
+/// As a command that has the lock of the state directory.
+fn permit(cluster: &Cluster, state: &Path, operation: Operation) -> Result<(), CommandError> {
+    begun::permit(operation, cluster, state)?;
+    begun::forget_complete_move(operation, cluster, state)
+}
 
 fn names(hosts: &[&str]) -> Vec<HostName> {
     hosts.iter().map(|name| name.parse().unwrap()).collect()
@@ -23,17 +30,6 @@ fn record(stage: Stage) -> MoveRecord {
     }
 }
 
-fn wanted<'a>(from: &'a [HostName], to: &'a [HostName]) -> Wanted<'a> {
-    let cancel = false;
-    Wanted { to, from, cancel }
-}
-
-const CANCEL: Wanted<'static> = Wanted {
-    to: &[],
-    from: &[],
-    cancel: true,
-};
-
 const STAGES: [Stage; 5] = [
     Stage::Begun,
     Stage::Cancelled,
@@ -47,33 +43,39 @@ fn move_that_has_begun_blocks_commands_that_decide_where_nodes_find_registries()
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path();
     let file = with_registries(&["node1", "node2"]);
-    let permits = |command: &str| permit(&file, state, command).is_ok();
-    assert!(permits("install"));
+    let permits = |operation: Operation| permit(&file, state, operation).is_ok();
+    assert!(permits(Operation::Install));
     for stage in STAGES {
         record(stage).save(state).unwrap();
         for command in [
-            "install",
-            "upgrade",
-            "registry add",
-            "certs renew",
-            "node add",
-            "node remove",
+            Operation::Install,
+            Operation::Upgrade,
+            Operation::RegistryAdd,
+            Operation::CertsRenew,
+            Operation::NodeAdd,
+            Operation::NodeRemove,
         ] {
             assert!(!permits(command), "{command} at {stage:?}");
         }
-        for command in ["registry move", "reset", "backup create"] {
+        for command in [
+            Operation::RegistryMove,
+            Operation::Reset,
+            Operation::BackupCreate,
+        ] {
             assert!(permits(command), "{command} at {stage:?}");
         }
     }
-    let refused = permit(&file, state, "install").unwrap_err().to_string();
+    let refused = permit(&file, state, Operation::Install)
+        .unwrap_err()
+        .to_string();
     assert_eq!(
         refused,
         "cannot run install now: the move of the registries from node1 to node2 is complete, and the cluster file does not have \
          the new hosts\nhint: write registry: [node2] into spec.roleGroups of the cluster file"
     );
     // A damaged record does not prevent the end of the cluster.
-    std::fs::write(state.join(FILE), "x").unwrap();
-    assert!(permits("reset") && !permits("install"));
+    std::fs::write(state.join(MoveRecord::FILE), "x").unwrap();
+    assert!(permits(Operation::Reset) && !permits(Operation::Install));
 }
 
 #[test]
@@ -86,7 +88,8 @@ fn lost_host_leaves_while_the_registries_of_the_file_have_all_images() {
         (Stage::Ending, false, true),
     ] {
         record(stage).save(state).unwrap();
-        let permits = |file: &[&str]| permit(&with_registries(file), state, "node remove").is_ok();
+        let permits =
+            |file: &[&str]| permit(&with_registries(file), state, Operation::NodeRemove).is_ok();
         assert_eq!(
             (permits(&["node1"]), permits(&["node2"])),
             (before, after),
@@ -96,8 +99,8 @@ fn lost_host_leaves_while_the_registries_of_the_file_have_all_images() {
     // It was removed, and the file does not have it.
     let mut file = with_registries(&["node2"]);
     file.hosts.retain(|host| host.name.as_str() != "node1");
-    permit(&file, state, "install").unwrap();
-    assert!(!state.join(FILE).exists());
+    permit(&file, state, Operation::Install).unwrap();
+    assert!(!state.join(MoveRecord::FILE).exists());
 }
 
 #[test]
@@ -110,79 +113,20 @@ fn record_ends_when_the_cluster_file_names_the_registries() {
         (Stage::Undone, &former, &new),
     ] {
         record(stage).save(state).unwrap();
-        assert!(permit(other, state, "install").is_err(), "{stage:?}");
-        permit(own, state, "install").unwrap();
-        assert!(!state.join(FILE).exists());
+        assert!(
+            permit(other, state, Operation::Install).is_err(),
+            "{stage:?}"
+        );
+        permit(own, state, Operation::Install).unwrap();
+        assert!(!state.join(MoveRecord::FILE).exists());
     }
     record(Stage::Ending).save(state).unwrap();
-    assert!(permit(&new, state, "install").is_err());
+    assert!(permit(&new, state, Operation::Install).is_err());
     assert!(permit_new_hosts(&former, state).is_err());
     permit_new_hosts(&new, state).unwrap();
 }
 
-#[test]
-fn another_move_waits_for_the_end_of_one_that_has_begun() {
-    let cluster = with_registries(&["node1"]);
-    let (one, two) = (names(&["node1"]), names(&["node2"]));
-    let course = |wanted: Wanted<'_>, stage: Option<Stage>| {
-        let chosen = choose(wanted, &cluster, stage.map(record));
-        chosen
-            .map(|(course, _)| course)
-            .map_err(|error| error.to_string())
-    };
-    assert_eq!(course(wanted(&[], &two), None), Ok(Course::Move));
-    assert_eq!(
-        course(wanted(&one, &two), Some(Stage::Begun)),
-        Ok(Course::Move)
-    );
-    assert_eq!(
-        course(wanted(&[], &two), Some(Stage::Ending)),
-        Ok(Course::End)
-    );
-    assert_eq!(course(CANCEL, Some(Stage::Begun)), Ok(Course::Cancel));
-    assert_eq!(course(CANCEL, Some(Stage::Cancelled)), Ok(Course::Cancel));
-    for (wanted, stage, hint) in [
-        (
-            wanted(&two, &one),
-            Stage::Begun,
-            "--from node1 --to node2, or undo it",
-        ),
-        (
-            wanted(&one, &two),
-            Stage::Cancelled,
-            "kubexm registry move --cancel",
-        ),
-        (
-            CANCEL,
-            Stage::Ending,
-            "complete the move with kubexm registry move --from node1 --to node2",
-        ),
-        (CANCEL, Stage::Moved, "write registry: [node2]"),
-    ] {
-        let refused = course(wanted, Some(stage)).unwrap_err();
-        assert!(refused.contains(hint), "{refused}");
-    }
-    let nothing = course(CANCEL, None).unwrap_err();
-    assert!(nothing.contains("none has begun"), "{nothing}");
-}
-
 /// A plan cannot have two registries on a host. The record of such a move would stay.
-#[test]
-fn host_that_is_named_twice_is_refused_before_the_move_begins() {
-    let cluster = with_registries(&["node1"]);
-    let (one, two) = (names(&["node1"]), names(&["node2"]));
-    for (from, to, twice) in [
-        (&one, &names(&["node2", "node2"]), "node2"),
-        (&names(&["node1", "node1"]), &two, "node1"),
-    ] {
-        let error = choose(wanted(from, to), &cluster, None).unwrap_err();
-        let expected = format!(
-            "cannot move registries: the host '{twice}' is named twice\nhint: name each host once"
-        );
-        assert_eq!(error.to_string(), expected);
-    }
-}
-
 #[test]
 fn host_that_left_the_cluster_does_not_take_part_in_the_move() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,18 +5,15 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::joined;
-use crate::{CommandError, FileError, state_record};
+use super::{Standing, StateRecord};
+use crate::CommandError;
 use kubexm_config::Cluster;
-use kubexm_types::{HostName, write_atomic};
-
-/// The file in the state directory.
-pub(crate) const FILE: &str = "registry-move.json";
+use kubexm_types::HostName;
 
 /// How far a move is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Stage {
+pub enum Stage {
     /// The former registries serve, and have all images.
     Begun,
     /// The move is being undone.
@@ -32,16 +29,22 @@ pub(super) enum Stage {
 /// A move that has begun.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct MoveRecord {
+pub struct MoveRecord {
     /// The hosts with a registry before the move.
-    pub(super) before: Vec<HostName>,
+    pub before: Vec<HostName>,
     /// The hosts that lose it.
-    pub(super) from: Vec<HostName>,
+    pub from: Vec<HostName>,
     /// The hosts that get one.
-    pub(super) to: Vec<HostName>,
-    pub(super) stage: Stage,
+    pub to: Vec<HostName>,
+    pub stage: Stage,
     /// Whether the new registries have all images.
-    pub(super) is_copied: bool,
+    pub is_copied: bool,
+}
+
+impl StateRecord for MoveRecord {
+    const FILE: &'static str = "registry-move.json";
+    const TITLE: &'static str = "the record of the move of registries";
+    const HINT: &'static str = "remove the file if no move of registries has begun";
 }
 
 impl MoveRecord {
@@ -49,13 +52,8 @@ impl MoveRecord {
     ///
     /// # Errors
     /// The file cannot be read, or it is not such a record.
-    pub(super) fn load(cluster: &Cluster, state: &Path) -> Result<Option<Self>, CommandError> {
-        let record: Option<Self> = state_record::load(
-            &state.join(FILE),
-            "read the record of the move of registries",
-            "remove the file if no move of registries has begun",
-        )?;
-        let Some(mut record) = record else {
+    pub fn load(cluster: &Cluster, state: &Path) -> Result<Option<Self>, CommandError> {
+        let Some(mut record) = Self::read(state)? else {
             return Ok(None);
         };
         for names in [&mut record.before, &mut record.from, &mut record.to] {
@@ -71,32 +69,42 @@ impl MoveRecord {
         Ok((!is_complete).then_some(record))
     }
 
-    pub(super) fn save(&self, state: &Path) -> Result<(), CommandError> {
-        let path = state.join(FILE);
-        let text = serde_json::to_vec(self).map_err(CommandError::configuration)?;
-        let saved = write_atomic(&path, &text, 0o600);
-        Ok(saved.map_err(|error| FileError::io("write", &path, &error))?)
-    }
-
     /// Whether this is a move from and to these hosts.
-    pub(super) fn is_of(&self, from: &[HostName], to: &[HostName]) -> bool {
+    pub fn is_of(&self, from: &[HostName], to: &[HostName]) -> bool {
         is_same(&self.from, from) && is_same(&self.to, to)
     }
 
     /// Returns the hosts that keep their registry.
-    pub(super) fn kept(&self) -> Vec<HostName> {
+    pub fn kept(&self) -> Vec<HostName> {
         let kept = self.before.iter();
         let kept = kept.filter(|name| !self.from.contains(name));
         kept.cloned().collect()
     }
 
     /// Returns the hosts with a registry after the move.
-    pub(super) fn after(&self) -> Vec<HostName> {
+    pub fn after(&self) -> Vec<HostName> {
         [self.kept(), self.to.clone()].concat()
     }
 
+    /// Returns whether the registries of the cluster file have all images.
+    pub fn has_images(&self, cluster: &Cluster) -> bool {
+        match self.stage {
+            Stage::Begun | Stage::Cancelled => names(cluster, &self.before),
+            Stage::Ending => names(cluster, &self.after()),
+            Stage::Undone | Stage::Moved => false,
+        }
+    }
+
+    /// Returns what other commands wait for.
+    pub(super) fn refusal(&self) -> Standing {
+        Standing {
+            what: self.standing(),
+            hint: self.hint(),
+        }
+    }
+
     /// Returns what the move is, as in `move of the registries from node1 to node3`.
-    pub(super) fn title(&self) -> String {
+    pub fn title(&self) -> String {
         let list = |names: &[HostName]| {
             if names.is_empty() {
                 "hosts that have left the cluster".to_owned()
@@ -112,7 +120,7 @@ impl MoveRecord {
     }
 
     /// Returns the command that goes on with the move.
-    pub(super) fn command(&self) -> String {
+    pub fn command(&self) -> String {
         let list = |names: &[HostName]| joined(names).replace(", ", ",");
         let from = if self.from.is_empty() {
             String::new()
@@ -123,7 +131,7 @@ impl MoveRecord {
     }
 
     /// Returns how the user goes on.
-    pub(super) fn hint(&self) -> String {
+    pub fn hint(&self) -> String {
         let again = self.command();
         let edit = |names: &[HostName]| {
             format!(
@@ -148,7 +156,7 @@ impl MoveRecord {
     }
 
     /// Returns how far the move is, in a line.
-    pub(crate) fn standing(&self) -> String {
+    pub fn standing(&self) -> String {
         let how = match self.stage {
             Stage::Begun => "was interrupted",
             Stage::Cancelled => "is being cancelled",
@@ -160,9 +168,15 @@ impl MoveRecord {
     }
 }
 
-pub(super) fn is_same(one: &[HostName], other: &[HostName]) -> bool {
+pub fn is_same(one: &[HostName], other: &[HostName]) -> bool {
     let set = |names: &[HostName]| -> BTreeSet<HostName> { names.iter().cloned().collect() };
     set(one) == set(other)
+}
+
+/// Joins names for people.
+pub fn joined(names: &[HostName]) -> String {
+    let names: Vec<&str> = names.iter().map(HostName::as_str).collect();
+    names.join(", ")
 }
 
 /// Whether the cluster file names these registries.
@@ -170,68 +184,11 @@ fn names(cluster: &Cluster, registries: &[HostName]) -> bool {
     is_same(&cluster.roles.registry, registries)
 }
 
-/// Removes the record of a move that has ended, or whose hosts have another cluster.
-///
-/// # Errors
-/// The file cannot be removed.
-pub(crate) fn forget(state: &Path) -> Result<(), CommandError> {
-    state_record::remove(&state.join(FILE))
-}
-
-/// Commands that work during a move: they do not decide where nodes find registries, or they end the cluster.
-const PERMITTED: [&str; 5] = [
-    "registry move",
-    "reset",
-    "backup create",
-    "backup restore",
-    "conformance",
-];
-
-/// Refuses a command that would let nodes use registries that a move ends or has ended. Removes the record of a move that the
-/// cluster file agrees with.
-///
-/// # Errors
-/// A move is not complete, and the command is not permitted meanwhile.
-pub(crate) fn permit(cluster: &Cluster, state: &Path, command: &str) -> Result<(), CommandError> {
-    if PERMITTED.contains(&command) {
-        return Ok(());
-    }
-    let Some(record) = MoveRecord::load(cluster, state)? else {
-        return forget(state);
-    };
-    // A host that is lost would prevent both the move and its end. The registries of the file have all images.
-    let has_images = match record.stage {
-        Stage::Begun | Stage::Cancelled => names(cluster, &record.before),
-        Stage::Ending => names(cluster, &record.after()),
-        Stage::Undone | Stage::Moved => false,
-    };
-    if command == "node remove" && has_images {
-        Ok(())
-    } else {
-        Err(refused(&format!("cannot run {command} now"), &record))
-    }
-}
-
-/// Fails if a move is not complete. Unlike [`permit`], it changes nothing.
-///
-/// # Errors
-/// A move is not complete, or its record cannot be read.
-pub(crate) fn no_move_is_open(
-    cluster: &Cluster,
-    state: &Path,
-    command: &str,
-) -> Result<(), CommandError> {
-    match MoveRecord::load(cluster, state)? {
-        Some(record) => Err(refused(&format!("cannot run {command} now"), &record)),
-        None => Ok(()),
-    }
-}
-
 /// Refuses to install new hosts with registries that a move has ended.
 ///
 /// # Errors
 /// A move is past its point of no return, and the cluster file does not name the new registries.
-pub(crate) fn permit_new_hosts(cluster: &Cluster, state: &Path) -> Result<(), CommandError> {
+pub fn permit_new_hosts(cluster: &Cluster, state: &Path) -> Result<(), CommandError> {
     let record = MoveRecord::load(cluster, state)?;
     let record = record.filter(|record| matches!(record.stage, Stage::Ending | Stage::Moved));
     match record {
@@ -247,7 +204,7 @@ pub(crate) fn permit_new_hosts(cluster: &Cluster, state: &Path) -> Result<(), Co
 }
 
 /// Returns an error about a move that is not complete.
-pub(super) fn refused(what: &str, record: &MoveRecord) -> CommandError {
+pub fn refused(what: &str, record: &MoveRecord) -> CommandError {
     CommandError::Configuration(format!(
         "{what}: {}\nhint: {}",
         record.standing(),

@@ -5,47 +5,43 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CommandError, FileError, state_record};
-use kubexm_config::Cluster;
+use super::{Standing, StateRecord};
+use crate::CommandError;
 use kubexm_deploy::backup::target_revision;
-use kubexm_engine::plan::Journal;
 use kubexm_types::{UtcTime, Version};
-
-/// The file in the state directory.
-const FILE: &str = state_record::UPGRADE;
 
 /// An upgrade that has begun.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct UpgradeRecord {
+pub struct UpgradeRecord {
     /// The version of the oldest API server before the upgrade.
-    pub(super) from: String,
-    pub(super) to: String,
+    pub from: String,
+    pub to: String,
     /// The directory with the snapshot of etcd before each hop, by the version of the hop.
-    pub(super) archives: BTreeMap<String, PathBuf>,
+    pub archives: BTreeMap<String, PathBuf>,
     /// The rollback of the upgrade, if one has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) rollback: Option<RollbackRecord>,
+    pub rollback: Option<RollbackRecord>,
 }
 
 /// A rollback that has begun.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct RollbackRecord {
+pub struct RollbackRecord {
     /// The version to which the cluster goes back.
-    pub(super) to: String,
+    pub to: String,
     /// Identifies the restore of the snapshot on hosts.
-    pub(super) id: String,
-    pub(super) stage: RollbackStage,
+    pub id: String,
+    pub stage: RollbackStage,
     /// The revision of the restored data. A record of an earlier version has none.
     #[serde(default)]
-    pub(super) target: u64,
+    pub target: u64,
 }
 
 /// What a rollback does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum RollbackStage {
+pub enum RollbackStage {
     /// Changes one node after another, without the snapshot.
     InPlace,
     /// Puts the images of the former version into the registry.
@@ -70,12 +66,12 @@ pub(super) enum RollbackStage {
 
 impl RollbackStage {
     /// Returns whether an upgrade can go on instead: the snapshot has replaced nothing yet.
-    pub(super) fn can_be_given_up(self) -> bool {
+    pub fn can_be_given_up(self) -> bool {
         matches!(self, Self::Seed | Self::Prepare)
     }
 
     /// Returns the stage after this one; `None` for the last one.
-    pub(super) fn next(self) -> Option<Self> {
+    pub fn next(self) -> Option<Self> {
         match self {
             Self::Seed => Some(Self::Prepare),
             Self::Prepare => Some(Self::Replace),
@@ -92,7 +88,7 @@ impl RollbackStage {
 
 impl RollbackRecord {
     /// Returns the record of a rollback that begins.
-    pub(super) fn new(to: &Version, stage: RollbackStage) -> Self {
+    pub fn new(to: &Version, stage: RollbackStage) -> Self {
         let now = UtcTime::now().whole_seconds().to_string();
         Self {
             to: to.to_string(),
@@ -103,17 +99,20 @@ impl RollbackRecord {
     }
 }
 
+impl StateRecord for UpgradeRecord {
+    const FILE: &'static str = "upgrade.json";
+    const TITLE: &'static str = "the record of the upgrade";
+    const HINT: &'static str =
+        "remove the file; the upgrade then begins with another snapshot of etcd";
+}
+
 impl UpgradeRecord {
     /// Returns the upgrade that has begun; `None` if there is none.
     ///
     /// # Errors
     /// The file cannot be read, or it is not such a record.
-    pub(super) fn load(state: &Path) -> Result<Option<Self>, CommandError> {
-        let mut record: Option<Self> = state_record::load(
-            &state.join(FILE),
-            "read",
-            "remove the file; the upgrade then begins with another snapshot of etcd",
-        )?;
+    pub fn load(state: &Path) -> Result<Option<Self>, CommandError> {
+        let mut record = Self::read(state)?;
         // The paths can be relative to another directory, or the state directory has moved.
         for archive in record
             .iter_mut()
@@ -130,7 +129,7 @@ impl UpgradeRecord {
     }
 
     /// Returns the record of an upgrade that begins.
-    pub(super) fn new(from: &Version, to: &Version) -> Self {
+    pub fn new(from: &Version, to: &Version) -> Self {
         Self {
             from: from.to_string(),
             to: to.to_string(),
@@ -140,12 +139,12 @@ impl UpgradeRecord {
     }
 
     /// Adds what was saved before a hop.
-    pub(super) fn add(&mut self, version: &Version, archive: PathBuf) {
+    pub fn add(&mut self, version: &Version, archive: PathBuf) {
         self.archives.insert(version.to_string(), archive);
     }
 
     /// Removes what was saved before a hop to the minor version of `version`.
-    pub(super) fn forget_minor(&mut self, version: &Version) {
+    pub fn forget_minor(&mut self, version: &Version) {
         let is_same = |text: &str| {
             let other: Option<Version> = text.parse().ok();
             other.is_some_and(|other| other.major_minor() == version.major_minor())
@@ -154,7 +153,7 @@ impl UpgradeRecord {
     }
 
     /// Fails if this upgrade has another target, or if its rollback has begun to replace something.
-    pub(super) fn check(&self, to: &Version) -> Result<(), CommandError> {
+    pub fn check(&self, to: &Version) -> Result<(), CommandError> {
         let rollback = self.rollback.as_ref();
         if let Some(rollback) = rollback.filter(|rollback| !rollback.stage.can_be_given_up()) {
             return Err(CommandError::Configuration(format!(
@@ -173,75 +172,60 @@ impl UpgradeRecord {
         )))
     }
 
-    /// Returns the error of another command that must wait for the end of this upgrade.
-    fn refuses(&self, command: &str) -> CommandError {
-        CommandError::Configuration(format!(
-            "cannot run {command} now: an upgrade from Kubernetes {} to {} has begun\nhint: complete it with kubexm \
-             upgrade, or go back with kubexm upgrade --rollback",
-            self.from, self.to
-        ))
+    /// Returns whether the upgrade does not have a rollback, and began with this version.
+    pub(super) fn is_of_version_before(&self, version: &Version) -> bool {
+        self.rollback.is_none() && self.from == version.to_string()
     }
 
-    /// Writes the record.
-    pub(super) fn save(&self, journal: &Journal) -> Result<(), CommandError> {
-        let text = serde_json::to_vec(self).map_err(CommandError::configuration)?;
-        journal
-            .save(FILE, &text)
-            .map_err(|error| FileError::io("write upgrade.json in", journal.folder(), &error))?;
-        Ok(())
-    }
-
-    /// Removes the record of a complete upgrade.
-    pub(super) fn remove(journal: &Journal) -> Result<(), CommandError> {
-        state_record::remove(&journal.folder().join(FILE))
-    }
-}
-
-/// Fails if an upgrade or its rollback has begun: hosts have programs of different versions meanwhile.
-///
-/// # Errors
-/// An upgrade has begun, or its record cannot be read.
-pub(crate) fn none_has_begun(state: &Path, command: &str) -> Result<(), CommandError> {
-    match UpgradeRecord::load(state)? {
-        Some(record) => Err(record.refuses(command)),
-        None => Ok(()),
-    }
-}
-
-/// Commands that give nodes the programs of the bundle without a drain.
-const REFUSED: [&str; 4] = ["install", "node add", "node replace", "status --fix"];
-
-/// Refuses a command that would upgrade the nodes that an upgrade has not reached. The version of before is permitted: an
-/// upgrade that failed before its first change leaves a record.
-///
-/// # Errors
-/// An upgrade or its rollback has begun, and the command is not permitted meanwhile.
-pub(crate) fn permit(cluster: &Cluster, state: &Path, command: &str) -> Result<(), CommandError> {
-    if !REFUSED.contains(&command) {
-        return Ok(());
-    }
-    let is_before = |record: &UpgradeRecord| {
-        record.rollback.is_none() && record.from == cluster.kubernetes.version.to_string()
-    };
-    match UpgradeRecord::load(state)? {
-        Some(record) if !is_before(&record) => Err(record.refuses(command)),
-        _ => Ok(()),
+    /// Returns what other commands wait for.
+    pub(super) fn refusal(&self) -> Standing {
+        Standing {
+            what: format!(
+                "an upgrade from Kubernetes {} to {} has begun",
+                self.from, self.to
+            ),
+            hint: "complete it with kubexm upgrade, or go back with kubexm upgrade --rollback"
+                .to_owned(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::begun::{self, Operation};
+
+    fn permit(
+        cluster: &kubexm_config::Cluster,
+        state: &Path,
+        operation: Operation,
+    ) -> Result<(), CommandError> {
+        begun::permit(operation, cluster, state)
+    }
+
+    /// Commands that give nodes the programs of the bundle without a drain.
+    const REFUSED: [Operation; 4] = [
+        Operation::Install,
+        Operation::NodeAdd,
+        Operation::NodeReplace,
+        Operation::StatusFix,
+    ];
 
     #[test]
     fn rotation_waits_for_the_end_of_an_upgrade() {
         let folder = tempfile::tempdir().unwrap();
-        let journal = Journal::open(folder.path()).unwrap();
-        let begins = || none_has_begun(folder.path(), "kubexm certs rotate-ca");
+        let state = folder.path();
+        let begins = || {
+            permit(
+                &crate::identity::tests::cluster(),
+                folder.path(),
+                Operation::RotateCas,
+            )
+        };
         begins().unwrap();
         let version = |text: &str| text.parse().unwrap();
         let record = UpgradeRecord::new(&version("1.35.4"), &version("1.36.3"));
-        record.save(&journal).unwrap();
+        record.save(state).unwrap();
         let refused = begins().unwrap_err();
         assert!(
             refused
@@ -253,17 +237,18 @@ mod tests {
     #[test]
     fn other_commands_do_not_go_on_with_an_upgrade() {
         let folder = tempfile::tempdir().unwrap();
-        let journal = Journal::open(folder.path()).unwrap();
+        let state = folder.path();
         let at = |version: &str| {
             let mut cluster = crate::identity::tests::cluster();
             cluster.kubernetes.version = version.parse().unwrap();
             cluster
         };
-        let permitted = |version: &str, command: &str| permit(&at(version), folder.path(), command);
-        permitted("1.36.3", "install").unwrap();
+        let permitted =
+            |version: &str, operation: Operation| permit(&at(version), folder.path(), operation);
+        permitted("1.36.3", Operation::Install).unwrap();
         let (from, to) = (Version::new(1, 34, 4), Version::new(1, 36, 3));
         let mut record = UpgradeRecord::new(&from, &to);
-        record.save(&journal).unwrap();
+        record.save(state).unwrap();
         for command in REFUSED {
             permitted("1.34.4", command).unwrap();
             let refused = permitted("1.36.3", command).unwrap_err().to_string();
@@ -272,23 +257,28 @@ mod tests {
             );
             assert!(refused.starts_with(&expected), "{refused}");
         }
-        for command in ["upgrade", "upgrade --rollback", "node remove", "reset"] {
+        for command in [
+            Operation::Upgrade,
+            Operation::Rollback,
+            Operation::NodeRemove,
+            Operation::Reset,
+        ] {
             permitted("1.36.3", command).unwrap();
         }
         record.rollback = Some(RollbackRecord::new(&from, RollbackStage::InPlace));
-        record.save(&journal).unwrap();
-        permitted("1.34.4", "install").unwrap_err();
+        record.save(state).unwrap();
+        permitted("1.34.4", Operation::Install).unwrap_err();
     }
 
     #[test]
     fn archive_is_found_after_the_state_directory_has_moved() {
         let folder = tempfile::tempdir().unwrap();
-        let journal = Journal::open(folder.path()).unwrap();
+        let state = folder.path();
         let (from, to) = (Version::new(1, 35, 4), Version::new(1, 36, 3));
         let mut record = UpgradeRecord::new(&from, &to);
         let before = PathBuf::from("elsewhere/archive/20261126T065943Z");
         record.archives.insert(to.to_string(), before.clone());
-        record.save(&journal).unwrap();
+        record.save(state).unwrap();
         let found = || {
             UpgradeRecord::load(folder.path())
                 .unwrap()
@@ -336,12 +326,12 @@ mod tests {
     #[test]
     fn upgrade_that_has_begun_must_end_before_another_one() {
         let folder = tempfile::tempdir().unwrap();
-        let journal = Journal::open(folder.path()).unwrap();
+        let state = folder.path();
         let load = || UpgradeRecord::load(folder.path()).unwrap();
         assert_eq!(load(), None);
         let (from, to) = (Version::new(1, 35, 4), Version::new(1, 36, 3));
         let record = UpgradeRecord::new(&from, &to);
-        record.save(&journal).unwrap();
+        record.save(state).unwrap();
         assert_eq!(load(), Some(record.clone()));
         record.check(&to).unwrap();
         let refused = record.check(&Version::new(1, 36, 4)).unwrap_err();
@@ -349,8 +339,8 @@ mod tests {
             refused.to_string().contains("to 1.36.3 has begun"),
             "{refused}"
         );
-        UpgradeRecord::remove(&journal).unwrap();
-        UpgradeRecord::remove(&journal).unwrap();
+        UpgradeRecord::remove(state).unwrap();
+        UpgradeRecord::remove(state).unwrap();
         assert_eq!(load(), None);
     }
 }

@@ -1,0 +1,90 @@
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+
+use super::*;
+use crate::identity::tests::{Site, cluster};
+
+/// The lease of a host's lock.
+const LOCK: &str = "run/kubexm.lock";
+
+/// How the work of a command ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Done,
+    Failed,
+    Stopped,
+    Panicked,
+}
+
+/// Runs a command on a site. Returns whether it ended with a panic, or its result.
+async fn ended(site: &Site, operation: Operation, end: End) -> Option<Result<(), CommandError>> {
+    let (cluster, state, stop) = (cluster(), site.state("own"), Stop::new());
+    let change = Change {
+        operation,
+        cluster: &cluster,
+        state: &state,
+        lock: String::new(),
+    };
+    let connect = async |_: &Events| Ok((site.hosts.clone(), ()));
+    let work = async |session: Session<'_>, ()| {
+        for host in ["node1", "node2"] {
+            assert!(site.at(host, LOCK).exists(), "{operation}: {host}");
+        }
+        match end {
+            End::Done => Ok(()),
+            End::Failed => Err(CommandError::configuration("failed")),
+            End::Stopped => {
+                session.stop.cancel();
+                let waiting = async { std::future::pending().await };
+                unless_stopped(session.stop, waiting).await
+            }
+            End::Panicked => panic!("a defect"),
+        }
+    };
+    let running = change.run(&site.events, &stop, connect, work);
+    AssertUnwindSafe(running).catch_unwind().await.ok()
+}
+
+#[tokio::test]
+async fn locks_are_released_after_each_end_of_each_command() {
+    let site = Site::new();
+    for operation in begun::tests::OPERATIONS {
+        for end in [End::Done, End::Failed, End::Stopped, End::Panicked] {
+            let result = ended(&site, operation, end).await;
+            match end {
+                End::Done => assert!(matches!(result, Some(Ok(())))),
+                End::Failed | End::Stopped => assert!(matches!(result, Some(Err(_)))),
+                End::Panicked => assert!(result.is_none()),
+            }
+            for host in ["node1", "node2"] {
+                let lock = site.at(host, LOCK);
+                assert!(!lock.exists(), "{operation}, {end:?}: {host} stays locked");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn command_that_must_wait_connects_to_no_host() {
+    let site = Site::new();
+    let (cluster, state, stop) = (cluster(), site.state("own"), Stop::new());
+    std::fs::create_dir_all(&state).unwrap();
+    let record = r#"{"from": "1.35.4", "to": "1.36.3", "archives": {}}"#;
+    std::fs::write(state.join("upgrade.json"), record).unwrap();
+    let change = Change {
+        operation: Operation::RegistryRemove,
+        cluster: &cluster,
+        state: &state,
+        lock: String::new(),
+    };
+    let connect =
+        async |_: &Events| -> Result<(Hosts, ()), CommandError> { panic!("it must not connect") };
+    let work = async |_: Session<'_>, ()| Ok(());
+    let refused = change.run(&site.events, &stop, connect, work).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.starts_with("cannot run registry remove now: an upgrade from Kubernetes 1.35.4"),
+        "{refused}"
+    );
+}
