@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use kubexm_bundle::lock::{LockedPackage, PlatformManifest};
-use kubexm_types::{Arch, ImageRef};
 
+pub use crate::dnf::fuzzing::DnfFile;
 use crate::openpgp::OpenPgpKeyring;
 use crate::{FetchError, apt, dnf, oci};
 
@@ -23,16 +23,6 @@ pub fn apt_packages(list: &str) -> Parsed<Vec<LockedPackage>> {
     apt::fuzzing::packages(&packed.map_err(|error| error.to_string())?)
 }
 
-/// A file of a dnf repository.
-pub enum DnfFile {
-    Repomd,
-    /// Compressed as its extension says.
-    Primary(&'static str),
-    Filelists,
-    Modules,
-    Rpm,
-}
-
 /// Reads a file of a dnf repository at `https://rpm.example/el9`, and resolves its packages.
 pub fn dnf(file: &DnfFile, bytes: &[u8], keyring: &OpenPgpKeyring) -> Parsed<Vec<LockedPackage>> {
     dnf::fuzzing::read(file, bytes, keyring)
@@ -42,12 +32,3 @@ pub fn dnf(file: &DnfFile, bytes: &[u8], keyring: &OpenPgpKeyring) -> Parsed<Vec
 pub fn image(bytes: &[u8]) -> Result<Option<PlatformManifest>, FetchError> {
     oci::fuzzing::manifest(bytes)
 }
-
-/// The image that [`image`] names in errors.
-pub(crate) fn name() -> Result<ImageRef, FetchError> {
-    let name = "registry.example/team/app:1".parse();
-    name.map_err(|error: kubexm_types::InvalidValue| FetchError::Resolve(error.to_string()))
-}
-
-/// The architecture that [`image`] selects.
-pub(crate) const ARCH: Arch = Arch::Amd64;

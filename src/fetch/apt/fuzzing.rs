@@ -2,14 +2,13 @@
 
 use super::stanza::List;
 use super::{locked_package, release, resolved};
-use crate::fuzzing::Parsed;
 use kubexm_bundle::lock::LockedPackage;
 
 const ARCHIVE: &str = "https://deb.example/debian";
 /// Packages that are resolved; each one takes a search through the list.
 const MOST: usize = 50;
 
-pub fn release(text: &str) -> Vec<Parsed<()>> {
+pub fn release(text: &str) -> Vec<Result<(), String>> {
     let entry = release::entry(text, "main/binary-amd64/Packages.gz");
     let entry = entry.map(drop).ok_or_else(|| "no list".to_owned());
     vec![
@@ -20,7 +19,7 @@ pub fn release(text: &str) -> Vec<Parsed<()>> {
     ]
 }
 
-pub fn packages(packed: &[u8]) -> Parsed<Vec<LockedPackage>> {
+pub fn packages(packed: &[u8]) -> Result<Vec<LockedPackage>, String> {
     let list = List::unpack(packed, ARCHIVE)?;
     let all: Vec<LockedPackage> = list
         .packages()

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::modules::Modules;
 use super::package::Package;
 use super::{closure, index, locked_at, primary, repomd, rpm_file, universe, unpack};
-use crate::fuzzing::{DnfFile, Parsed};
 use crate::openpgp::OpenPgpKeyring;
 use kubexm_bundle::lock::LockedPackage;
 
@@ -14,7 +13,21 @@ const MACHINE: &str = "x86_64";
 /// Packages that are resolved.
 const MOST: usize = 20;
 
-pub fn read(file: &DnfFile, bytes: &[u8], keyring: &OpenPgpKeyring) -> Parsed<Vec<LockedPackage>> {
+/// A file of a dnf repository.
+pub enum DnfFile {
+    Repomd,
+    /// Compressed as its extension says.
+    Primary(&'static str),
+    Filelists,
+    Modules,
+    Rpm,
+}
+
+pub fn read(
+    file: &DnfFile,
+    bytes: &[u8],
+    keyring: &OpenPgpKeyring,
+) -> Result<Vec<LockedPackage>, String> {
     match file {
         DnfFile::Repomd => {
             repomd::parse(bytes)?;
@@ -39,7 +52,7 @@ pub fn read(file: &DnfFile, bytes: &[u8], keyring: &OpenPgpKeyring) -> Parsed<Ve
     Ok(Vec::new())
 }
 
-fn resolve(packages: &[Package]) -> Parsed<Vec<LockedPackage>> {
+fn resolve(packages: &[Package]) -> Result<Vec<LockedPackage>, String> {
     let locked = packages.iter().map(|package| locked_at(package, BASE));
     let locked = locked
         .collect::<Result<_, _>>()
@@ -61,7 +74,7 @@ fn resolve(packages: &[Package]) -> Parsed<Vec<LockedPackage>> {
     }
 }
 
-fn example() -> Parsed<Package> {
+fn example() -> Result<Package, String> {
     const TEXT: &str = r#"<metadata><package type="rpm"><name>tool</name><arch>noarch</arch>
         <version epoch="0" ver="1.2" rel="3"/><checksum type="sha256" pkgid="YES">e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855</checksum>
         <size package="1" installed="1" archive="1"/><location href="tool.rpm"/></package></metadata>"#;

@@ -9,9 +9,10 @@ use url::Url;
 use super::stated_by::{StatedBy, stated_by};
 use crate::client::{Access, Client, GetRequest, GetResponse};
 use crate::download::Job;
+use crate::local_source::LocalBundles;
 use crate::response::shown;
 use crate::retry::{Failure, TRIES, Tries};
-use crate::{Cache, FetchError, LocalBundles};
+use crate::{Cache, FetchError};
 
 use kubexm_bundle::Bundle;
 use kubexm_config::mirrors::Mirrors;

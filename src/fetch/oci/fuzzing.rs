@@ -2,12 +2,15 @@
 
 use super::manifest::{parse_manifest, platform};
 use crate::FetchError;
-use crate::fuzzing::{ARCH, name};
 use kubexm_bundle::lock::{Descriptor, PlatformManifest};
-use kubexm_types::Digest;
+use kubexm_types::{Arch, Digest, ImageRef};
+
+/// The architecture that [`manifest`] selects.
+const ARCH: Arch = Arch::Amd64;
 
 pub fn manifest(bytes: &[u8]) -> Result<Option<PlatformManifest>, FetchError> {
-    let name = name()?;
+    let name = "registry.example/team/app:1".parse::<ImageRef>();
+    let name = name.map_err(|error| FetchError::Resolve(error.to_string()))?;
     let manifest = parse_manifest(&name, bytes)?;
     if let Some(entries) = &manifest.manifests {
         let mut serving = entries.iter().filter(|entry| entry.serves(ARCH));

@@ -2,16 +2,13 @@
 //! (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md>); manifests are stored byte
 //! for byte.
 
-mod challenge;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod manifest;
 mod platforms;
 mod pull;
 mod push;
-mod realm;
 mod referrers;
-mod session;
 mod tags;
 
 use std::collections::BTreeMap;
@@ -23,12 +20,12 @@ use url::Url;
 
 use manifest::{INDEX_TYPES, LARGEST_MANIFEST, MANIFEST_TYPES};
 pub use push::{PushAccess, Pushed, Pusher};
-pub(super) use session::Session;
 
 use super::client::Access;
 use super::credentials::DockerCredentials;
 use super::http::Small;
 use super::response::shown;
+use super::session::Session;
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, LockedImage};
 use kubexm_config::mirrors::RegistryAddress;

@@ -138,7 +138,7 @@ impl Pusher {
         if matches!(auth, RegistryAuth::Basic(..)) {
             let scheme = if plain { "http" } else { "https" };
             let address = super::parse(&format!("{scheme}://{registry}"))?;
-            super::realm::check_before_login(&address, &ca).await?;
+            crate::session::check_before_login(&address, &ca).await?;
         }
         Ok(Self {
             client,

@@ -20,7 +20,7 @@ use kubexm_types::ShownUrl;
 /// # Errors
 /// The token service must not receive the login. A registry that does not answer is not an error: the next
 /// request reports it.
-pub(super) async fn check_before_login(registry: &Url, ca: &[Vec<u8>]) -> Result<(), FetchError> {
+pub(crate) async fn check_before_login(registry: &Url, ca: &[Vec<u8>]) -> Result<(), FetchError> {
     let certificates = ca
         .iter()
         .filter_map(|pem| Certificate::from_pem_bundle(pem).ok());

@@ -1,6 +1,9 @@
 //! Authorization for a repository: the registry's challenge, and the token that answers it
 //! (<https://distribution.github.io/distribution/spec/auth/token/>).
 
+mod challenge;
+mod realm;
+
 use std::sync::Arc;
 
 use oci_client::Reference;
@@ -10,13 +13,13 @@ use serde::Deserialize;
 use tokio::sync::{Mutex, OnceCell};
 use url::Url;
 
-use super::challenge::Challenge;
-use super::realm;
 use crate::FetchError;
 use crate::credentials::{DockerCredentials, Login};
 use crate::response::{ReadError, read, root_cause, shown};
 use crate::retry::Failure;
 use crate::token_client::{TokenClient, TokenRequest};
+use challenge::Challenge;
+pub(crate) use realm::check_before_login;
 
 /// Maximum size of a token service's response, in bytes.
 const LARGEST_TOKEN: usize = 1024 * 1024;
