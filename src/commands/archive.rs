@@ -6,11 +6,10 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use crate::backup::members::by_preference;
 use crate::session::Hosts;
-use crate::snapshot::{self, Failure, Member, Source};
 use crate::{CommandError, FileError, private_directory};
 use kubexm_config::Cluster;
+use kubexm_etcd::{Failure, Member, Source, by_preference};
 use kubexm_host::{Command, Limit};
 use kubexm_types::event::Events;
 use kubexm_types::{AtomicFile, HostName, write_atomic};
@@ -125,7 +124,7 @@ impl Archive {
         events: &Events,
     ) -> Result<Option<PathBuf>, CommandError> {
         let mut failures = Vec::new();
-        for member in by_preference(snapshot::members(cluster, hosts)).await {
+        for member in by_preference(Member::on(cluster, hosts)).await {
             let name = member.name;
             if !member.has_data().await? {
                 continue;
@@ -133,7 +132,7 @@ impl Archive {
             let file = self.folder.join("etcd-snapshot.db");
             match save(&member, &file).await {
                 Ok(()) => return Ok(Some(file)),
-                Err(Failure::Here(error)) => return Err(error.into()),
+                Err(Failure::Here(error)) => return Err(FileError::io("write", &file, &error).into()),
                 Err(Failure::Member(cause)) if resetting(name) => events.warn(format!(
                     "{name}: no snapshot of etcd: {cause}\n  an earlier reset of this host began, and this one continues it"
                 )),
@@ -159,14 +158,10 @@ impl Archive {
 /// Takes a snapshot and copies it to a file.
 async fn save(member: &Member<'_>, path: &Path) -> Result<(), Failure> {
     let saved = async {
-        let unwritable = |error| Failure::Here(FileError::io("write", path, &error));
         let file = member.save().await?;
-        let target = AtomicFile::create(path, OWNER_ONLY).map_err(unwritable)?;
-        member
-            .copy(Source::Snapshot, &file, target, path)
-            .await?
-            .commit()
-            .map_err(unwritable)
+        let target = AtomicFile::create(path, OWNER_ONLY).map_err(Failure::Here)?;
+        let target = member.copy(Source::Snapshot, &file, target).await?;
+        target.commit().map_err(Failure::Here)
     };
     let saved = saved.await;
     member.remove().await;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
+use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
 use kubexm_types::HostName;
@@ -45,7 +45,7 @@ pub(crate) fn of<'a>(cluster: &'a Cluster, host: &HostSpec) -> Vec<Directory<'a>
         add(kubexm_deploy::runtime_data_dir(cluster), true);
     }
     if let Some(path) = cluster.etcd.data_directory()
-        && has_member(cluster, host)
+        && kubexm_etcd::has_member(cluster, &host.name)
     {
         add(path, false);
     }
@@ -53,15 +53,6 @@ pub(crate) fn of<'a>(cluster: &'a Cluster, host: &HostSpec) -> Vec<Directory<'a>
         add(cluster.registry.data_dir.as_str(), false);
     }
     directories
-}
-
-/// Returns whether kubeadm or kubexm runs a member of etcd on the host.
-pub(crate) fn has_member(cluster: &Cluster, host: &HostSpec) -> bool {
-    match cluster.etcd {
-        Etcd::Kubeadm { .. } => cluster.is_control_plane(&host.name),
-        Etcd::Systemd { .. } => cluster.roles.etcd.contains(&host.name),
-        Etcd::External { .. } => false,
-    }
 }
 
 /// Returns what is wrong on a host, and a hint, if directories belong to file systems of `/etc/fstab` that are not mounted.

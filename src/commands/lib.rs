@@ -63,7 +63,6 @@ mod selection;
 mod session;
 mod share;
 pub mod sign;
-mod snapshot;
 mod sources;
 pub mod split_join;
 mod ssh_config;

@@ -7,6 +7,7 @@ use kubexm_bundle::Lock;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_deploy::etcd_version;
+use kubexm_etcd::is_older;
 use kubexm_host::Facts;
 use kubexm_host::facts::Setting;
 use kubexm_preflight::Finding;
@@ -39,11 +40,6 @@ pub(crate) fn findings(
         })
     });
     older.collect()
-}
-
-/// Returns whether one etcd cannot read the data of another one.
-pub(crate) fn is_older(one: &Version, other: &Version) -> bool {
-    one.major_minor() < other.major_minor()
 }
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ use std::time::Duration;
 pub use revision::{LEAST_BUMP, revision_bump, target_revision};
 
 use super::{DeployError, etcd, health, journal, kubernetes, network, rotation};
-use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
+use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
 use kubexm_engine::steps::{RunScript, WaitFor};
+use kubexm_etcd::{initial_cluster, members, peer_url};
 use kubexm_scripts::Call;
 use kubexm_scripts::etcd::RESTORE;
 use kubexm_scripts::kubernetes::{API_SERVER_READY, CONTROL_PLANE, NODES};
@@ -94,24 +95,6 @@ pub struct PresentCas {
     pub front_proxy: String,
 }
 
-/// Returns the hosts with a member of etcd that kubexm or kubeadm runs.
-pub fn members(cluster: &Cluster) -> Vec<&HostSpec> {
-    let names = match &cluster.etcd {
-        Etcd::Kubeadm { .. } => &cluster.roles.control_plane,
-        Etcd::Systemd { .. } => &cluster.roles.etcd,
-        Etcd::External { .. } => return Vec::new(),
-    };
-    names.iter().filter_map(|name| cluster.host(name)).collect()
-}
-
-/// Returns the same members as etcd expects them for a first start: `NAME=PEER`.
-pub fn members_with_peers(cluster: &Cluster) -> Vec<String> {
-    let members = members(cluster).into_iter();
-    members
-        .map(|member| format!("{}={}", member.name, etcd::peer_url(member)))
-        .collect()
-}
-
 /// Plans a phase.
 ///
 /// # Errors
@@ -167,10 +150,7 @@ pub fn api_server(cluster: &Cluster, host: &HostSpec) -> String {
 
 impl RestoreInputs<'_> {
     fn etcd_kind(&self) -> &'static str {
-        match self.cluster.etcd {
-            Etcd::Systemd { .. } => "systemd",
-            _ => "kubeadm",
-        }
+        kubexm_etcd::kind(self.cluster).unwrap_or("kubeadm")
     }
 
     fn kubernetes_kind(&self) -> &'static str {
@@ -192,7 +172,7 @@ impl RestoreInputs<'_> {
 
     /// Returns the arguments of `etcd/restore.sh`.
     fn arguments(&self, host: &HostSpec) -> Vec<String> {
-        let members = members_with_peers(self.cluster);
+        let members = initial_cluster(self.cluster);
         vec![
             self.id.to_owned(),
             self.etcd_kind().to_owned(),
@@ -202,7 +182,7 @@ impl RestoreInputs<'_> {
                 .unwrap_or_default()
                 .to_owned(),
             host.name.to_string(),
-            etcd::peer_url(host),
+            peer_url(host),
             members.join(","),
             members.len().to_string(),
             self.bump.to_string(),

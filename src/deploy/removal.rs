@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use super::upgrade::{AROUND_EVICTIONS, Drain};
-use super::{DeployError, Inputs, etcd, load_balancer};
-use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
+use super::{DeployError, Inputs, load_balancer};
+use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId};
 use kubexm_engine::steps::RunScript;
+use kubexm_etcd::{has_member, kind, member_names, peer_url};
 use kubexm_scripts::etcd::MEMBERSHIP;
 use kubexm_scripts::kubernetes::{CONTROL_PLANE_STOP, DRAIN, NODE_REMOVE};
 use kubexm_types::HostName;
@@ -43,33 +44,10 @@ impl Leaving {
             spec: spec.clone(),
             is_node: cluster.is_node(name),
             is_control_plane: cluster.is_control_plane(name),
-            has_member: members(cluster).contains(name),
+            has_member: has_member(cluster, name),
             holds_address: load_balancer::holds_address(cluster, name),
             is_lost,
         }
-    }
-}
-
-/// Returns the hosts with members of an etcd that kubexm or kubeadm runs.
-pub fn members(cluster: &Cluster) -> &[HostName] {
-    match cluster.etcd {
-        Etcd::Kubeadm { .. } => &cluster.roles.control_plane,
-        Etcd::Systemd { .. } => &cluster.roles.etcd,
-        Etcd::External { .. } => &[],
-    }
-}
-
-/// Returns the address at which the other members of etcd reach the member of a host.
-pub fn peer_url(host: &HostSpec) -> String {
-    etcd::peer_url(host)
-}
-
-/// Returns the word by which scripts know who runs etcd; `None` for an external etcd.
-pub fn etcd_kind(cluster: &Cluster) -> Option<&'static str> {
-    match cluster.etcd {
-        Etcd::Kubeadm { .. } => Some("kubeadm"),
-        Etcd::Systemd { .. } => Some("systemd"),
-        Etcd::External { .. } => None,
     }
 }
 
@@ -176,8 +154,8 @@ impl RemovalInputs<'_> {
 
     fn leave_etcd(&self, host: &Leaving) -> Option<Task> {
         let cluster = self.inputs.cluster;
-        let kind = etcd_kind(cluster).filter(|_| host.has_member)?;
-        let on = self.asked.or(members(cluster).first())?;
+        let kind = kind(cluster).filter(|_| host.has_member)?;
+        let on = self.asked.or(member_names(cluster).first())?;
         let name = &host.spec.name;
         let step = RunScript::new(
             &format!("member {name}"),
@@ -221,7 +199,7 @@ impl RemovalInputs<'_> {
 /// started, those of these hosts, which have no data, and learners of hosts that the cluster does not have. etcd accepts
 /// one learner at a time.
 pub(crate) fn sweep_members(cluster: &Cluster, joining: &[&HostSpec]) -> Option<RunScript> {
-    let kind = etcd_kind(cluster)?;
+    let kind = kind(cluster)?;
     let step = RunScript::new(
         "etcd members",
         "Remove members of etcd without a host",

@@ -2,7 +2,7 @@
 //! together with the [restore](super::backup) of a snapshot.
 
 use super::upgrade::{HopInputs, hop};
-use super::{DeployError, Deployment, Inputs, backup, etcd, kubernetes};
+use super::{DeployError, Deployment, Inputs, etcd, kubernetes};
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
 use kubexm_engine::plan::{Plan, TaskName};
 use kubexm_engine::steps::RunScript;
@@ -56,7 +56,7 @@ pub fn hosts<'a>(inputs: &Inputs<'a>) -> Vec<&'a HostSpec> {
     let cluster = inputs.cluster;
     let names = cluster.roles.control_plane.iter();
     let mut hosts: Vec<&HostSpec> = names.filter_map(|name| cluster.host(name)).collect();
-    for member in backup::members(cluster) {
+    for member in kubexm_etcd::members(cluster) {
         if !hosts.iter().any(|host| host.name == member.name) {
             hosts.push(member);
         }

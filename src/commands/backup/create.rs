@@ -11,7 +11,7 @@ use super::directory::NewBackup;
 use super::file::Writer;
 use super::gaps::{Gap, gaps};
 use super::manifest::{BackedUpFile, FORMAT, MANIFEST, Manifest, SNAPSHOT, program};
-use super::members::{self, Survey};
+use super::members;
 use super::programs;
 use super::request::{CreateOptions, Request};
 use crate::begun::Operation;
@@ -19,12 +19,12 @@ use crate::change::Change;
 use crate::change::Session;
 use crate::identity::KnownCluster;
 use crate::session::{self, Hosts};
-use crate::snapshot::{self, Failure, Member, RemoteFile, Source};
 use crate::stop::unless_stopped;
 use crate::{CommandError, FileError, Stop, private_directory};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_engine::cluster::ClusterRecord;
+use kubexm_etcd::{Failure, Member, RemoteFile, Source, Survey};
 use kubexm_host::Facts;
 use kubexm_host::facts::Setting;
 use kubexm_pki::Recipients;
@@ -85,7 +85,7 @@ pub async fn create(
             events,
         };
         AtomicFile::remove_abandoned(folder);
-        let members = snapshot::members(cluster, hosts);
+        let members = Member::on(cluster, hosts);
         // A run that was killed can have left one on each member, with all objects in clear text.
         join_all(members.iter().map(Member::remove)).await;
         let written = work.write(&members, &request.recipients);
@@ -231,8 +231,8 @@ impl Work<'_> {
         };
         let writer = writing().map_err(unwritable)?;
         let Taken { member, file, .. } = &taken;
-        let copying = member.copy(Source::Snapshot, file, writer, path).await;
-        let mut writer = copying.map_err(|failure| failed(member, failure))?;
+        let copying = member.copy(Source::Snapshot, file, writer).await;
+        let mut writer = copying.map_err(|failure| failed(member, failure, path))?;
         member.remove().await;
         writer.end(file.size).map_err(unwritable)?;
         writer.commit().map_err(unwritable)?;
@@ -292,8 +292,8 @@ pub(crate) async fn take<'a>(
     for member in survey.order(members) {
         let taken = async {
             let file = member.save().await?;
-            let printed = member.describe().await?;
-            let etcd = survey.describe(member.name, deployment, &printed)?;
+            let content = member.describe().await?;
+            let etcd = members::describe(&survey, member.name, deployment, content)?;
             let lag = survey.lag(member.name);
             Ok::<_, String>(Taken {
                 member,
@@ -323,23 +323,24 @@ pub(super) async fn survey(
     members: &[Member<'_>],
     events: &Events,
 ) -> Result<Survey, CommandError> {
-    let asked = members::ask(members).await;
+    let asked = join_all(members.iter().map(Member::status)).await;
     let (mut statuses, mut silent) = (Vec::new(), Vec::new());
     for (member, answer) in members.iter().zip(asked) {
         match answer {
-            Ok(status) => statuses.push(status),
+            Ok(status) => statuses.push((member.name.clone(), status)),
             Err(cause) => silent.push(format!("{}: {cause}", member.name)),
         }
     }
     for line in &silent {
         events.warn(format!("etcd does not answer: {line}"));
     }
-    Survey::new(statuses, &silent)
+    Survey::new(statuses).map_err(|disagreement| members::refused(disagreement, &silent))
 }
 
-pub(crate) fn failed(member: &Member<'_>, failure: Failure) -> CommandError {
+/// Returns the error of a copy to a file of this machine.
+pub(crate) fn failed(member: &Member<'_>, failure: Failure, path: &Path) -> CommandError {
     match failure {
-        Failure::Here(error) => error.into(),
+        Failure::Here(error) => FileError::io("write", path, &error).into(),
         Failure::Member(cause) => CommandError::Configuration(format!(
             "{}: cannot copy from the host: {cause}\nhint: run the same command again",
             member.name

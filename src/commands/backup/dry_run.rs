@@ -10,10 +10,10 @@ use super::gaps::{Gap, gaps};
 use super::request::{CreateOptions, Request};
 use crate::identity::KnownCluster;
 use crate::session::{self, Hosts};
-use crate::snapshot::{self, Member};
 use crate::stop::unless_stopped;
 use crate::{CommandError, Stop};
 use kubexm_config::Cluster;
+use kubexm_etcd::Member;
 use kubexm_host::Facts;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
@@ -36,7 +36,7 @@ pub async fn create_dry_run(
     let looking = async {
         let facts = session::gather(cluster, &hosts).await?;
         KnownCluster::read(cluster, state)?.origins(cluster, &facts, events)?;
-        let members = snapshot::members(cluster, &hosts);
+        let members = Member::on(cluster, &hosts);
         let plan = Plan::look(cluster, (&hosts, &facts), &members, events).await?;
         events.note(plan.text(&Here::look(&plan, options, &request, events)?));
         Ok(())
@@ -257,7 +257,7 @@ mod tests {
             ..Facts::default()
         };
         let facts = [("node1".parse().unwrap(), of_node1)].into();
-        let members = snapshot::members(&cluster, &hosts);
+        let members = Member::on(&cluster, &hosts);
         let events = Events::silent();
         let looking = Plan::look(&cluster, (&hosts, &facts), &members, &events);
         let plan = looking.await.unwrap();

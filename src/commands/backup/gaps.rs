@@ -6,7 +6,7 @@ use std::fmt;
 use crate::authorities;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
-use kubexm_deploy::backup::members;
+use kubexm_etcd::members;
 use kubexm_host::Facts;
 use kubexm_types::{Arch, HostName};
 

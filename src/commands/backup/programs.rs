@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::collect::Collected;
 use super::manifest::program;
-use crate::CommandError;
-use crate::snapshot::{Failure, Member, Source};
+use crate::{CommandError, FileError};
+use kubexm_etcd::{Failure, Member, Source};
 use kubexm_host::Facts;
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, HostName};
@@ -53,19 +53,19 @@ async fn of_first<'a>(
 ) -> Result<Result<Vec<u8>, Vec<String>>, CommandError> {
     let mut causes = Vec::new();
     for member in members {
-        match read(member, path).await {
+        match read(member).await {
             Ok(content) => return Ok(Ok(content)),
-            Err(Failure::Here(error)) => return Err(error.into()),
+            Err(Failure::Here(error)) => return Err(FileError::io("write", path, &error).into()),
             Err(Failure::Member(cause)) => causes.push(format!("{}: {cause}", member.name)),
         }
     }
     Ok(Err(causes))
 }
 
-async fn read(member: &Member<'_>, path: &Path) -> Result<Vec<u8>, Failure> {
+async fn read(member: &Member<'_>) -> Result<Vec<u8>, Failure> {
     let found = member.program().await?;
     let content = Vec::new();
-    member.copy(Source::Program, &found, content, path).await
+    member.copy(Source::Program, &found, content).await
 }
 
 #[cfg(test)]
@@ -74,7 +74,6 @@ mod tests {
 
     use super::*;
     use crate::session::Hosts;
-    use crate::snapshot;
     use crate::status::example::cluster_of_four;
     use kubexm_host::{Command, Host, HostError, Output};
     use kubexm_types::Digest;
@@ -147,7 +146,7 @@ mod tests {
             (name, facts)
         });
         let (cluster, facts) = (cluster_of_four(), facts.collect());
-        let members = snapshot::members(&cluster, &hosts);
+        let members = Member::on(&cluster, &hosts);
         let warnings = Arc::new(Warnings::default());
         let events = Events::new(Arc::<Warnings>::clone(&warnings));
         let found = of_members(&facts, &members, Path::new("/srv"), &events).await;

@@ -4,8 +4,8 @@ use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
 use crate::status::NEVER_STARTED;
-use crate::status::etcd::Member;
 use kubexm_config::cluster::Etcd;
+use kubexm_etcd::Status;
 use kubexm_types::HostName;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -54,7 +54,7 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// Returns what the member of a host answered, or why it did not; `None` without an answer of the host.
-fn answer<'a>(seen: &'a Seen, host: &HostName) -> Option<&'a Result<Member, String>> {
+fn answer<'a>(seen: &'a Seen, host: &HostName) -> Option<&'a Result<Status, String>> {
     seen.status.get(host)?.etcd.as_ref()
 }
 
@@ -246,7 +246,7 @@ fn quorum(seen: &Seen) -> Outcome {
         return Outcome::Known(Vec::new());
     }
     let answers = |host: &HostName| matches!(answer(seen, host), Some(Ok(_)));
-    let (count, needed) = (hosts.len(), hosts.len() / 2 + 1);
+    let (count, needed) = (hosts.len(), kubexm_etcd::needed(hosts.len()));
     let silent: Vec<&HostName> = hosts.iter().filter(|host| !answers(host)).collect();
     let answering = count - silent.len();
     let (what, down) = if answering >= needed {

@@ -8,7 +8,6 @@ use crate::install::{self, DryRun, InstallOptions, InstallReport};
 use crate::rollback::{self, Newest};
 use crate::{CommandError, Stop};
 use kubexm_config::Cluster;
-use kubexm_deploy::removal;
 use kubexm_engine::cluster::RemovalState;
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
@@ -122,7 +121,7 @@ pub(crate) fn findings(
     // A member of etcd that is not a node has a receipt.
     let is_former =
         |name: &HostName| is_node(name) || facts.get(name).is_some_and(|facts| facts.receipt);
-    let members = removal::members(cluster);
+    let members = kubexm_etcd::member_names(cluster);
     for name in admitted.iter().filter(|name| is_former(name)) {
         let (what, hint) = match removed.get(name).map(|removal| removal.state) {
             Some(RemovalState::WithoutContact) => (
@@ -189,7 +188,7 @@ fn even_members(
     facts: &BTreeMap<HostName, Facts>,
     admitted: &BTreeSet<HostName>,
 ) -> Option<Finding> {
-    let members = removal::members(cluster);
+    let members = kubexm_etcd::member_names(cluster);
     let is_new = |name: &&HostName| {
         admitted.contains(*name) && !facts.get(*name).is_some_and(Facts::is_node)
     };
@@ -203,7 +202,7 @@ fn even_members(
         "with it, etcd has {count} members ({}), of which {} must be healthy: it tolerates the loss of {tolerated}, as with \
          {} members",
         joined(members),
-        count / 2 + 1,
+        kubexm_etcd::needed(count),
         count - 1
     );
     let hint = "add one more control plane, so that the number is odd";

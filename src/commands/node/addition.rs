@@ -5,7 +5,6 @@ use std::fmt::Write;
 
 use super::{joined, words};
 use kubexm_config::Cluster;
-use kubexm_deploy::removal;
 use kubexm_engine::plan::Plan;
 use kubexm_host::Facts;
 use kubexm_types::HostName;
@@ -49,9 +48,9 @@ fn text(
         "  {}\n    - apply the cluster file with {names}, as an install does: load balancers, registries, names, routes",
         joined(others)
     );
-    let members = removal::members(cluster);
+    let members = kubexm_etcd::member_names(cluster);
     if joining.iter().any(|name| members.contains(name)) {
-        let (count, needed) = (members.len(), members.len() / 2 + 1);
+        let (count, needed) = (members.len(), kubexm_etcd::needed(members.len()));
         let _ = writeln!(
             text,
             "members of etcd: {count} afterwards ({}), of which {needed} must be healthy",

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::joined;
-use super::members::{Members, Quorum};
+use super::members::{Quorum, after, check_addresses, check_listed};
 use super::removal::Context;
 use super::text::Purpose;
 use crate::session::Hosts;
 use crate::upgrade::survey::{Survey, listed};
 use crate::{CommandError, older_etcd, preflight};
 use kubexm_config::Cluster;
-use kubexm_deploy::removal::{self as deploy, Leaving};
+use kubexm_deploy::removal::Leaving;
+use kubexm_etcd::{Members, Unlisted};
 use kubexm_host::{Facts, Host};
 use kubexm_preflight::Finding;
 use kubexm_types::HostName;
@@ -65,20 +66,20 @@ impl Context<'_> {
         leaving: &[Leaving],
         hosts: &Hosts,
     ) -> Result<Quorum, CommandError> {
-        let Some(kind) = deploy::etcd_kind(self.cluster) else {
+        let Some(kind) = kubexm_etcd::kind(self.cluster) else {
             return Ok(Quorum::default());
         };
         if !leaving.iter().any(|host| host.has_member || host.is_lost) {
             return Ok(Quorum::default());
         }
-        let staying = deploy::members(self.remaining).iter();
+        let staying = kubexm_etcd::member_names(self.remaining).iter();
         let failed = match first_answer(staying, hosts, kind).await {
             Ok((name, members)) => {
-                members.check_listed(leaving, kind)?;
-                members.check_addresses(leaving)?;
+                check_listed(&members, leaving, kind)?;
+                check_addresses(&members, leaving)?;
                 return Ok(Quorum {
                     asked: Some(name),
-                    change: members.after(leaving)?,
+                    change: after(&members, leaving)?,
                 });
             }
             Err(failed) => failed,
@@ -91,11 +92,11 @@ impl Context<'_> {
         let names = &self.options.names;
         match first_answer(others, hosts, kind).await {
             Ok((_, members)) => {
-                members.after(leaving)?;
+                after(&members, leaving)?;
                 Err(silent(names, &failed))
             }
             Err(_) => {
-                let count = deploy::members(self.cluster).len();
+                let count = kubexm_etcd::member_names(self.cluster).len();
                 Err(without_quorum(names, count, &failed))
             }
         }
@@ -168,12 +169,25 @@ async fn first_answer<'a>(
             failed.push(format!("{name}: cannot be reached"));
             continue;
         };
-        match Members::read(host.as_ref(), kind, AFTER_A_CHANGE).await {
+        let what = "list the members of etcd";
+        match Members::read(host.as_ref(), kind, what, Some(AFTER_A_CHANGE)).await {
             Ok(members) => return Ok((name.clone(), members)),
-            Err(error) => failed.push(cause(&error)),
+            Err(error) => failed.push(cause(name, &error)),
         }
     }
     Err(failed)
+}
+
+/// Returns why the member of a host does not list the members. The error of a host has its name.
+fn cause(name: &HostName, error: &Unlisted) -> String {
+    match error {
+        Unlisted::Host(error) => {
+            let text = error.to_string();
+            let without_hint = text.split("\nhint: ").next();
+            without_hint.unwrap_or_default().to_owned()
+        }
+        error => format!("{name}: {error}"),
+    }
 }
 
 /// Warns about persistent volumes that are on a node that leaves, and nowhere else.
@@ -189,13 +203,6 @@ fn left_behind(name: &HostName, volumes: &[String]) -> Option<Finding> {
     Some(Finding::new(name, false, what, hint))
 }
 
-/// Returns the text of an error without its hint.
-fn cause(error: &CommandError) -> String {
-    let text = error.to_string();
-    let cause = text.split("\nhint: ").next();
-    cause.unwrap_or_default().to_owned()
-}
-
 /// Returns the refusal for an etcd with a quorum, of which no member that stays lists the members.
 fn silent(leaving: &[HostName], failed: &[String]) -> CommandError {
     CommandError::Configuration(format!(
@@ -208,7 +215,7 @@ fn silent(leaving: &[HostName], failed: &[String]) -> CommandError {
 
 /// Returns the refusal for an etcd of so many members, of which none lists the members.
 fn without_quorum(leaving: &[HostName], count: usize, failed: &[String]) -> CommandError {
-    let needed = count / 2 + 1;
+    let needed = kubexm_etcd::needed(count);
     CommandError::Configuration(format!(
         "cannot remove {}: etcd has no quorum: of its {count} members, {needed} must be healthy, and none lists \
          the others\n  {}\nhint: start members until {needed} are healthy; if they are lost, kubexm backup restore rebuilds etcd",
@@ -220,6 +227,7 @@ fn without_quorum(leaving: &[HostName], count: usize, failed: &[String]) -> Comm
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kubexm_etcd::Unreadable;
 
     #[test]
     fn volumes_that_no_other_node_has_are_named() {
@@ -236,12 +244,17 @@ mod tests {
     #[test]
     fn etcd_without_a_quorum_is_refused_with_numbers() {
         let leaving = ["node3".parse().unwrap()];
-        let error =
-            CommandError::configuration("node1: list the members of etcd: no answer\nhint: x");
-        let failed = [cause(&error), "node2: cannot be reached".to_owned()];
+        let error = Unlisted::Unreadable {
+            what: "list the members of etcd",
+            cause: Unreadable::List,
+        };
+        let failed = [
+            cause(&"node1".parse().unwrap(), &error),
+            "node2: cannot be reached".to_owned(),
+        ];
         insta::assert_snapshot!(without_quorum(&leaving, 3, &failed), @"
         cannot remove node3: etcd has no quorum: of its 3 members, 2 must be healthy, and none lists the others
-          node1: list the members of etcd: no answer
+          node1: list the members of etcd: the answer is not a list of members
           node2: cannot be reached
         hint: start members until 2 are healthy; if they are lost, kubexm backup restore rebuilds etcd
         ");

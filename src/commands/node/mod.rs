@@ -20,7 +20,6 @@ pub use add::{AddOptions, add, add_dry_run};
 pub(crate) use add::{findings, other_registry};
 pub(crate) use addition::describe;
 pub use kubexm_deploy::upgrade::Drain;
-pub(crate) use members::Members;
 pub use remove::{RemoveOptions, RemoveReport, remove};
 pub use replace::{ReplaceReport, replace};
 

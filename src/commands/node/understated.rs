@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use kubexm_config::Cluster;
-use kubexm_deploy::removal::{Leaving, etcd_kind};
+use kubexm_deploy::removal::Leaving;
 use kubexm_host::Facts;
 use kubexm_host::facts::Setting;
 use kubexm_preflight::Finding;
@@ -52,7 +52,7 @@ fn finding(cluster: &Cluster, host: &Leaving, facts: &Facts) -> Option<Finding> 
     );
     let hint = again(&host.spec.name, &groups);
     let hint = match member {
-        Some(kind) if !host.has_member && etcd_kind(cluster) != Some(kind) => {
+        Some(kind) if !host.has_member && kubexm_etcd::kind(cluster) != Some(kind) => {
             format!("set etcd.type to {kind} again, and {hint}")
         }
         _ => hint,

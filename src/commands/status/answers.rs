@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::etcd::{self, Member};
 use super::questions::Question;
+use kubexm_etcd::{Listed, Status, Unreadable};
 use kubexm_types::Version;
 use kubexm_types::untrusted::Untrusted;
 
@@ -28,7 +28,9 @@ pub(crate) struct Answers {
     pub(crate) endpoint: Option<Reply>,
     pub(crate) registries: BTreeMap<String, Reply>,
     /// The member of etcd, or why it does not answer.
-    pub(crate) etcd: Option<Result<Member, String>>,
+    pub(crate) etcd: Option<Result<Status, String>>,
+    /// The names of all members of etcd; `None` if the member did not list them, as without a quorum.
+    pub(crate) etcd_members: Option<Vec<String>>,
     /// What is wrong with answers that are not in the other fields.
     pub(crate) faults: Vec<Fault>,
 }
@@ -93,7 +95,6 @@ const ETCD_MEMBERS: Subject<'static> = ("etcd-members", "");
 /// The end is missing.
 pub(super) fn parse(text: &str, asked: &BTreeSet<Question>) -> Result<Answers, Incomplete> {
     let mut answers = Answers::default();
-    let mut members = None;
     let mut open: BTreeSet<Subject<'_>> = asked.iter().map(Question::subject).collect();
     if open.contains(&ETCD) {
         open.insert(ETCD_MEMBERS);
@@ -121,7 +122,7 @@ pub(super) fn parse(text: &str, asked: &BTreeSet<Question>) -> Result<Answers, I
             continue;
         }
         let stored = match key {
-            "etcd-members" => self::members(rest).map(|found| members = found),
+            "etcd-members" => members(rest).map(|found| answers.etcd_members = found),
             _ => store(&mut answers, key, subject.1, rest),
         };
         if let Err(reason) = stored {
@@ -131,9 +132,6 @@ pub(super) fn parse(text: &str, asked: &BTreeSet<Question>) -> Result<Answers, I
     }
     if !is_complete {
         return Err(Incomplete);
-    }
-    if let Some(Ok(member)) = &mut answers.etcd {
-        member.members = members;
     }
     open.remove(&ETCD_MEMBERS);
     let missing = open.into_iter().map(label).map(Fault::Missing);
@@ -175,15 +173,23 @@ fn store(answers: &mut Answers, key: &str, name: &str, text: &str) -> Result<(),
         "health" => drop(answers.health.insert(name, reply(text))),
         "registry" => drop(answers.registries.insert(name, reply(text))),
         "endpoint" => answers.endpoint = Some(reply(text)),
-        "etcd-status" => answers.etcd = Some(Ok(etcd::member(&decoded(text)?)?)),
+        "etcd-status" => {
+            answers.etcd = Some(Ok(Status::one(&decoded(text)?).map_err(Unreadable::as_str)?))
+        }
         "etcd-failed" => answers.etcd = Some(Err(shown(text))),
         _ => return Err("the key is unknown"),
     }
     Ok(())
 }
 
+/// Parses the list of members of etcd; `None` for an empty text.
 fn members(text: &str) -> Result<Option<Vec<String>>, &'static str> {
-    etcd::members(&decoded(text)?)
+    let json = decoded(text)?;
+    if json.iter().all(u8::is_ascii_whitespace) {
+        return Ok(None);
+    }
+    let members = Listed::all(&json).map_err(Unreadable::as_str)?.into_iter();
+    Ok(Some(members.map(|member| member.name).collect()))
 }
 
 /// Parses load state, active state, substate and number of restarts.

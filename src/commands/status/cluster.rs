@@ -364,7 +364,7 @@ fn versions(seen: &Seen<'_>, judged: &[Judged]) -> Versions {
             }
         }
         if let Some(Ok(member)) = &answers.etcd {
-            let version = member.version.clone();
+            let version = member.version();
             versions
                 .members
                 .extend(version.map(|version| (host.clone(), version)));

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::Seen;
-use super::etcd::{CORRUPT, Member};
 use super::report::{About, EtcdState, MemberState, Problem};
-use crate::data_directories;
 use kubexm_config::cluster::{Cluster, Etcd};
+use kubexm_etcd::{CORRUPT, Status};
 
 /// A database above this part of its quota, in percent, is a problem. A full etcd refuses writes
 /// (<https://etcd.io/docs/latest/op-guide/maintenance/#space-quota>).
@@ -33,7 +32,7 @@ pub(super) fn judge(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EtcdState {
             continue;
         };
         clusters.insert(member.cluster);
-        listed = listed.or(member.members.as_ref());
+        listed = listed.or(answers.etcd_members.as_ref());
         let mut is_healthy = true;
         let mut add = |what: String, hint: &str| {
             is_healthy = false;
@@ -76,8 +75,8 @@ pub(super) fn judge(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EtcdState {
         }
         members.push(MemberState {
             host: host.clone(),
-            version: member.version.clone(),
-            is_leader: member.leader == Some(member.id),
+            version: member.version(),
+            is_leader: member.is_leader(),
             is_learner: member.is_learner,
             is_healthy,
             size: member.size,
@@ -103,7 +102,7 @@ pub(super) fn judge(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EtcdState {
 }
 
 /// Returns whether the data of other members differs, which all answer and report it themselves.
-fn is_of_others(member: &Member, answering: &BTreeSet<u64>) -> bool {
+fn is_of_others(member: &Status, answering: &BTreeSet<u64>) -> bool {
     let known = &member.corrupt;
     !known.is_empty() && !known.contains(&member.id) && known.is_subset(answering)
 }
@@ -122,10 +121,7 @@ fn without_list(seen: &Seen<'_>) -> Option<Problem> {
 }
 
 fn members_of(cluster: &Cluster) -> BTreeSet<&str> {
-    let hosts = cluster
-        .hosts
-        .iter()
-        .filter(|host| data_directories::has_member(cluster, host));
+    let hosts = kubexm_etcd::members(cluster).into_iter();
     hosts.map(|host| host.name.as_str()).collect()
 }
 

@@ -6,7 +6,6 @@ mod begun;
 mod cluster;
 mod disks;
 mod drift;
-pub(crate) mod etcd;
 #[cfg(test)]
 pub(crate) mod example;
 mod fix;

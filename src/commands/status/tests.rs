@@ -3,11 +3,11 @@
 mod members;
 
 use super::answers::{Reply, Unit};
-use super::etcd::Member;
 use super::example::{cluster, cluster_of_units};
 use super::nodes::{Condition, Info, Node};
 use super::*;
 use crate::certs::{CheckedCertificate, Content, Standing};
+use kubexm_etcd::Status;
 use kubexm_host::Reason;
 use kubexm_host::facts::Membership;
 use kubexm_types::{ClusterId, UtcTime, Version};
@@ -20,20 +20,20 @@ fn no(cause: &str) -> Reply {
     Reply::No(cause.to_owned())
 }
 
-fn member() -> Member {
-    Member {
+fn member() -> Status {
+    Status {
         id: 1,
         cluster: 7,
-        version: Some(Version::new(3, 6, 8)),
+        version: "3.6.8".to_owned(),
         leader: Some(1),
         is_learner: false,
+        applied: 9,
         size: Some(20 << 20),
         size_in_use: Some(10 << 20),
         quota: Some(8 << 30),
         alarms: Default::default(),
         corrupt: Default::default(),
         errors: Vec::new(),
-        members: Some(vec!["node1".to_owned()]),
     }
 }
 

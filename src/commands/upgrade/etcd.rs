@@ -4,170 +4,126 @@ use std::collections::BTreeSet;
 
 use crate::CommandError;
 use crate::session::Hosts;
-use crate::status::etcd::{self, Listed, Member};
 use kubexm_config::Cluster;
-use kubexm_deploy::backup::members;
-use kubexm_deploy::removal::{etcd_kind, peer_url};
-use kubexm_engine::plan::StepError;
-use kubexm_host::Command;
+use kubexm_etcd::{Listed, Members, Unlisted, kind, members, peer_url};
 use kubexm_preflight::Finding;
-use kubexm_scripts::etcd::MEMBERSHIP;
 use kubexm_types::{HostName, Untrusted};
 
 /// The part of the largest size of the database, in percent, from which on a warning names it.
 const FULL: u64 = 80;
 
-/// What etcd reports.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct State {
-    pub(super) listed: Vec<Listed>,
-    pub(super) answered: Vec<Member>,
+/// Asks the members; `None` if kubexm does not run etcd.
+///
+/// # Errors
+/// No member answers, or etcd has no quorum.
+pub(super) async fn read(
+    cluster: &Cluster,
+    hosts: &Hosts,
+) -> Result<Option<Members>, CommandError> {
+    let Some(kind) = kind(cluster) else {
+        return Ok(None);
+    };
+    let mut failures = Vec::new();
+    for spec in members(cluster) {
+        let Some(host) = hosts.get(&spec.name) else {
+            continue;
+        };
+        match Members::read(host.as_ref(), kind, "ask the members of etcd", None).await {
+            Ok(found) => return Ok(Some(found)),
+            Err(Unlisted::Host(error)) => return Err(error.into()),
+            Err(cause) => failures.push(format!("{}: {cause}", spec.name)),
+        }
+    }
+    Err(CommandError::Configuration(format!(
+        "no member of etcd answers with a quorum of the others:\n{}\nhint: repair etcd first; kubexm logs etcd shows its \
+         log",
+        failures.join("\n")
+    )))
 }
 
-impl State {
-    /// Asks the members; `None` if kubexm does not run etcd.
-    ///
-    /// # Errors
-    /// No member answers, or etcd has no quorum.
-    pub(super) async fn read(
-        cluster: &Cluster,
-        hosts: &Hosts,
-    ) -> Result<Option<Self>, CommandError> {
-        let Some(kind) = etcd_kind(cluster) else {
-            return Ok(None);
+/// Returns what prevents an upgrade, and warnings. Because of an upgrade that `continues`, a member may not answer.
+pub(super) fn findings(
+    etcd: &Members,
+    cluster: &Cluster,
+    first: &HostName,
+    continues: bool,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut known = BTreeSet::new();
+    for spec in members(cluster) {
+        let (name, peer) = (&spec.name, peer_url(spec));
+        let mut add = |fatal: bool, what: String, hint: &str| {
+            findings.push(Finding::new(name, fatal, what, hint));
         };
-        let what = "ask the members of etcd";
-        let mut failures = Vec::new();
-        for spec in members(cluster) {
-            let Some(host) = hosts.get(&spec.name) else {
-                continue;
-            };
-            let command = Command::from_script(MEMBERSHIP.verb("list"), [kind]).describe(what);
-            let output = host.run(command).await?;
-            let parsed = StepError::unless_done(what, output)
-                .map_err(|error| error.to_string())
-                .and_then(|output| {
-                    parse(&output.text()).map_err(|cause| format!("{what}: the answer {cause}"))
-                });
-            match parsed {
-                Ok(state) => return Ok(Some(state)),
-                Err(cause) => failures.push(format!("{}: {cause}", spec.name)),
-            }
+        let Some(listed) = etcd.at(&peer) else {
+            add(
+                true,
+                format!("etcd has no member with the address {peer} of this host"),
+                "let the member join with kubexm install first",
+            );
+            continue;
+        };
+        known.insert(listed.id);
+        if listed.name.is_empty() || listed.is_learner {
+            add(
+                true,
+                "the member of etcd on this host is not a voter that has started".to_owned(),
+                "kubexm install promotes a learner; etcdctl member list shows all members",
+            );
         }
-        Err(CommandError::Configuration(format!(
-            "no member of etcd answers with a quorum of the others:\n{}\nhint: repair etcd first; kubexm logs etcd shows its \
-             log",
-            failures.join("\n")
-        )))
-    }
-
-    /// Returns what prevents an upgrade, and warnings. Because of an upgrade that `continues`, a member may not answer.
-    pub(super) fn findings(
-        &self,
-        cluster: &Cluster,
-        first: &HostName,
-        continues: bool,
-    ) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let mut known = BTreeSet::new();
-        for spec in members(cluster) {
-            let (name, peer) = (&spec.name, peer_url(spec));
-            let mut add = |fatal: bool, what: String, hint: &str| {
-                findings.push(Finding::new(name, fatal, what, hint));
-            };
-            let Some(listed) = self.listed.iter().find(|one| one.peers.contains(&peer)) else {
-                add(
-                    true,
-                    format!("etcd has no member with the address {peer} of this host"),
-                    "let the member join with kubexm install first",
-                );
-                continue;
-            };
-            known.insert(listed.id);
-            if listed.name.is_empty() || listed.is_learner {
-                add(
-                    true,
-                    "the member of etcd on this host is not a voter that has started".to_owned(),
-                    "kubexm install promotes a learner; etcdctl member list shows all members",
-                );
-            }
-            let Some(member) = self.answered.iter().find(|one| one.id == listed.id) else {
-                add(
-                    !continues,
-                    "the member of etcd on this host does not answer".to_owned(),
-                    "repair it first: kubexm logs etcd shows its log",
-                );
-                continue;
-            };
-            if !member.alarms.is_empty() || !member.errors.is_empty() {
-                let all: Vec<String> = member
-                    .alarms
-                    .iter()
-                    .chain(&member.errors)
-                    .cloned()
-                    .collect();
-                add(
-                    true,
-                    format!(
-                        "the member of etcd on this host reports: {}",
-                        all.join(", ")
-                    ),
-                    "correct the cause first: kubexm doctor names it",
-                );
-            }
-            if let (Some(size), Some(quota)) = (member.size, member.quota)
-                && quota > 0
-                && size >= quota / 100 * FULL
-            {
-                add(
-                    false,
-                    format!(
-                        "the database of etcd has {} MiB of {} MiB",
-                        size >> 20,
-                        quota >> 20
-                    ),
-                    "compact and defragment it, or raise --quota-backend-bytes",
-                );
-            }
-        }
-        let others = self.listed.iter().filter(|one| !known.contains(&one.id));
-        let others: Vec<String> = others.map(shown).collect();
-        if !others.is_empty() {
-            findings.push(Finding::new(
-                first,
+        let Some(member) = etcd.status(listed) else {
+            add(
+                !continues,
+                "the member of etcd on this host does not answer".to_owned(),
+                "repair it first: kubexm logs etcd shows its log",
+            );
+            continue;
+        };
+        let problems = member.problems();
+        if !problems.is_empty() {
+            add(
                 true,
                 format!(
-                    "etcd has members that the cluster file does not have: {}",
-                    others.join(", ")
+                    "the member of etcd on this host reports: {}",
+                    problems.join(", ")
                 ),
-                "remove them with etcdctl member remove, or add their hosts to the cluster file",
-            ));
+                "correct the cause first: kubexm doctor names it",
+            );
         }
-        findings
+        if let (Some(size), Some(quota)) = (member.size, member.quota)
+            && quota > 0
+            && size >= quota / 100 * FULL
+        {
+            add(
+                false,
+                format!(
+                    "the database of etcd has {} MiB of {} MiB",
+                    size >> 20,
+                    quota >> 20
+                ),
+                "compact and defragment it, or raise --quota-backend-bytes",
+            );
+        }
     }
+    let others = etcd.listed.iter().filter(|one| !known.contains(&one.id));
+    let others: Vec<String> = others.map(shown).collect();
+    if !others.is_empty() {
+        findings.push(Finding::new(
+            first,
+            true,
+            format!(
+                "etcd has members that the cluster file does not have: {}",
+                others.join(", ")
+            ),
+            "remove them with etcdctl member remove, or add their hosts to the cluster file",
+        ));
+    }
+    findings
 }
 
 fn shown(member: &Listed) -> String {
-    let name = if member.name.is_empty() {
-        "one that has never started"
-    } else {
-        &member.name
-    };
-    let text = format!("{name} ({})", member.peers.join(" "));
+    let text = format!("{} ({})", member.label(), member.peers.join(" "));
     Untrusted::one_line(&text, 200).to_string()
-}
-
-/// Parses a line with the list of members, and a line with the status of each one that answers.
-fn parse(text: &str) -> Result<State, &'static str> {
-    let (list, statuses) = text.split_once('\n').unwrap_or((text, ""));
-    let mut state = State {
-        listed: etcd::list(list.as_bytes())?,
-        answered: Vec::new(),
-    };
-    for line in statuses.lines().filter(|line| !line.trim().is_empty()) {
-        state.answered.extend(etcd::statuses(line.as_bytes())?);
-    }
-    Ok(state)
 }
 
 #[cfg(test)]
@@ -188,13 +144,13 @@ spec:
         kubexm_config::parse_cluster("example", text).unwrap()
     }
 
-    pub(in super::super) fn state(answers: &[String]) -> State {
-        parse(&answers.join("\n")).unwrap()
+    pub(in super::super) fn state(answers: &[String]) -> Members {
+        Members::parse(&answers.join("\n")).unwrap()
     }
 
     fn found(text: &str, continues: bool) -> Vec<String> {
-        let state = parse(text).unwrap();
-        let findings = state.findings(&cluster(), &"node1".parse().unwrap(), continues);
+        let state = Members::parse(text).unwrap();
+        let findings = super::findings(&state, &cluster(), &"node1".parse().unwrap(), continues);
         let findings = findings.iter();
         findings
             .map(|found| format!("{} {} {}", found.host, found.fatal, found.what))

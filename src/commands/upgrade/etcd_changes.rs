@@ -3,66 +3,51 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::etcd::State;
 use super::path::Hop;
 use kubexm_bundle::Lock;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
-use kubexm_deploy::backup::members;
 use kubexm_deploy::etcd_version;
-use kubexm_deploy::removal::peer_url;
+use kubexm_etcd::{Members, Refusal, Status, members, peer_url, refusal};
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
 use kubexm_types::{HostName, Version};
 
-/// The first patch versions from which a member can go to the next minor version. Older ones can bring learners and removed
-/// members back (<https://etcd.io/blog/2025/upgrade_from_3.5_to_3.6_issue_followup/>).
-const SAFE: [(Version, &str); 2] = [
-    (
-        Version::new(3, 5, 26),
-        "an older one can bring removed members and learners back",
-    ),
-    (Version::new(3, 6, 11), "etcd 3.7 requires it"),
-];
-impl State {
-    /// Returns how the hops change the version of each member that answers, in the order of the hops for each of them.
-    pub(super) fn changes(
-        &self,
-        cluster: &Cluster,
-        (lock, facts): (&Lock, &BTreeMap<HostName, Facts>),
-        hops: &[Hop],
-    ) -> Vec<Change> {
-        // kubeadm keeps a newer etcd. As units, kubexm would replace it.
-        let keeps_newer = matches!(cluster.etcd, Etcd::Kubeadm { .. });
-        let mut changes = Vec::new();
-        for spec in members(cluster) {
-            let peer = peer_url(spec);
-            let listed = self.listed.iter().find(|one| one.peers.contains(&peer));
-            let member =
-                listed.and_then(|listed| self.answered.iter().find(|one| one.id == listed.id));
-            let mut present = member.and_then(|member| member.version.clone());
-            let arch = facts.get(&spec.name).and_then(Facts::arch);
-            for hop in hops {
-                let (Some(from), Some(arch)) = (present.clone(), arch) else {
-                    break;
-                };
-                let Some(to) = etcd_version(cluster, lock, &hop.version, arch) else {
-                    continue;
-                };
-                present = Some(from.clone().max(to.clone()));
-                if to == from || keeps_newer && to < from {
-                    continue;
-                }
-                changes.push(Change {
-                    host: spec.name.clone(),
-                    kubernetes: hop.version.clone(),
-                    from,
-                    to,
-                });
+/// Returns how the hops change the version of each member that answers, in the order of the hops for each of them.
+pub(super) fn changes(
+    etcd: &Members,
+    cluster: &Cluster,
+    (lock, facts): (&Lock, &BTreeMap<HostName, Facts>),
+    hops: &[Hop],
+) -> Vec<Change> {
+    // kubeadm keeps a newer etcd. As units, kubexm would replace it.
+    let keeps_newer = matches!(cluster.etcd, Etcd::Kubeadm { .. });
+    let mut changes = Vec::new();
+    for spec in members(cluster) {
+        let peer = peer_url(spec);
+        let member = etcd.at(&peer).and_then(|listed| etcd.status(listed));
+        let mut present = member.and_then(Status::version);
+        let arch = facts.get(&spec.name).and_then(Facts::arch);
+        for hop in hops {
+            let (Some(from), Some(arch)) = (present.clone(), arch) else {
+                break;
+            };
+            let Some(to) = etcd_version(cluster, lock, &hop.version, arch) else {
+                continue;
+            };
+            present = Some(from.clone().max(to.clone()));
+            if to == from || keeps_newer && to < from {
+                continue;
             }
+            changes.push(Change {
+                host: spec.name.clone(),
+                kubernetes: hop.version.clone(),
+                from,
+                to,
+            });
         }
-        changes
     }
+    changes
 }
 
 /// Another version of a member of etcd.
@@ -87,9 +72,10 @@ pub(super) fn refused(changes: &[Change]) -> Vec<Finding> {
     let mut seen = BTreeSet::new();
     let mut findings = Vec::new();
     for change in changes {
-        let Some((cause, hint)) = refusal(&change.from, &change.to) else {
+        let Some(refusal) = refusal(&change.from, &change.to) else {
             continue;
         };
+        let (cause, hint) = explained(refusal, &change.from);
         if seen.insert(&change.host) {
             findings.push(Finding::new(
                 &change.host,
@@ -106,57 +92,30 @@ pub(super) fn refused(changes: &[Change]) -> Vec<Finding> {
 }
 
 /// Returns why a member cannot go from one version to another, and what helps.
-fn refusal(from: &Version, to: &Version) -> Option<(String, String)> {
-    let minor = Version::major_minor;
-    if minor(to) < minor(from) {
-        return Some((
+fn explained(refusal: Refusal, present: &Version) -> (String, String) {
+    match refusal {
+        Refusal::Older => (
             "an older etcd cannot read the data of a newer one".to_owned(),
-            format!("build the bundle with etcd {from} or a newer one"),
-        ));
-    }
-    if minor(to) == minor(from) {
-        return None;
-    }
-    if from.major() != to.major() || to.minor() > from.minor() + 1 {
-        return Some((
+            format!("build the bundle with etcd {present} or a newer one"),
+        ),
+        Refusal::SkipsMinor => (
             "etcd goes through each minor version".to_owned(),
             "add the versions of Kubernetes in between to the bundle".to_owned(),
-        ));
-    }
-    let (safe, why) = SAFE
-        .into_iter()
-        .find(|(safe, _)| minor(safe) == minor(from))?;
-    (*from < safe).then(|| {
-        (
-            format!("the way begins at {safe}: {why}"),
+        ),
+        Refusal::Unsafe { from, why } => (
+            format!("the way begins at {from}: {why}"),
             format!(
-                "first bring all members to {safe} or a newer patch version: with a patch upgrade of Kubernetes whose bundle \
+                "first bring all members to {from} or a newer patch version: with a patch upgrade of Kubernetes whose bundle \
                  has it, or with etcd.local.imageTag of kubeadm"
             ),
-        )
-    })
+        ),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::etcd::tests::{cluster, list, state, status};
     use super::*;
-
-    fn cause(from: &str, to: &str) -> String {
-        let found = refusal(&from.parse().unwrap(), &to.parse().unwrap());
-        found.map(|(cause, _)| cause).unwrap_or_default()
-    }
-
-    #[test]
-    fn next_minor_version_begins_at_a_safe_patch_version() {
-        assert_eq!(cause("3.5.26", "3.6.8"), "");
-        assert!(cause("3.5.21", "3.6.8").starts_with("the way begins at 3.5.26"));
-        assert!(cause("3.6.8", "3.7.1").starts_with("the way begins at 3.6.11"));
-        assert_eq!(cause("3.6.11", "3.7.1"), "");
-        assert_eq!(cause("3.6.5", "3.6.8"), "");
-        assert!(cause("3.5.33", "3.7.1").contains("each minor version"));
-        assert!(cause("3.6.8", "3.5.33").contains("cannot read"));
-    }
 
     /// Returns how a member of 3.6.8 changes with a bundle that has this version of etcd, as a unit or as a static pod.
     fn changed(version: &str, cluster: &Cluster) -> Vec<String> {
@@ -177,7 +136,7 @@ mod tests {
             workers: BTreeSet::new(),
         };
         let state = state(&[list(""), status(1, "")]);
-        let changes = state.changes(cluster, (&lock, &facts), &[hop]);
+        let changes = changes(&state, cluster, (&lock, &facts), &[hop]);
         let refused = refused(&changes);
         let refused = refused.iter().map(|finding| finding.what.clone());
         let changes = changes

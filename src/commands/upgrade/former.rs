@@ -11,9 +11,9 @@ use crate::backup::collect::{self, Collected};
 use crate::backup::create::{self, Taken};
 use crate::backup::{EtcdSnapshot, manifest, programs};
 use crate::session::Hosts;
-use crate::snapshot::{self, Source};
 use crate::{CommandError, FileError, private_directory};
 use kubexm_config::Cluster;
+use kubexm_etcd::{Member, Source};
 use kubexm_host::Facts;
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, AtomicFile, Digest, HostName, UtcTime, Version, write_atomic};
@@ -80,7 +80,7 @@ pub(super) async fn save(
     from: &Version,
     events: &Events,
 ) -> Result<Option<PathBuf>, CommandError> {
-    let members = snapshot::members(cluster, hosts);
+    let members = Member::on(cluster, hosts);
     if members.is_empty() {
         return Ok(None);
     }
@@ -111,12 +111,10 @@ pub(super) async fn save(
 async fn copy(taken: &Taken<'_>, path: &Path) -> Result<(), CommandError> {
     let unwritable = |error| FileError::io("write", path, &error);
     let target = AtomicFile::create(path, OWNER_ONLY).map_err(unwritable)?;
-    let copying = taken
-        .member
-        .copy(Source::Snapshot, &taken.file, target, path);
+    let copying = taken.member.copy(Source::Snapshot, &taken.file, target);
     let target = copying
         .await
-        .map_err(|failure| create::failed(taken.member, failure))?;
+        .map_err(|failure| create::failed(taken.member, failure, path))?;
     Ok(target.commit().map_err(unwritable)?)
 }
 

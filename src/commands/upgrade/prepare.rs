@@ -83,10 +83,10 @@ impl Context<'_> {
             findings.extend(self.findings(&survey, first, begun.is_some()));
             findings.extend(space::findings(cluster, hosts).await?);
             findings.extend(self.unready(hosts, begun.is_some()).await?);
-            let etcd = etcd::State::read(cluster, hosts).await?;
+            let etcd = etcd::read(cluster, hosts).await?;
             if let Some(etcd) = &etcd {
-                findings.extend(etcd.findings(cluster, first, begun.is_some()));
-                members = etcd.changes(cluster, (self.bundle.lock(), &facts), &hops);
+                findings.extend(etcd::findings(etcd, cluster, first, begun.is_some()));
+                members = etcd_changes::changes(etcd, cluster, (self.bundle.lock(), &facts), &hops);
                 findings.extend(etcd_changes::refused(&members));
             }
             if let Some(record) = &begun {

@@ -1,6 +1,5 @@
 //! What an interrupted upgrade has saved before its last hop, and how it can still go back.
 
-use super::etcd::State;
 use super::former::{self, Former};
 use super::path::Running;
 use super::rollback::versions::Programs;
@@ -9,7 +8,7 @@ use crate::CommandError;
 use crate::backup::restore::text::age;
 use crate::begun::UpgradeRecord;
 use kubexm_config::Cluster;
-use kubexm_deploy::backup::members;
+use kubexm_etcd::{Members, members};
 use kubexm_types::Version;
 
 /// The archive of the hop that began last.
@@ -29,7 +28,7 @@ pub(super) struct Present<'a> {
     pub(super) running: &'a Running,
     pub(super) programs: &'a Programs,
     /// `None` if kubexm does not run etcd.
-    pub(super) etcd: Option<&'a State>,
+    pub(super) etcd: Option<&'a Members>,
     /// Whether the hop brings another etcd as units. Its files can be on hosts before a member runs it.
     pub(super) changes_units_of_etcd: bool,
 }
@@ -98,7 +97,7 @@ impl Present<'_> {
             (Some(state), Some(saved)) => {
                 let mut answered = state.answered.iter();
                 answered.len() == members(cluster).len()
-                    && answered.all(|member| member.version.as_ref() == Some(&saved))
+                    && answered.all(|member| member.version().as_ref() == Some(&saved))
             }
             _ => true,
         };

@@ -148,7 +148,7 @@ fn files(
         flags: flags.map(|(name, value)| etcd::flag(name, value)).collect(),
     };
     let client = etcd::ClientEnvironment {
-        endpoint: settings::local_endpoint(),
+        endpoint: kubexm_etcd::local_endpoint(),
         ca: file("ca.crt"),
         certificate: file("admin.crt"),
         key: file("admin.key"),

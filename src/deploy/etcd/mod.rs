@@ -13,7 +13,6 @@ use super::{DeployError, Deployment, Inputs};
 pub use certificates::{EtcdCertificates, MemberCertificates};
 use kubexm_bundle::Lock;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
-use kubexm_config::ports;
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_engine::steps::{WaitFor, WriteFile};
 use kubexm_types::{Arch, HostName, HostPath, Version};
@@ -59,12 +58,12 @@ pub(super) fn client(cluster: &Cluster, servers: &[HostName]) -> Option<Client> 
     let is_member = |name: &HostName| cluster.roles.etcd.contains(name);
     let endpoints = match &cluster.etcd {
         Etcd::External { endpoints, .. } => endpoints.clone(),
-        Etcd::Systemd { .. } if servers.iter().all(is_member) => vec![settings::local_endpoint()],
+        Etcd::Systemd { .. } if servers.iter().all(is_member) => {
+            vec![kubexm_etcd::local_endpoint()]
+        }
         Etcd::Systemd { .. } => {
             let hosts = cluster.etcd_hosts().into_iter();
-            hosts
-                .map(|host| settings::url(host, ports::ETCD_CLIENT))
-                .collect()
+            hosts.map(kubexm_etcd::client_url).collect()
         }
         Etcd::Kubeadm { .. } => return None,
     };
@@ -75,11 +74,6 @@ pub(super) fn client(cluster: &Cluster, servers: &[HostName]) -> Option<Client> 
         cert_file,
         key_file,
     })
-}
-
-/// Returns the address of a member for other members.
-pub(super) fn peer_url(host: &HostSpec) -> String {
-    settings::url(host, ports::ETCD_PEER)
 }
 
 /// Returns the client's files for control planes. `kubeadm join` writes the same files with the same modes,

@@ -1,11 +1,11 @@
 //! The settings of a member: its identity, its certificates, and values for Kubernetes.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 use super::member::{UserSettings, file};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_config::ports;
+use kubexm_etcd::{client_url, local_endpoint, peer_url};
 use kubexm_types::Version;
 
 /// Maximum size of the database, in bytes: the largest size that etcd's documentation recommends
@@ -20,16 +20,6 @@ TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_S
 TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,\
 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256";
 
-/// Returns `https://address:port` of a host.
-pub(super) fn url(host: &HostSpec, port: u16) -> String {
-    format!("https://{}", SocketAddr::new(host.internal_address(), port))
-}
-
-/// Returns the URL of a member for clients on its host.
-pub(super) fn local_endpoint() -> String {
-    format!("https://127.0.0.1:{}", ports::ETCD_CLIENT)
-}
-
 /// Returns the flags and values of a member, without the flags that the user sets.
 pub(super) fn member_settings(
     cluster: &Cluster,
@@ -37,8 +27,8 @@ pub(super) fn member_settings(
     user: &UserSettings<'_>,
     version: &Version,
 ) -> BTreeMap<&'static str, String> {
-    let client = url(host, ports::ETCD_CLIENT);
-    let peer = url(host, ports::ETCD_PEER);
+    let client = client_url(host);
+    let peer = peer_url(host);
     let certificate = |setting, name: &str| (setting, file(name));
     let mut settings = BTreeMap::from([
         ("name", host.name.to_string()),
@@ -108,15 +98,6 @@ pub(super) fn environment(settings: BTreeMap<&'static str, String>) -> BTreeMap<
     let name = |flag: &str| format!("ETCD_{}", flag.replace('-', "_").to_uppercase());
     let settings = settings.into_iter();
     settings.map(|(flag, value)| (name(flag), value)).collect()
-}
-
-/// Returns `name=https://address:2380` of all members, for the first start.
-pub(super) fn initial_cluster(cluster: &Cluster) -> String {
-    let hosts = cluster.etcd_hosts().into_iter();
-    let members: Vec<String> = hosts
-        .map(|host| format!("{}={}", host.name, url(host, ports::ETCD_PEER)))
-        .collect();
-    members.join(",")
 }
 
 #[cfg(test)]

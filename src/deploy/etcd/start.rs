@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
+use super::CLIENT_CA;
 use super::member::{INITIAL, UNIT, UserSettings, read_at_start};
-use super::{CLIENT_CA, settings};
 use crate::{DeployError, journal, kubernetes};
 use kubexm_config::cluster::{Cluster, HostSpec};
-use kubexm_config::ports;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{ManageUnit, RunScript, WaitFor};
 use kubexm_scripts::etcd as scripts;
@@ -116,10 +115,10 @@ pub(super) fn mark(host: &HostSpec) -> Task {
 fn arguments(cluster: &Cluster, host: &HostSpec, user: &UserSettings<'_>) -> Vec<String> {
     vec![
         host.name.to_string(),
-        settings::url(host, ports::ETCD_PEER),
+        kubexm_etcd::peer_url(host),
         user.data_dir.to_string(),
         others(cluster, host),
-        settings::initial_cluster(cluster),
+        kubexm_etcd::initial_cluster(cluster).join(","),
     ]
 }
 
@@ -128,7 +127,7 @@ fn others(cluster: &Cluster, host: &HostSpec) -> String {
     let hosts = cluster.etcd_hosts().into_iter();
     let others: Vec<String> = hosts
         .filter(|other| other.name != host.name)
-        .map(|other| settings::url(other, ports::ETCD_CLIENT))
+        .map(kubexm_etcd::client_url)
         .collect();
     others.join(",")
 }
@@ -143,7 +142,7 @@ mod tests {
     fn scripts_use_the_files_of_the_member() {
         let folder = file("ca.crt");
         let folder = folder.strip_suffix("/ca.crt").unwrap();
-        let local = settings::local_endpoint();
+        let local = kubexm_etcd::local_endpoint();
         let lines = [
             format!("unit={UNIT}\n"),
             format!("initial={INITIAL}\n"),

@@ -29,7 +29,8 @@ use crate::{
 };
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
-use kubexm_deploy::backup::{PresentCas, RestoreInputs, members_with_peers, revision_bump};
+use kubexm_deploy::backup::{PresentCas, RestoreInputs, revision_bump};
+use kubexm_etcd::initial_cluster;
 use kubexm_host::Facts;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
@@ -207,7 +208,7 @@ impl Context<'_> {
             return Ok(begun);
         }
         let record = RestoreRecord::new(self.snapshot()?, is_new)
-            .of_members(members_with_peers(self.cluster))
+            .of_members(initial_cluster(self.cluster))
             .after(prepared.is_down);
         if is_new {
             // Commands that had begun on the former hosts.

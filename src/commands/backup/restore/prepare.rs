@@ -9,8 +9,8 @@ use crate::session::{self, HostErrors, Hosts};
 use crate::stop::unless_stopped;
 use crate::{CommandError, FileError};
 use kubexm_config::cluster::KubernetesKind;
-use kubexm_deploy::backup::members_with_peers;
 use kubexm_engine::cluster::ClusterRecord;
+use kubexm_etcd::initial_cluster;
 use kubexm_host::Facts;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
@@ -57,7 +57,7 @@ impl Context<'_> {
         let found = situation::of(&content.manifest, cluster, &facts, &unreachable);
         let is_blank = matches!(found, Ok(Situation::New));
         let is_down = !is_blank && former.as_ref().is_some_and(RestoreRecord::is_down);
-        let members = members_with_peers(cluster);
+        let members = initial_cluster(cluster);
         let is_same = former.as_ref().is_some_and(|former| !is_of_another(former));
         let begun =
             former.and_then(|former| former.continued(snapshot, &members, is_blank, self.began));

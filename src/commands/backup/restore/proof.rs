@@ -1,13 +1,13 @@
 //! Proves that restored data is complete and the same on all members, and that the API servers work with it.
 
 use futures_util::future::try_join_all;
-use serde::Deserialize;
 
 use crate::CommandError;
 use crate::backup::EtcdSnapshot;
 use crate::session::Hosts;
 use kubexm_config::Cluster;
 use kubexm_deploy::backup::{self, RestoreInputs};
+use kubexm_etcd::{MemberHash, Status};
 use kubexm_host::{Command, Host, Limit};
 use kubexm_scripts::kubernetes::RESTORED;
 use kubexm_types::Untrusted;
@@ -29,39 +29,15 @@ struct Data {
     errors: Vec<String>,
 }
 
-#[derive(Deserialize)]
-struct Endpoint {
-    #[serde(rename = "Status")]
-    status: Status,
-}
-
-#[derive(Deserialize)]
-struct Status {
-    #[serde(default)]
-    errors: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Hashed {
-    #[serde(rename = "HashKV")]
-    hash: Hash,
-}
-
-#[derive(Deserialize)]
-struct Hash {
-    hash: u64,
-}
-
 /// Parses what `etcd/restore.sh data` prints.
 fn parse(text: &str) -> Option<Data> {
     // crictl adds empty lines.
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    let status: Vec<Endpoint> = serde_json::from_str(lines.next()?).ok()?;
-    let hash: Vec<Hashed> = serde_json::from_str(lines.next()?).ok()?;
+    let status = Status::one(lines.next()?.as_bytes()).ok()?;
     Some(Data {
-        hash: hash.first()?.hash.hash,
+        hash: MemberHash::one(lines.next()?.as_bytes()).ok()?.hash,
         keys: lines.next()?.trim().parse().ok()?,
-        errors: status.into_iter().next()?.status.errors,
+        errors: status.problems(),
     })
 }
 
@@ -76,7 +52,7 @@ pub(crate) async fn of_members(
     events: &Events,
 ) -> Result<(), CommandError> {
     let revision = snapshot.revision + given.bump;
-    let reads = backup::members(given.cluster)
+    let reads = kubexm_etcd::members(given.cluster)
         .into_iter()
         .map(async |spec| {
             let Some(host) = hosts.get(&spec.name) else {
@@ -198,7 +174,7 @@ mod tests {
 
     #[test]
     fn data_of_a_member_is_parsed() {
-        let text = r#"[{"Endpoint":"https://127.0.0.1:2379","Status":{"header":{"revision":1000000009},"version":"3.6.8"}}]
+        let text = r#"[{"Endpoint":"https://127.0.0.1:2379","Status":{"header":{"cluster_id":1,"member_id":2,"revision":1000000009},"version":"3.6.8"}}]
 [{"Endpoint":"https://127.0.0.1:2379","HashKV":{"header":{"revision":1000000009},"hash":1748064894,"compact_revision":1000000008,"hash_revision":1000000008}}]
 
 6

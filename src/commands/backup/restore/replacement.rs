@@ -105,7 +105,7 @@ impl Replacement<'_> {
     async fn check_space(&self) -> Result<(), CommandError> {
         let file = self.context.content.manifest.file(SNAPSHOT);
         let bytes = file.map_or(0, |file| file.size);
-        let members = deploy::members(self.context.cluster).into_iter();
+        let members = kubexm_etcd::members(self.context.cluster).into_iter();
         let asked = members.map(async |spec| {
             let Some(host) = self.session.observed.get(&spec.name) else {
                 return Ok(());

@@ -7,14 +7,12 @@ use futures_util::future::join_all;
 
 use super::content::Content;
 use crate::backup::manifest::{Manifest, program};
-use crate::node::Members;
 use crate::session::{HostErrors, Hosts};
 use crate::{CommandError, FileError};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
-use kubexm_deploy::backup::members;
-use kubexm_deploy::removal;
 use kubexm_engine::cluster::ClusterRecord;
+use kubexm_etcd::{Members, members};
 use kubexm_host::Facts;
 use kubexm_host::facts::Membership;
 use kubexm_types::{HostName, Version};
@@ -159,21 +157,28 @@ pub(super) fn of(
 /// # Errors
 /// Another one works. Its API server would go on with the former data, beside the restored ones.
 pub(super) async fn no_other_members(cluster: &Cluster, hosts: &Hosts) -> Result<(), CommandError> {
-    let Some(kind) = removal::etcd_kind(cluster) else {
+    let Some(kind) = kubexm_etcd::kind(cluster) else {
         return Ok(());
     };
     let own: BTreeSet<String> = members(cluster)
         .into_iter()
-        .map(removal::peer_url)
+        .map(kubexm_etcd::peer_url)
         .collect();
     let reachable = members(cluster)
         .into_iter()
         .filter_map(|host| hosts.get(&host.name));
     // Without a quorum, no member answers, and none can go on.
-    let read = reachable.map(|host| Members::read(host.as_ref(), kind, ELECTION));
+    let read = reachable.map(|host| {
+        Members::read(
+            host.as_ref(),
+            kind,
+            "list the members of etcd",
+            Some(ELECTION),
+        )
+    });
     let answers = join_all(read).await;
     for found in answers.into_iter().flatten() {
-        let others = found.others(&own);
+        let others = found.healthy_besides(&own);
         if !others.is_empty() {
             return Err(CommandError::Configuration(format!(
                 "cannot restore: members of etcd work that the cluster file does not have: {}. They would go on with the \

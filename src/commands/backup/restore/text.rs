@@ -11,7 +11,7 @@ use crate::backup::EtcdSnapshot;
 use crate::backup::manifest::Manifest;
 use crate::begun::{RestoreRecord, RestoreStage as Stage};
 use kubexm_config::Cluster;
-use kubexm_deploy::backup::members;
+use kubexm_etcd::members;
 use kubexm_types::HostName;
 
 /// What a restore is going to do.

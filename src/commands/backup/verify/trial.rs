@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{Trial, VerifyOptions, space};
 use crate::backup::manifest::Manifest;
-use crate::backup::members::SnapshotStatus;
 use crate::{CommandError, FileError};
+use kubexm_etcd::SnapshotStatus;
 use kubexm_sandbox::{ProgramRun, SandboxError, Workspace};
 use kubexm_types::Untrusted;
 
@@ -92,8 +92,8 @@ impl<'a> TrialRestore<'a> {
         let printed = self
             .output(&["snapshot", "status", file, "-w", "json"])
             .await?;
-        serde_json::from_slice(&printed)
-            .map_err(|error| self.refused(format!("unexpected answer of etcdutl: {error}")))
+        SnapshotStatus::one(&printed)
+            .map_err(|cause| self.refused(format!("the answer of etcdutl {cause}")))
     }
 
     /// Returns what etcdutl prints.

@@ -4,35 +4,35 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::status::Answers as StatusAnswers;
-use crate::status::etcd::Member;
 use crate::status::example::cluster_of_four;
+use kubexm_etcd::Status;
 
-fn member(leader: Option<u64>, is_learner: bool) -> Option<Result<Member, String>> {
-    Some(Ok(Member {
+fn member(leader: Option<u64>, is_learner: bool) -> Option<Result<Status, String>> {
+    Some(Ok(Status {
         id: 1,
         cluster: 1,
-        version: None,
+        version: "3.6.8".to_owned(),
         leader,
         is_learner,
+        applied: 9,
         size: None,
         size_in_use: None,
         quota: None,
         alarms: BTreeSet::new(),
         corrupt: BTreeSet::new(),
         errors: Vec::new(),
-        members: None,
     }))
 }
 
 /// Returns what doctor finds about the quorum of three members; those without an answer cannot be reached.
-fn quorum(answers: [Option<Result<Member, String>>; 3]) -> Option<String> {
+fn quorum(answers: [Option<Result<Status, String>>; 3]) -> Option<String> {
     let report = judge(&with_members(answers));
     let mut found = report.findings.into_iter();
     let found = found.find(|found| found.check == "etcd-quorum")?;
     Some(found.what)
 }
 
-fn with_members(answers: [Option<Result<Member, String>>; 3]) -> Seen {
+fn with_members(answers: [Option<Result<Status, String>>; 3]) -> Seen {
     let mut seen = seen(HOST, RUNTIME, API);
     seen.cluster = cluster_of_four();
     for (host, etcd) in ["node1", "node2", "node3"].into_iter().zip(answers) {
@@ -45,7 +45,7 @@ fn with_members(answers: [Option<Result<Member, String>>; 3]) -> Seen {
     seen
 }
 
-fn refused() -> Option<Result<Member, String>> {
+fn refused() -> Option<Result<Status, String>> {
     Some(Err("refused".to_owned()))
 }
 

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn alarm_about_other_data_is_one_of_its_member() {
-    let alarmed = |id: u64, of: u64| Member {
+    let alarmed = |id: u64, of: u64| Status {
         id,
         alarms: ["CORRUPT".to_owned()].into(),
         corrupt: [of].into(),
@@ -24,14 +24,15 @@ fn alarm_about_other_data_is_one_of_its_member() {
 #[test]
 fn members_of_etcd_need_attention() {
     let found = problems(|seen| {
-        answers(seen, "node1").etcd = Some(Ok(Member {
+        answers(seen, "node1").etcd = Some(Ok(Status {
             alarms: ["NOSPACE".to_owned()].into(),
             size: Some(7 << 30),
             leader: None,
             is_learner: true,
-            members: Some(vec!["node1".to_owned(), String::new(), "node7".to_owned()]),
             ..member()
         }));
+        let names = vec!["node1".to_owned(), String::new(), "node7".to_owned()];
+        answers(seen, "node1").etcd_members = Some(names);
     });
     insta::assert_snapshot!(found, @"
     node1: etcd has the alarm NOSPACE
@@ -55,29 +56,28 @@ fn members_of_etcd_need_attention() {
 
 #[test]
 fn etcd_that_does_not_list_its_members_is_a_problem() {
-    let silent = || Member {
-        members: None,
-        ..member()
-    };
-    let found = problems(|seen| answers(seen, "node1").etcd = Some(Ok(silent())));
+    let found = problems(|seen| answers(seen, "node1").etcd_members = None);
     insta::assert_snapshot!(found, @"
     etcd has a leader and does not list its members, so that they were not compared with the cluster file
       hint: run the command again; if it fails again, read the logs of the members with `kubexm logs etcd`
     ");
     // Another member does.
-    let found = problems(|seen| answers(seen, "node2").etcd = Some(Ok(silent())));
+    let found = problems(|seen| answers(seen, "node2").etcd = Some(Ok(member())));
     assert_eq!(found, "");
     // The problem of the leader, and that of the learner, are the cause.
-    let leaderless = Member {
+    let leaderless = Status {
         leader: None,
-        ..silent()
+        ..member()
     };
-    let learner = Member {
+    let learner = Status {
         is_learner: true,
-        ..silent()
+        ..member()
     };
     for member in [leaderless, learner] {
-        let found = problems(|seen| answers(seen, "node1").etcd = Some(Ok(member)));
+        let found = problems(|seen| {
+            answers(seen, "node1").etcd = Some(Ok(member));
+            answers(seen, "node1").etcd_members = None;
+        });
         assert!(!found.contains("does not list"), "{found}");
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use crate::upgrade::former::{self, Former};
-use crate::{CommandError, FileError, older_etcd};
+use crate::{CommandError, FileError};
 use kubexm_bundle::Lock;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
@@ -73,7 +73,7 @@ pub(super) fn check_version(
         let given = target
             .arch
             .and_then(|arch| etcd_version(cluster, lock, to, arch));
-        let Some(given) = given.filter(|given| older_etcd::is_older(given, &saved)) else {
+        let Some(given) = given.filter(|given| kubexm_etcd::is_older(given, &saved)) else {
             continue;
         };
         let (major, minor) = saved.major_minor();

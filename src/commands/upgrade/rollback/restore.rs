@@ -19,9 +19,10 @@ use crate::install::outcome::{self, Ended};
 use crate::stop::unless_stopped;
 use crate::upgrade::former::{self, Former};
 use crate::{CommandError, FileError, plan_inputs, session};
-use kubexm_deploy::backup::{self, Phase, RestoreInputs, members};
+use kubexm_deploy::backup::{self, Phase, RestoreInputs};
 use kubexm_deploy::rollback as deploy;
 use kubexm_engine::plan::Plan;
+use kubexm_etcd::members;
 use kubexm_host::{Facts, Host};
 use kubexm_types::Digest;
 

@@ -10,8 +10,8 @@ use crate::upgrade::former::Former;
 use crate::upgrade::runtime::Runtimes;
 use crate::upgrade::text;
 use kubexm_config::Cluster;
-use kubexm_deploy::backup::members;
 use kubexm_engine::plan::Plan;
+use kubexm_etcd::members;
 use kubexm_types::HostName;
 
 /// Returns the plan of a rollback in place.

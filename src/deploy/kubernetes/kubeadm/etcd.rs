@@ -10,7 +10,7 @@ use kubexm_scripts::undo::ETCD_FOLDER_RESTORE;
 
 /// Returns true if kubeadm runs a member of etcd on the host.
 pub(super) fn has_member(cluster: &Cluster, host: &HostSpec) -> bool {
-    matches!(cluster.etcd, Etcd::Kubeadm { .. }) && cluster.is_control_plane(&host.name)
+    matches!(cluster.etcd, Etcd::Kubeadm { .. }) && kubexm_etcd::has_member(cluster, &host.name)
 }
 
 /// Returns the data directory of the member that kubeadm runs on the host; empty without one.

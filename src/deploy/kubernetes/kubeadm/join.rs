@@ -1,6 +1,5 @@
 //! `kubeadm join` on all other nodes.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::init::{marker, yes_or_no};
@@ -8,7 +7,6 @@ use super::secrets::JoinSecrets;
 use super::{etcd, file_modes, kubelet_runs, node, patches, tasks_before_join, undo};
 use crate::{DeployError, Inputs, kubernetes, load_balancer};
 use kubexm_config::cluster::{Cluster, HostSpec};
-use kubexm_config::ports;
 use kubexm_engine::plan::{StepError, Task, TaskValue};
 use kubexm_engine::steps::{InputFile, RunToCompletion};
 use kubexm_render::kubeadm as template;
@@ -64,10 +62,7 @@ pub(super) fn join(
 fn arguments(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
     let has_member = etcd::has_member(inputs.cluster, host);
     let (first, peer) = match inputs.first().filter(|_| has_member) {
-        Some(first) => {
-            let peer = SocketAddr::new(host.internal_address(), ports::ETCD_PEER);
-            (first.name.to_string(), format!("https://{peer}"))
-        }
+        Some(first) => (first.name.to_string(), kubexm_etcd::peer_url(host)),
         None => (String::new(), String::new()),
     };
     vec![

@@ -1,15 +1,14 @@
 //! Snapshots of etcd that members take on their hosts, and the copies of them on this machine.
 
-use std::io::Write;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::session::Hosts;
-use crate::{CommandError, FileError};
+use super::answer::{SnapshotStatus, Status, Unreadable, keys};
+use super::placement::{kind, member_names};
 use kubexm_config::Cluster;
-use kubexm_config::cluster::Etcd;
-use kubexm_host::{Command, Host, Limit, Output};
+use kubexm_host::{Command, Host, HostError, Limit, Output};
 use kubexm_scripts::etcd::SNAPSHOT;
 use kubexm_types::{Digest, DigestWriter, HostName};
 
@@ -21,11 +20,12 @@ const LIMIT: Limit = Limit::DEFAULT;
 const SAVE_LIMIT: Limit = Limit::new(Duration::from_secs(660), "snapshots of etcd");
 
 /// Why the snapshot of a member does not exist.
-pub(crate) enum Failure {
+#[derive(Debug)]
+pub enum Failure {
     /// The member does not provide one.
     Member(String),
-    /// This machine cannot store it.
-    Here(FileError),
+    /// This machine cannot write it.
+    Here(io::Error),
 }
 
 impl From<String> for Failure {
@@ -35,47 +35,35 @@ impl From<String> for Failure {
 }
 
 /// A member of etcd.
-pub(crate) struct Member<'a> {
-    pub(crate) name: &'a HostName,
+pub struct Member<'a> {
+    /// The name of its host.
+    pub name: &'a HostName,
     host: &'a Arc<dyn Host>,
     kind: &'static str,
     data: &'a str,
 }
 
-/// Returns the members on hosts that can be reached. An external etcd has none.
-pub(crate) fn members<'a>(cluster: &'a Cluster, hosts: &'a Hosts) -> Vec<Member<'a>> {
-    let (kind, names) = match &cluster.etcd {
-        Etcd::Kubeadm { .. } => ("kubeadm", &cluster.roles.control_plane),
-        Etcd::Systemd { .. } => ("systemd", &cluster.roles.etcd),
-        Etcd::External { .. } => return Vec::new(),
-    };
-    let Some(data) = cluster.etcd.data_directory() else {
-        return Vec::new();
-    };
-    let reachable = names
-        .iter()
-        .filter_map(|name| Some((name, hosts.get(name)?)));
-    reachable
-        .map(|(name, host)| Member {
-            name,
-            host,
-            kind,
-            data,
-        })
-        .collect()
-}
-
 /// A file on the host of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RemoteFile {
+pub struct RemoteFile {
     /// Its size in bytes.
-    pub(crate) size: u64,
-    pub(crate) digest: Digest,
+    pub size: u64,
+    /// Its digest.
+    pub digest: Digest,
+}
+
+/// What a snapshot on the host of a member contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Content {
+    /// What etcdutl reads in it.
+    pub status: SnapshotStatus,
+    /// The number of keys at its revision.
+    pub keys: u64,
 }
 
 /// Which file of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Source {
+pub enum Source {
     /// The snapshot that the member took.
     Snapshot,
     /// The program etcdutl of the version of the member.
@@ -98,13 +86,29 @@ impl Source {
     }
 }
 
-impl Member<'_> {
+impl<'a> Member<'a> {
+    /// Returns the members on these hosts, which can be reached. An external etcd has none.
+    pub fn on(cluster: &'a Cluster, hosts: &'a BTreeMap<HostName, Arc<dyn Host>>) -> Vec<Self> {
+        let (Some(kind), Some(data)) = (kind(cluster), cluster.etcd.data_directory()) else {
+            return Vec::new();
+        };
+        let names = member_names(cluster).iter();
+        let reachable = names.filter_map(|name| Some((name, hosts.get(name)?)));
+        let member = |(name, host)| Self {
+            name,
+            host,
+            kind,
+            data,
+        };
+        reachable.map(member).collect()
+    }
+
     async fn call(
         &self,
         verb: &'static str,
         more: &[String],
         limit: Limit,
-    ) -> Result<Output, CommandError> {
+    ) -> Result<Output, HostError> {
         let arguments = [self.kind.to_owned(), self.data.to_owned()];
         let arguments = arguments.into_iter().chain(more.iter().cloned());
         let command = Command::from_script(SNAPSHOT.verb(verb), arguments);
@@ -113,7 +117,7 @@ impl Member<'_> {
             "read" | "read-program" => command.secret_output(),
             _ => command,
         };
-        Ok(self.host.run(command).await?)
+        self.host.run(command).await
     }
 
     async fn done(
@@ -132,7 +136,7 @@ impl Member<'_> {
     }
 
     /// Returns the path of the snapshot on the host, as in `snapshot.sh`.
-    pub(crate) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         match self.kind {
             "kubeadm" => format!("{}/kubexm-snapshot.db", self.data),
             _ => "/var/lib/kubexm/etcd-snapshot.db".to_owned(),
@@ -143,23 +147,24 @@ impl Member<'_> {
     ///
     /// # Errors
     /// The host was lost.
-    pub(crate) async fn has_data(&self) -> Result<bool, CommandError> {
+    pub async fn has_data(&self) -> Result<bool, HostError> {
         Ok(self.call("has-data", &[], LIMIT).await?.success())
     }
 
-    /// Returns what etcdctl prints about the member, as JSON.
+    /// Returns what the member reports about itself.
     ///
     /// # Errors
     /// Returns why the member does not answer.
-    pub(crate) async fn status(&self) -> Result<String, String> {
-        Ok(self.done("status", &[], LIMIT).await?.text())
+    pub async fn status(&self) -> Result<Status, String> {
+        let output = self.done("status", &[], LIMIT).await?;
+        Status::one(&output.stdout).map_err(|cause| format!("what etcdctl printed {cause}"))
     }
 
     /// Takes a snapshot, which stays on the host until [`Member::remove`].
     ///
     /// # Errors
     /// Returns why the member provides none.
-    pub(crate) async fn save(&self) -> Result<RemoteFile, String> {
+    pub async fn save(&self) -> Result<RemoteFile, String> {
         let saved = self.done("save", &[], SAVE_LIMIT).await?;
         let file = parse(saved.text().trim()).ok_or("etcdctl created no snapshot")?;
         match file.size {
@@ -169,24 +174,30 @@ impl Member<'_> {
         }
     }
 
-    /// Returns what etcdutl reads in the snapshot, as JSON, and the number of keys at its revision.
+    /// Returns what the snapshot contains.
     ///
     /// # Errors
-    /// Returns why a program failed.
-    pub(crate) async fn describe(&self) -> Result<[String; 2], String> {
+    /// Returns why a program failed, or that it printed something else.
+    pub async fn describe(&self) -> Result<Content, String> {
         let text = self.done("describe", &[], SAVE_LIMIT).await?.text();
-        let mut lines = text.lines().map(str::to_owned);
-        match (lines.next(), lines.next()) {
-            (Some(snapshot), Some(count)) => Ok([snapshot, count]),
-            _ => Err("etcdutl or etcdctl printed nothing".to_owned()),
-        }
+        let mut lines = text.lines();
+        let (Some(status), Some(count)) = (lines.next(), lines.next()) else {
+            return Err("etcdutl or etcdctl printed nothing".to_owned());
+        };
+        let content = || {
+            Ok::<_, Unreadable>(Content {
+                status: SnapshotStatus::one(status.as_bytes())?,
+                keys: keys(count)?,
+            })
+        };
+        content().map_err(|cause| format!("the answer about the snapshot {cause}"))
     }
 
     /// Returns the program etcdutl on the host, or in the container of the member.
     ///
     /// # Errors
     /// Returns why there is none.
-    pub(crate) async fn program(&self) -> Result<RemoteFile, String> {
+    pub async fn program(&self) -> Result<RemoteFile, String> {
         let text = self.done("program", &[], LIMIT).await?.text();
         let rest = text.trim().split_once(' ').map(|(_, rest)| rest);
         rest.and_then(parse)
@@ -194,28 +205,25 @@ impl Member<'_> {
     }
 
     /// Removes the snapshot from the host.
-    pub(crate) async fn remove(&self) {
+    pub async fn remove(&self) {
         let _ = self.call("remove", &[], LIMIT).await;
     }
 
-    /// Copies a file of the host part by part, and compares its digest. Returns `target`; `path` is for errors.
+    /// Copies a file of the host part by part, and compares its digest. Returns `target`.
     ///
     /// # Errors
     /// The host does not provide the file, the file arrives damaged, or this machine cannot store it.
-    pub(crate) async fn copy<W: Write>(
+    pub async fn copy<W: Write>(
         &self,
         source: Source,
         file: &RemoteFile,
         target: W,
-        path: &Path,
     ) -> Result<W, Failure> {
         let mut target = DigestWriter::new(target);
         for part in 0..file.size.div_ceil(PART) {
             let part = [part.to_string()];
             let read = self.done(source.verb(), &part, SAVE_LIMIT).await?;
-            target
-                .write_all(&read.stdout)
-                .map_err(|error| Failure::Here(FileError::io("write", path, &error)))?;
+            target.write_all(&read.stdout).map_err(Failure::Here)?;
         }
         let (target, got, _) = target.finish();
         if got != file.digest {

@@ -1,0 +1,19 @@
+//! etcd: which hosts have members, what etcdctl prints about them, whether they have a quorum, and their snapshots.
+
+mod answer;
+mod members;
+mod placement;
+mod quorum;
+mod snapshot;
+mod survey;
+mod version;
+
+pub use answer::{CORRUPT, Listed, MemberHash, SnapshotStatus, Status, Unreadable};
+pub use members::{Members, Unlisted};
+pub use placement::{
+    client_url, has_member, initial_cluster, kind, local_endpoint, member_names, members, peer_url,
+};
+pub use quorum::{Voters, needed};
+pub use snapshot::{Content, Failure, Member, RemoteFile, Source};
+pub use survey::{Disagreement, Part, Survey, by_preference};
+pub use version::{Refusal, is_older, refusal};
