@@ -1,6 +1,5 @@
 //! etcd: members that kubexm runs, and the API servers' connection to an etcd that kubeadm does not run.
 
-mod certificates;
 mod external;
 mod member;
 mod release;
@@ -10,7 +9,6 @@ mod start;
 use super::module::Module;
 use super::rotation_inputs::RotationPhase;
 use super::{DeployError, Deployment, Inputs};
-pub use certificates::{EtcdCertificates, MemberCertificates};
 use kubexm_bundle::Lock;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
