@@ -1,7 +1,7 @@
 //! AArch64: calls (BL) and page addresses of data (ADRP)
 //! (Arm Architecture Reference Manual, DDI 0487, sections C6.2.36 and C6.2.11).
 
-use super::Direction;
+use super::progress::Direction;
 use super::recent_targets::RecentTargets;
 
 /// Number of bits of a call's operand, which counts instructions.

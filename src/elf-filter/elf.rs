@@ -1,7 +1,8 @@
 //! Finds the code of a program from its program headers
 //! (<https://refspecs.linuxfoundation.org/elf/gabi4+/ch5.pheader.html>).
 
-use super::HEAD;
+/// Size in bytes of the start of a program, which describes where its code is and is never changed.
+pub(super) const HEAD: usize = 4096;
 
 /// Maximum end of a segment in bytes; operands in larger programs would need more than 31 bits.
 const LARGEST: u64 = 1 << 30;

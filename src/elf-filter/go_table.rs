@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::{Direction, Progress};
+use super::progress::{Direction, Progress};
 
 /// A table starts at a multiple of this offset in the program.
 pub const ALIGNMENT: u64 = 16;

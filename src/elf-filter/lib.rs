@@ -4,26 +4,18 @@
 mod arm64;
 mod elf;
 mod go_table;
+mod progress;
 mod recent_targets;
 mod x86_64;
 
-use elf::{Machine, Program};
+use elf::{HEAD, Machine, Program};
 use go_table::Table;
+pub use progress::Direction;
+use progress::Progress;
 use recent_targets::RecentTargets;
-
-/// The direction of a [`Filter`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// From the original stream to the form that compresses better.
-    Encode,
-    /// From that form to the original stream.
-    Decode,
-}
 
 /// A program starts at a multiple of this offset in bytes: the block size of a tar.
 const BLOCK: u64 = 512;
-/// Size in bytes of the start of a program, which describes where its code is and is never changed.
-const HEAD: usize = 4096;
 const MAGIC: [u8; 4] = *b"\x7fELF";
 
 /// Encodes or decodes one stream, step by step.
@@ -69,16 +61,6 @@ impl Recent {
             Machine::Arm64 => Self::Arm64(RecentTargets::new()),
         }
     }
-}
-
-/// The result of filtering the bytes that are known.
-enum Progress {
-    /// This number of bytes is complete.
-    Ready(usize),
-    /// This number of bytes must be known first.
-    Wait(usize),
-    /// The program or table has ended.
-    Over,
 }
 
 impl Filter {

@@ -3,7 +3,7 @@
 //! A call to a function in the list is replaced by the index of the function. Programs with common code call
 //! their functions in the same order, although the functions have other addresses; their indices are equal.
 
-use super::Direction;
+use super::progress::Direction;
 
 /// Number of targets in the list.
 const LENGTH: u32 = 256;

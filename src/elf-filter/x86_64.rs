@@ -1,7 +1,7 @@
 //! x86-64: calls, and instructions that address data relative to the next instruction
 //! (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, sections 2.1.5 and 2.2.1.6).
 
-use super::Direction;
+use super::progress::Direction;
 use super::recent_targets::RecentTargets;
 
 /// Size of a stretch in bytes: the code that is converted as a whole.

@@ -5,8 +5,8 @@ use x509_parser::asn1_rs::FromDer;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 
+use super::text::{at, shown};
 use super::trusted_root::TrustedRoot;
-use super::{at, shown};
 use kubexm_types::signature_policy::Identity;
 use kubexm_types::{UtcTime, VerifyingKey};
 

@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use super::bundle::{Bundle, Certified, Content, SignedBy};
 use super::limits::{LARGEST_MANIFEST, LARGEST_PART};
-use super::{certificate, log_entry, shown};
+use super::text::shown;
+use super::{certificate, log_entry};
 use kubexm_types::Digest;
 
 /// Media type of a claim's payload.

@@ -22,6 +22,7 @@ mod log_entry;
 pub mod referrer;
 mod rekor_entry_body;
 pub mod simple_signing;
+mod text;
 mod timestamp;
 mod transparency;
 mod tree;
@@ -138,21 +139,4 @@ pub fn none_of(causes: Vec<String>) -> String {
         1 => shown,
         _ => format!("none of its {count} signatures is valid: {shown}{more}"),
     }
-}
-
-/// Returns untrusted text shortened and escaped for a terminal.
-fn shown(text: &str) -> String {
-    text.chars()
-        .take(200)
-        .flat_map(char::escape_default)
-        .collect()
-}
-
-/// Formats a time, in seconds since 1970, as RFC 3339 in UTC.
-fn at(seconds: i64) -> String {
-    let format = time::format_description::well_known::Rfc3339;
-    time::OffsetDateTime::from_unix_timestamp(seconds)
-        .ok()
-        .and_then(|time| time.format(&format).ok())
-        .unwrap_or_else(|| shown(&seconds.to_string()))
 }

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use super::bundle::Entry;
-use super::shown;
+use super::text::shown;
 
 /// The JSON value of the annotation.
 #[derive(Deserialize)]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::bundle::MEDIA_TYPE_PREFIX;
 use super::document::Part;
 use super::limits::{LARGEST_MANIFEST, LARGEST_PART};
-use super::shown;
+use super::text::shown;
 use kubexm_types::Digest;
 
 /// `artifactType` of a referrer with a bundle, in the current version of the format.

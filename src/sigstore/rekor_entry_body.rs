@@ -7,7 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sha2::{Digest as _, Sha384, Sha512};
 
-use super::{at, certificate};
+use super::certificate;
+use super::text::at;
 use kubexm_types::Digest;
 
 /// The values that an entry must contain.

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::shown;
+use super::text::shown;
 use kubexm_types::Digest;
 
 /// `critical.type` of a payload.

@@ -9,6 +9,7 @@ mod renewal;
 mod replacement;
 mod restore;
 mod rotation;
+mod standing;
 mod state_record;
 mod upgrade;
 
@@ -22,6 +23,7 @@ pub use self::renewal::RenewalRecord;
 pub use self::replacement::{ReplacementRecord, end_replacement};
 pub use self::restore::{RestoreRecord, Stage as RestoreStage, record_install};
 pub use self::rotation::{Phase, RotationRecord};
+pub use self::standing::Standing;
 pub use self::state_record::StateRecord;
 pub use self::upgrade::{RollbackRecord, RollbackStage, UpgradeRecord};
 use crate::CommandError;
@@ -201,25 +203,6 @@ fn decision(begun: Begun, operation: Operation) -> Decision {
             | O::RegistryMove
             | O::Reset => Permitted,
         },
-    }
-}
-
-/// What has begun, and how the user goes on with it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
-    /// A clause, as in `an upgrade from Kubernetes 1.35.4 to 1.36.3 has begun`.
-    pub what: String,
-    /// What the user can do.
-    pub hint: String,
-}
-
-impl Standing {
-    /// Returns the error of a command that must wait.
-    pub fn refuses(&self, operation: Operation) -> CommandError {
-        CommandError::Configuration(format!(
-            "cannot run {operation} now: {}\nhint: {}",
-            self.what, self.hint
-        ))
     }
 }
 

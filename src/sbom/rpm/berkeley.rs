@@ -1,7 +1,7 @@
 //! Reads `Packages` of Berkeley DB, which Red Hat 8 and earlier use: a hash table with values on overflow
 //! pages. The source of Berkeley DB describes the format (`dbinc/db_page.h`).
 
-use super::{MOST_PACKAGES, big, little};
+use super::numbers::{MOST_PACKAGES, big, little};
 
 /// Magic number of the first page of a hash table.
 const HASH: usize = 0x0006_1561;

@@ -1,7 +1,7 @@
 //! Parses package headers: an index of tags and a store of values
 //! (<https://rpm-software-management.github.io/rpm/manual/format_header.html>).
 
-use super::big;
+use super::numbers::big;
 use crate::os::{Manager, Package};
 use crate::text::clean;
 

@@ -3,12 +3,10 @@
 mod berkeley;
 mod header;
 mod ndb;
+mod numbers;
 mod sqlite;
 
 use super::os::Package;
-
-/// Maximum number of packages in a database.
-const MOST_PACKAGES: usize = 100_000;
 
 /// Parses a database file: `rpmdb.sqlite`, `Packages.db` (ndb) or `Packages` (Berkeley DB).
 ///
@@ -33,16 +31,4 @@ pub fn packages(database: &[u8]) -> Result<Vec<Package>, String> {
         }
     }
     Ok(packages)
-}
-
-/// Parses a big-endian number.
-fn big(bytes: &[u8], at: usize, size: usize) -> Option<usize> {
-    let number = super::elf::number(bytes, at, size, true)?;
-    usize::try_from(number).ok()
-}
-
-/// Parses a little-endian number of four bytes.
-fn little(bytes: &[u8], at: usize) -> Option<usize> {
-    let number = super::elf::number(bytes, at, 4, false)?;
-    usize::try_from(number).ok()
 }

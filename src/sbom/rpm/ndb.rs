@@ -1,7 +1,7 @@
 //! Reads `Packages.db` of the ndb backend, which SUSE uses. Slots contain the position of each header. The
 //! source of rpm describes the format (`lib/backend/ndb/rpmpkg.c`).
 
-use super::{MOST_PACKAGES, little};
+use super::numbers::{MOST_PACKAGES, little};
 
 /// The first bytes of the file.
 pub const MAGIC: &[u8] = b"RpmP";

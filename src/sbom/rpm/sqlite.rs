@@ -1,7 +1,7 @@
 //! Reads the table `Packages` of `rpmdb.sqlite` (<https://www.sqlite.org/fileformat2.html>). Only table
 //! leaves and overflow pages are needed for the list of headers.
 
-use super::{MOST_PACKAGES, big};
+use super::numbers::{MOST_PACKAGES, big};
 
 /// The first bytes of the file.
 pub const MAGIC: &[u8] = b"SQLite format 3\0";

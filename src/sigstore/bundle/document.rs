@@ -11,7 +11,7 @@ use x509_parser::certificate::X509Certificate;
 
 use super::entry::{Entry, EntryDocument};
 use super::envelope::Envelope;
-use crate::shown;
+use crate::text::shown;
 use crate::tree::digest;
 use kubexm_types::Digest;
 

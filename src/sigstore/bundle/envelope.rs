@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::document::{Bytes, signature};
-use crate::shown;
+use crate::text::shown;
 use kubexm_types::Digest;
 
 /// Media type of a statement.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use x509_parser::asn1_rs::FromDer;
 use x509_parser::certificate::X509Certificate;
 
-use crate::shown;
+use crate::text::shown;
 
 /// Maximum number of logs, of authorities and of certificates in a chain.
 const MOST: usize = 64;

@@ -10,8 +10,9 @@ mod timestamp_authority;
 
 use x509_parser::certificate::X509Certificate;
 
+use super::text::{at, shown};
 use super::timestamp::Timestamp;
-use super::{at, shown, transparency};
+use super::transparency;
 use authority::Authority;
 use document::{Document, LogDocument};
 use kubexm_types::Digest;

@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::document::PeriodDocument;
-use crate::shown;
+use crate::text::shown;
 
 /// A period in seconds since 1970; both ends are included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use x509_parser::extensions::ParsedExtension;
 use super::authority::{Authority, is_issued_by};
 use super::document::AuthorityDocument;
 use super::period::Period;
-use crate::at;
+use crate::text::at;
 use crate::timestamp::Timestamp;
 
 /// A trusted timestamp authority.
