@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::{CommandError, notices};
 use kubexm_bundle::{Access, Bundle, BundleSet};
 use kubexm_config::{Cluster, Problems};
+use kubexm_engine::plan::Watch;
 use kubexm_types::PublicKey;
 use kubexm_types::event::Events;
 
@@ -149,4 +150,14 @@ impl ClusterSource {
         }
         Ok(())
     }
+}
+
+/// Compares every byte of the bundle with its digests before any of it reaches a host.
+pub(crate) async fn verify(bundle: &Arc<BundleSet>, events: &Events) -> Result<(), CommandError> {
+    events.phase("verify");
+    let watch = Watch::without_host(events, "verify the bundle");
+    let (bundle, events) = (Arc::clone(bundle), watch.events());
+    let verifying = tokio::task::spawn_blocking(move || bundle.verify(crate::threads(), &events));
+    let verified = watch.during(verifying).await;
+    Ok(verified.map_err(CommandError::bundle)??)
 }

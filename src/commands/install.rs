@@ -2,9 +2,7 @@
 
 pub(crate) mod clock;
 mod dry_run;
-pub(crate) mod kubeconfigs;
 mod options;
-pub(crate) mod outcome;
 pub(crate) mod prepare;
 
 use std::path::PathBuf;
@@ -12,7 +10,6 @@ use std::time::Duration;
 
 pub use dry_run::{DryRun, dry_run};
 pub use options::InstallOptions;
-use outcome::Run;
 use prepare::{Context, Prepared, planned, prepare};
 
 use crate::begun::{self, Operation};
@@ -20,6 +17,8 @@ pub use crate::certificates::CaEncryption;
 use crate::change::Session;
 use crate::failed_workers::FailedWorkers;
 use crate::install::prepare::Connected;
+use crate::kubeconfigs;
+use crate::outcome::Run;
 use crate::stop::{Stop, unless_stopped};
 use crate::{CommandError, listeners, node, rollback, session};
 use kubexm_engine::plan;

@@ -300,7 +300,7 @@ fn left_out(path: &Path, cause: &str) -> String {
 ///
 /// # Errors
 /// The path leads out of the directory, or the file system refuses the file.
-pub(super) fn put_back(state: &Path, path: &str, content: &[u8]) -> io::Result<()> {
+pub(crate) fn put_back(state: &Path, path: &str, content: &[u8]) -> io::Result<()> {
     let parts = Path::new(path).components();
     let mut is_normal = parts.map(|part| matches!(part, std::path::Component::Normal(_)));
     if !is_normal.all(|normal| normal) {

@@ -195,7 +195,7 @@ fn first(
 
 /// Why a part of a backup was not used.
 #[derive(Debug)]
-pub(super) enum VisitError {
+pub(crate) enum VisitError {
     /// The backup cannot be read: it is damaged.
     Backup(io::Error),
     /// Something else failed, such as a disk to which a file is copied.
@@ -213,7 +213,7 @@ impl From<io::Error> for VisitError {
 ///
 /// # Errors
 /// The file cannot be decrypted, is damaged or incomplete, or `visit` fails.
-pub(super) fn read(
+pub(crate) fn read(
     path: &Path,
     identity: &KeyIdentity,
     mut visit: impl FnMut(&Manifest, &str, &mut dyn Read) -> Result<(), VisitError>,
@@ -259,7 +259,7 @@ pub(super) fn read(
 ///
 /// # Errors
 /// The system cannot create a pipe. Errors of the file are those of the stream.
-pub(super) fn stream(
+pub(crate) fn stream(
     path: &Path,
     identity: &KeyIdentity,
     wanted: &str,
@@ -279,14 +279,14 @@ pub(super) fn stream(
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::super::manifest::{BackedUpFile, EtcdSnapshot};
     use super::*;
     use kubexm_types::Digest;
 
-    pub(in crate::backup) fn example(files: &[(&str, Vec<u8>)]) -> Manifest {
+    pub(crate) fn example(files: &[(&str, Vec<u8>)]) -> Manifest {
         Manifest {
             format: FORMAT,
             cluster: serde_json::from_str(

@@ -48,7 +48,7 @@ impl BackupIdentity {
     ///
     /// # Errors
     /// The file cannot be read, or is not an identity file.
-    pub(super) fn parsed(&self) -> Result<KeyIdentity, CommandError> {
+    pub(crate) fn parsed(&self) -> Result<KeyIdentity, CommandError> {
         match self {
             Self::Passphrase(passphrase) => Ok(KeyIdentity::of_passphrase(&passphrase.0)),
             Self::File(file) => identity_in(file, "--identity"),

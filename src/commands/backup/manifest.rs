@@ -77,11 +77,11 @@ pub struct BackedUpFile {
 /// The path of the manifest.
 pub(super) const MANIFEST: &str = "manifest.json";
 /// The path of the snapshot.
-pub(super) const SNAPSHOT: &str = "etcd/snapshot.db";
+pub(crate) const SNAPSHOT: &str = "etcd/snapshot.db";
 /// The path of the cluster file.
 pub(super) const CLUSTER_FILE: &str = "cluster.yaml";
 /// The directory of the files of the state directory.
-pub(super) const STATE: &str = "state/";
+pub(crate) const STATE: &str = "state/";
 
 /// Returns the path of the program etcdutl for an architecture.
 pub(crate) fn program(arch: Arch) -> String {
@@ -95,7 +95,7 @@ pub(crate) fn host_files(host: &HostName) -> String {
 
 impl Manifest {
     /// Returns a file of the backup.
-    pub(super) fn file(&self, path: &str) -> Option<&BackedUpFile> {
+    pub(crate) fn file(&self, path: &str) -> Option<&BackedUpFile> {
         self.files.iter().find(|file| file.path == path)
     }
 

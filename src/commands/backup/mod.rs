@@ -5,7 +5,7 @@ pub(crate) mod collect;
 pub(crate) mod create;
 mod directory;
 mod dry_run;
-mod file;
+pub(crate) mod file;
 mod gaps;
 mod identity;
 mod list;
@@ -13,7 +13,6 @@ pub(crate) mod manifest;
 pub(crate) mod members;
 pub(crate) mod programs;
 mod request;
-pub mod restore;
 mod verify;
 
 pub(crate) use request::etcd_deployment;

@@ -7,18 +7,16 @@ use std::sync::Arc;
 use super::clock::Clock;
 use super::options::InstallOptions;
 use crate::begun::Operation;
+use crate::bundle_access::verify;
 use crate::certificates::CaEncryption;
 use crate::change::{Change, Session};
 use crate::failed_workers::FailedWorkers;
 use crate::identity::{KnownCluster, Origins};
 use crate::session::{self, Hosts};
-use crate::{
-    CommandError, certificates, node, notices, older_etcd, plan_inputs, preflight, threads,
-};
+use crate::{CommandError, certificates, node, notices, older_etcd, plan_inputs, preflight};
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_deploy::Deployment;
-use kubexm_engine::plan::Watch;
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
 use kubexm_types::HostName;
@@ -162,14 +160,4 @@ pub(crate) fn planned(
     let mut inputs = plan_inputs::with_certificates(cluster, bundle, facts, certificates);
     inputs.absent = failed.names();
     Ok(kubexm_deploy::plan(&inputs)?)
-}
-
-/// Compares every byte of the bundle with its digests before any of it reaches a host.
-pub(crate) async fn verify(bundle: &Arc<BundleSet>, events: &Events) -> Result<(), CommandError> {
-    events.phase("verify");
-    let watch = Watch::without_host(events, "verify the bundle");
-    let (bundle, events) = (Arc::clone(bundle), watch.events());
-    let verifying = tokio::task::spawn_blocking(move || bundle.verify(threads(), &events));
-    let verified = watch.during(verifying).await;
-    Ok(verified.map_err(CommandError::bundle)??)
 }

@@ -10,7 +10,7 @@ use super::site::{Site, check_own};
 use super::space;
 use super::sync::{IMAGES, distinct};
 use crate::begun::Operation;
-use crate::install::prepare::verify;
+use crate::bundle_access::verify;
 use crate::stop::unless_stopped;
 use crate::{ClusterSource, CommandError, Connection, Stop, certificates, plan_inputs};
 use kubexm_bundle::{BundleSet, Lock};

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::site::{Site, Unreachable, connect};
 use crate::begun::{self, Operation};
 use crate::change::{self, Session};
-use crate::install::outcome::carry_out;
+use crate::outcome::carry_out;
 use crate::stop::unless_stopped;
 use crate::{CommandError, Connection, Stop, session};
 use kubexm_config::Cluster;

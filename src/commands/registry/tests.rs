@@ -10,7 +10,7 @@ use super::change::Prepared;
 use super::image::Image;
 use super::{only_on, remove, sync};
 use crate::identity::tests::{Site, cluster_with};
-use crate::install::outcome::carry_out;
+use crate::outcome::carry_out;
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Plan, Stop, Task};
 use kubexm_engine::seed::{CollectGarbage, Garbage};

@@ -4,7 +4,6 @@ mod checks;
 mod install;
 mod record;
 mod remove;
-mod run;
 mod schedule;
 mod system;
 mod unit;
@@ -19,10 +18,9 @@ use kubexm_types::event::Events;
 
 pub(crate) use install::installed;
 pub use install::{InstallOptions, Unattended, install};
-pub(crate) use record::states;
+pub(crate) use record::{Recorder, states};
 pub use record::{RunResult, TimerRun, TimerState};
 pub use remove::{RemoveOptions, remove};
-pub use run::{RunReport, back_up, renew};
 pub use schedule::Schedule;
 
 /// What a timer does.

@@ -188,7 +188,7 @@ pub(crate) fn states(state: &Path) -> (Vec<TimerState>, Vec<CommandError>) {
 }
 
 /// Records a run: that it began, and how it ended. A run without the timer leaves no record.
-pub(super) struct Recorder<'a> {
+pub(crate) struct Recorder<'a> {
     state: &'a Path,
     record: Option<TimerState>,
 }
@@ -198,7 +198,7 @@ impl<'a> Recorder<'a> {
     ///
     /// # Errors
     /// The record cannot be read or written.
-    pub(super) fn begin(state: &'a Path, job: Job) -> Result<Self, CommandError> {
+    pub(crate) fn begin(state: &'a Path, job: Job) -> Result<Self, CommandError> {
         let mut record = load(state, job)?;
         if let Some(record) = &mut record {
             record.last_run = Some(TimerRun {
@@ -216,7 +216,7 @@ impl<'a> Recorder<'a> {
     ///
     /// # Errors
     /// The record cannot be written.
-    pub(super) fn end(
+    pub(crate) fn end(
         self,
         result: RunResult,
         message: &str,

@@ -10,7 +10,7 @@ use crate::begun::{Phase, RotationRecord, StateRecord};
 use crate::certificates::{self, CaEncryption};
 use crate::certs::renew::save_kubeconfigs;
 use crate::change::Session;
-use crate::install::outcome;
+use crate::outcome;
 use crate::stop::unless_stopped;
 use kubexm_deploy::rotation::Rotation;
 use kubexm_types::Authority;

@@ -8,7 +8,7 @@ use super::text::Revert;
 use super::{Move, checks, issuing, joined};
 use crate::begun::{MoveRecord, MoveStage as Stage, StateRecord, is_same};
 use crate::certificates::{self, CaEncryption};
-use crate::install::outcome::{Ended, carry_out};
+use crate::outcome::{Ended, carry_out};
 use crate::registry::catalog::Catalog;
 use crate::registry::space;
 use crate::registry::sync::{equal_content, source};

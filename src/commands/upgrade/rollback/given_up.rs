@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::CommandError;
 use crate::begun::{StateRecord, UpgradeRecord};
 use crate::change::Session;
-use crate::install::outcome::{self, Ended};
+use crate::outcome::{self, Ended};
 use kubexm_config::Cluster;
 use kubexm_deploy::backup::{self, Phase, RestoreInputs};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::way::Begun;
-use crate::backup::restore::text::{loss, names, replacement};
 use crate::begun::RollbackStage;
+use crate::restore::text::{loss, names, replacement};
 use crate::upgrade::former::Former;
 use crate::upgrade::runtime::Runtimes;
 use crate::upgrade::text;

@@ -13,8 +13,8 @@ use crate::cli::reset::has_typed;
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;
 use kubexm_commands::backup::check_file;
-use kubexm_commands::backup::restore::{self, RestoreOptions};
 use kubexm_commands::reset::cluster_name;
+use kubexm_commands::restore::{self, RestoreOptions};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

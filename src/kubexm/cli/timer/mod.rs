@@ -18,8 +18,9 @@ use kubexm_commands::HostSelection;
 use kubexm_commands::backup::{BackupRecipients, CreateOptions, create_dry_run};
 use kubexm_commands::certs::{RENEWAL_DAYS, RenewOptions};
 use kubexm_commands::timer::{
-    self, InstallOptions, Job, RemoveOptions, RunReport, Schedule, TimerOptions, Unattended,
+    self, InstallOptions, Job, RemoveOptions, Schedule, TimerOptions, Unattended,
 };
+use kubexm_commands::timer_run::{self, RunReport};
 use kubexm_types::event::Events;
 
 /// The commands of the timer that renews certificates.
@@ -274,7 +275,7 @@ pub async fn certs(command: CertsTimer, format: Output, events: &Events) -> Resu
                 ca_encryption: renewal.passphrase.encryption(key, arguments.dry_run)?,
             };
             let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
-            ended(&timer::renew(&options, renewal.days, events, &stop).await?)
+            ended(&timer_run::renew(&options, renewal.days, events, &stop).await?)
         }
         CertsTimer::Status(arguments) => print(&arguments.of.options(job)?, format, events),
         CertsTimer::Remove(arguments) => remove(job, &arguments.of, arguments.dry_run, events),
@@ -307,7 +308,7 @@ pub async fn backup(command: BackupTimer, format: Output, events: &Events) -> Re
             if arguments.dry_run {
                 return Ok(create_dry_run(&options, events, &stop).await?);
             }
-            ended(&timer::back_up(&options, events, &stop).await?)
+            ended(&timer_run::back_up(&options, events, &stop).await?)
         }
         BackupTimer::Status(arguments) => print(&arguments.of.options(job)?, format, events),
         BackupTimer::Remove(arguments) => remove(job, &arguments.of, arguments.dry_run, events),

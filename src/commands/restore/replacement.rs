@@ -7,7 +7,7 @@ use crate::CommandError;
 use crate::backup::manifest::SNAPSHOT;
 use crate::begun::{RestoreRecord, RestoreStage as Stage, StateRecord};
 use crate::change::Session;
-use crate::install::outcome;
+use crate::outcome;
 use crate::stop::unless_stopped;
 use kubexm_config::cluster::HostSpec;
 use kubexm_deploy::backup::{self as deploy, Phase, RestoreInputs};

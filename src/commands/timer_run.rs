@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Job;
-use super::record::{Recorder, RunResult};
 use crate::backup::{self, CreateOptions};
 use crate::certs::{self, Expiring, RenewOptions};
 use crate::status::{self, About, NEAR_QUOTA, NodeStanding, Problem, StatusOptions, StatusReport};
+use crate::timer::{Job, Recorder, RunResult};
 use crate::{CommandError, Connection, Stop};
 use kubexm_types::event::Events;
 
