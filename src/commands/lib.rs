@@ -26,6 +26,8 @@ pub mod diff;
 pub mod doctor;
 pub mod downloads;
 mod error;
+#[cfg(any(test, feature = "example"))]
+pub mod example;
 pub mod exec;
 mod expiry;
 pub mod export;

@@ -43,40 +43,9 @@ pub(crate) fn findings(
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// Returns the lock of a bundle with Kubernetes 1.36.3 and an etcd.
-    pub(crate) fn lock(etcd: &str) -> Lock {
-        let text = format!(
-            "lockVersion: 1\nname: x\nkubernetes: [1.36.3]\narchitectures: [amd64]\nfiles:\n- {{component: etcd, version: {etcd}, \
-             arch: amd64, fileName: e, url: 'https://example.org/e', size: 1, digest: 'sha256:{}', checksum: pinned, format: tar-gz}}\n\
-             images: []\npackages: []\nkubeadm:\n- {{version: 1.36.3, images: ['registry.k8s.io/etcd:{etcd}-0']}}\n",
-            "0".repeat(64)
-        );
-        serde_saphyr::from_str(&text).unwrap()
-    }
-
-    /// Returns a cluster; etcd as units has three members.
-    pub(crate) fn cluster(kind: &str) -> Cluster {
-        let text = format!(
-            "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {{name: example}}
-spec:
-  hosts: [{{name: node1, address: 192.0.2.11}}, {{name: node2, address: 192.0.2.12}}, {{name: node3, address: 192.0.2.13}}]
-  roleGroups: {{control-plane: [node1], worker: [node2, node3]{}}}
-  kubernetes: {{version: 1.36.3}}
-  etcd: {{type: {kind}}}
-",
-            match kind {
-                "systemd" => ", etcd: [node1, node2, node3]",
-                _ => "",
-            }
-        );
-        kubexm_config::parse_cluster("example", &text).unwrap()
-    }
+    use crate::example::{cluster_with_etcd as cluster, lock_with_etcd as lock};
 
     fn found(kind: &str, bundle: &str, members: &[&str]) -> Vec<String> {
         let of_member = |(at, version): (usize, &&str)| {

@@ -134,7 +134,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::identity::tests::cluster;
+    use crate::example::cluster;
     use kubexm_config::parse_cluster;
 
     /// Selects hosts of a cluster of a control plane `node1` and a worker `node2`.

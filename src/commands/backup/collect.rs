@@ -323,7 +323,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::identity::tests::{Site, cluster};
+    use crate::example::{Site, cluster};
     use kubexm_types::event::{Event, Listener};
 
     /// Returns the paths of the files of a backup that has no gap.

@@ -208,7 +208,7 @@ mod tests {
     use crate::begun::{self, Operation};
 
     fn permit(state: &Path, operation: Operation) -> Result<(), CommandError> {
-        begun::permit(operation, &crate::identity::tests::cluster(), state)
+        begun::permit(operation, &crate::example::cluster(), state)
     }
 
     /// Long before every test.

@@ -193,7 +193,7 @@ mod tests {
     use crate::begun;
 
     fn permit(state: &Path, operation: Operation) -> Result<(), CommandError> {
-        begun::permit(operation, &crate::identity::tests::cluster(), state)
+        begun::permit(operation, &crate::example::cluster(), state)
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) const OPERATIONS: [Operation; 20] = [
 #[test]
 fn every_refusal_has_the_same_form() {
     let folder = tempfile::tempdir().unwrap();
-    let cluster = crate::identity::tests::cluster();
+    let cluster = crate::example::cluster();
     let state = folder.path();
     let records = [
         (

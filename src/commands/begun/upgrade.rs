@@ -217,7 +217,7 @@ mod tests {
         let state = folder.path();
         let begins = || {
             permit(
-                &crate::identity::tests::cluster(),
+                &crate::example::cluster(),
                 folder.path(),
                 Operation::RotateCas,
             )
@@ -239,7 +239,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path();
         let at = |version: &str| {
-            let mut cluster = crate::identity::tests::cluster();
+            let mut cluster = crate::example::cluster();
             cluster.kubernetes.version = version.parse().unwrap();
             cluster
         };

@@ -74,7 +74,7 @@ fn limit(cluster: &Cluster) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::tests::cluster;
+    use crate::example::cluster;
 
     fn with_clock(clock_ahead: f64) -> Facts {
         Facts {

@@ -166,7 +166,7 @@ fn found(
 mod tests {
     use super::*;
     use crate::certs::check::tests::{installed, self_signed};
-    use crate::identity::tests::cluster;
+    use crate::example::cluster;
     use kubexm_host::facts::Setting;
 
     #[test]

@@ -3,7 +3,7 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt;
 
 use super::*;
-use crate::identity::tests::{Site, cluster};
+use crate::example::{Site, cluster};
 
 /// The lease of a host's lock.
 const LOCK: &str = "run/kubexm.lock";

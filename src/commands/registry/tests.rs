@@ -9,7 +9,7 @@ use super::catalog::Catalog;
 use super::change::Prepared;
 use super::image::Image;
 use super::{only_on, remove, sync};
-use crate::identity::tests::{Site, cluster_with};
+use crate::example::{Site, cluster_with};
 use crate::outcome::carry_out;
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Plan, Stop, Task};

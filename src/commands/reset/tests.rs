@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::conformance;
-use crate::identity::tests::{Site, cluster, cluster_with, without_ids};
+use crate::example::{Site, cluster, cluster_with, without_ids};
 use kubexm_types::event::Listener;
 
 async fn reset_locked(

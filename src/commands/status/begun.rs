@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn commands_that_are_not_complete_are_problems() {
         let folder = tempfile::tempdir().unwrap();
-        let cluster = crate::identity::tests::cluster();
+        let cluster = crate::example::cluster();
         let found = || {
             let found = problems(&cluster, folder.path()).into_iter();
             found

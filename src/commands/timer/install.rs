@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn files_of_options_must_be_there_after_a_start_of_the_machine() {
-        let cluster = crate::identity::tests::cluster();
+        let cluster = crate::example::cluster();
         let mut options = options(None);
         options.arguments = ["--ca-identity", "/tmp/key"].map(str::to_owned).to_vec();
         let error = options.service(&cluster, Path::new("/srv")).unwrap_err();
@@ -284,7 +284,7 @@ mod tests {
     fn encrypted_keys_need_a_file_that_opens_them() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path();
-        let cluster = crate::identity::tests::cluster();
+        let cluster = crate::example::cluster();
         let passphrase = |text: &str| {
             let secret = kubexm_types::Secret(text.to_owned());
             Some(CaEncryption::Passphrase(secret))

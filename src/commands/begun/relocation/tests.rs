@@ -1,7 +1,7 @@
 use super::*;
 use crate::CommandError;
 use crate::begun::{self, Operation};
-use crate::identity::tests::cluster_with;
+use crate::example::cluster_with;
 
 /// As a command that has the lock of the state directory.
 fn permit(cluster: &Cluster, state: &Path, operation: Operation) -> Result<(), CommandError> {

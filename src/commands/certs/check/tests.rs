@@ -1,5 +1,5 @@
 use super::*;
-use crate::identity::tests::{cluster, cluster_with};
+use crate::example::{cluster, cluster_with};
 use kubexm_config::{parse_cluster, schema};
 use kubexm_host::HostError;
 use kubexm_host::facts::Setting;

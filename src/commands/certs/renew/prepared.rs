@@ -324,7 +324,7 @@ fn leaf(path: &str, text: &str) -> Option<Certificate> {
 mod tests {
     use super::*;
     use crate::certs::check::tests::{installed, self_signed};
-    use crate::identity::tests::{cluster, cluster_with};
+    use crate::example::{cluster, cluster_with};
     use crate::status::example::cluster_of_four;
     use kubexm_host::facts::Setting;
 

@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
     use crate::begun::MoveStage as Stage;
-    use crate::identity::tests::{Site, cluster_with};
+    use crate::example::{Site, cluster_with};
     use kubexm_engine::plan::{Receipt, UndoLog};
     use kubexm_engine::steps::Undo;
 

@@ -62,7 +62,7 @@ fn key(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::tests::cluster;
+    use crate::example::cluster;
     use kubexm_types::Secret;
 
     /// Returns the obstacle, without the path of the state directory.

@@ -191,7 +191,7 @@ pub(super) fn edit(file: &Path, hosts: &[HostName]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::tests::cluster_with;
+    use crate::example::cluster_with;
 
     #[test]
     fn plan_states_where_images_stay() {

@@ -1,7 +1,7 @@
 //! Problems of hosts that are compared with the plan of an install.
 
 use super::*;
-use crate::identity::tests::Site;
+use crate::example::Site;
 use crate::plan::{Difference, TaskId};
 use crate::status::StatusReport;
 use crate::status::cluster::judge;

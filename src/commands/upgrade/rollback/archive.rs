@@ -125,7 +125,7 @@ pub(super) fn digest(from: &Path, wanted: Option<Digest>) -> Result<(u64, Digest
 pub(in crate::upgrade) mod tests {
     use super::*;
     use crate::backup::EtcdSnapshot;
-    use crate::older_etcd::tests::{cluster, lock};
+    use crate::example::{cluster_with_etcd as cluster, lock_with_etcd as lock};
 
     /// Returns what the archive of an upgrade has, with a snapshot of this content.
     pub(in crate::upgrade) fn former(etcd: &str, snapshot: &[u8]) -> Former {

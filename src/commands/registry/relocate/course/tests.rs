@@ -1,5 +1,5 @@
 use super::*;
-use crate::identity::tests::cluster_with;
+use crate::example::cluster_with;
 
 fn names(hosts: &[&str]) -> Vec<HostName> {
     hosts.iter().map(|name| name.parse().unwrap()).collect()
