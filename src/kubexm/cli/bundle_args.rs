@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::Failure;
-use kubexm_commands::{BundleAccess, ClusterSource};
+use kubexm_session::{BundleAccess, ClusterSource};
 use kubexm_types::PublicKey;
 
 /// How bundles are opened.

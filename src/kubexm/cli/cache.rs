@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args, Subcommand};
 use super::output::outln;
 use super::{Failure, output};
 use crate::report::{Output, bytes};
-use kubexm_commands::cache::{self, CacheContents, CollectOptions, Collected};
+use kubexm_bundling::cache::{self, CacheContents, CollectOptions, Collected};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

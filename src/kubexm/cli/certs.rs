@@ -11,10 +11,10 @@ use super::output::outln;
 use super::password::CaPassphraseArgs;
 use super::{Failure, interrupt, output, timer};
 use crate::report::Output;
-use kubexm_commands::HostSelection;
-use kubexm_commands::certs::{
+use kubexm_safekeeping::certs::{
     self, CertificateReport, CheckOptions, CheckedCertificate, RenewOptions, Standing,
 };
+use kubexm_session::HostSelection;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::output::outln;
 use super::{Failure, output};
 use crate::report::Output;
-use kubexm_commands::config::{self, Validated, Validation};
+use kubexm_bundling::config::{self, Validated, Validation};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Subcommand)]

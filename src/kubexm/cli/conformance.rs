@@ -10,7 +10,7 @@ use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
-use kubexm_commands::conformance::{self, ConformanceOptions, ConformanceReport};
+use kubexm_operate::conformance::{self, ConformanceOptions, ConformanceReport};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use clap::Args;
 use super::Failure;
 use super::option_of_service::option_with_file;
 use super::password::HostPasswordArgs;
-use kubexm_commands::Connection;
+use kubexm_session::Connection;
 
 /// How hosts are reached.
 #[derive(Debug, Args)]

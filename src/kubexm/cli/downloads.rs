@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use kubexm_commands::downloads::{DownloadOptions, Sandbox, mirror_sets};
+use kubexm_session::downloads::{DownloadOptions, Sandbox, mirror_sets};
 
 /// How a command downloads.
 #[derive(Debug, Args)]

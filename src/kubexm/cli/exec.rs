@@ -9,7 +9,7 @@ use super::connection::ConnectionArgs;
 use super::selection::SelectionArgs;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
-use kubexm_commands::exec::{self, Ended, ExecOptions};
+use kubexm_operate::exec::{self, Ended, ExecOptions};
 use kubexm_types::event::Events;
 use kubexm_types::untrusted::printable_lines;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kubexm_commands::{CommandError, ErrorKind};
+use kubexm_session::{CommandError, ErrorKind};
 
 /// Every exit code and its meaning.
 pub const CODES: [(u8, &str); 10] = [

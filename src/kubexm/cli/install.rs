@@ -10,7 +10,7 @@ use super::output::outln;
 use super::password::CaPassphraseArgs;
 use super::{Failure, interrupt, output, plan};
 use crate::report::Output;
-use kubexm_commands::install::{self, InstallOptions, InstallReport};
+use kubexm_lifecycle::install::{self, InstallOptions, InstallReport};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use kubexm_commands::stop::{AGAIN, Stop};
+use kubexm_session::stop::{AGAIN, Stop};
 use kubexm_types::event::Events;
 
 /// What a command that changes hosts still does after the first signal.

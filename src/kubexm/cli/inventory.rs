@@ -8,7 +8,7 @@ use super::bundle_args::AccessArgs;
 use super::output::outln;
 use super::{Failure, output};
 use crate::report::Output;
-use kubexm_commands::inventory::{InventoryOptions, inventory};
+use kubexm_bundling::inventory::{InventoryOptions, inventory};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:

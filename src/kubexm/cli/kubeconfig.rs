@@ -10,7 +10,7 @@ use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::{Failure, duration, interrupt, output};
 use crate::report::Output;
-use kubexm_commands::kubeconfig::{self, KubeconfigOptions, LONGEST, SHORTEST, SubjectName};
+use kubexm_operate::kubeconfig::{self, KubeconfigOptions, LONGEST, SHORTEST, SubjectName};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

@@ -12,8 +12,8 @@ use super::connection::ConnectionArgs;
 use super::selection::SelectionArgs;
 use super::{Failure, duration, interrupt, output};
 use crate::report::Output;
-use kubexm_commands::Stop;
-use kubexm_commands::logs::{self, Follower, LogEntry, LogsOptions, ProgramName};
+use kubexm_operate::logs::{self, Follower, LogEntry, LogsOptions, ProgramName};
+use kubexm_session::Stop;
 use kubexm_types::event::Events;
 use kubexm_types::untrusted::{COLUMNS, Untrusted, printable_lines};
 

@@ -1,4 +1,4 @@
-//! The command line: one file for each command, which parses arguments, calls `kubexm-commands` and prints.
+//! The command line: one file for each command, which parses arguments, calls the crate of its use case and prints.
 
 mod backup;
 mod bundle;

@@ -12,9 +12,9 @@ use super::output::outln;
 use super::password::CaPassphraseArgs;
 use super::{Failure, duration, interrupt, plan};
 use crate::report::Output;
-use kubexm_commands::ClusterSource;
-use kubexm_commands::install::{CaEncryption, InstallOptions};
-use kubexm_commands::node::{self, AddOptions, Drain, RemoveOptions};
+use kubexm_lifecycle::install::{CaEncryption, InstallOptions};
+use kubexm_lifecycle::node::{self, AddOptions, Drain, RemoveOptions};
+use kubexm_session::ClusterSource;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 

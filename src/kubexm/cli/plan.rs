@@ -11,8 +11,8 @@ use super::output::outln;
 use super::password::CaPassphraseArgs;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
-use kubexm_commands::install::InstallOptions;
-use kubexm_commands::plan::{self, PlanDiff, Planned};
+use kubexm_lifecycle::install::InstallOptions;
+use kubexm_lifecycle::plan::{self, PlanDiff, Planned};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

@@ -24,7 +24,7 @@ pub struct Render {
 /// Writes the files.
 pub fn run(arguments: &Render, output: Output, events: &Events) -> Result<(), Failure> {
     let rendered =
-        kubexm_commands::render::render(&arguments.cluster.source(), &arguments.out, events)?;
+        kubexm_lifecycle::render::render(&arguments.cluster.source(), &arguments.out, events)?;
     if output == Output::Json {
         return output::document("RenderedFiles", &rendered);
     }

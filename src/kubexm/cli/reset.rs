@@ -9,7 +9,7 @@ use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::{Failure, interrupt};
 use crate::report::Output;
-use kubexm_commands::reset::{self, LostCluster, ResetOptions};
+use kubexm_lifecycle::reset::{self, LostCluster, ResetOptions};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

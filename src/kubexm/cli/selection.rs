@@ -3,7 +3,7 @@
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use kubexm_commands::{HostSelection, Role};
+use kubexm_session::{HostSelection, Role};
 use kubexm_types::HostName;
 
 /// Which hosts a command works on.

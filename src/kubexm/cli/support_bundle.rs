@@ -9,8 +9,8 @@ use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::{Failure, interrupt, output, version};
 use crate::report::Output;
-use kubexm_commands::status::BundlesToCompare;
-use kubexm_commands::support_bundle::{self, SupportOptions};
+use kubexm_diagnose::status::BundlesToCompare;
+use kubexm_diagnose::support_bundle::{self, SupportOptions};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

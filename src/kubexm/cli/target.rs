@@ -6,8 +6,8 @@ use clap::Args;
 
 use super::output::outln;
 use crate::report::bytes;
-use kubexm_commands::repack::{Repacked, Target};
-use kubexm_commands::{Level, Revision, VolumeSize, WrittenBundle};
+use kubexm_bundling::repack::{Repacked, Target};
+use kubexm_bundling::{Level, Revision, VolumeSize, WrittenBundle};
 
 /// Where and how a changed bundle is written.
 #[derive(Debug, Clone, Args)]

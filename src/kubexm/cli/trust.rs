@@ -1,8 +1,8 @@
 //! Prints why the content of a bundle is trusted.
 
 use crate::cli::output::outln;
-use kubexm_commands::diff::ItemKind;
-use kubexm_commands::trust::{TrustBasis, TrustGroup, TrustRecord, unsigned};
+use kubexm_bundling::diff::ItemKind;
+use kubexm_bundling::trust::{TrustBasis, TrustGroup, TrustRecord, unsigned};
 
 /// Prints the number of items for each reason, below a bundle that was written.
 pub fn print_summary(groups: &[TrustGroup]) {

@@ -14,9 +14,9 @@ use super::password::CaPassphraseArgs;
 use super::reset::has_typed;
 use super::{Failure, duration, interrupt};
 use crate::report::Output;
-use kubexm_commands::Stop;
-use kubexm_commands::reset::cluster_name;
-use kubexm_commands::upgrade::{self, Drain, UpgradeOptions};
+use kubexm_lifecycle::reset::cluster_name;
+use kubexm_lifecycle::upgrade::{self, Drain, UpgradeOptions};
+use kubexm_session::Stop;
 use kubexm_types::event::Events;
 
 /// Upgrade a cluster to the Kubernetes version of its cluster file

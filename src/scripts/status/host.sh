@@ -1,6 +1,6 @@
 #!/bin/sh -eu
 # Prints the state of programs on this host, one `key=value` in a line, in any order, and `end=` at the end. The crate
-# kubexm-commands parses the lines, and refuses a key that it does not know. Needs no API server, and changes nothing.
+# kubexm-diagnose parses the lines, and refuses a key that it does not know. Needs no API server, and changes nothing.
 # Arguments: questions.
 #   unit NAME          load state, active state, substate and number of restarts of a systemd unit
 #   static-pod NAME    whether the kubelet has the manifest of a static pod

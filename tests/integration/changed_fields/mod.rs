@@ -194,7 +194,7 @@ impl Site {
         let mut inputs = Inputs::assumed(cluster, &self.lock, Arc::clone(&self.blobs));
         inputs.hosts = by_place(cluster, facts::of_plan(before), before);
         let state = self.state.path();
-        inputs.certificates = kubexm_commands::certificates_of(cluster, state, None)
+        inputs.certificates = kubexm_session::certificates_of(cluster, state, None)
             .map_err(|error| error.to_string())?;
         let planned = kubexm_deploy::plan(&inputs);
         Ok(planned.map_err(|error| error.to_string())?.plan)
@@ -222,7 +222,7 @@ fn findings(cluster: &Cluster, before: &Cluster) -> BTreeSet<Finding> {
     let mut found: BTreeSet<Finding> = kubexm_preflight::check(cluster, &facts, &offer)
         .into_iter()
         .collect();
-    found.extend(kubexm_commands::findings_of_existing(cluster, &facts));
+    found.extend(kubexm_session::findings_of_existing(cluster, &facts));
     found
 }
 

@@ -11,7 +11,7 @@ use crate::cli::output::outln;
 use crate::cli::password::BackupPassphraseArgs;
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;
-use kubexm_commands::backup::{self, BackupRecipients, CreateOptions};
+use kubexm_safekeeping::backup::{self, BackupRecipients, CreateOptions};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use crate::cli::output::outln;
 use crate::cli::password::BackupIdentityArgs;
 use crate::cli::{Failure, output};
 use crate::report::Output;
-use kubexm_commands::backup::{self, ListOptions, ListedBackup};
+use kubexm_safekeeping::backup::{self, ListOptions, ListedBackup};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -70,7 +70,7 @@ fn line(backup: &ListedBackup) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kubexm_commands::backup::StoredBackup;
+    use kubexm_safekeeping::backup::StoredBackup;
 
     #[test]
     fn incomplete_backup_is_listed_as_such() {

@@ -12,9 +12,9 @@ use crate::cli::password::{BackupIdentityArgs, CaPassphraseArgs};
 use crate::cli::reset::has_typed;
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;
-use kubexm_commands::backup::check_file;
-use kubexm_commands::reset::cluster_name;
-use kubexm_commands::restore::{self, RestoreOptions};
+use kubexm_lifecycle::reset::cluster_name;
+use kubexm_lifecycle::restore::{self, RestoreOptions};
+use kubexm_safekeeping::backup::check_file;
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use crate::cli::output::outln;
 use crate::cli::password::BackupIdentityArgs;
 use crate::cli::{Failure, interrupt, output};
 use crate::report::Output;
-use kubexm_commands::backup::{self, Sandbox, VerifyOptions};
+use kubexm_safekeeping::backup::{self, Sandbox, VerifyOptions};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use crate::cli::downloads::DownloadArgs;
 use crate::cli::output::outln;
 use crate::cli::target::{TargetArgs, print_repacked};
 use crate::cli::{Failure, interrupt};
-use kubexm_commands::add::{AddOptions, Added, ImageUse, add};
+use kubexm_bundling::add::{AddOptions, Added, ImageUse, add};
 use kubexm_types::ImageRef;
 use kubexm_types::artifact::{ArtifactKind, ArtifactLocation, ArtifactSource};
 use kubexm_types::event::Events;

@@ -11,9 +11,9 @@ use crate::cli::output::outln;
 use crate::cli::password::KeyPasswordArgs;
 use crate::cli::{Failure, interrupt, target, trust};
 use crate::report::bytes;
-use kubexm_commands::build::{BuildOptions, GzipStorage, build};
-use kubexm_commands::sbom::SbomFile;
-use kubexm_commands::{Level, Sequence, VolumeSize};
+use kubexm_bundling::build::{BuildOptions, GzipStorage, build};
+use kubexm_bundling::sbom::SbomFile;
+use kubexm_bundling::{Level, Sequence, VolumeSize};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

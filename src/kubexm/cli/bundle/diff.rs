@@ -7,7 +7,7 @@ use clap::Args;
 use crate::cli::output::outln;
 use crate::cli::{Failure, output};
 use crate::report::{Output, bytes};
-use kubexm_commands::diff::{Comparison, diff};
+use kubexm_bundling::diff::{Comparison, diff};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:

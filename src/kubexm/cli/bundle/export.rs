@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 use crate::cli::bundle_args::BundleArgs;
 use crate::cli::output::outln;
 use crate::cli::{Failure, interrupt};
-use kubexm_commands::export::{ExportOptions, Format, export};
+use kubexm_bundling::export::{ExportOptions, Format, export};
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, ImageRef};
 

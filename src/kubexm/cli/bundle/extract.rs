@@ -8,7 +8,7 @@ use crate::cli::bundle_args::AccessArgs;
 use crate::cli::output::outln;
 use crate::cli::{Failure, output};
 use crate::report::Output;
-use kubexm_commands::extract::{ExtractOptions, extract};
+use kubexm_bundling::extract::{ExtractOptions, extract};
 use kubexm_types::{Arch, Version};
 
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use crate::cli::bundle_args::BundleArgs;
 use crate::cli::output::outln;
 use crate::cli::{Failure, output, trust};
 use crate::report::{Output, bytes};
-use kubexm_commands::inspect::{InspectOptions, Inspection, inspect};
+use kubexm_bundling::inspect::{InspectOptions, Inspection, inspect};
 use kubexm_types::Arch;
 
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::cli::bundle_args::BundleArgs;
 use crate::cli::{Failure, interrupt, target};
-use kubexm_commands::split_join::{JoinOptions, join};
+use kubexm_bundling::split_join::{JoinOptions, join};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use crate::cli::output::outln;
 use crate::cli::password::KeyPasswordArgs;
 use crate::cli::{Failure, output};
 use crate::report::Output;
-use kubexm_commands::sign::keygen;
+use kubexm_bundling::sign::keygen;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:

@@ -6,7 +6,7 @@ use crate::cli::bundle_args::BundleArgs;
 use crate::cli::output::outln;
 use crate::cli::{Failure, output};
 use crate::report::{Output, bytes};
-use kubexm_commands::inspect::{InspectOptions, Item, list};
+use kubexm_bundling::inspect::{InspectOptions, Item, list};
 use kubexm_types::Arch;
 
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use clap::Args;
 use super::sources::SourceArgs;
 use crate::cli::output::outln;
 use crate::cli::{Failure, interrupt};
-use kubexm_commands::build::{LockOptions, lock};
+use kubexm_bundling::build::{LockOptions, lock};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

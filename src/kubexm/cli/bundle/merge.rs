@@ -6,8 +6,8 @@ use clap::Args;
 
 use crate::cli::bundle_args::AccessArgs;
 use crate::cli::{Failure, interrupt, target};
-use kubexm_commands::merge::{MergeOptions, merge};
-use kubexm_commands::{Level, VolumeSize};
+use kubexm_bundling::merge::{MergeOptions, merge};
+use kubexm_bundling::{Level, VolumeSize};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use crate::cli::downloads::DownloadArgs;
 use crate::cli::output::outln;
 use crate::cli::{Failure, output};
 use crate::report::Output;
-use kubexm_commands::outdated::{Outdated as Found, OutdatedComponent, outdated};
+use kubexm_bundling::outdated::{Outdated as Found, OutdatedComponent, outdated};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

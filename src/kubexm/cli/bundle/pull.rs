@@ -7,8 +7,8 @@ use clap::Args;
 use crate::cli::bundle_args::public_key;
 use crate::cli::downloads::DownloadArgs;
 use crate::cli::{Failure, interrupt, target};
-use kubexm_commands::Level;
-use kubexm_commands::pull::{PullOptions, pull};
+use kubexm_bundling::Level;
+use kubexm_bundling::pull::{PullOptions, pull};
 use kubexm_types::PublicKey;
 use kubexm_types::event::Events;
 

@@ -8,7 +8,7 @@ use crate::cli::bundle_args::AccessArgs;
 use crate::cli::output::outln;
 use crate::cli::{Failure, interrupt};
 use crate::report::bytes;
-use kubexm_commands::push::{PushOptions, push};
+use kubexm_bundling::push::{PushOptions, push};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use crate::cli::bundle_args::AccessArgs;
 use crate::cli::output::outln;
 use crate::cli::target::{TargetArgs, print_repacked};
 use crate::cli::{Failure, interrupt};
-use kubexm_commands::remove::{RemoveOptions, remove};
+use kubexm_bundling::remove::{RemoveOptions, remove};
 use kubexm_types::Arch;
 use kubexm_types::event::Events;
 

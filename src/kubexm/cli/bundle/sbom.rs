@@ -11,7 +11,7 @@ use crate::cli::bundle_args::BundleArgs;
 use crate::cli::output::outln;
 use crate::cli::{Failure, output};
 use crate::report::Output;
-use kubexm_commands::sbom::{SbomFormat, sbom, write};
+use kubexm_bundling::sbom::{SbomFormat, sbom, write};
 use kubexm_types::untrusted;
 
 /// The number of notes that are printed to standard error.

@@ -8,8 +8,8 @@ use crate::cli::bundle_args::BundleArgs;
 use crate::cli::output::outln;
 use crate::cli::password::KeyPasswordArgs;
 use crate::cli::{Failure, interrupt, target};
-use kubexm_commands::sign::{SignOptions, sign};
-use kubexm_commands::{Sequence, VolumeSize};
+use kubexm_bundling::sign::{SignOptions, sign};
+use kubexm_bundling::{Sequence, VolumeSize};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

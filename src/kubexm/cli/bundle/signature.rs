@@ -1,6 +1,6 @@
 //! The signature of a bundle in words.
 
-use kubexm_commands::inspect::SignatureInfo;
+use kubexm_bundling::inspect::SignatureInfo;
 
 /// Returns who signed a bundle, and what the signature states.
 pub fn line(signature: Option<&SignatureInfo>) -> String {

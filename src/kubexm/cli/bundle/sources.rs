@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::downloads::DownloadArgs;
-use kubexm_commands::build::Sources;
+use kubexm_bundling::build::Sources;
 use kubexm_types::Arch;
 
 /// What a bundle is built from.

@@ -6,8 +6,8 @@ use clap::Args;
 
 use crate::cli::bundle_args::BundleArgs;
 use crate::cli::{Failure, interrupt, target};
-use kubexm_commands::VolumeSize;
-use kubexm_commands::split_join::{SplitOptions, split};
+use kubexm_bundling::VolumeSize;
+use kubexm_bundling::split_join::{SplitOptions, split};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

@@ -9,8 +9,8 @@ use crate::cli::bundle_args::BundleArgs;
 use crate::cli::output::outln;
 use crate::cli::{Failure, interrupt, output};
 use crate::report::Output;
-use kubexm_commands::Sequence;
-use kubexm_commands::verify::{Depth, Verification, VerifyOptions, verify};
+use kubexm_bundling::Sequence;
+use kubexm_bundling::verify::{Depth, Verification, VerifyOptions, verify};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use super::sbom::warn;
 use crate::cli::bundle_args::BundleArgs;
 use crate::cli::{Failure, output};
 use crate::report::Output;
-use kubexm_commands::vulnerabilities::{Severity, VulnerabilityOptions, vulnerabilities};
+use kubexm_bundling::vulnerabilities::{Severity, VulnerabilityOptions, vulnerabilities};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:

@@ -9,7 +9,7 @@ use crate::cli::output::outln;
 use crate::cli::password::CaPassphraseArgs;
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;
-use kubexm_commands::certs::{self, OldPods, Phase, RotateOptions, Rotated};
+use kubexm_safekeeping::certs::{self, OldPods, Phase, RotateOptions, Rotated};
 use kubexm_types::Authority;
 use kubexm_types::event::Events;
 

@@ -1,6 +1,6 @@
 //! A result of doctor, for tests and for the reference.
 
-use kubexm_commands::doctor::{Area, Certainty, CheckResult, DoctorReport, Finding, Verdict};
+use kubexm_diagnose::doctor::{Area, Certainty, CheckResult, DoctorReport, Finding, Verdict};
 use kubexm_types::HostName;
 
 fn host(name: &str) -> HostName {

@@ -10,7 +10,7 @@ use clap::Args;
 use super::connection::ConnectionArgs;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
-use kubexm_commands::doctor::{self, Area, DoctorOptions, DoctorReport, Finding, Verdict};
+use kubexm_diagnose::doctor::{self, Area, DoctorOptions, DoctorReport, Finding, Verdict};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

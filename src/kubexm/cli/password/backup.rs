@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{ask, of_option};
 use crate::cli::Failure;
-use kubexm_commands::backup::BackupIdentity;
+use kubexm_safekeeping::backup::BackupIdentity;
 use kubexm_types::Secret;
 
 /// The environment variable with the passphrase of backups.

@@ -7,7 +7,7 @@ use clap::Args;
 use super::{ask, of_option};
 use crate::cli::Failure;
 use crate::cli::option_of_service::option_with_file;
-use kubexm_commands::install::CaEncryption;
+use kubexm_lifecycle::install::CaEncryption;
 use kubexm_types::Secret;
 
 /// The environment variable with the passphrase for the keys of CAs.

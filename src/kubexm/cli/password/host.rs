@@ -7,7 +7,7 @@ use clap::Args;
 use super::{ask, of_option};
 use crate::cli::Failure;
 use crate::cli::option_of_service::option_with_file;
-use kubexm_commands::PasswordOption;
+use kubexm_session::PasswordOption;
 use kubexm_types::Secret;
 
 /// The environment variable with the password for SSH and sudo.

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{ask, of_option};
 use crate::cli::Failure;
-use kubexm_commands::sign::{Sequence, Signer, load_key};
+use kubexm_bundling::sign::{Sequence, Signer, load_key};
 use kubexm_types::Secret;
 
 /// The environment variable with the password of a signing key.

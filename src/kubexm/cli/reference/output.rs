@@ -15,24 +15,24 @@ use crate::cli::plan::PlanFile;
 use crate::cli::registry;
 use crate::cli::status;
 use crate::cli::timer;
-use kubexm_commands::CreationTime;
-use kubexm_commands::cache::{
+use kubexm_bundling::CreationTime;
+use kubexm_bundling::cache::{
     CacheContents, CacheVerification, CachedBlob, Collected, PartialDownload,
 };
-use kubexm_commands::config::{FileProblem, Validation};
-use kubexm_commands::conformance::{ConformanceReport, FailedTest};
-use kubexm_commands::diff::{self, Comparison, ItemKind, KindSummary};
-use kubexm_commands::extract::Extracted;
-use kubexm_commands::inspect::{
+use kubexm_bundling::config::{FileProblem, Validation};
+use kubexm_bundling::diff::{self, Comparison, ItemKind, KindSummary};
+use kubexm_bundling::extract::Extracted;
+use kubexm_bundling::inspect::{
     BaseInfo, Contents, Inspection, Item, ItemSignature, PackageSet, SignatureInfo, SignedBy,
 };
-use kubexm_commands::inventory::InventoryReport;
-use kubexm_commands::outdated::{MovedTag, Outdated, OutdatedComponent};
-use kubexm_commands::plan::{Difference, HostDiff, PlanDiff, PlanDocument, Reason, TaskId};
-use kubexm_commands::render::Rendered;
-use kubexm_commands::sign::KeyFiles;
-use kubexm_commands::trust::{TrustBasis, TrustGroup, TrustRecord};
-use kubexm_commands::verify::{Depth, Verification};
+use kubexm_bundling::inventory::InventoryReport;
+use kubexm_bundling::outdated::{MovedTag, Outdated, OutdatedComponent};
+use kubexm_bundling::sign::KeyFiles;
+use kubexm_bundling::trust::{TrustBasis, TrustGroup, TrustRecord};
+use kubexm_bundling::verify::{Depth, Verification};
+use kubexm_lifecycle::plan::{Difference, HostDiff, PlanDiff, PlanDocument, Reason, TaskId};
+use kubexm_lifecycle::render::Rendered;
+use kubexm_operate::conformance::{ConformanceReport, FailedTest};
 use kubexm_types::{Arch, Digest};
 
 const INTRODUCTION: &str = "With `--output json` a command that prints facts prints one JSON document on \

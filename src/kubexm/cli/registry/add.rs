@@ -8,8 +8,8 @@ use super::{ClusterArgs, print};
 use crate::cli::bundle_args::AccessArgs;
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;
-use kubexm_commands::ClusterSource;
-use kubexm_commands::registry::{self, AddOptions};
+use kubexm_operate::registry::{self, AddOptions};
+use kubexm_session::ClusterSource;
 use kubexm_types::ImageRef;
 use kubexm_types::event::Events;
 

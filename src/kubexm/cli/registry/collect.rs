@@ -7,7 +7,7 @@ use clap::Args;
 use super::{ClusterArgs, print};
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;
-use kubexm_commands::registry::{self, CollectOptions};
+use kubexm_operate::registry::{self, CollectOptions};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

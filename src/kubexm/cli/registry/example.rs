@@ -1,6 +1,6 @@
 //! Images of registries, for tests and for the reference.
 
-use kubexm_commands::registry::{Copy, HostCopy, ListedImage, RegistryReport, Unread};
+use kubexm_operate::registry::{Copy, HostCopy, ListedImage, RegistryReport, Unread};
 use kubexm_types::{Digest, HostName};
 
 fn host(name: &str) -> HostName {

@@ -5,7 +5,7 @@ use clap::Args;
 use super::ClusterArgs;
 use crate::cli::{Failure, interrupt, output};
 use crate::report::{Output, bytes};
-use kubexm_commands::registry::{self, Copy, ListOptions, ListedImage, RegistryReport};
+use kubexm_operate::registry::{self, Copy, ListOptions, ListedImage, RegistryReport};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

@@ -18,7 +18,7 @@ use super::Failure;
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use crate::report::Output;
-use kubexm_commands::registry::ChangeReport;
+use kubexm_operate::registry::ChangeReport;
 use kubexm_types::event::Events;
 
 #[derive(Debug, Subcommand)]

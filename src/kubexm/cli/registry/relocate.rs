@@ -9,8 +9,8 @@ use crate::cli::bundle_args::AccessArgs;
 use crate::cli::password::CaPassphraseArgs;
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;
-use kubexm_commands::ClusterSource;
-use kubexm_commands::registry::{self, MoveOptions};
+use kubexm_operate::registry::{self, MoveOptions};
+use kubexm_session::ClusterSource;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 

@@ -5,7 +5,7 @@ use clap::Args;
 use super::{ClusterArgs, print};
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;
-use kubexm_commands::registry::{self, RemoveOptions};
+use kubexm_operate::registry::{self, RemoveOptions};
 use kubexm_types::ImageRef;
 use kubexm_types::event::Events;
 

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::cli::bundle_args::BundleArgs;
 use crate::cli::output::outln;
 use crate::cli::{Failure, interrupt};
-use kubexm_commands::registry::{SeedOptions, seed, seed_dry_run};
+use kubexm_operate::registry::{SeedOptions, seed, seed_dry_run};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

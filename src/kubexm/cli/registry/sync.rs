@@ -5,7 +5,7 @@ use clap::Args;
 use super::{ClusterArgs, print};
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;
-use kubexm_commands::registry::{self, SyncOptions};
+use kubexm_operate::registry::{self, SyncOptions};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 

@@ -1,10 +1,10 @@
 //! A state of a cluster, for tests and for the reference.
 
-use kubexm_commands::status::{
+use kubexm_diagnose::status::{
     About, CertificateState, DiskState, EndpointState, EtcdState, HostState, InodeState,
     MemberState, NewestBundle, NodeStanding, NodeState, Problem, RegistryState, StatusReport,
 };
-use kubexm_commands::timer::{Job, RunResult, TimerRun, TimerState};
+use kubexm_safekeeping::timer::{Job, RunResult, TimerRun, TimerState};
 use kubexm_types::{Digest, HostName, Version};
 
 fn host(name: &str) -> HostName {

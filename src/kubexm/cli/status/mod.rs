@@ -15,10 +15,10 @@ use super::connection::ConnectionArgs;
 use super::password::CaPassphraseArgs;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
-use kubexm_commands::CommandLine;
-use kubexm_commands::install::CaEncryption;
-use kubexm_commands::status::{self, BundlesToCompare, FixOptions, StatusOptions};
-use kubexm_commands::{ClusterSource, Stop};
+use kubexm_diagnose::status::{self, BundlesToCompare, FixOptions, StatusOptions};
+use kubexm_lifecycle::install::CaEncryption;
+use kubexm_session::CommandLine;
+use kubexm_session::{ClusterSource, Stop};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 //! The table of hosts of `kubexm status`.
 
-use kubexm_commands::status::{About, HostState, NodeStanding, NodeState, StatusReport};
+use kubexm_diagnose::status::{About, HostState, NodeStanding, NodeState, StatusReport};
 
 /// The most characters of a line in the table on a terminal.
 pub(super) const COLUMNS: usize = 80;

@@ -2,8 +2,8 @@
 
 use super::table::{cut, table};
 use crate::cli::timer::last_run;
-use kubexm_commands::CommandLine;
-use kubexm_commands::status::{EtcdState, Problem, StatusReport};
+use kubexm_diagnose::status::{EtcdState, Problem, StatusReport};
+use kubexm_session::CommandLine;
 
 /// Returns the state for people. `columns` is where lines of the table and of timers are cut; `None` cuts none.
 pub(super) fn of(report: &StatusReport, line: &CommandLine, columns: Option<usize>) -> String {
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use crate::cli::status::example;
     use crate::cli::status::table::COLUMNS;
-    use kubexm_commands::Connection;
+    use kubexm_session::Connection;
 
     fn line() -> CommandLine {
         CommandLine::new(Path::new("cluster.yaml"), &Connection::default())

@@ -14,13 +14,13 @@ use super::output::outln;
 use super::password::CaPassphraseArgs;
 use super::{Failure, interrupt};
 use crate::report::Output;
-use kubexm_commands::HostSelection;
-use kubexm_commands::backup::{BackupRecipients, CreateOptions, create_dry_run};
-use kubexm_commands::certs::{RENEWAL_DAYS, RenewOptions};
-use kubexm_commands::timer::{
+use kubexm_diagnose::timer_run::{self, RunReport};
+use kubexm_safekeeping::backup::{BackupRecipients, CreateOptions, create_dry_run};
+use kubexm_safekeeping::certs::{RENEWAL_DAYS, RenewOptions};
+use kubexm_safekeeping::timer::{
     self, InstallOptions, Job, RemoveOptions, Schedule, TimerOptions, Unattended,
 };
-use kubexm_commands::timer_run::{self, RunReport};
+use kubexm_session::HostSelection;
 use kubexm_types::event::Events;
 
 /// The commands of the timer that renews certificates.

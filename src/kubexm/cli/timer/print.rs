@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::super::{Failure, output};
 use crate::report::Output;
-use kubexm_commands::timer::{self, Job, TimerOptions, TimerState};
+use kubexm_safekeeping::timer::{self, Job, TimerOptions, TimerState};
 use kubexm_types::event::Events;
 
 /// A timer as a JSON document.

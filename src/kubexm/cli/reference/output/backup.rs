@@ -1,6 +1,6 @@
 //! Examples of documents about backups.
 
-use kubexm_commands::backup::{
+use kubexm_safekeeping::backup::{
     BackedUpFile, BackupList, EtcdMember, EtcdSnapshot, ListedBackup, Manifest, StoredBackup,
     Trial, VerifyReport,
 };

@@ -1,13 +1,13 @@
 //! Examples of documents about hosts of a cluster, and about access to it.
 
-use kubexm_commands::certs::{
+use kubexm_diagnose::support_bundle::SupportBundle;
+use kubexm_host::HostError;
+use kubexm_operate::exec::{Ended, ExecReport, NotRun};
+use kubexm_operate::kubeconfig::WrittenKubeconfig;
+use kubexm_operate::logs::{LogEntry, LogsReport};
+use kubexm_safekeeping::certs::{
     CertificateReport, CheckedCertificate, Content, Standing, UncheckedHost,
 };
-use kubexm_commands::exec::{Ended, ExecReport, NotRun};
-use kubexm_commands::kubeconfig::WrittenKubeconfig;
-use kubexm_commands::logs::{LogEntry, LogsReport};
-use kubexm_commands::support_bundle::SupportBundle;
-use kubexm_host::HostError;
 use kubexm_types::HostName;
 
 pub(super) fn certificates() -> CertificateReport {

@@ -1,0 +1,340 @@
+//! `status`: the state of a cluster, by its hosts and by its API. It needs neither a bundle nor an API server, and changes
+//! nothing without `--fix`.
+
+mod answers;
+mod begun;
+mod cluster;
+mod disks;
+mod drift;
+#[cfg(test)]
+pub mod example;
+mod fix;
+mod hosts;
+mod members;
+mod nodes;
+mod questions;
+mod report;
+mod skew;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt};
+
+pub use answers::Answers;
+pub use cluster::is_ready;
+pub use fix::{FixOptions, FixReport, fix};
+use kubexm_bundle::BundleSet;
+use kubexm_config::Cluster;
+use kubexm_config::cluster::HostSpec;
+use kubexm_deploy::expected;
+use kubexm_engine::cluster::{ClusterRecord, Removal};
+use kubexm_host::{Command, Facts, Host, HostError, Limit};
+use kubexm_lifecycle::plan::HostDiff;
+use kubexm_preflight::{Finding, external_checks, registry_checks};
+use kubexm_safekeeping::certs::{self, CertificateReport};
+use kubexm_safekeeping::timer::{self, TimerState};
+use kubexm_scripts::Script;
+use kubexm_scripts::status::{HOST, NODES};
+use kubexm_session::certificates::CaEncryption;
+use kubexm_session::rollback::{self, Newest};
+use kubexm_session::session::{self, HostErrors, Hosts, PARALLEL};
+use kubexm_session::stop::{AGAIN, unless_stopped};
+use kubexm_session::{
+    BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, data_directories,
+    notices,
+};
+use kubexm_types::event::Events;
+use kubexm_types::{ClusterIdentity, HostName};
+pub use members::{NEAR_QUOTA, NEVER_STARTED};
+use nodes::Nodes;
+pub use report::{
+    About, CertificateState, DiskState, EndpointState, EtcdState, HostState, InodeState,
+    MemberState, NodeStanding, NodeState, Problem, RegistryState, StatusReport,
+};
+pub use rollback::Newest as NewestBundle;
+
+/// How long the programs of a host may take to answer all questions. Each question has limits of its own.
+const LIMIT: Limit = Limit::new(Duration::from_secs(90), "the state of programs");
+
+/// Which cluster to look at.
+#[derive(Debug, Clone)]
+pub struct StatusOptions {
+    /// The cluster file.
+    pub cluster: PathBuf,
+    /// How to reach the hosts.
+    pub connection: Connection,
+    /// The bundles with whose plan to compare the hosts; `None` to compare nothing.
+    pub diff: Option<BundlesToCompare>,
+    /// What encrypts the keys of CAs in the state directory. Only a comparison reads such a key.
+    pub ca_encryption: Option<CaEncryption>,
+}
+
+/// A bundle with whose plan the hosts are compared.
+#[derive(Debug, Clone)]
+pub struct BundlesToCompare {
+    /// The bundle; an incremental bundle follows its base bundles.
+    pub bundles: Vec<PathBuf>,
+    /// How they are opened.
+    pub access: BundleAccess,
+}
+
+/// Everything that kubexm saw.
+struct Seen<'a> {
+    cluster: &'a Cluster,
+    /// The cluster by the state directory; `None` if it has no record.
+    identity: Option<ClusterIdentity>,
+    /// Hosts that were removed from the cluster.
+    removed: BTreeMap<HostName, Removal>,
+    bundle: Option<Newest>,
+    facts: BTreeMap<HostName, Facts>,
+    answers: BTreeMap<HostName, Answers>,
+    /// Hosts that failed, or cannot be reached.
+    errors: HostErrors,
+    /// The nodes; `None` if no API server is ready.
+    nodes: Option<Result<Nodes, String>>,
+    certificates: CertificateReport,
+    /// Problems of an etcd and of a registry that kubexm does not run.
+    findings: Vec<Problem>,
+    /// The differences to the plan of an install; `None` without a bundle.
+    drift: Option<Vec<HostDiff>>,
+    /// Why the bundle is not the one of the hosts; `None` if it is, or without a bundle.
+    other_bundle: Option<String>,
+    /// The timers of this machine.
+    timers: Vec<TimerState>,
+}
+
+/// What kubexm knows after a look at a cluster.
+pub struct Looked {
+    pub cluster: Cluster,
+    pub report: StatusReport,
+    /// The hosts with a connection, those without facts among them.
+    pub hosts: Hosts,
+    pub facts: BTreeMap<HostName, Facts>,
+    pub answers: BTreeMap<HostName, Answers>,
+}
+
+/// Looks at the hosts that answer, at their programs, and at the cluster through an API server that is ready. Changes nothing.
+///
+/// # Errors
+/// The cluster file is wrong, a record in the state directory is damaged, or the user stopped the command. A host that
+/// cannot be reached is part of the report.
+#[tracing::instrument(skip_all, fields(cluster = %options.cluster.display()))]
+pub async fn status(
+    options: &StatusOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<StatusReport, CommandError> {
+    Ok(look(options, events, stop).await?.report)
+}
+
+/// Does the same as [`status`], and returns also the connections and what each host answered.
+pub async fn look(
+    options: &StatusOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<Looked, CommandError> {
+    options.connection.check()?;
+    options.connection.warn_of_lost_state(events);
+    let (opened, cluster) = open(options, events)?;
+    let state = options.connection.state_directory(&cluster, events)?;
+    let record = ClusterRecord::load(&state).map_err(|error| {
+        let file = state.join(ClusterRecord::FILE);
+        FileError::io("read the record of the cluster", &file, &error)
+            .hint("restore the file from a backup, or correct --state")
+    })?;
+    let bundle = rollback::newest(&state)?;
+    let other_bundle = opened
+        .as_ref()
+        .and_then(|opened| drift::other_bundle(&state, opened.bundle()));
+    let (timers, damaged) = timer::states(&state);
+    let looking = async {
+        let connecting = options.connection.connect_each(&cluster, &state, events);
+        let (hosts, mut errors) = connecting.await?;
+        let observed = session::watched(&hosts, events);
+        let (facts, more) =
+            session::gather_with(&observed, &data_directories::paths(&cluster)).await;
+        errors.extend(more);
+        let certificates = certs::report(&cluster, &state, &facts, Vec::new());
+        let (answers, more) = ask_all(&cluster, &observed, &facts).await;
+        errors.extend(more);
+        let (nodes, mut findings) = tokio::join!(
+            nodes_of(&cluster, &observed, &answers),
+            findings(&cluster, &observed, &facts)
+        );
+        findings.extend(begun::problems(&cluster, &state));
+        let damaged = damaged.iter().map(ToString::to_string);
+        findings.extend(damaged.map(|error| Problem::of_error(About::Timer, &error)));
+        let drift = match &opened {
+            Some(bundle) => {
+                let installed = observed.iter().filter(|(name, _)| {
+                    facts.get(*name).is_some_and(hosts::is_installed)
+                        && !drift::is_lost(&errors, name)
+                });
+                let installed = installed.map(|(name, host)| (name.clone(), Arc::clone(host)));
+                findings.extend(drift::receipts(&installed.collect()).await);
+                let encryption = options.ca_encryption.as_ref();
+                let comparing =
+                    drift::compare(&cluster, bundle, &state, encryption, &observed, &facts);
+                Some(comparing.await?)
+            }
+            None => None,
+        };
+        let seen = Seen {
+            cluster: &cluster,
+            identity: record.as_ref().map(|record| record.identity().clone()),
+            removed: record.map_or_else(BTreeMap::new, |record| record.removed().clone()),
+            bundle,
+            facts,
+            answers,
+            errors,
+            nodes,
+            certificates,
+            findings,
+            drift,
+            other_bundle,
+            timers,
+        };
+        let report = cluster::judge(&seen);
+        Ok((report, observed, seen.facts, seen.answers))
+    };
+    let looked = unless_stopped(stop, looking).await;
+    // A look can follow a fix, which has changed hosts.
+    let (report, hosts, facts, answers) = looked
+        .map_err(|error| stopped(error, "stopped before the state of the cluster was known"))?;
+    Ok(Looked {
+        cluster,
+        report,
+        hosts,
+        facts,
+        answers,
+    })
+}
+
+/// Returns the error of a command that the user stopped with another text, and other errors as they are.
+fn stopped(error: CommandError, what: &str) -> CommandError {
+    match error {
+        CommandError::Interrupted(_) => CommandError::Interrupted(format!("{what}\nhint: {AGAIN}")),
+        other => other,
+    }
+}
+
+/// Reads the cluster file, and opens the bundle if there is one.
+fn open(
+    options: &StatusOptions,
+    events: &Events,
+) -> Result<(Option<Arc<BundleSet>>, Cluster), CommandError> {
+    let Some(BundlesToCompare { bundles, access }) = options.diff.clone() else {
+        let cluster = kubexm_config::load_cluster(&options.cluster)?;
+        notices::emit(&cluster.notices, events);
+        return Ok((None, cluster));
+    };
+    let source = ClusterSource {
+        bundles,
+        cluster: options.cluster.clone(),
+        access,
+    };
+    let (bundle, cluster) = source.open(events)?;
+    Ok((Some(bundle), cluster))
+}
+
+/// Asks the hosts with a cluster about their programs.
+async fn ask_all(
+    cluster: &Cluster,
+    hosts: &Hosts,
+    facts: &BTreeMap<HostName, Facts>,
+) -> (BTreeMap<HostName, Answers>, HostErrors) {
+    let asked = cluster.hosts.iter().filter_map(|host| {
+        let facts = facts.get(&host.name)?;
+        hosts::is_installed(facts).then_some(())?;
+        Some((host, hosts.get(&host.name)?))
+    });
+    let results: Vec<_> = stream::iter(asked)
+        .map(async |(spec, host)| (spec.name.clone(), ask(cluster, spec, host.as_ref()).await))
+        .buffered(PARALLEL)
+        .collect()
+        .await;
+    session::separated(results)
+}
+
+async fn ask(cluster: &Cluster, spec: &HostSpec, host: &dyn Host) -> Result<Answers, HostError> {
+    const ACTION: &str = "look at the programs";
+    let questions = questions::of(cluster, spec);
+    let arguments = questions.iter().flat_map(|question| question.words());
+    let text = run(host, HOST, arguments.collect(), ACTION).await?;
+    answers::parse(&text, &questions).map_err(|error| HostError::Command {
+        host: host.name().clone(),
+        command: ACTION.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+async fn run(
+    host: &dyn Host,
+    script: Script,
+    arguments: Vec<String>,
+    action: &str,
+) -> Result<String, HostError> {
+    let command = Command::from_script(script, arguments);
+    let output = host.run(command.describe(action).limit(LIMIT)).await?;
+    if output.success() {
+        Ok(output.text())
+    } else {
+        Err(HostError::Command {
+            host: host.name().clone(),
+            command: action.to_owned(),
+            reason: output.complaint().to_string(),
+        })
+    }
+}
+
+/// Lists the nodes through the first API server that is ready; `None` if there is none.
+async fn nodes_of(
+    cluster: &Cluster,
+    hosts: &Hosts,
+    answers: &BTreeMap<HostName, Answers>,
+) -> Option<Result<Nodes, String>> {
+    let mut failed = None;
+    for name in &cluster.roles.control_plane {
+        let is_ready = answers.get(name).and_then(cluster::is_ready);
+        let (Some(true), Some(host), Some(spec)) = (is_ready, hosts.get(name), cluster.host(name))
+        else {
+            continue;
+        };
+        let server = expected::api_server(cluster, spec);
+        let printed = run(host.as_ref(), NODES, vec![server], "list the nodes").await;
+        let printed = printed.map_err(|error| error.to_string());
+        match printed.and_then(|text| nodes::parse(&text).map_err(|error| error.to_string())) {
+            Ok(nodes) => return Some(Ok(nodes)),
+            Err(error) => failed = Some(Err(error)),
+        }
+    }
+    failed
+}
+
+/// Returns the problems of an etcd and of a registry that kubexm does not run.
+async fn findings(
+    cluster: &Cluster,
+    hosts: &Hosts,
+    facts: &BTreeMap<HostName, Facts>,
+) -> Vec<Problem> {
+    // Hosts without facts are slow or broken.
+    let known = hosts.iter().filter(|(name, _)| facts.contains_key(name));
+    let hosts: Hosts = known
+        .map(|(name, host)| (name.clone(), host.clone()))
+        .collect();
+    let (etcd, registry) = tokio::join!(
+        external_checks::etcd(cluster, &hosts, facts, None),
+        registry_checks::check(cluster, &hosts, &[])
+    );
+    let problem = |about| {
+        move |finding: Finding| Problem::new(about, finding.what, finding.hint).on(&finding.host)
+    };
+    let etcd = etcd.into_iter().map(problem(About::Etcd));
+    etcd.chain(registry.into_iter().map(problem(About::Registry)))
+        .collect()
+}

@@ -1,0 +1,161 @@
+//! What an install does before the first change on a host.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::clock::Clock;
+use super::options::InstallOptions;
+use crate::addition;
+use kubexm_bundle::BundleSet;
+use kubexm_config::Cluster;
+use kubexm_deploy::Deployment;
+use kubexm_host::Facts;
+use kubexm_preflight::Finding;
+use kubexm_session::begun::Operation;
+use kubexm_session::bundle_access::verify;
+use kubexm_session::certificates::CaEncryption;
+use kubexm_session::change::{Change, Session};
+use kubexm_session::failed_workers::FailedWorkers;
+use kubexm_session::identity::{KnownCluster, Origins};
+use kubexm_session::session::{self, Hosts};
+use kubexm_session::{CommandError, certificates, notices, older_etcd, plan_inputs, preflight};
+use kubexm_types::HostName;
+use kubexm_types::event::Events;
+
+/// What an install works with.
+pub struct Context<'a> {
+    pub options: &'a InstallOptions,
+    pub bundle: &'a Arc<BundleSet>,
+    pub cluster: &'a Cluster,
+    /// The state directory.
+    pub state: &'a Path,
+}
+
+/// What an install knows when it has connected.
+pub struct Connected {
+    /// The workers that did not answer, if the user permits it.
+    pub failed: FailedWorkers,
+    pub clock: Clock,
+}
+
+impl<'a> Context<'a> {
+    /// Returns the bracket of a command that installs.
+    pub fn change(&self, operation: Operation) -> Change<'a> {
+        Change {
+            operation,
+            cluster: self.cluster,
+            state: self.state,
+            lock: self.bundle.bundle().lock_digest().to_string(),
+        }
+    }
+
+    /// Verifies the bundle, and connects to the hosts.
+    ///
+    /// # Errors
+    /// The bundle is damaged, or a host without which the install cannot go on does not answer.
+    pub async fn connect(&self, events: &Events) -> Result<(Hosts, Connected), CommandError> {
+        let mut clock = Clock::start();
+        verify(self.bundle, events).await?;
+        clock.lap("verify");
+        events.phase("connect");
+        let mut failed = self.options.failed_workers(self.cluster);
+        let connection = &self.options.connection;
+        let (hosts, errors) = connection
+            .connect_each(self.cluster, self.state, events)
+            .await?;
+        failed.leave_out_hosts(errors, events)?;
+        Ok((hosts, Connected { failed, clock }))
+    }
+}
+
+/// What is known before the first change on a host.
+pub struct Prepared {
+    pub hosts: Hosts,
+    pub facts: BTreeMap<HostName, Facts>,
+    pub known: KnownCluster,
+    pub origins: Origins,
+    pub failed: FailedWorkers,
+    pub deployment: Deployment,
+}
+
+/// Everything between the locks of the hosts and the first change on one.
+pub async fn prepare(
+    context: &Context<'_>,
+    session: &Session<'_>,
+    mut failed: FailedWorkers,
+    clock: &mut Clock,
+) -> Result<Prepared, CommandError> {
+    let Context {
+        bundle,
+        cluster,
+        state,
+        ..
+    } = *context;
+    let events = session.events;
+    let (mut hosts, mut observed) = (session.hosts.clone(), session.observed.clone());
+    let (mut facts, errors) = session::gather_each(cluster, &observed).await;
+    failed.leave_out_hosts(errors, events)?;
+    failed.remove_from(&mut hosts, &mut facts);
+    failed.remove_from(&mut observed, &mut facts);
+    clock.lap("connect");
+    events.phase("preflight");
+    notices::emit_experimental_hosts(&facts, events);
+    let mut known = KnownCluster::read(cluster, state)?;
+    let origins = known.origins(cluster, &facts, events)?;
+    let mut findings = preflight::check(cluster, &observed, &facts, bundle).await;
+    failed.leave_out_findings(&mut findings, events);
+    // What is wrong with the bundle or with the cluster file is not a failure of a worker.
+    findings.extend(older_etcd::findings(cluster, &facts, bundle.lock()));
+    findings.extend(of_membership(context.options, cluster, &mut known, &facts));
+    preflight::report(&findings, events)?;
+    failed.remove_from(&mut hosts, &mut facts);
+    let deployment = planned(context, &facts, &failed)?;
+    clock.lap("preflight and plan");
+    Ok(Prepared {
+        hosts,
+        facts,
+        known,
+        origins,
+        failed,
+        deployment,
+    })
+}
+
+/// Returns what prevents that the hosts of the cluster file are those of the cluster. Afterwards, the hosts that the options
+/// admit may be hosts of it again.
+pub(super) fn of_membership(
+    options: &InstallOptions,
+    cluster: &Cluster,
+    known: &mut KnownCluster,
+    facts: &BTreeMap<HostName, Facts>,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(admitted) = &options.admitted {
+        findings.extend(addition::findings(cluster, known, facts, admitted));
+        known.readmit(admitted);
+    }
+    findings.extend(addition::other_registry(
+        cluster,
+        facts,
+        options.admitted.is_some(),
+    ));
+    findings.extend(known.findings(cluster, facts));
+    findings
+}
+
+/// Plans for the hosts without the workers that the install leaves out.
+pub fn planned(
+    context: &Context<'_>,
+    facts: &BTreeMap<HostName, Facts>,
+    failed: &FailedWorkers,
+) -> Result<Deployment, CommandError> {
+    let (cluster, bundle) = (context.cluster, context.bundle);
+    let encryption = context.options.ca_encryption.as_ref();
+    let identity = encryption.map(CaEncryption::identity).transpose()?;
+    let state = context.state;
+    let certificates = certificates::load_or_issue(cluster, state, identity)?;
+    let mut inputs = plan_inputs::with_certificates(cluster, bundle, facts, certificates);
+    inputs.absent = failed.names();
+    Ok(kubexm_deploy::plan(&inputs)?)
+}

@@ -1,0 +1,158 @@
+//! `node remove`.
+
+use std::collections::BTreeSet;
+
+use super::removal::{Connected, Context, Remaining};
+use super::text::{self, Purpose};
+use super::{Drain, check_names};
+use crate::addition::joined;
+use kubexm_session::begun::{Operation, end_replacement};
+use kubexm_session::bundle_access::verify;
+use kubexm_session::certificates::CaEncryption;
+use kubexm_session::change::{Change, Session};
+use kubexm_session::stop::unless_stopped;
+use kubexm_session::{ClusterSource, CommandError, Connection, Stop, rollback};
+use kubexm_types::HostName;
+use kubexm_types::event::Events;
+
+/// Which hosts leave a cluster, and how.
+#[derive(Debug, Clone)]
+pub struct RemoveOptions {
+    /// The cluster file, which still has the hosts, and the bundle of the cluster.
+    pub source: ClusterSource,
+    /// How to reach the hosts.
+    pub connection: Connection,
+    /// Whether to accept a bundle whose signature cannot be verified, because no key is trusted.
+    pub unsigned: bool,
+    /// Whether to accept a bundle that is older than the newest one that the cluster was installed from.
+    pub allow_older: bool,
+    /// What encrypts the keys of CAs; `None` for keys in clear text.
+    pub ca_encryption: Option<CaEncryption>,
+    /// The hosts.
+    pub names: Vec<HostName>,
+    /// Whether to remove hosts that cannot be reached. Nothing is reset there.
+    pub unreachable: bool,
+    /// How pods leave a node.
+    pub drain: Drain,
+    /// Whether to end after the plan.
+    pub dry_run: bool,
+}
+
+/// What a removal did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoveReport {
+    /// The number of changes; `None` for a dry run.
+    pub changed: Option<usize>,
+    /// What the user changes in the cluster file, one line each.
+    pub edits: Vec<String>,
+}
+
+/// Removes hosts from a cluster that goes on. Emits the plan as a note, and then calls `confirm`; it stops if that returns
+/// false. A removal that was interrupted continues where it stopped.
+///
+/// # Errors
+/// The bundle or the cluster file is wrong, the cluster does not work without the hosts, hosts cannot be reached, or a step
+/// failed.
+#[tracing::instrument(skip_all, fields(cluster = %options.source.cluster.display()))]
+pub async fn remove(
+    options: &RemoveOptions,
+    confirm: impl AsyncFn() -> bool,
+    events: &Events,
+    stop: &Stop,
+) -> Result<RemoveReport, CommandError> {
+    run(options, Purpose::Remove, confirm, events, stop).await
+}
+
+/// Removes hosts for a purpose.
+pub(super) async fn run(
+    options: &RemoveOptions,
+    purpose: Purpose,
+    confirm: impl AsyncFn() -> bool,
+    events: &Events,
+    stop: &Stop,
+) -> Result<RemoveReport, CommandError> {
+    options.connection.check()?;
+    let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
+    let unknown = "name hosts of the cluster file; if you have removed the host from the file, put it back with all its \
+                   roles until it is out of the cluster";
+    check_names(&cluster, &options.names, unknown)?;
+    let remaining = Remaining::read(options, &bundle, &cluster, purpose)?;
+    let state = options.connection.state_directory(&cluster, events)?;
+    rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
+    let context = Context {
+        options,
+        bundle: &bundle,
+        cluster: &cluster,
+        remaining: &remaining.cluster,
+        state: &state,
+        purpose,
+    };
+    let edits = text::edits(&options.source.cluster, &remaining.mentions);
+    if options.dry_run {
+        let looking = async {
+            let connected = context.connect(events).await?;
+            let prepared = context.prepare(&connected, events).await?;
+            events.note(context.text(&prepared)?);
+            Ok(())
+        };
+        unless_stopped(stop, looking).await?;
+        events.note("dry run: nothing was touched");
+        return Ok(RemoveReport {
+            changed: None,
+            edits,
+        });
+    }
+    let change = Change {
+        operation: match purpose {
+            Purpose::Remove => Operation::NodeRemove,
+            Purpose::Replace => Operation::NodeReplace,
+        },
+        cluster: &cluster,
+        state: &state,
+        lock: bundle.bundle().lock_digest().to_string(),
+    };
+    let connect = async |events: &Events| {
+        verify(&bundle, events).await?;
+        events.phase("connect");
+        let connected = context.connect(events).await?;
+        Ok((connected.hosts.clone(), connected))
+    };
+    let work = async |session: Session<'_>, mut connected: Connected| {
+        let (events, stop) = (session.events, session.stop);
+        connected.hosts = session.hosts;
+        let prepared = unless_stopped(stop, context.prepare(&connected, events)).await?;
+        events.note(context.text(&prepared)?);
+        if !confirm().await {
+            return Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()));
+        }
+        let Connected { hosts, .. } = &connected;
+        let ended = context.carry_out(&prepared, hosts, session.journal, events, stop);
+        let ended = ended.await?;
+        if purpose == Purpose::Remove {
+            end_replacement(&state, &options.names)?;
+        }
+        let left: BTreeSet<&HostName> = options.names.iter().collect();
+        let silent = left.into_iter().filter(|name| !hosts.contains_key(*name));
+        let silent: Vec<HostName> = silent.cloned().collect();
+        if !silent.is_empty() {
+            events.warn(text::without_contact(&silent));
+        }
+        if purpose == Purpose::Remove {
+            events.note(format!(
+                "{} left the cluster; change the cluster file before the next install:\n  {}",
+                joined(&options.names),
+                edits.join("\n  ")
+            ));
+        }
+        events.emit(ended.summary(None));
+        Ok(ended.changed)
+    };
+    let changed = change.run(events, stop, connect, work).await?;
+    Ok(RemoveReport {
+        changed: Some(changed),
+        edits,
+    })
+}
+
+const NOT_CONFIRMED: &str = "the removal was not confirmed; nothing was touched\nhint: type the names of the hosts, or \
+                             pass --yes";

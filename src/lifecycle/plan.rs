@@ -1,0 +1,131 @@
+//! `plan`: what a first install would do, computed without hosts, and what an install would change on
+//! the hosts as they are now.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::install::InstallOptions;
+use kubexm_deploy::Inputs;
+use kubexm_engine::plan::diff;
+use kubexm_engine::plan::{Plan, show};
+use kubexm_session::session::Hosts;
+use kubexm_session::stop::{Stop, unless_stopped};
+use kubexm_session::{
+    ClusterSource, CommandError, certificates, older_etcd, plan_inputs, preflight, session,
+    text_file,
+};
+use kubexm_types::event::Events;
+
+pub use kubexm_engine::plan::TaskId;
+pub use kubexm_engine::plan::diff::{Difference, HostDiff, PlanDiff, Reason};
+pub use kubexm_engine::plan::document::PlanDocument;
+
+/// A plan that no host has carried out.
+pub struct Planned {
+    pub plan: Plan,
+}
+
+impl Planned {
+    /// Returns the plan as text: each task with its predecessors and steps.
+    ///
+    /// # Errors
+    /// The tasks form a cycle.
+    pub fn text(&self) -> Result<String, CommandError> {
+        show::as_text(&self.plan).map_err(CommandError::configuration)
+    }
+
+    /// Returns the plan as a document, for `plan -o`.
+    ///
+    /// # Errors
+    /// The tasks form a cycle.
+    pub fn document(&self) -> Result<PlanDocument, CommandError> {
+        PlanDocument::new(&self.plan).map_err(CommandError::configuration)
+    }
+
+    /// Emits one `planned` event for each task, in an order in which the tasks can run.
+    ///
+    /// # Errors
+    /// The tasks form a cycle.
+    pub fn emit(&self, events: &Events) -> Result<(), CommandError> {
+        show::emit(&self.plan, events).map_err(CommandError::configuration)
+    }
+}
+
+/// Connects to the hosts and runs the check of every step that ensures a state. It changes no host, and writes
+/// nothing to the state directory.
+///
+/// Certificates come from the state directory. For those that an install would issue or renew, the result
+/// lists their files as different.
+///
+/// # Errors
+/// The bundle or the cluster file is wrong, or hosts cannot be reached.
+#[tracing::instrument(skip_all, fields(cluster = %options.source.cluster.display()))]
+pub async fn diff(
+    options: &InstallOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<PlanDiff, CommandError> {
+    options.connection.check()?;
+    let (bundle, cluster) = options.source.open(events)?;
+    let state = options.connection.state_directory(&cluster, events)?;
+    let comparing = async {
+        let hosts = options.connection.connect(&cluster, &state, events).await?;
+        let hosts = session::watched(&hosts, events);
+        let facts = session::gather(&cluster, &hosts).await?;
+        let mut findings = preflight::of_existing(&cluster, &facts);
+        findings.extend(older_etcd::findings(&cluster, &facts, bundle.lock()));
+        preflight::report(&findings, events)?;
+        let encryption = options.ca_encryption.as_ref();
+        let certificates = certificates::preview(&cluster, &state, encryption)?;
+        let inputs = plan_inputs::with_certificates(&cluster, &bundle, &facts, certificates);
+        compare(&inputs, &hosts).await
+    };
+    unless_stopped(stop, comparing).await
+}
+
+/// Compares the plan of an install with the hosts.
+pub async fn compare(inputs: &Inputs<'_>, hosts: &Hosts) -> Result<PlanDiff, CommandError> {
+    compare_plan(&kubexm_deploy::plan(inputs)?.plan, hosts).await
+}
+
+/// Compares a plan with the hosts.
+pub async fn compare_plan(plan: &Plan, hosts: &Hosts) -> Result<PlanDiff, CommandError> {
+    diff::diff(plan, hosts)
+        .await
+        .map_err(CommandError::configuration)
+}
+
+/// Fails if a host was lost before all of its state was compared.
+///
+/// # Errors
+/// Lists the causes.
+pub fn check_reachable(diff: &PlanDiff) -> Result<(), CommandError> {
+    let lost: Vec<String> = diff.unreachable().map(str::to_owned).collect();
+    if lost.is_empty() {
+        Ok(())
+    } else {
+        Err(CommandError::NotCompared(lost))
+    }
+}
+
+/// Plans a first install. Values that only a host knows are assumed, and secrets are placeholders.
+///
+/// # Errors
+/// The bundle or the cluster file cannot be read, or the bundle does not contain what the cluster needs.
+pub fn plan(source: &ClusterSource, events: &Events) -> Result<Planned, CommandError> {
+    let (bundle, cluster) = source.open(events)?;
+    let inputs = Inputs::assumed(&cluster, bundle.lock(), Arc::clone(&bundle) as _);
+    let deployment = kubexm_deploy::plan(&inputs)?;
+    Ok(Planned {
+        plan: deployment.plan,
+    })
+}
+
+/// Writes a plan as JSON.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn save(path: &Path, document: &PlanDocument) -> Result<(), CommandError> {
+    let text = document.to_json().map_err(CommandError::configuration)?;
+    text_file::write(path, &text)
+}

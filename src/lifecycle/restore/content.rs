@@ -1,0 +1,194 @@
+//! What a restore reads from a backup before it looks at a host.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use kubexm_engine::cluster::ClusterRecord;
+use kubexm_pki::KeyIdentity;
+use kubexm_safekeeping::backup::collect;
+use kubexm_safekeeping::backup::file;
+use kubexm_safekeeping::backup::manifest::{Manifest, STATE};
+use kubexm_session::authorities::{self, HostAuthorities};
+use kubexm_session::begun::{OF_HOSTS, RenewalRecord, RotationRecord, StateRecord, UpgradeRecord};
+use kubexm_session::{CommandError, FileError, background};
+
+/// Removes the records of commands that have begun on hosts that do not exist any more, and the authorities of a rotation beside
+/// the present ones: new hosts would trust them, and the next rotation would take them for its own.
+///
+/// # Errors
+/// The file system refuses it.
+pub(super) fn forget_commands(state: &Path) -> Result<(), CommandError> {
+    RenewalRecord::remove(state)?;
+    RotationRecord::remove(state)?;
+    UpgradeRecord::remove(state)?;
+    forget_rotation(state, "pki")
+        .map_err(|error| FileError::io("remove files of a rotation in", state, &error).into())
+}
+
+/// Removes files of a rotation below a directory of the state directory.
+fn forget_rotation(state: &Path, folder: &str) -> io::Result<()> {
+    let entries = match std::fs::read_dir(state.join(folder)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() {
+            forget_rotation(state, &name)?;
+        } else if is_of_rotation(&name) {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a file of the state directory belongs to a rotation of authorities, beside the present ones: a restored cluster
+/// trusts only these.
+fn is_of_rotation(name: &str) -> bool {
+    name.strip_prefix("pki/").is_some_and(|name| {
+        let is_other = |end: &str| name.contains(&format!(".{end}."));
+        name.starts_with("rotation/") || is_other("next") || is_other("former")
+    })
+}
+
+/// A file of the state directory. It may be secret.
+type StateFile = (String, Vec<u8>);
+
+/// A backup that was read completely.
+pub(super) struct Content {
+    pub(super) path: PathBuf,
+    pub(super) identity: KeyIdentity,
+    pub(super) manifest: Manifest,
+    /// The files of the state directory.
+    state: Vec<StateFile>,
+    /// The authorities that kubeadm created, of the host that has most of them; `None` if the backup has no files of hosts.
+    authorities: Option<HostAuthorities>,
+}
+
+impl Content {
+    /// Reads a backup and compares all digests.
+    ///
+    /// # Errors
+    /// The backup cannot be decrypted, or is damaged.
+    pub(super) async fn read(path: &Path, identity: KeyIdentity) -> Result<Self, CommandError> {
+        let path = path.to_owned();
+        background::run(move || {
+            let mut state = Vec::new();
+            let mut authorities: Option<HostAuthorities> = None;
+            let manifest = file::read(&path, &identity, |_, name, content| {
+                if let Some(name) = name.strip_prefix(STATE) {
+                    let mut bytes = Vec::new();
+                    content.read_to_end(&mut bytes)?;
+                    state.push((name.to_owned(), bytes));
+                } else if name.starts_with("hosts/") {
+                    let found = authorities::of_host(content)?;
+                    if authorities
+                        .as_ref()
+                        .is_none_or(|best| found.is_better(best))
+                    {
+                        authorities = Some(found);
+                    }
+                }
+                Ok(())
+            })?;
+            Ok(Self {
+                path,
+                identity,
+                manifest,
+                state,
+                authorities,
+            })
+        })
+        .await
+    }
+
+    /// Returns the names of the keys that encrypt Secrets in the backup and that the state directory does not have.
+    pub(super) fn missing_keys(&self, state: &Path) -> Vec<String> {
+        let keys = self.state.iter().filter(|(name, _)| {
+            name.strip_prefix("pki/")
+                .is_some_and(|name| name.starts_with("encryption-"))
+        });
+        let missing = keys.filter(|(name, content)| {
+            std::fs::read(state.join(name)).ok().as_ref() != Some(content)
+        });
+        missing.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Returns the names of authorities that a new first control plane needs and that the backup does not have; `None` if it
+    /// has no files of hosts.
+    pub(super) fn missing_authorities(&self) -> Option<Vec<String>> {
+        self.authorities.as_ref().map(HostAuthorities::lacks)
+    }
+
+    /// Writes the files of the state directory that are missing there. For hosts without a cluster, also the authorities of
+    /// kubeadm, until the install has used them, and no SSH host keys: those hosts have other ones.
+    ///
+    /// # Errors
+    /// The file system refuses a file.
+    pub(super) fn put_back(&self, state: &Path, is_new: bool) -> Result<(), CommandError> {
+        let failed = |error| FileError::io("write the files of the backup in", state, &error);
+        // The record of the cluster comes last: without it, the next run puts back everything.
+        let is_record = |name: &str| name == ClusterRecord::FILE;
+        let (last, first): (Vec<_>, Vec<_>) =
+            self.state.iter().partition(|(name, _)| is_record(name));
+        let is_left_out = |name: &str| {
+            name == "journal.jsonl"
+                || OF_HOSTS.contains(&name)
+                || is_of_rotation(name)
+                || is_new && name == "known_hosts"
+        };
+        for (name, content) in first.into_iter().chain(last) {
+            if !is_left_out(name) && !state.join(name).exists() {
+                collect::put_back(state, name, content).map_err(failed)?;
+            }
+        }
+        match &self.authorities {
+            Some(HostAuthorities { archive, .. }) if is_new => {
+                authorities::save(state, archive)?;
+                authorities::learn(state, archive)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_hosts_trust_no_authority_of_a_rotation() {
+        let state = tempfile::tempdir().unwrap();
+        let path = |name: &str| state.path().join(name);
+        std::fs::create_dir_all(path("pki/kubernetes")).unwrap();
+        std::fs::create_dir_all(path("pki/rotation")).unwrap();
+        let stays = ["pki/etcd-ca.crt", "pki/kubernetes/sa.key", "admin.conf"];
+        let goes = [
+            "pki/etcd-ca.former.crt",
+            "pki/kubernetes/sa.next.key",
+            "pki/rotation/kubernetes.crt",
+        ];
+        for name in stays.iter().chain(&goes) {
+            std::fs::write(path(name), "x").unwrap();
+        }
+        forget_commands(state.path()).unwrap();
+        assert!(stays.iter().all(|name| path(name).exists()));
+        assert!(goes.iter().all(|name| !path(name).exists()));
+        forget_commands(&path("none")).unwrap();
+    }
+
+    #[test]
+    fn files_of_a_rotation_beside_the_present_ones_are_left_out() {
+        for name in [
+            "pki/rotation/kubernetes.crt",
+            "pki/kubernetes-ca.next.key",
+            "pki/etcd-ca.former.crt",
+        ] {
+            assert!(is_of_rotation(name), "{name}");
+        }
+        for name in ["pki/kubernetes-ca.crt", "admin.conf", "rotation.json"] {
+            assert!(!is_of_rotation(name), "{name}");
+        }
+    }
+}

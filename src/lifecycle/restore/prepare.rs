@@ -1,0 +1,148 @@
+//! What a restore looks at before its first change.
+
+use std::collections::BTreeMap;
+
+use super::Context;
+use super::situation::{self, Situation};
+use kubexm_config::cluster::KubernetesKind;
+use kubexm_engine::cluster::ClusterRecord;
+use kubexm_etcd::initial_cluster;
+use kubexm_host::Facts;
+use kubexm_session::begun::{self, RestoreRecord, RestoreStage as Stage, StateRecord};
+use kubexm_session::session::{self, HostErrors, Hosts};
+use kubexm_session::stop::unless_stopped;
+use kubexm_session::{CommandError, FileError};
+use kubexm_types::HostName;
+use kubexm_types::event::Events;
+
+/// What is known before the first change.
+pub(super) struct Prepared {
+    pub(super) hosts: Hosts,
+    pub(super) unreachable: HostErrors,
+    pub(super) facts: BTreeMap<HostName, Facts>,
+    pub(super) situation: Situation,
+    pub(super) begun: Option<RestoreRecord>,
+    /// Whether the restore that has begun, also of another backup, has stopped the cluster.
+    pub(super) is_down: bool,
+}
+
+impl Context<'_> {
+    /// Connects to the hosts, and compares backup, cluster file, state directory and hosts.
+    ///
+    /// # Errors
+    /// They do not belong together, hosts are missing, or the backup has not what they need.
+    pub(super) async fn prepare(&self, events: &Events) -> Result<Prepared, CommandError> {
+        let (cluster, content) = (self.cluster, self.content);
+        let file = self.state.join(ClusterRecord::FILE);
+        let record = ClusterRecord::load(self.state)
+            .map_err(|error| FileError::new("read the record of the cluster", &file, error))?;
+        situation::same_cluster(content, cluster, record.as_ref())?;
+        let snapshot = self.snapshot()?;
+        let former = RestoreRecord::read(self.state)?;
+        let is_of_another = |former: &RestoreRecord| former.snapshot != snapshot;
+        let has_new_hosts = former.as_ref().is_some_and(RestoreRecord::has_new_hosts);
+        if former.as_ref().is_some_and(is_of_another) {
+            events.warn("a restore of another backup has begun; this one takes its place");
+        }
+        events.phase("connect");
+        let connecting = self
+            .options
+            .connection
+            .connect_each(cluster, self.state, events);
+        let (hosts, unreachable) = unless_stopped(self.stop, connecting).await?;
+        let observed = session::watched(&hosts, events);
+        let gathering = async { Ok(session::gather_each(cluster, &observed).await) };
+        let (facts, failed) = unless_stopped(self.stop, gathering).await?;
+        let unreachable: HostErrors = unreachable.into_iter().chain(failed).collect();
+        let found = situation::of(&content.manifest, cluster, &facts, &unreachable);
+        let is_blank = matches!(found, Ok(Situation::New));
+        let is_down = !is_blank && former.as_ref().is_some_and(RestoreRecord::is_down);
+        let members = initial_cluster(cluster);
+        let is_same = former.as_ref().is_some_and(|former| !is_of_another(former));
+        let begun =
+            former.and_then(|former| former.continued(snapshot, &members, is_blank, self.began));
+        if begun.is_none() && is_same && is_down {
+            events.warn(
+                "the members of etcd are not those of the restore that has begun; it begins again",
+            );
+        }
+        let situation = match &begun {
+            None if has_new_hosts && !is_blank => Situation::New,
+            // The install has begun on some hosts.
+            Some(begun) if begun.stage == Stage::Install => Situation::New,
+            Some(begun) if begun.is_new => found.map(|_| Situation::New)?,
+            _ => found?,
+        };
+        situation::programs(&content.manifest, cluster, &facts)?;
+        if situation == Situation::New {
+            self.check_new(&unreachable)?;
+            begun::permit_new_hosts(cluster, self.state)?;
+            if is_blank {
+                situation::without_workers(cluster, &facts)?;
+            }
+        } else {
+            self.check_keys(record.is_some())?;
+            if begun
+                .as_ref()
+                .is_none_or(|begun| begun.stage <= Stage::Prepare)
+            {
+                situation::no_other_members(cluster, &observed).await?;
+            }
+        }
+        for (_, error) in &unreachable {
+            events.warn(error.to_string());
+        }
+        Ok(Prepared {
+            hosts,
+            unreachable,
+            facts,
+            situation,
+            begun,
+            is_down,
+        })
+    }
+
+    /// Checks what hosts without a cluster need.
+    fn check_new(&self, unreachable: &HostErrors) -> Result<(), CommandError> {
+        if let Some((_, error)) = unreachable.first() {
+            return Err(CommandError::Configuration(format!(
+                "cannot install all hosts: {error}\nhint: repair the host, or remove it from the cluster file"
+            )));
+        }
+        if self.options.bundles.is_empty() {
+            return Err(CommandError::Configuration(
+                "the hosts have no cluster: kubexm must install them before it restores the backup\nhint: name the bundle \
+                 of the cluster with --bundle"
+                    .to_owned(),
+            ));
+        }
+        if self.cluster.kubernetes.kind != KubernetesKind::Kubeadm {
+            return Ok(());
+        }
+        let missing = self.content.missing_authorities();
+        if missing.as_ref().is_none_or(|names| !names.is_empty()) {
+            let what = match missing {
+                Some(names) => format!("no control plane in it has {}", names.join(", ")),
+                None => "it has the files of no control plane".to_owned(),
+            };
+            let cause = format!("{what}, so new hosts cannot become the same cluster");
+            let error = FileError::new("restore from the backup", &self.content.path, cause);
+            return Err(error.hint("use another backup").into());
+        }
+        Ok(())
+    }
+
+    /// Checks that the API servers can decrypt the Secrets of the backup.
+    fn check_keys(&self, has_record: bool) -> Result<(), CommandError> {
+        let missing = self.content.missing_keys(self.state);
+        if !has_record || missing.is_empty() {
+            return Ok(());
+        }
+        Err(CommandError::Configuration(format!(
+            "the state directory {} has no longer the keys of the Secrets in the backup: {}\nhint: take these files out of \
+             the backup (age -d -i IDENTITY FILE | zstd -d | tar -x state), put them back, and run kubexm install",
+            self.state.display(),
+            missing.join(", ")
+        )))
+    }
+}

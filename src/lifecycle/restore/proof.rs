@@ -1,0 +1,190 @@
+//! Proves that restored data is complete and the same on all members, and that the API servers work with it.
+
+use futures_util::future::try_join_all;
+
+use kubexm_config::Cluster;
+use kubexm_deploy::backup::{self, RestoreInputs};
+use kubexm_etcd::{MemberHash, Status};
+use kubexm_host::{Command, Host, Limit};
+use kubexm_safekeeping::backup::EtcdSnapshot;
+use kubexm_scripts::kubernetes::RESTORED;
+use kubexm_session::CommandError;
+use kubexm_session::session::Hosts;
+use kubexm_types::Untrusted;
+use kubexm_types::event::Events;
+
+/// How long an API server may take for a few requests.
+const LIMIT: Limit = Limit::new(
+    std::time::Duration::from_secs(120),
+    "requests to an API server",
+);
+
+/// What a member has at the revision of the restore.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Data {
+    /// The hash of all keys and values.
+    hash: u64,
+    keys: u64,
+    /// Alarms and other problems.
+    errors: Vec<String>,
+}
+
+/// Parses what `etcd/restore.sh data` prints.
+fn parse(text: &str) -> Option<Data> {
+    // crictl adds empty lines.
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let status = Status::one(lines.next()?.as_bytes()).ok()?;
+    Some(Data {
+        hash: MemberHash::one(lines.next()?.as_bytes()).ok()?.hash,
+        keys: lines.next()?.trim().parse().ok()?,
+        errors: status.problems(),
+    })
+}
+
+/// Compares the data of all members with each other and with the backup, before the first API server starts.
+///
+/// # Errors
+/// A member has other data, or an alarm.
+pub async fn of_members(
+    given: &RestoreInputs<'_>,
+    snapshot: &EtcdSnapshot,
+    hosts: &Hosts,
+    events: &Events,
+) -> Result<(), CommandError> {
+    let revision = snapshot.revision + given.bump;
+    let reads = kubexm_etcd::members(given.cluster)
+        .into_iter()
+        .map(async |spec| {
+            let Some(host) = hosts.get(&spec.name) else {
+                return Ok(None);
+            };
+            let call = backup::data_of_member(given, spec, revision);
+            let command = Command::from_script(call.script, call.arguments)
+                .describe("compare the data of etcd")
+                .limit(LIMIT);
+            let text = done(host.as_ref(), command).await?;
+            let data = parse(&text).ok_or_else(|| {
+                let line = Untrusted::one_line(&text, 200);
+                refused(format!(
+                    "{}: unexpected answer of etcdctl: {line}",
+                    spec.name
+                ))
+            })?;
+            Ok::<_, CommandError>(Some((spec, data)))
+        });
+    let found: Vec<_> = try_join_all(reads).await?.into_iter().flatten().collect();
+    for (spec, data) in &found {
+        if !data.errors.is_empty() {
+            return Err(refused(format!(
+                "{}: {}",
+                spec.name,
+                data.errors.join(", ")
+            )));
+        }
+        if data.keys != snapshot.keys {
+            return Err(refused(format!(
+                "{}: etcd has {} keys, and the backup has {}",
+                spec.name, data.keys, snapshot.keys
+            )));
+        }
+    }
+    if let Some((first, data)) = found.first()
+        && let Some((other, _)) = found.iter().find(|(_, other)| other.hash != data.hash)
+    {
+        return Err(refused(format!(
+            "the members {} and {} have different data",
+            first.name, other.name
+        )));
+    }
+    events.note(format!(
+        "etcd has the data of the backup: {} keys, the same on {} members",
+        snapshot.keys,
+        found.len()
+    ));
+    Ok(())
+}
+
+fn refused(cause: String) -> CommandError {
+    CommandError::Configuration(format!(
+        "the restored etcd is not usable: {cause}\nhint: no API server runs; restore from another backup with the same command"
+    ))
+}
+
+async fn done(host: &dyn Host, command: Command) -> Result<String, CommandError> {
+    let what = command.description();
+    let output = host.run(command).await?;
+    if output.success() {
+        Ok(output.text())
+    } else {
+        Err(CommandError::Configuration(format!(
+            "{}: {what}: {}\nhint: run the same command again to go on",
+            host.name(),
+            output.complaint()
+        )))
+    }
+}
+
+/// Proves that each API server stores objects. Reports nodes that the backup has and the cluster file has not.
+///
+/// # Errors
+/// An API server does not work.
+pub async fn of_api_servers(
+    cluster: &Cluster,
+    id: &str,
+    hosts: &Hosts,
+    events: &Events,
+) -> Result<(), CommandError> {
+    let mut nodes = String::new();
+    for name in &cluster.roles.control_plane {
+        let (Some(host), Some(spec)) = (hosts.get(name), cluster.host(name)) else {
+            continue;
+        };
+        let object = format!("kubexm-restore-{}-{name}", id.to_lowercase());
+        let arguments = [backup::api_server(cluster, spec), object];
+        let command = Command::from_script(RESTORED, arguments);
+        let command = command
+            .describe("store an object with the API server")
+            .limit(LIMIT);
+        nodes = done(host.as_ref(), command).await?;
+    }
+    let known = |name: &&str| {
+        cluster
+            .nodes()
+            .iter()
+            .any(|host| host.name.as_str() == *name)
+    };
+    let (known, others): (Vec<&str>, Vec<&str>) = nodes.lines().partition(known);
+    for name in others {
+        let name = Untrusted::one_line(name, 100);
+        events.warn(format!(
+            "the node {name} is in the backup, and not in the cluster file\n  hint: kubectl delete node {name}"
+        ));
+    }
+    events.note(format!(
+        "{} API servers store objects; {} nodes of the cluster file are registered",
+        cluster.roles.control_plane.len(),
+        known.len()
+    ));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_a_member_is_parsed() {
+        let text = r#"[{"Endpoint":"https://127.0.0.1:2379","Status":{"header":{"cluster_id":1,"member_id":2,"revision":1000000009},"version":"3.6.8"}}]
+[{"Endpoint":"https://127.0.0.1:2379","HashKV":{"header":{"revision":1000000009},"hash":1748064894,"compact_revision":1000000008,"hash_revision":1000000008}}]
+
+6
+"#;
+        let data = parse(text).unwrap();
+        assert_eq!(
+            (data.hash, data.keys, data.errors.len()),
+            (1_748_064_894, 6, 0)
+        );
+        assert_eq!(parse("[]\n[]\n6\n"), None);
+        assert_eq!(parse(""), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! Sends the snapshot and the program etcdutl of a backup to the members.
+
+use std::io::{self, Cursor, Read};
+
+use futures_util::future::try_join_all;
+
+use super::content::Content;
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::plan::StepError;
+use kubexm_host::{Command, Host, Input, Limit};
+use kubexm_safekeeping::backup::file;
+use kubexm_safekeeping::backup::manifest::{BackedUpFile, SNAPSHOT};
+use kubexm_scripts::host::UPLOAD;
+use kubexm_session::session::Hosts;
+use kubexm_session::{CommandError, FileError};
+use kubexm_types::Digest;
+
+/// Sends the files of a restore to all members that do not have their new data yet.
+///
+/// # Errors
+/// A host was lost, has no space, or the backup cannot be read any more.
+pub(super) async fn to_members(
+    content: &Content,
+    programs: &[(&HostSpec, String)],
+    hosts: &Hosts,
+    id: &str,
+) -> Result<(), CommandError> {
+    let folder = format!("/var/lib/kubexm/restore/{id}");
+    let sends = programs.iter().map(async |(spec, program)| {
+        let Some(host) = hosts.get(&spec.name) else {
+            return Ok(());
+        };
+        let text = "test -e \"$1/prepared\" || test -e \"$1/replaced\"";
+        let is_ready =
+            Command::script(text, [folder.clone()]).describe("look for the new data of etcd");
+        if host.run(is_ready).await?.success() {
+            return Ok(());
+        }
+        for (path, name, mode) in [
+            (program.as_str(), "etcdutl", "700"),
+            (SNAPSHOT, "snapshot.db", "600"),
+        ] {
+            if let Some(wanted) = content.manifest.file(path) {
+                let to = format!("{folder}/{name}");
+                send(content, wanted, host.as_ref(), &to, mode).await?;
+            }
+        }
+        Ok::<(), CommandError>(())
+    });
+    try_join_all(sends).await.map(|_| ())
+}
+
+async fn send(
+    content: &Content,
+    file: &BackedUpFile,
+    host: &dyn Host,
+    to: &str,
+    mode: &str,
+) -> Result<(), CommandError> {
+    let unreadable = |error: io::Error| FileError::io("read the backup", &content.path, &error);
+    let stream = file::stream(&content.path, &content.identity, &file.path).map_err(unreadable)?;
+    write(host, to, mode, (file.size, file.digest), Box::new(stream)).await
+}
+
+/// Writes a file on a host that is still unchanged. The digest is compared there.
+///
+/// # Errors
+/// The host was lost, has no space, or the stream fails.
+pub async fn write(
+    host: &dyn Host,
+    to: &str,
+    mode: &str,
+    (size, digest): (u64, Digest),
+    stream: Box<dyn Read + Send>,
+) -> Result<(), CommandError> {
+    let digest = Cursor::new(format!("{}\n", digest.hex()).into_bytes());
+    let what = format!("write {to}");
+    let command = Command::from_script(UPLOAD, [to, mode])
+        .describe(what.clone())
+        .limit(Limit::transfer(size))
+        .input(Input::Stream(Box::new(digest.chain(stream))));
+    let output = host.run(command).await?;
+    StepError::unless_done(&what, output).map_err(|error| {
+        CommandError::Configuration(format!(
+            "{}: {error}\nhint: no data of etcd was replaced; run the same command again when the host is ready",
+            host.name()
+        ))
+    })?;
+    Ok(())
+}

@@ -1,0 +1,378 @@
+//! `upgrade`: brings a cluster to another version of Kubernetes, on one node after another.
+
+mod ask;
+mod checks;
+mod etcd;
+mod etcd_changes;
+mod former;
+mod live;
+mod live_configs;
+mod path;
+mod prepare;
+mod programs;
+mod rollback;
+mod runtime;
+mod saved;
+mod space;
+pub mod survey;
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::path::{Hop, Running};
+use self::prepare::Prepared;
+use self::rollback::way;
+pub use self::rollback::{RollbackReport, rollback};
+use kubexm_bundle::BundleSet;
+use kubexm_config::Cluster;
+pub use kubexm_deploy::upgrade::Drain;
+use kubexm_deploy::upgrade::{self as deploy, HopInputs};
+use kubexm_deploy::{Certificates, Deployment};
+use kubexm_engine::plan::Plan;
+use kubexm_host::Facts;
+use kubexm_safekeeping::archive::{Archive, Occasion};
+use kubexm_session::begun::{Operation, StateRecord, UpgradeRecord};
+use kubexm_session::bundle_access::verify;
+use kubexm_session::certificates::{self, CaEncryption};
+use kubexm_session::change::{Change, Session};
+use kubexm_session::kubeconfigs;
+use kubexm_session::outcome::carry_out;
+use kubexm_session::session::{self, Hosts};
+use kubexm_session::stop::unless_stopped;
+use kubexm_session::{
+    ClusterSource, CommandError, Connection, Stop, plan_inputs, rollback as older_bundle,
+};
+use kubexm_types::event::Events;
+use kubexm_types::{HostName, Version};
+
+/// What to upgrade, and how.
+#[derive(Debug, Clone)]
+pub struct UpgradeOptions {
+    /// The cluster file with the new version, and its bundle.
+    pub source: ClusterSource,
+    /// How to reach the hosts.
+    pub connection: Connection,
+    /// Whether to accept a bundle whose signature cannot be verified, because no key is trusted.
+    pub unsigned: bool,
+    /// Whether to accept a bundle that is older than the newest one that the cluster was installed from.
+    pub allow_older: bool,
+    /// What encrypts the keys of CAs; `None` for keys in clear text.
+    pub ca_encryption: Option<CaEncryption>,
+    /// How pods leave a node.
+    pub drain: Drain,
+    /// The number of workers that change at the same time.
+    pub max_unavailable: NonZeroUsize,
+    /// Whether to end after the plan.
+    pub dry_run: bool,
+}
+
+/// What an upgrade did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpgradeReport {
+    /// The version of the cluster file.
+    pub version: Version,
+    /// The number of steps that changed a host; `None` for a dry run.
+    pub changed: Option<usize>,
+}
+
+/// Upgrades a cluster. Emits the plan as a note before it changes anything. An upgrade that was interrupted continues where
+/// it stopped.
+///
+/// # Errors
+/// The bundle or the cluster file is wrong, the version skew policy does not allow the upgrade, hosts or the cluster are not
+/// ready, or a step failed.
+#[tracing::instrument(skip_all, fields(cluster = %options.source.cluster.display()))]
+pub async fn upgrade(
+    options: &UpgradeOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<UpgradeReport, CommandError> {
+    options.connection.check()?;
+    let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
+    let state = options.connection.state_directory(&cluster, events)?;
+    older_bundle::check(&state, bundle.bundle(), options.allow_older, events)?;
+    let context = Context {
+        options,
+        bundle: &bundle,
+        cluster: &cluster,
+        state: &state,
+    };
+    let report = |changed| UpgradeReport {
+        version: cluster.kubernetes.version.clone(),
+        changed,
+    };
+    if options.dry_run {
+        let looking = async {
+            let hosts = options.connection.connect(&cluster, &state, events).await?;
+            let hosts = session::watched(&hosts, events);
+            let prepared = context.prepare(&hosts, events).await?;
+            events.note(context.text(&prepared)?);
+            Ok(())
+        };
+        unless_stopped(stop, looking).await?;
+        events.note("dry run: nothing was touched");
+        return Ok(report(None));
+    }
+    let change = Change {
+        operation: Operation::Upgrade,
+        cluster: &cluster,
+        state: &state,
+        lock: bundle.bundle().lock_digest().to_string(),
+    };
+    let connect = async |events: &Events| {
+        verify(&bundle, events).await?;
+        events.phase("connect");
+        let hosts = options.connection.connect(&cluster, &state, events).await?;
+        Ok((hosts, ()))
+    };
+    let work = async |session: Session<'_>, ()| context.upgrade(&session).await;
+    let upgraded = change.run(events, stop, connect, work).await?;
+    Ok(report(Some(upgraded)))
+}
+
+/// How long the API server of the first control plane may take after an interrupted run: a stopped kubelet starts after two
+/// minutes.
+const PROGRAMS_START: Duration = Duration::from_secs(300);
+
+/// What an upgrade works with.
+struct Context<'a> {
+    options: &'a UpgradeOptions,
+    bundle: &'a Arc<BundleSet>,
+    cluster: &'a Cluster,
+    state: &'a Path,
+}
+
+/// The cluster before a hop.
+struct Before<'a> {
+    /// The version of its oldest API server.
+    version: &'a Version,
+    facts: &'a BTreeMap<HostName, Facts>,
+    hosts: &'a Hosts,
+}
+
+impl Context<'_> {
+    /// Returns how nodes are drained; `None` if there is only one, whose pods have no other place.
+    fn drain(&self) -> Option<Drain> {
+        (self.cluster.nodes().len() > 1).then_some(self.options.drain)
+    }
+
+    /// Carries out all hops. Returns the number of steps that changed a host.
+    async fn upgrade(&self, session: &Session<'_>) -> Result<usize, CommandError> {
+        let Session {
+            hosts,
+            observed,
+            journal,
+            events,
+            stop,
+        } = session;
+        let resuming = runtime::resume(self.cluster, observed, events);
+        unless_stopped(stop, resuming).await?;
+        let preparing = self.prepare(observed, events);
+        let mut prepared = unless_stopped(stop, preparing).await?;
+        events.note(self.text(&prepared)?);
+        if prepared.hops.is_empty() {
+            return Ok(0);
+        }
+        let mut ended = rollback::give_up(&mut prepared.record, self.cluster, session).await?;
+        older_bundle::record(journal, self.bundle.bundle())?;
+        let mut kubeconfig = None;
+        let mut from = prepared.running.oldest().cloned();
+        for hop in std::mem::take(&mut prepared.hops) {
+            let cluster = self.at(&hop);
+            let before = Before {
+                version: from.as_ref().unwrap_or(&hop.version),
+                facts: &prepared.facts,
+                hosts: observed,
+            };
+            let is_again = prepared
+                .saved
+                .as_ref()
+                .is_some_and(|saved| saved.is_untouched && saved.hop.is_to_minor_of(&hop.version));
+            let record = (&mut prepared.record, is_again);
+            let saving = self.save(record, &hop, &before, events);
+            unless_stopped(stop, saving).await?;
+            from = Some(hop.version.clone());
+            events.phase("apply");
+            for held in self.parts(&hop, &prepared.running) {
+                // Earlier parts changed the hosts.
+                let gathering = session::gather(&cluster, observed);
+                let facts = unless_stopped(stop, gathering).await?;
+                let issued = self.certificates(&cluster)?;
+                let mut deployment = self.plan(&cluster, &facts, issued, held)?;
+                let plan = std::mem::take(&mut deployment.plan);
+                ended += carry_out(plan, hosts, events, stop).await?;
+                kubeconfig = deployment.kubeconfig.get().cloned().or(kubeconfig);
+            }
+        }
+        let kubeconfig = kubeconfig
+            .map(|text| kubeconfigs::save_kubeconfig(journal, &text))
+            .transpose()?;
+        UpgradeRecord::remove(self.state)?;
+        events.emit(ended.summary(kubeconfig.as_deref()));
+        Ok(ended.changed)
+    }
+
+    /// Returns the cluster file with the version of a hop.
+    fn at(&self, hop: &Hop) -> Cluster {
+        let mut cluster = self.cluster.clone();
+        cluster.kubernetes.version = hop.version.clone();
+        cluster
+    }
+
+    /// Returns the nodes that keep their version, for each plan of a hop: first the control planes change, then workers.
+    fn parts(&self, hop: &Hop, running: &Running) -> Vec<BTreeSet<HostName>> {
+        let workers = || {
+            let nodes = self
+                .cluster
+                .nodes()
+                .into_iter()
+                .map(|host| host.name.clone());
+            nodes.filter(|name| !running.api_servers.contains_key(name))
+        };
+        let all: BTreeSet<HostName> = workers().collect();
+        let others = workers()
+            .filter(|name| !hop.workers.contains(name))
+            .collect();
+        if hop.workers.is_empty() {
+            vec![all]
+        } else {
+            vec![all, others]
+        }
+    }
+
+    fn certificates(&self, cluster: &Cluster) -> Result<Certificates, CommandError> {
+        let encryption = self.options.ca_encryption.as_ref();
+        let identity = encryption.map(CaEncryption::identity).transpose()?;
+        certificates::load_or_issue(cluster, self.state, identity)
+    }
+
+    fn plan(
+        &self,
+        cluster: &Cluster,
+        facts: &BTreeMap<HostName, Facts>,
+        certificates: Certificates,
+        held: BTreeSet<HostName>,
+    ) -> Result<Deployment, CommandError> {
+        Ok(deploy::hop(&self.inputs(
+            cluster,
+            facts,
+            certificates,
+            held,
+        ))?)
+    }
+
+    fn inputs<'b>(
+        &'b self,
+        cluster: &'b Cluster,
+        facts: &BTreeMap<HostName, Facts>,
+        certificates: Certificates,
+        held: BTreeSet<HostName>,
+    ) -> HopInputs<'b> {
+        HopInputs {
+            inputs: plan_inputs::with_certificates(cluster, self.bundle, facts, certificates),
+            held,
+            drain: self.drain(),
+            max_unavailable: self.options.max_unavailable,
+        }
+    }
+
+    /// Saves etcd and the keys before a hop, unless an interrupted run did. `is_again` replaces the archive of that run.
+    async fn save(
+        &self,
+        (record, is_again): (&mut UpgradeRecord, bool),
+        hop: &Hop,
+        before: &Before<'_>,
+        events: &Events,
+    ) -> Result<(), CommandError> {
+        let version = &hop.version;
+        let begun = way::begun(record)?;
+        let begun = begun
+            .into_iter()
+            .find(|begun| begun.is_to_minor_of(version));
+        if let Some(begun) = begun.filter(|_| !is_again) {
+            events.note(format!(
+                "the snapshot of etcd before Kubernetes {version} is in {}",
+                begun.archive.display()
+            ));
+            if begun.version == *version {
+                return Ok(());
+            }
+            record.add(version, begun.archive);
+            return record.save(self.state);
+        }
+        events.phase("archive");
+        let archive = Archive::create(self.state, Occasion::Upgrade)?;
+        let (cluster, hosts) = (self.cluster, before.hosts);
+        let saving = former::save(
+            &archive,
+            (cluster, hosts, before.facts),
+            before.version,
+            events,
+        );
+        let saved = saving.await?;
+        archive.save_authorities(cluster, hosts).await?;
+        archive.save_state(self.state)?;
+        match saved {
+            Some(file) => events.note(format!("a snapshot of etcd is in {}", file.display())),
+            None => events.warn(
+                "kubexm saves no snapshot of an external etcd\n  hint: take one before the upgrade goes on",
+            ),
+        }
+        record.forget_minor(version);
+        record.add(version, archive.folder().to_owned());
+        record.save(self.state)
+    }
+
+    /// Returns the plan for people.
+    fn text(&self, prepared: &Prepared) -> Result<String, CommandError> {
+        let version = &self.cluster.kubernetes.version;
+        if prepared.hops.is_empty() {
+            return Ok(format!(
+                "every program of Kubernetes in the cluster '{}' has the version {version} already",
+                self.cluster.name
+            ));
+        }
+        let from = prepared.running.oldest().unwrap_or(version);
+        let mut parts = vec![text::head(
+            self.cluster,
+            from,
+            &prepared.hops,
+            prepared.continues,
+        )];
+        parts.extend(prepared.record.rollback.as_ref().map(text::given_up));
+        let mut runtimes = prepared.runtimes.clone();
+        let mut network = prepared.network.clone();
+        for hop in &prepared.hops {
+            let cluster = self.at(hop);
+            let plans: Result<Vec<Plan>, CommandError> = self
+                .parts(hop, &prepared.running)
+                .into_iter()
+                .map(|held| {
+                    let certificates = Certificates::placeholder(&cluster);
+                    let deployment = self.plan(&cluster, &prepared.facts, certificates, held)?;
+                    Ok(deployment.plan)
+                })
+                .collect();
+            let saved = prepared.saved.as_ref();
+            let saved = saved.filter(|saved| saved.hop.is_to_minor_of(&hop.version));
+            parts.push(text::hop(
+                hop,
+                &text::archive(self.state, &cluster, saved),
+                &prepared.members,
+                &plans?,
+                (&mut runtimes, &mut network),
+            ));
+        }
+        parts.push(text::end(
+            (self.cluster, &prepared.members),
+            from,
+            &prepared.hops,
+            prepared.saved.as_ref(),
+        ));
+        Ok(parts.join("\n").trim_end().to_owned())
+    }
+}

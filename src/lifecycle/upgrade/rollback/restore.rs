@@ -1,0 +1,203 @@
+//! The rollback with a snapshot: all programs of the control planes stop, etcd gets the data of the time before the upgrade,
+//! and the former programs start with it.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use futures_util::future::try_join_all;
+
+use super::archive::{self, no_program};
+use super::prepare::Prepared;
+use super::versions::Programs;
+use super::{Rollback, way};
+use crate::restore::{proof, upload};
+use crate::upgrade::former::{self, Former};
+use kubexm_deploy::backup::{self, Phase, RestoreInputs};
+use kubexm_deploy::rollback as deploy;
+use kubexm_engine::plan::Plan;
+use kubexm_etcd::members;
+use kubexm_host::{Facts, Host};
+use kubexm_session::begun::{RollbackStage, StateRecord};
+use kubexm_session::change::Session;
+use kubexm_session::outcome::{self, Ended};
+use kubexm_session::stop::unless_stopped;
+use kubexm_session::{CommandError, FileError, plan_inputs, session};
+use kubexm_types::Digest;
+
+/// A rollback with a snapshot.
+pub(super) struct SnapshotRollback<'a> {
+    pub(super) rollback: &'a Rollback<'a>,
+    /// What the archive has.
+    pub(super) former: &'a Former,
+    pub(super) work: &'a Session<'a>,
+}
+
+impl SnapshotRollback<'_> {
+    /// Carries out all stages that have not ended.
+    ///
+    /// # Errors
+    /// A step failed, or the restored data is not that of the snapshot.
+    pub(super) async fn run(&self, prepared: &mut Prepared) -> Result<Ended, CommandError> {
+        let mut ended = Ended::default();
+        while let Some((id, stage)) = next(prepared) {
+            ended += self.stage(prepared, &id, stage).await?;
+            let Some(after) = stage.next() else {
+                break;
+            };
+            if let Some(begun) = &mut prepared.record.rollback {
+                begun.stage = after;
+            }
+            prepared.record.save(self.work.journal.folder())?;
+        }
+        Ok(ended)
+    }
+
+    async fn stage(
+        &self,
+        prepared: &Prepared,
+        id: &str,
+        stage: RollbackStage,
+    ) -> Result<Ended, CommandError> {
+        let (rollback, events) = (self.rollback, self.work.events);
+        let cluster = rollback.cluster();
+        let absent = BTreeSet::new();
+        let begun = prepared.record.rollback.as_ref();
+        let target = begun.map_or(0, |begun| begun.target);
+        let given = RestoreInputs {
+            cluster,
+            id,
+            absent: &absent,
+            is_new: false,
+            bump: backup::revision_bump(target, self.former.etcd.revision),
+            cas: None,
+        };
+        let phase = async |phase| self.carry_out(backup::restore(&given, phase)?).await;
+        match stage {
+            // A rollback in place has no other stage.
+            RollbackStage::InPlace => Ok(Ended::default()),
+            RollbackStage::Seed => {
+                events.phase("apply");
+                let nodes = cluster.nodes().into_iter();
+                let all = nodes.map(|host| host.name.clone()).collect();
+                rollback.change(all, true, self.work).await
+            }
+            RollbackStage::Prepare => {
+                events.phase("upload");
+                let sending = self.send(prepared, id);
+                unless_stopped(self.work.stop, sending).await?;
+                events.phase("apply");
+                phase(Phase::Prepare).await
+            }
+            RollbackStage::Replace => {
+                events.warn(
+                    "point of no return: the API servers stop now; if this command is interrupted, run it again",
+                );
+                phase(Phase::Replace).await
+            }
+            RollbackStage::Programs => self.carry_out(self.programs(prepared, id)?).await,
+            RollbackStage::Etcd => {
+                let ended = phase(Phase::Etcd).await?;
+                proof::of_members(&given, &self.former.etcd, &self.work.observed, events).await?;
+                Ok(ended)
+            }
+            RollbackStage::ControlPlanes => phase(Phase::ControlPlanes).await,
+            RollbackStage::Nodes => {
+                let ended = phase(Phase::Nodes).await?;
+                proof::of_api_servers(cluster, id, &self.work.observed, events).await?;
+                Ok(ended)
+            }
+            RollbackStage::Tidy => phase(Phase::Tidy).await,
+            RollbackStage::Reconcile => self.reconcile().await,
+        }
+    }
+
+    async fn carry_out(&self, plan: Plan) -> Result<Ended, CommandError> {
+        let work = self.work;
+        outcome::carry_out(plan, &work.hosts, work.events, work.stop).await
+    }
+
+    fn programs(&self, prepared: &Prepared, id: &str) -> Result<Plan, CommandError> {
+        let (context, cluster) = (&self.rollback.context, self.rollback.cluster());
+        let issued = context.certificates(cluster)?;
+        let inputs =
+            plan_inputs::with_certificates(cluster, context.bundle, &prepared.facts, issued);
+        Ok(deploy::programs(&inputs, id)?)
+    }
+
+    /// Sends the snapshot and its program to the members, and the former files to their hosts.
+    async fn send(&self, prepared: &Prepared, id: &str) -> Result<(), CommandError> {
+        let (context, cluster) = (&self.rollback.context, self.rollback.cluster());
+        let archive = &self.rollback.hop.archive;
+        let folder = format!("/var/lib/kubexm/restore/{id}");
+        let inputs = plan_inputs::without_certificates(cluster, context.bundle, &prepared.facts);
+        let sends = deploy::hosts(&inputs).into_iter().map(async |spec| {
+            let name = &spec.name;
+            let Some(host) = self.work.observed.get(name) else {
+                return Ok(());
+            };
+            let host = host.as_ref();
+            let files = former::files(archive, name);
+            send(host, &files, &format!("{folder}/former.tar"), "600").await?;
+            if members(cluster).iter().all(|member| member.name != *name) {
+                return Ok(());
+            }
+            let arch = prepared.facts.get(name).and_then(Facts::arch);
+            let arch = arch.ok_or_else(|| no_program(name))?;
+            let program = former::program(archive, arch);
+            if !program.exists() {
+                return Err(no_program(name));
+            }
+            send(host, &program, &format!("{folder}/etcdutl"), "700").await?;
+            let snapshot = former::snapshot(archive);
+            let sent = format!("{folder}/snapshot.db");
+            write(host, &snapshot, &sent, "600", Some(self.former.snapshot)).await
+        });
+        try_join_all(sends).await.map(|_| ())
+    }
+
+    /// Gives workers that the upgrade has changed the former version, and applies the cluster file.
+    async fn reconcile(&self) -> Result<Ended, CommandError> {
+        let (rollback, work) = (self.rollback, self.work);
+        let cluster = rollback.cluster();
+        let reading = Programs::read(cluster, &work.observed);
+        let found = unless_stopped(work.stop, reading).await?;
+        let nodes = found.versions.iter();
+        let nodes = nodes.map(|(name, versions)| (name, versions.as_slice()));
+        let touched = way::touched(nodes, &found.cordoned, rollback.to());
+        let hop = rollback.reconciliation(&touched);
+        let gathering = session::gather(cluster, &work.observed);
+        let facts = unless_stopped(work.stop, gathering).await?;
+        let mut ended = Ended::default();
+        let running = rollback.api_servers(&facts)?;
+        for held in rollback.context.parts(&hop, &running) {
+            ended += rollback.change(held, false, work).await?;
+        }
+        Ok(ended)
+    }
+}
+
+/// Returns the ID of a rollback, and the stage that it has reached.
+fn next(prepared: &Prepared) -> Option<(String, RollbackStage)> {
+    let begun = prepared.record.rollback.as_ref()?;
+    Some((begun.id.clone(), begun.stage))
+}
+
+async fn send(host: &dyn Host, from: &Path, to: &str, mode: &str) -> Result<(), CommandError> {
+    write(host, from, to, mode, None).await
+}
+
+/// Writes a file of the archive on a host. Compares its digest, if one is known.
+async fn write(
+    host: &dyn Host,
+    from: &Path,
+    to: &str,
+    mode: &str,
+    wanted: Option<Digest>,
+) -> Result<(), CommandError> {
+    let unreadable = |error: io::Error| FileError::io("read the archive", from, &error);
+    let (size, digest) = archive::digest(from, wanted)?;
+    let file = File::open(from).map_err(unreadable)?;
+    upload::write(host, to, mode, (size, digest), Box::new(file)).await
+}

@@ -1,0 +1,284 @@
+//! `registry add`: sends images of a bundle to the registries of a running cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::sync::Arc;
+
+use super::catalog::failed;
+use super::change::{Change, ChangeReport, Prepared, bytes, count};
+use super::site::{Site, check_own};
+use super::space;
+use super::sync::{IMAGES, distinct};
+use kubexm_bundle::{BundleSet, Lock};
+use kubexm_deploy::registry_clients;
+use kubexm_engine::plan::{Check, Plan, Step, Task, TaskId};
+use kubexm_engine::seed::{RegistryContent, Storage, StoreImages};
+use kubexm_host::HostError;
+use kubexm_session::begun::Operation;
+use kubexm_session::bundle_access::verify;
+use kubexm_session::stop::unless_stopped;
+use kubexm_session::{ClusterSource, CommandError, Connection, Stop, certificates, plan_inputs};
+use kubexm_types::event::Events;
+use kubexm_types::{Arch, ImageRef};
+
+/// Which images to add.
+#[derive(Debug, Clone)]
+pub struct AddOptions {
+    /// The cluster file, and the bundle with the images.
+    pub source: ClusterSource,
+    /// How to reach the hosts.
+    pub connection: Connection,
+    /// Whether to accept a bundle whose signature cannot be verified, because no key is trusted.
+    pub unsigned: bool,
+    /// The images; empty for all of the bundle.
+    pub images: Vec<ImageRef>,
+    /// Whether to end after the plan.
+    pub dry_run: bool,
+}
+
+/// Sends the images that a registry does not have. Nodes then pull images of registries that are new to the cluster from
+/// there, too.
+///
+/// # Errors
+/// The bundle is wrong or does not have an image, hosts cannot be reached, or a step failed.
+#[tracing::instrument(skip_all, fields(cluster = %options.source.cluster.display()))]
+pub async fn add(
+    options: &AddOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<ChangeReport, CommandError> {
+    options.connection.check()?;
+    let (bundle, cluster) = options
+        .source
+        .open_at_any_version(options.unsigned, events)?;
+    check_own(&cluster, &options.source.cluster)?;
+    let lock = selected(bundle.lock(), &options.images)?;
+    let state = options.connection.state_directory(&cluster, events)?;
+    unless_stopped(stop, verify(&bundle, events)).await?;
+    let change = Change {
+        cluster: &cluster,
+        state: &state,
+        connection: &options.connection,
+        operation: Operation::RegistryAdd,
+        lock: bundle.bundle().lock_digest().to_string(),
+        dry_run: options.dry_run,
+    };
+    let prepare =
+        async |site: &mut Site<'_>, events: &Events| prepared(site, &bundle, &lock, events).await;
+    change.run(prepare, async || true, events, stop).await
+}
+
+/// Returns a lock with these images alone.
+///
+/// # Errors
+/// The bundle does not have one of them, or has no image at all.
+fn selected(lock: &Lock, images: &[ImageRef]) -> Result<Lock, CommandError> {
+    let mut selected = lock.clone();
+    let names = || lock.images.iter().map(|image| image.name.to_string());
+    let missing: Vec<String> = images
+        .iter()
+        .filter(|image| lock.image(image).is_none())
+        .map(ToString::to_string)
+        .collect();
+    if !missing.is_empty() {
+        return Err(CommandError::Configuration(format!(
+            "the bundle does not contain {}\nhint: `kubexm bundle list` prints its images, such as {}",
+            missing.join(", "),
+            names().next().unwrap_or_default()
+        )));
+    }
+    if lock.images.is_empty() {
+        return Err(CommandError::Configuration(
+            "the bundle contains no images\nhint: name a bundle with images".to_owned(),
+        ));
+    }
+    if !images.is_empty() {
+        selected.images.retain(|image| images.contains(&image.name));
+    }
+    Ok(selected)
+}
+
+async fn prepared(
+    site: &mut Site<'_>,
+    bundle: &Arc<BundleSet>,
+    lock: &Lock,
+    events: &Events,
+) -> Result<Prepared, CommandError> {
+    let cluster = site.cluster;
+    // A node that does not answer can have any architecture.
+    let lock = match arches(site) {
+        Some(arches) => lock.only(&arches),
+        None => lock.clone(),
+    };
+    let content = RegistryContent::new(&lock);
+    let mut text = String::new();
+    let mut plan = Plan::default();
+    let mut sent: Vec<TaskId> = Vec::new();
+    let mut sizes = BTreeMap::new();
+    let names = cluster.roles.registry.iter();
+    for (name, host) in names.filter_map(|name| Some((name, site.hosts.get(name)?))) {
+        let data_dir = &cluster.registry.data_dir;
+        let storage = Storage::of_registry(host.as_ref(), data_dir)
+            .await
+            .map_err(failed)?;
+        let missing = content.missing_in(&storage);
+        if missing.is_empty() {
+            continue;
+        }
+        sizes.insert(name.clone(), missing.bytes());
+        let title = format!(
+            "Send {}, {}, to the registry",
+            count(missing.blobs(), "blob"),
+            bytes(missing.bytes())
+        );
+        let _ = writeln!(text, "  {name}\n    - {title}");
+        for line in lines(&lock, &storage) {
+            let _ = writeln!(text, "      {line}");
+        }
+        let task = IMAGES.task(name).step(StoreImages {
+            id: "registry images".to_owned(),
+            title,
+            content: content.clone(),
+            data_dir: data_dir.clone(),
+            blobs: Arc::clone(bundle) as _,
+        });
+        sent.push(task.id());
+        plan.tasks.push(task);
+    }
+    space::check(&cluster.registry.data_dir, &site.facts, &sizes)?;
+    let clients = clients(site, bundle, &lock, events)?;
+    // Such a node cannot pull images of another public registry until it knows where they are.
+    let is_client =
+        |error: &mut HostError| !clients.tasks.is_empty() && cluster.is_node(error.host());
+    let waiting = site.others.extract_if(.., is_client);
+    site.lost.extend(waiting);
+    for task in needed(site, clients).await? {
+        let _ = writeln!(text, "  {}", task.host);
+        for step in &task.steps {
+            let _ = writeln!(text, "    - {}", step.describe());
+        }
+        plan.tasks.push(task.after(sent.clone()));
+    }
+    if !text.is_empty() {
+        text = format!(
+            "images for the registries of the cluster '{}':\n{text}",
+            cluster.name
+        );
+    }
+    Ok(Prepared {
+        text,
+        plan,
+        afterwards: "the other hosts are ready; run the same command again when these answer",
+    })
+}
+
+/// Returns the architectures of the nodes; `None` if one of them is not known.
+fn arches(site: &Site<'_>) -> Option<BTreeSet<Arch>> {
+    let nodes = site.cluster.nodes().into_iter();
+    nodes
+        .map(|node| site.facts.get(&node.name)?.arch())
+        .collect()
+}
+
+/// Returns a line for each image of which a registry does not have everything.
+fn lines(lock: &Lock, storage: &Storage) -> Vec<String> {
+    let mut lines = Vec::new();
+    for image in &lock.images {
+        let only = Lock {
+            images: vec![image.clone()],
+            ..lock.clone()
+        };
+        if RegistryContent::new(&only).missing_in(storage).is_empty() {
+            continue;
+        }
+        let repository = kubexm_engine::seed::repository(&image.name);
+        let tags = storage.repositories();
+        let before = image
+            .name
+            .tag()
+            .and_then(|tag| tags.get(&repository)?.tags.get(tag));
+        let before = before.filter(|before| **before != image.manifest.digest);
+        lines.push(match before {
+            Some(before) => format!("{} (replaces {before})", image.name),
+            None => image.name.to_string(),
+        });
+    }
+    lines
+}
+
+/// Returns the tasks with the steps that a host needs, one after another.
+async fn needed(site: &Site<'_>, plan: Plan) -> Result<Vec<Task>, CommandError> {
+    let mut tasks: Vec<Task> = Vec::new();
+    for mut task in plan.tasks {
+        let Some(host) = site.hosts.get(&task.host) else {
+            continue;
+        };
+        let mut steps = Vec::new();
+        for step in std::mem::take(&mut task.steps) {
+            let is_satisfied = match &step {
+                Step::Ensure(ensure) => ensure.check(host.as_ref()).await,
+                Step::Action(_) | Step::Wait(_) => Ok(Check::Satisfied),
+            };
+            match is_satisfied.map_err(CommandError::configuration)? {
+                Check::Satisfied => {}
+                Check::Needed(_) | Check::Reported(_) => steps.push(step),
+            }
+        }
+        task.steps = steps;
+        task.after = tasks.last().map(Task::id).into_iter().collect();
+        if !task.steps.is_empty() {
+            tasks.push(task);
+        }
+    }
+    Ok(tasks)
+}
+
+/// Plans the settings of nodes for registries of images that are new to the cluster.
+fn clients(
+    site: &Site<'_>,
+    bundle: &Arc<BundleSet>,
+    lock: &Lock,
+    events: &Events,
+) -> Result<Plan, CommandError> {
+    let registries = site.cluster.roles.registry.iter();
+    let facts = registries.filter_map(|name| site.facts.get(name));
+    let known = distinct(facts.flat_map(|facts| facts.registry_sources.iter().cloned()));
+    let sources = lock
+        .images
+        .iter()
+        .map(|image| image.name.registry().to_owned());
+    let new: Vec<String> = distinct(sources)
+        .into_iter()
+        .filter(|source| !known.contains(&kubexm_engine::seed::prefix(source)))
+        .collect();
+    let login = site.state.join("pki/registry-login");
+    if kubexm_deploy::registry_has_login(site.cluster) && !login.exists() {
+        if new.is_empty() {
+            return Ok(Plan::default());
+        }
+        return Err(CommandError::Configuration(format!(
+            "cannot let nodes pull from {}: {} with the login at the registries does not exist\nhint: restore the state \
+             directory from a backup, or run kubexm install, which creates another login",
+            new.join(", "),
+            login.display()
+        )));
+    }
+    // Nodes get no key of a CA from this plan.
+    let certificates = certificates::preview(site.cluster, site.state, None)?;
+    let mut inputs =
+        plan_inputs::with_certificates(site.cluster, bundle, &site.facts, certificates);
+    inputs.lock = lock;
+    match registry_clients(&inputs)? {
+        Some(plan) => Ok(plan),
+        None => {
+            if !new.is_empty() {
+                events.warn(format!(
+                    "nodes cannot pull images of {} yet: their container runtime reads its registries when it starts\n  hint: \
+                     run kubexm install with the bundle of the cluster, which restarts it",
+                    new.join(", ")
+                ));
+            }
+            Ok(Plan::default())
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What all changes of the registries of a running cluster share: locks, the plan for people, and its execution.
+
+use std::path::Path;
+
+use super::site::{Site, Unreachable, connect};
+use kubexm_config::Cluster;
+use kubexm_engine::plan::Plan;
+use kubexm_session::begun::{self, Operation};
+use kubexm_session::change::{self, Session};
+use kubexm_session::outcome::carry_out;
+use kubexm_session::stop::unless_stopped;
+use kubexm_session::{CommandError, Connection, Stop, session};
+use kubexm_types::event::Events;
+
+/// What a change did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeReport {
+    /// The number of steps that changed a host; `None` for a dry run.
+    pub changed: Option<usize>,
+}
+
+/// A change of registries.
+pub(super) struct Change<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) state: &'a Path,
+    pub(super) connection: &'a Connection,
+    pub(super) operation: Operation,
+    /// The digest of the bundle's lock, for the journal; empty without a bundle.
+    pub(super) lock: String,
+    pub(super) dry_run: bool,
+}
+
+/// What is known before the first step.
+pub(super) struct Prepared {
+    /// The plan for people; empty if nothing changes.
+    pub(super) text: String,
+    pub(super) plan: Plan,
+    /// What the user does about hosts that did not answer.
+    pub(super) afterwards: &'static str,
+}
+
+impl Change<'_> {
+    /// Looks at the registries, shows the plan, asks for confirmation, and carries the plan out. A change that was
+    /// interrupted continues when it runs again.
+    ///
+    /// # Errors
+    /// Hosts cannot be reached, the plan is not confirmed, or a step failed. Also if a registry did not answer: the others
+    /// have changed.
+    pub(super) async fn run(
+        &self,
+        prepare: impl AsyncFn(&mut Site<'_>, &Events) -> Result<Prepared, CommandError>,
+        confirm: impl AsyncFn() -> bool,
+        events: &Events,
+        stop: &Stop,
+    ) -> Result<ChangeReport, CommandError> {
+        if self.dry_run {
+            begun::permit(self.operation, self.cluster, self.state)?;
+            let looking = async {
+                let connecting = connect(self.cluster, self.connection, self.state, events);
+                let (hosts, unreachable) = connecting.await?;
+                let hosts = session::watched(&hosts, events);
+                let mut site =
+                    Site::of(self.cluster, self.state, hosts, unreachable, events).await?;
+                let prepared = prepare(&mut site, events).await?;
+                show(&prepared, events);
+                Ok(())
+            };
+            unless_stopped(stop, looking).await?;
+            events.note("dry run: nothing was touched");
+            return Ok(ChangeReport { changed: None });
+        }
+        let change = change::Change {
+            operation: self.operation,
+            cluster: self.cluster,
+            state: self.state,
+            lock: self.lock.clone(),
+        };
+        let connect = async |events: &Events| {
+            events.phase("connect");
+            connect(self.cluster, self.connection, self.state, events).await
+        };
+        let work = async |session: Session<'_>, unreachable: Unreachable| {
+            let (events, stop) = (session.events, session.stop);
+            let looking = async {
+                let observed = session.observed;
+                let mut site =
+                    Site::of(self.cluster, self.state, observed, unreachable, events).await?;
+                let prepared = prepare(&mut site, events).await?;
+                show(&prepared, events);
+                Ok((prepared, site.lost))
+            };
+            let (prepared, lost) = unless_stopped(stop, looking).await?;
+            if !prepared.plan.tasks.is_empty() && !confirm().await {
+                return Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()));
+            }
+            events.phase("apply");
+            let ended = carry_out(prepared.plan, &session.hosts, events, stop).await?;
+            if lost.is_empty() {
+                events.emit(ended.summary(None));
+                Ok(ended.changed)
+            } else {
+                Err(CommandError::HostsNeeded {
+                    hosts: lost,
+                    hint: prepared.afterwards.to_owned(),
+                })
+            }
+        };
+        let changed = change.run(events, stop, connect, work).await?;
+        Ok(ChangeReport {
+            changed: Some(changed),
+        })
+    }
+}
+
+fn show(prepared: &Prepared, events: &Events) {
+    events.note(match prepared.text.as_str() {
+        "" => "the registries need no change",
+        text => text.trim_end(),
+    });
+}
+
+const NOT_CONFIRMED: &str =
+    "the change was not confirmed; nothing was touched\nhint: type 'yes', or pass --yes";
+
+/// Returns a number of bytes for people.
+pub(super) fn bytes(count: u64) -> String {
+    match count {
+        0..=9_999 => format!("{count} bytes"),
+        10_000..=9_999_999 => format!("{} KiB", count / 1024),
+        _ => format!("{} MiB", count >> 20),
+    }
+}
+
+/// Returns `1 blob`, `2 blobs`.
+pub(super) fn count(number: usize, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    }
+}

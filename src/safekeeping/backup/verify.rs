@@ -1,0 +1,134 @@
+//! `backup verify`: reads a whole backup, and restores its snapshot into a temporary directory.
+
+mod space;
+mod trial;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use self::trial::TrialRestore;
+use super::file;
+use super::identity::BackupIdentity;
+use super::manifest::{Manifest, SNAPSHOT, program};
+use kubexm_sandbox::{Sandbox, Workspace};
+use kubexm_session::stop::unless_stopped;
+use kubexm_session::{CommandError, FileError, Stop, background};
+use kubexm_types::Arch;
+
+/// The names of temporary directories start with this.
+const PREFIX: &str = "kubexm-backup-";
+
+/// Which backup to verify.
+#[derive(Debug, Clone)]
+pub struct VerifyOptions {
+    pub backup: PathBuf,
+    pub identity: BackupIdentity,
+    /// How etcdutl of the backup runs.
+    pub sandbox: Sandbox,
+}
+
+/// A backup that was verified.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VerifyReport {
+    pub backup: PathBuf,
+    pub manifest: Manifest,
+    /// What the trial restore found; `None` if the backup has no etcdutl for this machine.
+    pub trial: Option<Trial>,
+}
+
+/// A trial restore.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Trial {
+    /// The revision that etcdutl reads in the snapshot.
+    pub revision: u64,
+    /// The hash that etcdutl computes.
+    pub hash: u64,
+}
+
+/// Reads the whole backup, compares all digests, and restores the snapshot into a temporary directory with the program
+/// etcdutl of the backup.
+///
+/// # Errors
+/// The backup cannot be decrypted, is damaged, or its snapshot cannot be restored.
+pub async fn verify(options: &VerifyOptions, stop: &Stop) -> Result<VerifyReport, CommandError> {
+    unless_stopped(stop, verified(options)).await
+}
+
+async fn verified(options: &VerifyOptions) -> Result<VerifyReport, CommandError> {
+    let identity = options.identity.parsed()?;
+    let path = options.backup.clone();
+    let wanted = Arch::of_this_machine().map(program).unwrap_or_default();
+    // This deletes what a killed run has left, too: a snapshot, with all Secrets in clear text.
+    let workspace = Workspace::create(PREFIX).map_err(|error| {
+        FileError::io(
+            "create a temporary directory in",
+            &std::env::temp_dir(),
+            &error,
+        )
+    })?;
+    let (inputs, own) = (workspace.inputs(), wanted.clone());
+    let manifest = background::run(move || {
+        file::read(&path, &identity, |manifest, name, content| {
+            // Nothing else can read the snapshot.
+            if manifest.file(&own).is_none() {
+                return Ok(());
+            }
+            let needed = space::of_trial(manifest);
+            if name == SNAPSHOT {
+                space::check(&inputs, needed)?;
+                space::copy(content, &inputs.join(trial::SNAPSHOT), needed)?;
+            } else if name == own {
+                space::copy(content, &inputs.join(trial::PROGRAM), needed)?;
+            }
+            Ok(())
+        })
+    })
+    .await?;
+    let trial = match manifest.file(&wanted) {
+        None => None,
+        Some(_) => {
+            let trial = TrialRestore::prepare(options, &workspace, &manifest)?;
+            Some(trial.run().await?)
+        }
+    };
+    Ok(VerifyReport {
+        backup: options.backup.clone(),
+        manifest,
+        trial,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::super::file::tests::{example, write};
+    use super::*;
+    use kubexm_pki::KeyIdentity;
+    use kubexm_types::Secret;
+
+    #[tokio::test]
+    async fn snapshots_of_killed_runs_are_removed() {
+        let left = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .permissions(PermissionsExt::from_mode(0o700))
+            .tempdir()
+            .unwrap();
+        std::fs::write(left.path().join("lock"), "").unwrap();
+        std::fs::write(left.path().join("snapshot.db"), "secret").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let backup = folder.path().join("backup");
+        let identity = KeyIdentity::of_passphrase("open sesame");
+        let manifest = example(&[]);
+        write(&backup, &identity.into(), &manifest, &[]);
+        let options = VerifyOptions {
+            backup,
+            identity: BackupIdentity::Passphrase(Secret("open sesame".into())),
+            sandbox: Sandbox::Off,
+        };
+        let report = verified(&options).await.unwrap();
+        assert_eq!((report.manifest, report.trial), (manifest, None));
+        assert!(!left.path().exists());
+    }
+}

@@ -1,0 +1,323 @@
+//! The authorities that kubeadm created, from a backup. They are in the state directory only while a restore installs hosts.
+
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::{CommandError, FileError};
+use kubexm_engine::cluster::ClusterRecord;
+use kubexm_pki::CertificateStore;
+use kubexm_types::{Authority, authority, write_atomic};
+
+/// The file in the state directory: a tar archive of files below `/etc/kubernetes/pki`.
+pub const FILE: &str = "pki/kubeadm-authorities.tar";
+/// The name of the file in the directory of certificates.
+const NAME: &str = "kubeadm-authorities.tar";
+/// The directory of the files on a control plane.
+pub const DIRECTORY: &str = "/etc/kubernetes/pki";
+/// The files, below this directory. `etcd/ca` exists if kubeadm runs etcd.
+const FILES: [&str; 8] = [
+    "ca.crt",
+    "ca.key",
+    "etcd/ca.crt",
+    "etcd/ca.key",
+    "front-proxy-ca.crt",
+    "front-proxy-ca.key",
+    "sa.key",
+    "sa.pub",
+];
+/// The files that identify authorities.
+const AUTHORITIES: [(&str, Authority); 4] = [
+    ("ca.crt", Authority::Kubernetes),
+    ("etcd/ca.crt", Authority::Etcd),
+    ("front-proxy-ca.crt", Authority::FrontProxy),
+    ("sa.pub", Authority::ServiceAccounts),
+];
+/// The largest file, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// Returns the archive of a directory of certificates; `None` if it has none.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn load(store: &CertificateStore) -> Result<Option<Vec<u8>>, CommandError> {
+    let path = store.path(NAME);
+    match std::fs::read(&path) {
+        Ok(archive) => Ok(Some(archive)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(FileError::io("read", &path, &error).into()),
+    }
+}
+
+/// What a control plane has of the authorities that kubeadm created.
+pub struct HostAuthorities {
+    /// A tar archive of the files that it has.
+    pub archive: Vec<u8>,
+    entries: Entries,
+}
+
+impl HostAuthorities {
+    /// Returns the names of the files that a new cluster needs and that are missing. Without `etcd/ca`, kubeadm creates another
+    /// one, which is enough for new members.
+    pub fn lacks(&self) -> Vec<String> {
+        self.entries.missing(false)
+    }
+
+    /// Returns whether these are more of the authorities than the others are.
+    pub fn is_better(&self, other: &Self) -> bool {
+        let rank = |one: &Self| (one.lacks().len(), one.entries.missing(true).len());
+        rank(self) < rank(other)
+    }
+}
+
+/// Takes the authorities out of the archive with the files of a control plane.
+///
+/// # Errors
+/// The archive is damaged.
+pub fn of_host(files: impl Read) -> io::Result<HostAuthorities> {
+    let mut found = tar::Builder::new(Vec::new());
+    let entries = visit(files, |name, mut content| {
+        if !name.ends_with(".key") {
+            content.truncate(first_block(&content));
+        }
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o600);
+        found.append_data(&mut header, name, content.as_slice())
+    })?;
+    Ok(HostAuthorities {
+        archive: found.into_inner()?,
+        entries,
+    })
+}
+
+/// Returns which authorities are missing in the archive with the files of a control plane, with their names below [`DIRECTORY`].
+/// `runs_etcd` states whether kubeadm runs etcd.
+///
+/// # Errors
+/// The archive is damaged.
+pub fn missing(files: impl Read, runs_etcd: bool) -> io::Result<Vec<String>> {
+    Ok(visit(files, |_, _| Ok(()))?.missing(runs_etcd))
+}
+
+/// The authorities in the archive with the files of a control plane.
+#[derive(Default)]
+struct Entries {
+    /// Those with a content.
+    found: Vec<&'static str>,
+    /// Those that are symbolic links, which a restore cannot follow.
+    links: Vec<&'static str>,
+}
+
+impl Entries {
+    fn missing(&self, runs_etcd: bool) -> Vec<String> {
+        let needed = FILES.iter();
+        let needed = needed.filter(|name| runs_etcd || !name.starts_with("etcd/"));
+        let missing = needed.filter(|name| !self.found.contains(name));
+        let missing = missing.map(|name| {
+            if self.links.contains(name) {
+                format!("{name} (a symbolic link)")
+            } else {
+                (*name).to_owned()
+            }
+        });
+        missing.collect()
+    }
+}
+
+/// Reads the archive with the files of a control plane, and hands each authority with its content to `take`.
+fn visit(
+    files: impl Read,
+    mut take: impl FnMut(&'static str, Vec<u8>) -> io::Result<()>,
+) -> io::Result<Entries> {
+    let mut entries = Entries::default();
+    let mut archive = tar::Archive::new(files);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let path = path.trim_start_matches("./");
+        let name = path.strip_prefix(DIRECTORY.trim_start_matches('/'));
+        let Some(name) = name.and_then(|name| name.strip_prefix('/')) else {
+            continue;
+        };
+        let Some(name) = FILES.iter().find(|known| **known == name) else {
+            continue;
+        };
+        match entry.header().entry_type() {
+            tar::EntryType::Symlink => entries.links.push(name),
+            // A file can be empty after its disk was full.
+            tar::EntryType::Regular if (1..=LARGEST).contains(&entry.size()) => {
+                let mut content = Vec::new();
+                entry.read_to_end(&mut content)?;
+                take(name, content)?;
+                entries.found.push(name);
+            }
+            _ => {}
+        }
+    }
+    Ok(entries)
+}
+
+/// Returns the length of the first PEM block (RFC 7468). In a rotation, a file has the present certificate first, and then the next
+/// or the former one, which the restored cluster does not trust.
+fn first_block(content: &[u8]) -> usize {
+    const END: &[u8] = b"-----END ";
+    let ends = content.windows(END.len()).position(|part| part == END);
+    let rest = ends.and_then(|at| {
+        let line = content[at..].iter().position(|byte| *byte == b'\n');
+        line.map(|length| at + length + 1)
+    });
+    rest.unwrap_or(content.len())
+}
+
+/// Writes the archive to the state directory.
+///
+/// # Errors
+/// The file system refuses it.
+pub fn save(state: &Path, archive: &[u8]) -> Result<(), CommandError> {
+    let path = state.join(FILE);
+    if let Some(folder) = path.parent() {
+        crate::private_directory::create(folder, "create the directory of certificates")?;
+    }
+    let written = write_atomic(&path, archive, 0o600);
+    written.map_err(|error| FileError::io("write", &path, &error).into())
+}
+
+/// Records the fingerprints of the authorities in the record of the cluster. It can have those of a later rotation, which the
+/// restored cluster does not have.
+///
+/// # Errors
+/// The archive is damaged, or the record cannot be read or written.
+pub fn learn(state: &Path, archive: &[u8]) -> Result<(), CommandError> {
+    let file = state.join(ClusterRecord::FILE);
+    let failed = |what| {
+        move |error: io::Error| FileError::io(what, &state.join(ClusterRecord::FILE), &error)
+    };
+    let Some(mut record) = ClusterRecord::load(state).map_err(failed("read"))? else {
+        return Ok(());
+    };
+    let unreadable =
+        |error: io::Error| FileError::io("read the authorities of the backup for", &file, &error);
+    let mut archive = tar::Archive::new(archive);
+    for entry in archive.entries().map_err(unreadable)? {
+        let mut entry = entry.map_err(unreadable)?;
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let Some((_, authority)) = AUTHORITIES.iter().find(|(known, _)| *known == name) else {
+            continue;
+        };
+        let mut text = String::new();
+        entry.read_to_string(&mut text).map_err(unreadable)?;
+        if let Some(fingerprint) = authority::fingerprints(&text).first() {
+            record.replace(*authority, *fingerprint);
+        }
+    }
+    Ok(record.save(state).map_err(failed("write"))?)
+}
+
+/// Removes the archive from the state directory.
+pub fn remove(state: &Path) {
+    let _ = std::fs::remove_file(state.join(FILE));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host_files(names: &[&str]) -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for name in names {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(1);
+            header.set_mode(0o644);
+            builder
+                .append_data(&mut header, format!("./etc/kubernetes/{name}"), &b"x"[..])
+                .unwrap();
+        }
+        builder.into_inner().unwrap()
+    }
+
+    #[test]
+    fn only_authorities_are_taken_and_all_of_them() {
+        let mut names = vec!["admin.conf", "pki/apiserver.key", "pki/etcd/ca.key"];
+        let worse = of_host(host_files(&names).as_slice()).unwrap();
+        let lacks = worse.lacks().join(" ");
+        assert_eq!(
+            lacks,
+            "ca.crt ca.key front-proxy-ca.crt front-proxy-ca.key sa.key sa.pub"
+        );
+        names.extend([
+            "pki/ca.crt",
+            "pki/ca.key",
+            "pki/front-proxy-ca.crt",
+            "pki/front-proxy-ca.key",
+            "pki/sa.key",
+            "pki/sa.pub",
+        ]);
+        let found = of_host(host_files(&names).as_slice()).unwrap();
+        assert_eq!(found.lacks(), [""; 0]);
+        assert!(found.is_better(&worse) && !worse.is_better(&found));
+        names.push("pki/etcd/ca.crt");
+        let whole = of_host(host_files(&names).as_slice()).unwrap();
+        assert!(whole.is_better(&found) && !found.is_better(&whole));
+        let mut archive = tar::Archive::new(found.archive.as_slice());
+        let entries = archive.entries().unwrap();
+        let names: Vec<String> = entries
+            .map(|entry| entry.unwrap().path().unwrap().display().to_string())
+            .collect();
+        assert_eq!(names.len(), 7);
+        assert!(
+            names.contains(&"etcd/ca.key".to_owned())
+                && !names.contains(&"apiserver.key".to_owned())
+        );
+    }
+
+    #[test]
+    fn missing_authorities_are_named() {
+        let names = [
+            "pki/ca.crt",
+            "pki/front-proxy-ca.crt",
+            "pki/front-proxy-ca.key",
+            "pki/sa.key",
+        ];
+        let mut files = tar::Builder::new(host_files(&names));
+        // The archive of the files has its own end.
+        let length = files.get_ref().len() - 1024;
+        files.get_mut().truncate(length);
+        let mut header = tar::Header::new_gnu();
+        header.set_size(0);
+        header.set_mode(0o600);
+        let path = "./etc/kubernetes/pki/sa.pub";
+        files.append_data(&mut header, path, &b""[..]).unwrap();
+        header.set_entry_type(tar::EntryType::Symlink);
+        let path = "./etc/kubernetes/pki/ca.key";
+        files.append_link(&mut header, path, "/srv/ca.key").unwrap();
+        let files = files.into_inner().unwrap();
+        let found = |runs_etcd| missing(files.as_slice(), runs_etcd).unwrap().join(", ");
+        assert_eq!(found(false), "ca.key (a symbolic link), sa.pub");
+        let expected = "ca.key (a symbolic link), etcd/ca.crt, etcd/ca.key, sa.pub";
+        assert_eq!(found(true), expected);
+        let lacks = of_host(files.as_slice()).unwrap();
+        assert_eq!(lacks.lacks(), ["ca.key (a symbolic link)", "sa.pub"]);
+        assert_eq!(missing(&b""[..], false).unwrap().len(), 6);
+    }
+
+    #[test]
+    fn present_certificate_of_a_rotation_is_taken_alone() {
+        let one = "-----BEGIN CERTIFICATE-----\nA\n-----END CERTIFICATE-----\n";
+        let other = "-----BEGIN CERTIFICATE-----\nB\n-----END CERTIFICATE-----\n";
+        assert_eq!(first_block(format!("{one}{other}").as_bytes()), one.len());
+        assert_eq!(first_block(one.as_bytes()), one.len());
+        assert_eq!(first_block(one.trim_end().as_bytes()), one.len() - 1);
+        assert_eq!(first_block(b"x"), 1);
+    }
+
+    #[test]
+    fn archive_is_in_the_state_directory_while_a_restore_installs_hosts() {
+        let state = tempfile::tempdir().unwrap();
+        let store = || CertificateStore::read_only(state.path().join("pki"));
+        assert_eq!(load(&store()).unwrap(), None);
+        save(state.path(), b"x").unwrap();
+        assert_eq!(load(&store()).unwrap().unwrap(), b"x");
+        remove(state.path());
+        assert_eq!(load(&store()).unwrap(), None);
+    }
+}

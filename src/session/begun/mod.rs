@@ -1,0 +1,320 @@
+//! Which command may change a cluster now: some have begun and are not complete, and others wait for them.
+//!
+//! A command with several stages keeps a record in the state directory until it is complete. [`permit`] asks all
+//! records; [`decision`] has one decision for each pair of a record and a command.
+
+mod operation;
+mod relocation;
+mod renewal;
+mod replacement;
+mod restore;
+mod rotation;
+mod standing;
+mod state_record;
+mod upgrade;
+
+use std::path::Path;
+
+pub use self::operation::Operation;
+pub use self::relocation::{
+    MoveRecord, Stage as MoveStage, is_same, joined, permit_new_hosts, refused,
+};
+pub use self::renewal::RenewalRecord;
+pub use self::replacement::{ReplacementRecord, end_replacement};
+pub use self::restore::{RestoreRecord, Stage as RestoreStage, record_install};
+pub use self::rotation::{Phase, RotationRecord};
+pub use self::standing::Standing;
+pub use self::state_record::StateRecord;
+pub use self::upgrade::{RollbackRecord, RollbackStage, UpgradeRecord};
+use crate::CommandError;
+use kubexm_config::Cluster;
+
+/// Files of records that are worthless without the hosts on which their commands have begun.
+pub const OF_HOSTS: [&str; 3] = [
+    RenewalRecord::FILE,
+    RotationRecord::FILE,
+    UpgradeRecord::FILE,
+];
+/// Files of all records of this module.
+pub const ALL: [&str; 6] = [
+    RenewalRecord::FILE,
+    RotationRecord::FILE,
+    UpgradeRecord::FILE,
+    RestoreRecord::FILE,
+    ReplacementRecord::FILE,
+    MoveRecord::FILE,
+];
+
+/// A command that has begun and is not complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begun {
+    /// `certs rotate-ca` or `certs rotate-sa-key`: programs trust two authorities.
+    Rotation,
+    /// `backup restore`: the data of etcd is being replaced.
+    Restore,
+    /// `registry move`: two sets of hosts have registries.
+    Move,
+    /// `upgrade` or its rollback: hosts have programs of different versions.
+    Upgrade,
+    /// `node replace`: hosts are out of the cluster, or not yet in it.
+    Replacement,
+}
+
+/// Whether a command may run while another one has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decision {
+    /// It may. The record is not even read.
+    Permitted,
+    /// It waits for the end.
+    Waits,
+    /// It waits, unless this is so.
+    WaitsUnless(Exception),
+}
+
+/// When a command need not wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Exception {
+    /// The rotation waits for the end of tokens, which can take longer than certificates are valid. A renewal keeps
+    /// both keys.
+    TokensExpire,
+    /// The registries of the cluster file have all images. A host that is lost would prevent both the move and its end.
+    HasImages,
+    /// The cluster file has the version of before: an upgrade that failed before its first change leaves a record.
+    IsOfVersionBefore,
+    /// A move of the registries has begun, too, and this command continues it.
+    ContinuesMove,
+    /// A rotation has begun, too, and this command continues it.
+    ContinuesRotation,
+}
+
+/// Decides whether a command may run while another one has begun.
+fn decision(begun: Begun, operation: Operation) -> Decision {
+    use Decision::{Permitted, Waits, WaitsUnless};
+    use Operation as O;
+    match begun {
+        // These write files of one authority while a rotation needs those of two. The others go on with it, remove what
+        // cannot take part in it, or end the cluster.
+        Begun::Rotation => match operation {
+            O::RotateCas
+            | O::RotateServiceAccountKey
+            | O::Reset
+            | O::NodeRemove
+            | O::BackupCreate
+            | O::BackupRestore
+            | O::Conformance => Permitted,
+            O::CertsRenew => WaitsUnless(Exception::TokensExpire),
+            O::Install
+            | O::NodeAdd
+            | O::NodeReplace
+            | O::Upgrade
+            | O::Rollback
+            | O::StatusFix
+            | O::RegistryAdd
+            | O::RegistrySync
+            | O::RegistryRemove
+            | O::RegistryGc
+            | O::RegistryGcUnused
+            | O::RegistryMove => Waits,
+        },
+        // These would start API servers, or change hosts, while the data of etcd is being replaced. A removal takes out a
+        // host that a restore cannot reach.
+        Begun::Restore => match operation {
+            O::BackupRestore | O::Reset | O::NodeRemove => Permitted,
+            O::Install
+            | O::NodeAdd
+            | O::NodeReplace
+            | O::Upgrade
+            | O::Rollback
+            | O::StatusFix
+            | O::CertsRenew
+            | O::RotateCas
+            | O::RotateServiceAccountKey
+            | O::BackupCreate
+            | O::Conformance
+            | O::RegistryAdd
+            | O::RegistrySync
+            | O::RegistryRemove
+            | O::RegistryGc
+            | O::RegistryGcUnused
+            | O::RegistryMove => Waits,
+        },
+        // These would let nodes use registries that a move ends or has ended.
+        Begun::Move => match operation {
+            O::RegistryMove | O::Reset | O::BackupCreate | O::BackupRestore | O::Conformance => {
+                Permitted
+            }
+            O::NodeRemove => WaitsUnless(Exception::HasImages),
+            O::Install
+            | O::NodeAdd
+            | O::NodeReplace
+            | O::Upgrade
+            | O::Rollback
+            | O::StatusFix
+            | O::CertsRenew
+            | O::RotateCas
+            | O::RotateServiceAccountKey
+            | O::RegistryAdd
+            | O::RegistrySync
+            | O::RegistryRemove
+            | O::RegistryGc
+            | O::RegistryGcUnused => Waits,
+        },
+        Begun::Upgrade => match operation {
+            // They give nodes the programs of the bundle without a drain.
+            O::Install | O::NodeAdd | O::NodeReplace | O::StatusFix => {
+                WaitsUnless(Exception::IsOfVersionBefore)
+            }
+            // Nodes of both versions need images.
+            O::RegistryRemove | O::RegistryGcUnused => Waits,
+            O::RegistryMove => WaitsUnless(Exception::ContinuesMove),
+            O::RotateCas | O::RotateServiceAccountKey => WaitsUnless(Exception::ContinuesRotation),
+            O::Upgrade
+            | O::Rollback
+            | O::NodeRemove
+            | O::CertsRenew
+            | O::BackupCreate
+            | O::BackupRestore
+            | O::Conformance
+            | O::RegistryAdd
+            | O::RegistrySync
+            | O::RegistryGc
+            | O::Reset => Permitted,
+        },
+        // Other commands see a cluster with fewer hosts, which works.
+        Begun::Replacement => match operation {
+            O::Install
+            | O::NodeAdd
+            | O::NodeRemove
+            | O::NodeReplace
+            | O::Upgrade
+            | O::Rollback
+            | O::StatusFix
+            | O::CertsRenew
+            | O::RotateCas
+            | O::RotateServiceAccountKey
+            | O::BackupCreate
+            | O::BackupRestore
+            | O::Conformance
+            | O::RegistryAdd
+            | O::RegistrySync
+            | O::RegistryRemove
+            | O::RegistryGc
+            | O::RegistryGcUnused
+            | O::RegistryMove
+            | O::Reset => Permitted,
+        },
+    }
+}
+
+impl Begun {
+    /// All of them, in the order in which a command asks for them.
+    pub const ALL: [Self; 5] = [
+        Self::Rotation,
+        Self::Restore,
+        Self::Move,
+        Self::Upgrade,
+        Self::Replacement,
+    ];
+
+    /// Returns what has begun; `None` if nothing has, or if the cluster does not notice it. Changes nothing.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    pub fn standing(
+        self,
+        cluster: &Cluster,
+        state: &Path,
+    ) -> Result<Option<Standing>, CommandError> {
+        self.standing_except(None, cluster, state)
+    }
+
+    /// Returns why a command must wait; `None` if it may run. Changes nothing.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    pub fn refusal(
+        self,
+        operation: Operation,
+        cluster: &Cluster,
+        state: &Path,
+    ) -> Result<Option<Standing>, CommandError> {
+        let exception = match decision(self, operation) {
+            Decision::Permitted => return Ok(None),
+            Decision::Waits => None,
+            Decision::WaitsUnless(exception) => Some(exception),
+        };
+        self.standing_except(exception, cluster, state)
+    }
+
+    fn standing_except(
+        self,
+        exception: Option<Exception>,
+        cluster: &Cluster,
+        state: &Path,
+    ) -> Result<Option<Standing>, CommandError> {
+        Ok(match self {
+            Self::Rotation => {
+                let expires = exception == Some(Exception::TokensExpire);
+                RotationRecord::read(state)?
+                    .filter(|record| !(expires && record.waits_for_tokens()))
+                    .map(|record| record.refusal())
+            }
+            Self::Restore => RestoreRecord::read(state)?
+                .filter(RestoreRecord::is_down)
+                .map(|record| record.refusal()),
+            Self::Move => {
+                let has_images = exception == Some(Exception::HasImages);
+                MoveRecord::load(cluster, state)?
+                    .filter(|record| !(has_images && record.has_images(cluster)))
+                    .map(|record| record.refusal())
+            }
+            Self::Upgrade => {
+                let Some(record) = UpgradeRecord::load(state)? else {
+                    return Ok(None);
+                };
+                let is_excepted = match exception {
+                    Some(Exception::IsOfVersionBefore) => {
+                        record.is_of_version_before(&cluster.kubernetes.version)
+                    }
+                    Some(Exception::ContinuesMove) => MoveRecord::load(cluster, state)?.is_some(),
+                    Some(Exception::ContinuesRotation) => RotationRecord::read(state)?.is_some(),
+                    Some(Exception::TokensExpire | Exception::HasImages) | None => false,
+                };
+                (!is_excepted).then(|| record.refusal())
+            }
+            Self::Replacement => ReplacementRecord::read(state)?.map(|record| record.refusal()),
+        })
+    }
+}
+
+/// Fails if a command must wait for the end of another one. Changes nothing.
+///
+/// # Errors
+/// Another command has begun, or its record cannot be read.
+pub fn permit(operation: Operation, cluster: &Cluster, state: &Path) -> Result<(), CommandError> {
+    for begun in Begun::ALL {
+        if let Some(standing) = begun.refusal(operation, cluster, state)? {
+            return Err(standing.refuses(operation));
+        }
+    }
+    Ok(())
+}
+
+/// Removes the record of a move that the cluster file agrees with, for a command that would wait for the move.
+///
+/// # Errors
+/// The file cannot be read or removed.
+pub fn forget_complete_move(
+    operation: Operation,
+    cluster: &Cluster,
+    state: &Path,
+) -> Result<(), CommandError> {
+    let asks = decision(Begun::Move, operation) != Decision::Permitted;
+    if asks && MoveRecord::load(cluster, state)?.is_none() {
+        MoveRecord::remove(state)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+pub mod tests;

@@ -1,0 +1,52 @@
+//! What all commands share: connections, the state directory, which command may run, and errors.
+
+pub mod authorities;
+pub mod background;
+pub mod begun;
+pub mod bundle_access;
+pub mod certificate_names;
+pub mod certificates;
+pub mod change;
+pub mod command_line;
+pub mod data_directories;
+pub mod downloads;
+pub mod error;
+#[cfg(any(test, feature = "example"))]
+pub mod example;
+pub mod expiry;
+pub mod failed_workers;
+pub mod identity;
+pub mod kubeconfigs;
+pub mod listeners;
+pub mod notices;
+pub mod older_etcd;
+pub mod outcome;
+pub mod plan_inputs;
+pub mod preflight;
+pub mod private_directory;
+pub mod program_settings;
+pub mod quoting;
+pub mod rollback;
+pub mod selection;
+pub mod session;
+pub mod share;
+pub mod ssh_config;
+pub mod state;
+pub mod stop;
+pub mod text_file;
+pub mod version_skew;
+
+pub use bundle_access::{BundleAccess, ClusterSource};
+pub use certificates::load_or_issue as certificates_of;
+pub use command_line::CommandLine;
+pub use error::{CommandError, ErrorKind, FileError, LeftOver, StepFailures, WorkersLeftOut};
+pub use preflight::of_existing as findings_of_existing;
+pub use rollback::OlderBundle;
+pub use selection::{HostSelection, Role};
+pub use session::{Connection, PasswordOption};
+pub use stop::Stop;
+
+/// Returns the number of threads for work that keeps a core busy.
+pub fn threads() -> usize {
+    kubexm_bundle::cores().get()
+}

@@ -1,0 +1,355 @@
+//! Rollback protection: an install refuses a signed bundle that is older than the newest one that the
+//! cluster was installed from, and another bundle with the same sequence number. The record is in the state
+//! directory. Hosts have no copy: a controller that can change the state directory has the cluster's CA keys.
+
+use std::cmp::Ordering;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CommandError, FileError};
+use kubexm_bundle::{Bundle, Revision, Sequence};
+use kubexm_engine::plan::Journal;
+use kubexm_types::Digest;
+use kubexm_types::event::Events;
+
+/// The name of the record in the state directory.
+pub const RECORD: &str = "newest-bundle.json";
+
+/// The newest signed bundle that a cluster was installed from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Newest {
+    /// The name of the bundle.
+    pub name: String,
+    /// The digest of its lock.
+    pub lock: Digest,
+    /// When it was created.
+    pub created: String,
+    /// Its sequence number.
+    pub sequence: Sequence,
+}
+
+/// Returns the newest signed bundle that the cluster of a state directory was installed from.
+///
+/// # Errors
+/// The record cannot be read.
+pub fn newest(state: &Path) -> Result<Option<Newest>, CommandError> {
+    read(&state.join(RECORD))
+}
+
+/// Why a bundle is refused.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{}: {}: {}; {} records {newest}\nhint: {}",
+    .bundle.display(),
+    .reason.problem(),
+    .given.as_deref().unwrap_or("this one has no sequence number that a trusted key signed"),
+    .record.display(),
+    .reason.hint()
+)]
+pub struct OlderBundle {
+    bundle: PathBuf,
+    reason: Reason,
+    /// `None` if no trusted signature states a revision.
+    given: Option<String>,
+    newest: String,
+    record: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    /// The sequence number is smaller or unknown.
+    Older,
+    /// The sequence number is equal, and the lock is another one: neither bundle is newer.
+    SameNumber,
+}
+
+impl Reason {
+    fn problem(self) -> &'static str {
+        match self {
+            Self::Older => "the cluster was installed from a newer bundle",
+            Self::SameNumber => {
+                "the cluster was installed from another bundle with the same sequence number"
+            }
+        }
+    }
+
+    fn hint(self) -> &'static str {
+        match self {
+            Self::Older => "install the newest bundle, or accept this one with --allow-older",
+            Self::SameNumber => {
+                "sign the bundle that is newer with a larger number (`kubexm bundle sign --sequence`), or accept \
+                 this one with --allow-older"
+            }
+        }
+    }
+}
+
+/// Returns the revision of a bundle, if a trusted key signed it.
+fn revision(bundle: &Bundle) -> Option<Revision> {
+    let signature = bundle.signature().filter(|signature| signature.verified);
+    signature.and_then(|signature| signature.revision)
+}
+
+/// Compares a bundle with the newest one that the cluster was installed from. Reports a verified signature
+/// without a sequence number as a note.
+///
+/// # Errors
+/// The bundle is older, has no sequence number, or has the number of another bundle, and `allow_older` is
+/// false. The record cannot be read.
+pub fn check(
+    state: &Path,
+    bundle: &Bundle,
+    allow_older: bool,
+    events: &Events,
+) -> Result<(), CommandError> {
+    let given = revision(bundle);
+    if given.is_none()
+        && bundle
+            .signature()
+            .is_some_and(|signature| signature.verified)
+    {
+        events.note(format!(
+            "{}: its signature has no creation time and no sequence number, so kubexm cannot recognize an \
+             older bundle; `kubexm bundle sign` of this version writes both",
+            bundle.path().display()
+        ));
+    }
+    let record = state.join(RECORD);
+    let Some(newest) = read(&record)? else {
+        return Ok(());
+    };
+    let lock = bundle.lock_digest();
+    let reason = match given.map(|given| given.sequence.cmp(&newest.sequence)) {
+        Some(Ordering::Greater) => return Ok(()),
+        Some(Ordering::Equal) if lock == newest.lock => return Ok(()),
+        Some(Ordering::Equal) => Reason::SameNumber,
+        Some(Ordering::Less) | None => Reason::Older,
+    };
+    // The name and the number can be equal, so that only the digest of the lock shows the difference.
+    let with_lock = |text: String, lock: &Digest| match reason {
+        Reason::SameNumber => format!("{text}, lock {lock}"),
+        Reason::Older => text,
+    };
+    let given = given.map(|Revision { created, sequence }| {
+        let text = format!("this one has sequence number {sequence}, created {created}");
+        with_lock(text, &lock)
+    });
+    let text = format!(
+        "sequence number {} of the bundle '{}', created {}",
+        newest.sequence, newest.name, newest.created
+    );
+    let older = OlderBundle {
+        bundle: bundle.path().to_owned(),
+        reason,
+        given,
+        newest: with_lock(text, &newest.lock),
+        record,
+    };
+    if !allow_older {
+        return Err(older.into());
+    }
+    let reason = older.to_string();
+    events.warn(format!(
+        "{}\n--allow-older accepts it",
+        reason.lines().next().unwrap_or_default()
+    ));
+    Ok(())
+}
+
+/// Records a bundle as the newest one, unless the record has a newer one or no trusted key signed it.
+///
+/// # Errors
+/// The record cannot be read or written.
+pub fn record(journal: &Journal, bundle: &Bundle) -> Result<(), CommandError> {
+    let Some(revision) = revision(bundle) else {
+        return Ok(());
+    };
+    let newest = newest(journal.folder())?;
+    if newest.is_some_and(|newest| newest.sequence >= revision.sequence) {
+        return Ok(());
+    }
+    write(journal, bundle, revision)
+}
+
+/// Records the bundle of a complete rollback, unless no trusted key signed it: from now on, the cluster has the programs of this
+/// bundle, and only older ones are refused. The user has chosen the older version.
+///
+/// # Errors
+/// The record cannot be written.
+pub fn record_rollback(journal: &Journal, bundle: &Bundle) -> Result<(), CommandError> {
+    match revision(bundle) {
+        Some(revision) => write(journal, bundle, revision),
+        None => Ok(()),
+    }
+}
+
+fn write(
+    journal: &Journal,
+    bundle: &Bundle,
+    Revision { created, sequence }: Revision,
+) -> Result<(), CommandError> {
+    let path = journal.folder().join(RECORD);
+    let newest = Newest {
+        name: bundle.lock().name.clone(),
+        lock: bundle.lock_digest(),
+        created: created.to_string(),
+        sequence,
+    };
+    let text = serde_json::to_string_pretty(&newest).map_err(CommandError::bundle)?;
+    journal
+        .save(RECORD, format!("{text}\n").as_bytes())
+        .map_err(|error| FileError::io("write", &path, &error))?;
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Option<Newest>, CommandError> {
+    let failed = |cause: String| {
+        let error = FileError::new("read the newest bundle of the cluster in", path, cause);
+        error.hint("restore the file from a backup; without it, kubexm accepts older bundles")
+    };
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error.to_string()).into()),
+    };
+    let newest = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+    Ok(Some(newest))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use kubexm_bundle::signature::new_keys;
+    use kubexm_bundle::{
+        Access, Blobs, BundleError, CreationTime, Level, Lock, PackOptions, Placement, Signed,
+        Signer,
+    };
+
+    use super::*;
+
+    struct NoBlobs;
+
+    impl Blobs for NoBlobs {
+        fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+            Err(BundleError::Missing(digest.to_string()))
+        }
+    }
+
+    /// Writes empty bundles with these names and sequence numbers, and opens them as trusted.
+    fn signed<const N: usize>(folder: &Path, bundles: [(&str, u64); N]) -> [Bundle; N] {
+        let keys = new_keys(None).unwrap();
+        std::fs::write(folder.join("own.key"), &keys.secret).unwrap();
+        bundles.map(|(name, sequence)| {
+            let lock = Lock::from_yaml(&format!(
+                "lockVersion: 1\nname: {name}\nkubernetes: []\narchitectures: []\nfiles: []\n\
+                 images: []\npackages: []\nkubeadm: []\n",
+            ));
+            let lock = lock.unwrap();
+            let revision = Revision::new(CreationTime::now(), Some(sequence.try_into().unwrap()));
+            let signer = Signer::load(&folder.join("own.key"), revision, || unreachable!());
+            let options = PackOptions {
+                signed: Signed::By(&signer.unwrap()),
+                ..PackOptions::new(Level::FAST, 1)
+            };
+            let path = folder.join(format!("{name}-{sequence}.tar.zst"));
+            let (places, events) = (Placement::plain(&lock), Events::silent());
+            kubexm_bundle::write(&path, &lock, &places, &NoBlobs, options, &events).unwrap();
+            let access = Access {
+                trust: vec![keys.public.parse().unwrap()],
+                ..Access::default()
+            };
+            Bundle::open_with(&path, &access).unwrap()
+        })
+    }
+
+    #[test]
+    fn record_keeps_the_newest_bundle() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        let [fifth, sixth, seventh] = signed(folder.path(), [5, 6, 7].map(|n| ("example", n)));
+        let events = Events::silent();
+        let journal = Journal::open(&state).unwrap();
+        check(&state, &sixth, false, &events).unwrap();
+        record(&journal, &sixth).unwrap();
+        check(&state, &sixth, false, &events).unwrap();
+        check(&state, &seventh, false, &events).unwrap();
+        let refused = check(&state, &fifth, false, &events);
+        assert!(
+            matches!(refused, Err(CommandError::Older(_))),
+            "{refused:?}"
+        );
+        check(&state, &fifth, true, &events).unwrap();
+        // An older bundle that the user accepted does not lower the number.
+        record(&journal, &fifth).unwrap();
+        check(&state, &fifth, false, &events).unwrap_err();
+        record(&journal, &seventh).unwrap();
+        check(&state, &sixth, false, &events).unwrap_err();
+    }
+
+    #[test]
+    fn complete_rollback_records_its_older_bundle() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        let [fifth, sixth, seventh] = signed(folder.path(), [5, 6, 7].map(|n| ("example", n)));
+        let events = Events::silent();
+        let journal = Journal::open(&state).unwrap();
+        record(&journal, &seventh).unwrap();
+        check(&state, &sixth, false, &events).unwrap_err();
+        record_rollback(&journal, &sixth).unwrap();
+        check(&state, &sixth, false, &events).unwrap();
+        check(&state, &seventh, false, &events).unwrap();
+        check(&state, &fifth, false, &events).unwrap_err();
+        // A bundle without a trusted signature does not lower the number.
+        let path = folder.path().join("example-5.tar.zst");
+        record_rollback(&journal, &Bundle::open(&path).unwrap()).unwrap();
+        assert_eq!(newest(&state).unwrap().unwrap().sequence.to_string(), "6");
+    }
+
+    #[test]
+    fn another_bundle_with_the_same_number_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        let [first, second] = signed(folder.path(), [("first", 6), ("second", 6)]);
+        let events = Events::silent();
+        let journal = Journal::open(&state).unwrap();
+        record(&journal, &first).unwrap();
+        check(&state, &first, false, &events).unwrap();
+        let refused = check(&state, &second, false, &events).unwrap_err();
+        assert!(matches!(refused, CommandError::Older(_)), "{refused}");
+        let refused = refused.to_string();
+        for part in [
+            "installed from another bundle with the same sequence number: this one has sequence number 6",
+            &format!("lock {}; ", second.lock_digest()),
+            "records sequence number 6 of the bundle 'first'",
+            &format!("lock {}\nhint: ", first.lock_digest()),
+            "or accept this one with --allow-older",
+        ] {
+            assert!(refused.contains(part), "{part}: {refused}");
+        }
+        check(&state, &second, true, &events).unwrap();
+        // The record keeps the bundle that was installed first.
+        record(&journal, &second).unwrap();
+        check(&state, &first, false, &events).unwrap();
+        check(&state, &second, false, &events).unwrap_err();
+    }
+
+    #[test]
+    fn bundle_without_a_trusted_signature_is_not_recorded() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        signed(folder.path(), [("example", 7)]);
+        let claimed = Bundle::open(&folder.path().join("example-7.tar.zst")).unwrap();
+        assert!(
+            claimed
+                .signature()
+                .is_some_and(|signature| !signature.verified)
+        );
+        let journal = Journal::open(&state).unwrap();
+        record(&journal, &claimed).unwrap();
+        assert!(!state.join(RECORD).exists());
+    }
+}
