@@ -61,7 +61,10 @@ fn healthy_answers(cluster: &Cluster, host: &HostSpec) -> Answers {
             "health" => drop(answers.health.insert(name, Reply::Ok)),
             "registry" => drop(answers.registries.insert(name, Reply::Ok)),
             "endpoint" => answers.endpoint = Some(Reply::Ok),
-            "etcd" => answers.etcd = Some(Ok(member())),
+            "etcd" => {
+                answers.etcd = Some(Ok(member()));
+                answers.etcd_members = Some(vec!["node1".to_owned()]);
+            }
             other => panic!("{other}"),
         }
     }
