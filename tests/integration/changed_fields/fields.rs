@@ -54,3 +54,28 @@ fn fields_of_lists_maps_and_alternatives_are_found() {
         ["hosts[].name", "jump.user", "labels", "registries.*.ca"]
     );
 }
+
+#[test]
+fn page_about_other_tools_names_fields_that_exist() {
+    let schema = serde_json::from_str(&kubexm_config::schema::cluster()).unwrap();
+    let fields = of(&schema);
+    let page = include_str!("../../../docs/src/reference/differences.md");
+    let spans = page.split('`').skip(1).step_by(2);
+    let named: Vec<&str> = spans
+        .filter_map(|span| span.strip_prefix("spec."))
+        .collect();
+    // A field, or one that has fields.
+    let exists = |name: &str| {
+        let of_field = |field: &String| {
+            let rest = field.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        fields.iter().any(of_field)
+    };
+    let unknown: Vec<&&str> = named.iter().filter(|name| !exists(name)).collect();
+    assert!(
+        unknown.is_empty(),
+        "no fields of the cluster file: {unknown:?}"
+    );
+    assert!(named.len() > 15, "only {} fields are named", named.len());
+}

@@ -1,7 +1,5 @@
-//! Settings of the cluster file, and what they change in a plan. `page` compares the page of the book that lists settings
-//! with their tests.
+//! Settings of the cluster file, and what they change in a plan.
 
-mod page;
 mod site;
 
 use std::collections::BTreeMap;
