@@ -67,7 +67,7 @@ fn text(
     text
 }
 
-/// Returns what prevents that exactly these hosts join the cluster.
+/// Returns the findings that stop a join of exactly these hosts.
 pub fn findings(
     cluster: &Cluster,
     known: &KnownCluster,

@@ -60,7 +60,7 @@ impl Source {
     }
 }
 
-/// What a check came to.
+/// The result of a check.
 pub(super) enum Outcome {
     Known(Vec<Found>),
     /// It could not be made, for this reason.

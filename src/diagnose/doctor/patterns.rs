@@ -20,7 +20,7 @@ const TRIED: i64 = 150;
 /// Seconds before the newest entry of the same program in which the cause of its end is. Older ends had other causes.
 const LAST: i64 = 30;
 
-/// When an entry of a log is a finding. Logs also have what is over.
+/// When an entry of a log is a finding. Logs also contain errors of the past.
 #[derive(Debug, Clone, Copy)]
 enum If {
     /// It is at most three minutes old.

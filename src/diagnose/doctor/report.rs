@@ -127,7 +127,7 @@ pub struct CheckResult {
     pub reason: Option<String>,
 }
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {

@@ -196,7 +196,7 @@ fn registries(
         .collect()
 }
 
-/// Returns the host of a registry that kubexm runs. The only one has a name, several have the addresses of their hosts.
+/// Returns the host that runs the registry at an address. A single registry is addressed by its name, several by the addresses of their hosts.
 fn holder<'a>(cluster: &'a Cluster, address: &str) -> Option<&'a HostName> {
     if let [only] = cluster.roles.registry.as_slice() {
         return Some(only);

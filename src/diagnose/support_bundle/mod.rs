@@ -1,4 +1,4 @@
-//! `support-bundle`: an archive for people who help, without secrets.
+//! `support-bundle`: an archive of facts, logs and configurations, without secrets.
 
 mod archive;
 mod cluster_file;

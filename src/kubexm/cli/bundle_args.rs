@@ -76,11 +76,15 @@ impl BundleArgs {
 /// A cluster file and its bundle.
 #[derive(Debug, Args)]
 pub struct ClusterArgs {
-    /// The bundle; the base bundles of an incremental bundle come before it
-    #[arg(value_name = "BUNDLE", required_unless_present = "bundle_option")]
+    /// The same as --bundle
+    #[arg(value_name = "BUNDLE", conflicts_with = "bundle_option")]
     bundle: Vec<PathBuf>,
-    /// The bundle, as an option; repeatable
-    #[arg(long = "bundle", value_name = "BUNDLE", conflicts_with = "bundle")]
+    /// The bundle; repeatable, with the base bundles of an incremental bundle before it
+    #[arg(
+        long = "bundle",
+        value_name = "BUNDLE",
+        required_unless_present = "bundle"
+    )]
     bundle_option: Vec<PathBuf>,
     /// The cluster file
     #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]

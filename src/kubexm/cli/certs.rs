@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::password::CaPassphraseArgs;
-use super::{Failure, interrupt, output, timer};
+use super::{Failure, duration, interrupt, output, timer};
 use crate::report::Output;
 use kubexm_safekeeping::certs::{
     self, CertificateReport, CheckOptions, CheckedCertificate, RenewOptions, Standing,
@@ -108,11 +108,11 @@ pub struct Renew {
     /// and that of API servers at an etcd of kubexm.
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<HostName>,
-    /// Renew only on hosts with a certificate that expires within this number of days (75 without a number)
+    /// Renew only on hosts with a certificate that expires within this time, in days (75d without a value)
     ///
     /// Of a certificate that is valid for less than three times as long, the last third of its validity counts. A file that is
     /// missing or unreadable counts as well. Without such a certificate, the command changes nothing and the exit code is 0.
-    #[arg(long, value_name = "DAYS", num_args = 0..=1, default_missing_value = "75", conflicts_with = "hosts")]
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "75d", value_parser = duration::days, conflicts_with = "hosts")]
     expiring: Option<u16>,
     /// Print the plan and change nothing
     #[arg(long)]

@@ -8,15 +8,18 @@ use clap::Args;
 use super::bundle_args::ClusterArgs;
 use super::connection::ConnectionArgs;
 use super::output::outln;
-use super::{Failure, interrupt, output};
+use super::{Failure, duration, interrupt, output};
 use crate::report::Output;
 use kubexm_operate::conformance::{self, ConformanceOptions, ConformanceReport};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "Examples:
-  kubexm conformance bundle.tar.zst -f cluster.yaml --trust site.pub
-  kubexm conformance bundle.tar.zst -f cluster.yaml --unsigned --focus DNS")]
+#[command(
+    override_usage = "kubexm conformance -f <CLUSTER> --bundle <BUNDLE> [OPTIONS]",
+    after_long_help = "Examples:
+  kubexm conformance -f c.yaml --bundle b.tar.zst --trust site.pub
+  kubexm conformance -f c.yaml --bundle b.tar.zst --unsigned --focus DNS"
+)]
 pub struct Conformance {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -36,12 +39,19 @@ pub struct Conformance {
     /// Tests that disturb others run alone, after these.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     parallel: u16,
-    /// Maximum duration of each of the two parts, in minutes
-    #[arg(long, value_name = "MINUTES", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..=1440))]
-    timeout: u64,
+    /// Maximum duration of each of the two parts, from 1m to 1d; a number without a unit is in minutes
+    #[arg(long, value_name = "DURATION", default_value = "3h", value_parser = limit)]
+    timeout: Duration,
     /// The directory for reports, by default one in the state directory
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+}
+
+fn limit(text: &str) -> Result<Duration, String> {
+    let limit = duration::or_minutes(text)?;
+    let permitted = Duration::from_secs(60)..=Duration::from_secs(24 * 60 * 60);
+    let limit = permitted.contains(&limit).then_some(limit);
+    limit.ok_or_else(|| "the limit is not from 1m to 1d".to_owned())
 }
 
 /// Runs the tests and prints those that failed.
@@ -56,7 +66,7 @@ pub async fn run(arguments: &Conformance, format: Output, events: &Events) -> Re
         focus: arguments.focus.clone(),
         skip: arguments.skip.clone(),
         parallel: arguments.parallel,
-        limit: Duration::from_secs(arguments.timeout * 60),
+        limit: arguments.timeout,
         report: arguments.report.clone(),
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_TESTS);

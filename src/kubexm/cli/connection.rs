@@ -9,27 +9,30 @@ use super::option_of_service::option_with_file;
 use super::password::HostPasswordArgs;
 use kubexm_session::Connection;
 
+/// The heading of options that a command has in common with others. They stand after its own.
+pub const HEADING: &str = "Connection and state";
+
 /// How hosts are reached.
 #[derive(Debug, Args)]
 pub struct ConnectionArgs {
     /// A file with SSH host keys, in addition to ~/.ssh/known_hosts
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
     known_hosts: Option<PathBuf>,
     /// Take HostName, Port, User, IdentityFile and ProxyJump of hosts from an OpenSSH configuration
     ///
     /// `address` of a host is the name that the file knows, as in `ssh NAME`. Fields of the cluster file have
     /// precedence. A file with a Match section and a host with a ProxyCommand are refused.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
     ssh_config: Option<PathBuf>,
     /// Accept and record the SSH key of a host that is not known yet
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     accept_new_host_keys: bool,
     /// State directory with the cluster's ID, journal, CAs and kubeconfig
     ///
     /// The default is `$XDG_STATE_HOME/kubexm/<cluster>`, which is `~/.local/state/kubexm/<cluster>` where that
     /// variable is not set. A directory `.kubexm/<cluster>` of an earlier version in the working directory is
     /// still used.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = HEADING)]
     state: Option<PathBuf>,
     #[command(flatten)]
     password: HostPasswordArgs,

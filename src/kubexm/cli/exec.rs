@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::connection::ConnectionArgs;
 use super::selection::SelectionArgs;
-use super::{Failure, interrupt, output};
+use super::{Failure, duration, interrupt, output};
 use crate::report::Output;
 use kubexm_operate::exec::{self, Ended, ExecOptions};
 use kubexm_types::event::Events;
@@ -25,9 +25,9 @@ pub struct Exec {
     cluster: PathBuf,
     #[command(flatten)]
     selection: SelectionArgs,
-    /// Maximum duration on each host, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86400))]
-    timeout: u64,
+    /// Maximum duration on each host, from 1s to 1d; a number without a unit is in seconds
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = limit)]
+    timeout: Duration,
     /// Print the plan and run nothing
     #[arg(long)]
     dry_run: bool,
@@ -48,6 +48,13 @@ impl Exec {
     }
 }
 
+fn limit(text: &str) -> Result<Duration, String> {
+    let limit = duration::or_seconds(text)?;
+    let permitted = Duration::from_secs(1)..=Duration::from_secs(24 * 60 * 60);
+    let limit = permitted.contains(&limit).then_some(limit);
+    limit.ok_or_else(|| "the limit is not from 1s to 1d".to_owned())
+}
+
 /// Runs the command and prints the results. Hosts with the same result share one block.
 ///
 /// # Errors
@@ -58,7 +65,7 @@ pub async fn run(arguments: &Exec, format: Output, events: &Events) -> Result<()
         connection: arguments.connection.options()?,
         selection: arguments.selection.selection(),
         command: arguments.command.clone(),
-        limit: Duration::from_secs(arguments.timeout),
+        limit: arguments.timeout,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_COMMAND);
     if arguments.dry_run {

@@ -14,11 +14,14 @@ use kubexm_lifecycle::install::{self, InstallOptions, InstallReport};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "Examples:
-  kubexm install bundle.tar.zst -f cluster.yaml --trust site.pub --dry-run
-  kubexm install bundle.tar.zst -f cluster.yaml --trust site.pub
-  kubexm install base.tar.zst new.tar.zst -f cluster.yaml --trust site.pub
-  kubexm install bundle.tar.zst -f cluster.yaml --unsigned")]
+#[command(
+    override_usage = "kubexm install -f <CLUSTER> --bundle <BUNDLE> [OPTIONS]",
+    after_long_help = "Examples:
+  kubexm install -f c.yaml --bundle b.tar.zst --trust site.pub --dry-run
+  kubexm install -f c.yaml --bundle b.tar.zst --trust site.pub
+  kubexm install -f c.yaml --bundle base.tar.zst --bundle new.tar.zst --unsigned
+  kubexm install -f c.yaml --bundle b.tar.zst --unsigned"
+)]
 pub struct Install {
     #[command(flatten)]
     cluster: ClusterArgs,

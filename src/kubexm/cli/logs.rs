@@ -30,8 +30,8 @@ pub struct Logs {
     /// A systemd unit, or a container of pods
     ///
     /// As in kubelet, containerd, etcd, kube-apiserver, coredns, haproxy or registry. kubexm looks for units with this name,
-    /// with and without the prefix `kubexm-`, and for containers with this name in all pods of a host. No API server
-    /// need run.
+    /// with and without the prefix `kubexm-`, and for containers with this name in all pods of a host. It needs no
+    /// API server.
     #[arg(value_name = "NAME", value_parser = ProgramName::parse)]
     program: ProgramName,
     /// The cluster file

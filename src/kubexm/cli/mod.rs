@@ -116,9 +116,9 @@ enum Command {
     ///
     /// The exit code is 9 if something is wrong. It is 4 if the only problem is a host that cannot be reached.
     Doctor(doctor::Doctor),
-    /// Write an archive for people who help: facts, logs and configurations without secrets
+    /// Write an archive of facts, logs and configurations, without secrets
     ///
-    /// It contains what `status` and `doctor` find and, from each host that answers, facts, configurations, static pods,
+    /// It is for the people who help you with a cluster. It contains what `status` and `doctor` find and, from each host that answers, facts, configurations, static pods,
     /// receipts, and the newest log lines of the cluster's units and containers. From an API server that is ready come lists and
     /// states of objects. Private keys, kubeconfigs, encryption keys and the data of Secrets are never read, and each host
     /// removes tokens, logins and passwords before a line leaves it. Only you can read the file.

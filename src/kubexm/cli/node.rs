@@ -29,7 +29,7 @@ pub enum Command {
     /// New nodes get the Kubernetes version of the cluster, so the bundle must contain it. Before a control plane joins,
     /// kubexm removes members of etcd that have never started.
     Add(Add),
-    /// Remove hosts from a cluster that goes on
+    /// Remove hosts from a running cluster
     ///
     /// Name the hosts while the cluster file still has them: kubexm needs their addresses and roles. At the end it prints
     /// what to change in the file. It first prints what it does on each host, and asks for confirmation.

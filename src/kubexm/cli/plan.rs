@@ -16,10 +16,13 @@ use kubexm_lifecycle::plan::{self, PlanDiff, Planned};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "Examples:
-  kubexm plan bundle.tar.zst -f cluster.yaml
-  kubexm plan bundle.tar.zst -f cluster.yaml -o plan.json
-  kubexm plan bundle.tar.zst -f cluster.yaml --diff")]
+#[command(
+    override_usage = "kubexm plan -f <CLUSTER> --bundle <BUNDLE> [OPTIONS]",
+    after_long_help = "Examples:
+  kubexm plan -f c.yaml --bundle b.tar.zst
+  kubexm plan -f c.yaml --bundle b.tar.zst -o plan.json
+  kubexm plan -f c.yaml --bundle b.tar.zst --diff"
+)]
 pub struct Plan {
     #[command(flatten)]
     cluster: ClusterArgs,

@@ -11,8 +11,11 @@ use crate::report::Output;
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "Examples:
-  kubexm render bundle.tar.zst -f cluster.yaml -o rendered")]
+#[command(
+    override_usage = "kubexm render -f <CLUSTER> --bundle <BUNDLE> --out <DIR> [OPTIONS]",
+    after_long_help = "Examples:
+  kubexm render -f c.yaml --bundle b.tar.zst -o rendered"
+)]
 pub struct Render {
     #[command(flatten)]
     cluster: ClusterArgs,

@@ -35,13 +35,16 @@ use kubexm_types::event::Events;
 /// must have that version. While an API server of that version still runs, or if only the patch version differs, nothing is
 /// lost. Otherwise etcd goes back to the snapshot of the time before the upgrade. The plan states which of both happens.
 #[derive(Debug, Args)]
-#[command(after_long_help = "Examples:
-  kubexm upgrade bundle.tar.zst -f cluster.yaml --trust site.pub --dry-run
-  kubexm upgrade bundle.tar.zst -f cluster.yaml --trust site.pub
-  kubexm upgrade bundle.tar.zst -f cluster.yaml --unsigned --drain-timeout 1h
-  kubexm upgrade bundle.tar.zst -f cluster.yaml --unsigned --max-unavailable 3
-  kubexm upgrade old.tar.zst -f c.yaml --trust site.pub --rollback --dry-run
-  kubexm upgrade old.tar.zst -f c.yaml --trust site.pub --rollback")]
+#[command(
+    override_usage = "kubexm upgrade -f <CLUSTER> --bundle <BUNDLE> [OPTIONS]",
+    after_long_help = "Examples:
+  kubexm upgrade -f c.yaml --bundle b.tar.zst --trust site.pub --dry-run
+  kubexm upgrade -f c.yaml --bundle b.tar.zst --trust site.pub
+  kubexm upgrade -f c.yaml --bundle b.tar.zst --unsigned --drain-timeout 1h
+  kubexm upgrade -f c.yaml --bundle b.tar.zst --unsigned --max-unavailable 3
+  kubexm upgrade -f c.yaml --bundle old.tar.zst --unsigned --rollback --dry-run
+  kubexm upgrade -f c.yaml --bundle old.tar.zst --unsigned --rollback"
+)]
 pub struct Upgrade {
     #[command(flatten)]
     cluster: ClusterArgs,

@@ -122,7 +122,7 @@ pub async fn prepare(
     })
 }
 
-/// Returns what prevents that the hosts of the cluster file are those of the cluster. Afterwards, the hosts that the options
+/// Returns the findings about hosts that belong to another cluster than the cluster file. Afterwards, the hosts that the options
 /// admit may be hosts of it again.
 pub(super) fn of_membership(
     options: &InstallOptions,

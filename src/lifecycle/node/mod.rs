@@ -1,4 +1,4 @@
-//! `node`: hosts that join a cluster, leave it or are replaced, while it goes on.
+//! `node`: hosts that join a running cluster, leave it or are replaced.
 
 mod add;
 mod checks;

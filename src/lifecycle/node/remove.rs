@@ -47,7 +47,7 @@ pub struct RemoveReport {
     pub edits: Vec<String>,
 }
 
-/// Removes hosts from a cluster that goes on. Emits the plan as a note, and then calls `confirm`; it stops if that returns
+/// Removes hosts from a running cluster. Emits the plan as a note, and then calls `confirm`; it stops if that returns
 /// false. A removal that was interrupted continues where it stopped.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ use kubexm_host::facts::Setting;
 use kubexm_preflight::Finding;
 use kubexm_types::HostName;
 
-/// Returns what hosts that leave are, by their own facts, and the cluster file does not say.
+/// Returns a finding for each leaving host that has a role by its own facts, but not in the cluster file.
 pub(super) fn findings(
     cluster: &Cluster,
     leaving: &[Leaving],

@@ -17,7 +17,7 @@ pub enum Command {
     ///
     /// Takes a snapshot of etcd on the newest member that is not the leader. The file also contains certificates and keys,
     /// static pods or units, the configuration of kubelet, kubeadm and load balancer, the cluster file, the state directory,
-    /// and the program etcdutl. It does not contain volumes of pods, images, and files of workers. The cluster goes on to run.
+    /// and the program etcdutl. It does not contain volumes of pods, images, and files of workers. The cluster runs meanwhile.
     ///
     /// The file is a tar archive, compressed by zstd, in the format of age: `age -d -i IDENTITY FILE | zstd -d | tar -t` lists
     /// it without kubexm. Keep it away from the cluster, and its identity or passphrase away from the file.

@@ -26,6 +26,7 @@ mod vulnerabilities;
 use clap::Subcommand;
 
 use super::Failure;
+use super::help::Groups;
 use crate::report::Output;
 use kubexm_types::event::Events;
 
@@ -75,7 +76,7 @@ pub enum Command {
 }
 
 /// The groups of commands in the help, in order.
-pub const GROUPS: [(&str, &[&str]); 4] = [
+pub const GROUPS: &Groups = &[
     ("Create", &["build", "lock", "add", "remove", "merge"]),
     (
         "Inspect",

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::{ask, of_option};
 use crate::cli::Failure;
+use crate::cli::connection;
 use crate::cli::option_of_service::option_with_file;
 use kubexm_session::PasswordOption;
 use kubexm_types::Secret;
@@ -19,13 +20,13 @@ pub struct HostPasswordArgs {
     /// Ask for the password for SSH and sudo
     ///
     /// It is for hosts without a password in the cluster file.
-    #[arg(long, conflicts_with = "password_file")]
+    #[arg(long, conflicts_with = "password_file", help_heading = connection::HEADING)]
     ask_password: bool,
     /// A file with the password for SSH and sudo
     ///
     /// It is for hosts without a password in the cluster file. Only its owner may read the file. `/dev/fd/3`
     /// reads file descriptor 3. Without this option, the password comes from KUBEXM_HOST_PASSWORD.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = connection::HEADING)]
     password_file: Option<PathBuf>,
 }
 

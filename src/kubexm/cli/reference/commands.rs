@@ -5,6 +5,7 @@ use std::fmt::Write;
 use clap::{Arg, Command};
 
 use super::escaped;
+use crate::cli::help::GROUPS;
 
 /// A section per command and per group of commands, with its usage and its arguments.
 pub fn page() -> String {
@@ -45,25 +46,26 @@ fn title(command: &Command) -> String {
         .to_owned()
 }
 
+/// A table of commands for each group of `kubexm --help`.
 fn contents(out: &mut String, root: &Command) {
-    let mut found = Vec::new();
-    leaves(root, &mut found);
-    out.push_str("| command | purpose |\n| --- | --- |\n");
-    for command in found {
-        let name = title(command);
-        let about = command
-            .get_about()
-            .map(ToString::to_string)
-            .unwrap_or_default();
-        writeln!(
-            out,
-            "| [`{name}`](#{}) | {} |",
-            name.replace(' ', "-"),
-            escaped(&about)
-        )
-        .unwrap();
+    for (heading, names) in GROUPS {
+        writeln!(out, "{heading}:\n\n| command | purpose |\n| --- | --- |").unwrap();
+        let mut found = Vec::new();
+        for name in *names {
+            let command = root.find_subcommand(name).unwrap();
+            leaves(command, &mut found);
+            if subcommands(command).next().is_none() {
+                found.push(command);
+            }
+        }
+        for command in found {
+            let name = title(command);
+            let about = command.get_about().map(ToString::to_string);
+            let about = escaped(&about.unwrap_or_default());
+            writeln!(out, "| [`{name}`](#{}) | {about} |", name.replace(' ', "-")).unwrap();
+        }
+        out.push('\n');
     }
-    out.push('\n');
 }
 
 /// Writes a section for a command and for each command below it.

@@ -12,7 +12,7 @@ use self::print::print;
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::password::CaPassphraseArgs;
-use super::{Failure, interrupt};
+use super::{Failure, duration, interrupt};
 use crate::report::Output;
 use kubexm_diagnose::timer_run::{self, RunReport};
 use kubexm_safekeeping::backup::{BackupRecipients, CreateOptions, create_dry_run};
@@ -114,10 +114,10 @@ impl OfCluster {
 /// Which keys of CAs a renewal opens, and which certificates it renews.
 #[derive(Debug, Args)]
 pub struct RenewalArgs {
-    /// Renew certificates with less than this number of days left
+    /// Renew certificates that expire within this time, in days
     ///
     /// Of a certificate that is valid for less than three times as long, the last third of its validity counts.
-    #[arg(long, value_name = "N", default_value_t = RENEWAL_DAYS)]
+    #[arg(long, value_name = "DURATION", default_value_t = RENEWAL_DAYS, value_parser = duration::days)]
     days: u16,
     /// The identity file of age that encrypts the keys of CAs in the state directory
     #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
@@ -130,7 +130,7 @@ pub struct RenewalArgs {
 #[command(after_long_help = "Examples:
   kubexm certs timer install -f cluster.yaml --state /srv/state --dry-run
   kubexm certs timer install -f cluster.yaml --state /srv/state
-  kubexm certs timer install -f cluster.yaml --schedule daily --days 60")]
+  kubexm certs timer install -f cluster.yaml --schedule daily --days 60d")]
 pub struct InstallCerts {
     #[command(flatten)]
     of: OfCluster,
@@ -148,7 +148,7 @@ pub struct InstallCerts {
 #[command(after_long_help = "Examples:
   kubexm certs timer run -f cluster.yaml --dry-run
   kubexm certs timer run -f cluster.yaml
-  kubexm certs timer run -f cluster.yaml --days 60")]
+  kubexm certs timer run -f cluster.yaml --days 60d")]
 pub struct RunCerts {
     #[command(flatten)]
     of: OfCluster,
