@@ -7,7 +7,8 @@ use super::os::{Manager, Package, Release};
 use kubexm_bundle::lock::{LockedFile, LockedImage, PlatformManifest};
 use kubexm_types::Arch;
 
-/// Returns the package URL of a package of an operating system.
+/// Returns the package URL of a package of an operating system. For dpkg and apk, its qualifier `upstream` names the source
+/// package, which Syft and Grype read: the databases of Debian and Alpine list vulnerabilities by source package.
 ///
 /// # Errors
 /// The package has no name.
@@ -23,6 +24,15 @@ pub fn os_package(package: &Package, release: &Release) -> Result<String, Error>
         _ => package.name.to_ascii_lowercase(),
     };
     let epoch = package.epoch.map(|epoch| epoch.to_string());
+    let is_rpm = matches!(package.manager, Manager::Rpm);
+    let source = package.source.as_ref().filter(|_| !is_rpm);
+    let upstream = source.map(|(name, version)| {
+        if *version == package.version {
+            name.clone()
+        } else {
+            format!("{name}@{version}")
+        }
+    });
     let mut purl = new(kind, &release.id, name, Some(&package.version))?;
     qualify(
         &mut purl,
@@ -30,6 +40,7 @@ pub fn os_package(package: &Package, release: &Release) -> Result<String, Error>
             ("arch", package.arch.clone()),
             ("distro", release.distro()),
             ("epoch", epoch.unwrap_or_default()),
+            ("upstream", upstream.unwrap_or_default()),
         ],
     )
 }
@@ -158,6 +169,12 @@ mod tests {
         assert_eq!(
             os_package(&package(Manager::Dpkg, "libstdc++6"), &debian).unwrap(),
             "pkg:deb/debian/libstdc%2B%2B6@1:12.2.0-14%2Bb1?arch=amd64&distro=debian-12"
+        );
+        let mut library = package(Manager::Dpkg, "libssl3");
+        library.source = Some(("openssl".into(), "3.0.1-1".into()));
+        assert_eq!(
+            os_package(&library, &debian).unwrap(),
+            "pkg:deb/debian/libssl3@1:12.2.0-14%2Bb1?arch=amd64&distro=debian-12&upstream=openssl%403.0.1-1"
         );
         let alpine = release("alpine", "3.20");
         assert_eq!(

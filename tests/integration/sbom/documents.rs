@@ -59,7 +59,8 @@ fn bundle() -> Made {
         )
 }
 
-const LIBSSL: &str = "pkg:deb/debian/libssl3@3.0.15-1~deb12u1?arch=amd64&distro=debian-12";
+const LIBSSL: &str =
+    "pkg:deb/debian/libssl3@3.0.15-1~deb12u1?arch=amd64&distro=debian-12&upstream=openssl";
 const TZDATA: &str = "pkg:deb/debian/tzdata@2024a?arch=all&distro=debian-12";
 
 #[test]
@@ -76,7 +77,7 @@ fn image_packages_come_from_the_top_layer() {
             "small",
             &[
                 "pkg:apk/alpine/musl@1.2.5-r0?arch=x86_64&distro=alpine-3.20.3",
-                "pkg:apk/alpine/odd@1.0-r2?arch=x86_64&distro=alpine-3.20.3",
+                "pkg:apk/alpine/odd@1.0-r2?arch=x86_64&distro=alpine-3.20.3&upstream=odd-source",
             ],
         ),
     ] {
