@@ -109,7 +109,7 @@ pub async fn build(
     let resolving = options
         .sources
         .resolve(files, previous.as_ref(), local, events, stop);
-    let (lock, cache) = resolving.await?;
+    let (lock, cache) = Box::pin(resolving).await?;
     if options.locked {
         refuse_drift(previous.as_ref(), &lock, &lock_path)?;
     }
@@ -167,7 +167,7 @@ pub async fn lock(
     let resolving = options
         .sources
         .resolve(files, previous.as_ref(), Vec::new(), events, stop);
-    let (lock, _) = resolving.await?;
+    let (lock, _) = Box::pin(resolving).await?;
     lock_file::write(&options.out, &lock)?;
     let differences = previous.iter().flat_map(|old| differences(old, &lock));
     Ok(LockReport {

@@ -202,7 +202,7 @@ impl Connection {
         let connect = async |options: SshOptions| {
             let name = options.name.clone();
             let watch = Watch::new(events, &name, "connect");
-            let connected = watch.during(SshHost::connect(options)).await;
+            let connected = watch.during(Box::pin(SshHost::connect(options))).await;
             (name, connected.map(|host| Arc::new(host) as Arc<dyn Host>))
         };
         let results: Vec<_> = stream::iter(options)

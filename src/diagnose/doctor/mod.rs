@@ -98,7 +98,7 @@ pub async fn examine(
     let line = CommandLine::new(&options.cluster, &options.connection);
     let hosts = looked.hosts.clone();
     let asking = async { Ok(ask::all(looked, line).await) };
-    let seen = unless_stopped(stop, asking).await?;
+    let seen = Box::pin(unless_stopped(stop, asking)).await?;
     let report = judge(&seen);
     let server = seen.api.is_some().then(|| seen.administrator().clone());
     Ok(Examined {

@@ -149,7 +149,7 @@ async fn roll_back(
                     .await
                     .unwrap_or(false)
     };
-    let report = upgrade::rollback(options, confirm, events, stop).await?;
+    let report = Box::pin(upgrade::rollback(options, confirm, events, stop)).await?;
     let (Some(changed), true) = (report.changed, output != Output::Json) else {
         return Ok(());
     };

@@ -83,7 +83,7 @@ pub async fn run(arguments: &Move, output: Output, events: &Events) -> Result<()
         dry_run: arguments.dry_run,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
-    let report = registry::relocate(&options, events, &stop).await?;
+    let report = Box::pin(registry::relocate(&options, events, &stop)).await?;
     let done = if arguments.cancel {
         "the move was cancelled"
     } else {

@@ -128,7 +128,7 @@ pub async fn relocate(
         events.emit(ended.summary(None));
         Ok(ended.changed)
     };
-    let changed = change.run(events, stop, connect, work).await?;
+    let changed = Box::pin(change.run(events, stop, connect, work)).await?;
     Ok(ChangeReport {
         changed: Some(changed),
     })
