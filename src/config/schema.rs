@@ -1,6 +1,6 @@
 //! JSON schemas for editors, and commented templates.
 
-use super::cluster::RuntimeKind;
+use super::cluster::{PluginKind, RuntimeKind};
 use super::cluster_document;
 
 /// The schema with placeholders for the lists of types.
@@ -14,6 +14,7 @@ pub fn cluster() -> String {
     };
     CLUSTER
         .replace("\"<container runtimes>\"", &listed(RuntimeKind::NAMES))
+        .replace("\"<network plugins>\"", &listed(PluginKind::NAMES))
         .replace(
             "\"<load balancers>\"",
             &listed(&cluster_document::load_balancer_types()),

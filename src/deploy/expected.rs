@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{dns, etcd, health, load_balancer, network, registry, runtime};
+use crate::{dns, etcd, health, load_balancer, registry};
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
 
 /// The programs of the control plane. With kubeadm they are static pods, otherwise systemd units.
@@ -37,12 +37,10 @@ pub fn units(cluster: &Cluster, host: &HostSpec) -> BTreeSet<String> {
     if has_units {
         add("kube-proxy.service");
     }
-    let others = [network::unit(cluster.network.plugin), dns::unit(cluster)];
+    let others = [cluster.network.plugin.properties().unit, dns::unit(cluster)];
     let others = others.into_iter().flatten();
-    runtime::units(cluster)
-        .into_iter()
-        .chain(others)
-        .for_each(add);
+    let of_runtime = cluster.runtime.kind.properties().units();
+    of_runtime.into_iter().chain(others).for_each(add);
     units
 }
 

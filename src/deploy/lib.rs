@@ -19,6 +19,8 @@ mod hooks;
 mod host_settings;
 mod images;
 mod inputs;
+#[cfg(test)]
+mod kinds;
 mod kubernetes;
 mod linking;
 mod load_balancer;
@@ -60,7 +62,6 @@ pub use linking::CLibrary;
 use modules::MODULES;
 use payloads::{BIN, ETC, binary, journal, members};
 pub use registry::{clients as registry_clients, has_login as registry_has_login};
-pub use runtime::data_dir as runtime_data_dir;
 
 /// Checks that the parts of a cluster work together.
 ///

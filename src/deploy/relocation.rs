@@ -86,7 +86,7 @@ fn clients(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Vec<Step>, DeployErro
     if let Some(task) = runtime.clients(inputs, FOLLOW.task(&host.name))? {
         return Ok(task.steps);
     }
-    let unit = format!("unit {}", runtime.unit());
+    let unit = format!("unit {}", inputs.cluster.runtime.kind.properties().unit);
     let mut steps = runtime.install(inputs, host)?.steps;
     // The others could bring other programs and settings, for which pods have to leave the node.
     steps.retain(|step| is_of_registry(step) || step.id() == unit || step.kind() == Kind::Wait);

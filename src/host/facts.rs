@@ -77,8 +77,8 @@ pub struct Facts {
     pub read_only_disks: BTreeSet<String>,
     /// The mount points of `/etc/fstab` at or above the paths that [`Facts::gather`] was asked for, where nothing is mounted.
     pub unmounted: BTreeMap<String, String>,
-    /// Container runtimes whose socket exists.
-    pub runtimes: BTreeSet<Runtime>,
+    /// The sockets of container runtimes that exist.
+    pub runtimes: BTreeSet<String>,
     /// Whether kubexm's receipt exists: an install has begun.
     pub receipt: bool,
     /// The cluster that the host belongs to.
@@ -237,16 +237,6 @@ names! {
         IpVsRr = "ip_vs_rr",
         IpVsWrr = "ip_vs_wrr",
         IpVsSh = "ip_vs_sh",
-    }
-}
-
-names! {
-    /// A container runtime.
-    Runtime {
-        Containerd = "containerd",
-        Docker = "docker",
-        CriO = "crio",
-        Isulad = "isulad",
     }
 }
 

@@ -6,9 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::finding::Finding;
-use kubexm_config::cluster::{
-    AddressHolder, Cluster, Etcd, HostSpec, LoadBalancer, NetworkPlugin, ProxyRun, RuntimeKind,
-};
+use kubexm_config::cluster::{Cluster, Etcd, HostSpec, NetworkPlugin, RuntimeKind};
 use kubexm_host::Facts;
 use kubexm_host::facts::Setting;
 use kubexm_types::HostName;
@@ -206,12 +204,17 @@ fn version(cluster: &Cluster, facts: &Facts) -> Option<Contradiction> {
 fn runtime(cluster: &Cluster, facts: &Facts) -> Option<Contradiction> {
     let desired = cluster.runtime.kind.name();
     let socket = facts.applied(Setting::Runtime).next()?;
-    let applied = match socket.rsplit('/').next()? {
-        "containerd.sock" => RuntimeKind::Containerd,
-        "crio.sock" => RuntimeKind::CriO,
-        "cri-dockerd.sock" => RuntimeKind::Docker,
-        "isulad.sock" => RuntimeKind::Isulad,
-        _ => return None,
+    let Some(applied) = RuntimeKind::by_socket(socket) else {
+        return Some(Contradiction {
+            field: format!("containerRuntime.type is {desired} in the cluster file"),
+            applied: format!(
+                "the kubelet uses the runtime at {socket}, which kubexm does not know"
+            ),
+            hint: format!(
+                "let the kubelet use {} again, or install a new cluster",
+                cluster.runtime.kind.properties().socket
+            ),
+        });
     };
     (applied != cluster.runtime.kind)
         .then(|| Contradiction::kept("containerRuntime.type", desired, applied.name()))
@@ -320,9 +323,13 @@ fn role(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Option<Contradicti
 
 /// Programs of another load balancer would continue to run, and hold its addresses.
 fn balancer(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Option<Contradiction> {
-    let desired = balancers(cluster, &host.name);
+    let desired = if cluster.runs_load_balancer(&host.name) {
+        cluster.load_balancer.programs()
+    } else {
+        Vec::new()
+    };
     let mut applied = facts.applied(Setting::Balancer);
-    let other = applied.find(|applied| !desired.contains(applied))?;
+    let other = applied.find(|applied| !desired.iter().any(|own| own == applied))?;
     Some(Contradiction {
         field: format!(
             "highAvailability and roleGroups.loadbalancer give {} no {other}",
@@ -333,29 +340,6 @@ fn balancer(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Option<Contrad
                from a cluster that exists"
             .to_owned(),
     })
-}
-
-/// Returns the programs of the load balancer on a host, with the names of [`Setting::Balancer`].
-fn balancers(cluster: &Cluster, host: &HostName) -> Vec<&'static str> {
-    match &cluster.load_balancer {
-        LoadBalancer::Local { kind, run } if cluster.is_node(host) => {
-            vec![match (kind.name(), run) {
-                ("nginx", ProxyRun::Systemd) => "nginx",
-                ("nginx", ProxyRun::StaticPod) => "nginx pod",
-                (_, ProxyRun::Systemd) => "haproxy",
-                (_, ProxyRun::StaticPod) => "haproxy pod",
-            }]
-        }
-        LoadBalancer::Holder { kind, .. } if cluster.roles.load_balancer.contains(host) => {
-            let proxy = match kind {
-                AddressHolder::KeepalivedHaproxy => "haproxy",
-                AddressHolder::KeepalivedNginx => "nginx",
-            };
-            vec!["keepalived", proxy]
-        }
-        LoadBalancer::Pods { .. } if cluster.is_control_plane(host) => vec!["kube-vip pod"],
-        _ => Vec::new(),
-    }
 }
 
 #[cfg(test)]

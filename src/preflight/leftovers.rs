@@ -2,18 +2,16 @@
 
 use crate::checker::Checker;
 use crate::disk_space::{etcd_data, own_etcd};
-use kubexm_config::cluster::{Etcd, LoadBalancer};
+use kubexm_config::cluster::{Etcd, LoadBalancer, RuntimeKind};
 use kubexm_config::ports;
 
 /// The data of an etcd that kubeadm or a package ran.
 pub(crate) const OLD_ETCD: &str = "/var/lib/etcd/member";
-/// Programs of container runtimes of packages.
-pub(crate) const RUNTIME_PROGRAMS: [&str; 4] = [
-    "/usr/bin/containerd",
-    "/usr/bin/dockerd",
-    "/usr/bin/crio",
-    "/usr/bin/isulad",
-];
+/// Returns the programs of container runtimes of packages.
+pub(crate) fn runtime_programs() -> impl Iterator<Item = &'static str> {
+    let all = RuntimeKind::ALL.iter();
+    all.map(|kind| kind.properties().packaged)
+}
 
 /// The certificate of the Kubernetes CA on a node.
 pub(crate) const KUBERNETES_CA: &str = "/etc/kubernetes/pki/ca.crt";
@@ -33,8 +31,7 @@ impl Checker<'_> {
         if !self.facts.runtimes.is_empty() {
             return;
         }
-        let programs: Vec<&str> = RUNTIME_PROGRAMS
-            .into_iter()
+        let programs: Vec<&str> = runtime_programs()
             .filter(|path| self.facts.existing.contains(*path))
             .collect();
         if !programs.is_empty() {
@@ -98,12 +95,9 @@ impl Checker<'_> {
             ports.push(self.cluster.registry.port);
         }
         let endpoint = &self.cluster.control_plane_endpoint;
-        let has_proxy = match self.cluster.load_balancer {
-            LoadBalancer::Holder { .. } => self.cluster.roles.load_balancer.contains(self.name),
-            LoadBalancer::Local { .. } => self.cluster.is_node(self.name),
-            LoadBalancer::None | LoadBalancer::External | LoadBalancer::Pods { .. } => false,
-        };
-        if has_proxy {
+        // Pods of a load balancer do not listen.
+        let has_pods = matches!(self.cluster.load_balancer, LoadBalancer::Pods { .. });
+        if self.cluster.runs_load_balancer(self.name) && !has_pods {
             ports.push(endpoint.port);
         }
         for port in ports.into_iter().filter(|port| listening.contains(port)) {

@@ -1,7 +1,7 @@
 //! Paths on hosts that the checks look at.
 
 use crate::disk_space::{PROGRAMS, STAGING, etcd_data};
-use crate::leftovers::{OLD_ETCD, RUNTIME_PROGRAMS};
+use crate::leftovers::{OLD_ETCD, runtime_programs};
 use kubexm_config::cluster::{Cluster, Etcd};
 
 /// Returns the paths about which [`crate::check`] needs facts: existence and disk space. `runtime` is the
@@ -12,7 +12,7 @@ pub fn paths(cluster: &Cluster, runtime: &str) -> Vec<String> {
         .map(str::to_owned)
         .to_vec();
     paths.push(OLD_ETCD.to_owned());
-    paths.extend(RUNTIME_PROGRAMS.map(str::to_owned));
+    paths.extend(runtime_programs().map(str::to_owned));
     if let Etcd::Systemd { data_dir, .. } = &cluster.etcd {
         paths.extend([data_dir.to_string(), etcd_data(data_dir)]);
     }

@@ -3,7 +3,7 @@
 use crate::checker::Checker;
 use crate::finding::Finding;
 use kubexm_host::facts::{Cgroup, Tool};
-use kubexm_types::Version;
+use kubexm_types::{PackageManager, Version};
 
 impl Checker<'_> {
     pub(super) fn system(&mut self) {
@@ -67,10 +67,11 @@ impl Checker<'_> {
         let names = self.facts.releases();
         let has_set = names.iter().any(|name| self.offer.releases.contains(name));
         if has_set && self.cluster.system.install_packages {
-            let tools = &self.facts.tools;
-            if !tools.contains(&Tool::AptGet) && !tools.contains(&Tool::Dnf) {
+            let programs = PackageManager::ALL.map(PackageManager::program);
+            let is_there = |tool: &Tool| programs.contains(&tool.name());
+            if !self.facts.tools.iter().any(is_there) {
                 self.error(
-                    "has neither apt-get nor dnf",
+                    format!("has neither {}", programs.join(" nor ")),
                     "install the packages manually, and set spec.system.installPackages: false",
                 );
             }

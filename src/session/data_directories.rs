@@ -23,7 +23,7 @@ pub struct Directory<'a> {
 pub fn paths(cluster: &Cluster) -> Vec<String> {
     let mut paths = vec![
         KUBELET.to_owned(),
-        kubexm_deploy::runtime_data_dir(cluster).to_owned(),
+        cluster.runtime.data_directory().to_owned(),
         cluster.registry.data_dir.to_string(),
     ];
     paths.extend(cluster.etcd.data_directory().map(str::to_owned));
@@ -42,7 +42,7 @@ pub fn of<'a>(cluster: &'a Cluster, host: &HostSpec) -> Vec<Directory<'a>> {
     };
     if cluster.is_node(&host.name) {
         add(KUBELET, true);
-        add(kubexm_deploy::runtime_data_dir(cluster), true);
+        add(cluster.runtime.data_directory(), true);
     }
     if let Some(path) = cluster.etcd.data_directory()
         && kubexm_etcd::has_member(cluster, &host.name)

@@ -119,7 +119,7 @@ fn offer(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>, lock: &Lock) -> O
             .iter()
             .map(|set| (set.distribution.clone(), set.release.clone()))
             .collect(),
-        runtime_dir: kubexm_deploy::runtime_data_dir(cluster).to_owned(),
+        runtime_dir: cluster.runtime.data_directory().to_owned(),
     }
 }
 

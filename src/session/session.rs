@@ -279,7 +279,7 @@ pub async fn gather_each(
     cluster: &Cluster,
     hosts: &Hosts,
 ) -> (BTreeMap<HostName, Facts>, HostErrors) {
-    let mut paths = kubexm_preflight::paths(cluster, kubexm_deploy::runtime_data_dir(cluster));
+    let mut paths = kubexm_preflight::paths(cluster, cluster.runtime.data_directory());
     let more = data_directories::paths(cluster).into_iter();
     paths.extend(
         more.filter(|path| !paths.contains(path))

@@ -40,7 +40,7 @@ const MANIFEST: &str = r#"{"schemaVersion":2,"mediaType":"application/vnd.oci.im
 const FACTS: &str = "arch=x86_64\nkernel=6.12.0\nos_id=debian\nos_codename=trixie\nos_version=13\nos_like=\nmachine_id=00\ncpus=2\nmemory=4096\n\
                      swap=/swap\ncgroup=v2\naddress=192.0.2.11\ndefault_route=yes\nlisten=0016\nonlink=000200C0 00FFFFFF\nmodule=dummy\nsystemd=yes\n\
                      tool=tar\nfirewalld=no\nufw=no\nnetworkmanager=no\nselinux=1\ncontainer_selinux=no\nreadonly=/etc\nexists=/var\n\
-                     disk=9 10 / /var/lib\ninodes=9 10 /var/lib\ndisk_readonly=/var/lib\nreceipt=no\nkubernetes=no\nruntime=containerd\nclock=1767323045.5\n";
+                     disk=9 10 / /var/lib\ninodes=9 10 /var/lib\ndisk_readonly=/var/lib\nreceipt=no\nkubernetes=no\nruntime=/run/containerd/containerd.sock\nclock=1767323045.5\n";
 const RECEIPT: &str = r#"{"step":"write /etc/a","undo":{"kind":"removeFile","path":"/etc/kubernetes/a","folders":["/etc/kubernetes"]}}
 {"step":"b","undo":{"kind":"restoreFile","path":"/etc/b","backup":"/var/lib/kubexm/backup/b"}}
 {"step":"c","undo":{"kind":"removeDirectory","path":"/var/lib/etcd"}}

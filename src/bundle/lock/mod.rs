@@ -30,7 +30,7 @@ pub use crate::lock::signatures::{FileSignature, LockedSignature};
 use crate::lock::user_content::LockedArtifact;
 pub use crate::lock::validate::is_package_file;
 use kubexm_types::signature_policy::NamePrefix;
-use kubexm_types::{Arch, Digest, ImageRef, Version};
+use kubexm_types::{Arch, Digest, ImageRef, PackageManager, Version};
 
 /// The content of a bundle. All lists are sorted, so that equal content has equal text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,6 +209,13 @@ pub struct LockedPackages {
     pub index: Descriptor,
     /// The packages, by name.
     pub packages: Vec<LockedPackage>,
+}
+
+impl LockedPackages {
+    /// Returns the package manager of the hosts that the packages are for.
+    pub fn manager(&self) -> PackageManager {
+        PackageManager::of(&self.distribution, self.format == PackageFormat::Deb)
+    }
 }
 
 /// A format of OS packages.

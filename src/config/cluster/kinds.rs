@@ -1,4 +1,4 @@
-//! Values of `type` fields: container runtimes, load balancers and ways to run Kubernetes.
+//! Values of `type` fields with names, and those that are not of one section.
 
 /// Declares an enum whose variants have a name in cluster files.
 macro_rules! named_kinds {
@@ -38,15 +38,6 @@ pub(crate) type FormerNames = &'static [(&'static str, &'static str)];
 /// Former values of `kubernetes.type` and `etcd.type`.
 pub(crate) const FORMER_SYSTEMD: FormerNames = &[("kubexm", "systemd")];
 
-/// Former values of `highAvailability.type`.
-pub(crate) const FORMER_LOAD_BALANCERS: FormerNames = &[
-    ("kubexm-ah", "keepalived-haproxy"),
-    ("kubexm-an", "keepalived-nginx"),
-];
-
-/// Former values of `containerRuntime.type`.
-pub(crate) const FORMER_RUNTIMES: FormerNames = &[("crio", "cri-o")];
-
 named_kinds! {
     /// How the programs of Kubernetes run: values of `spec.kubernetes.type`.
     KubernetesKind {
@@ -58,50 +49,11 @@ named_kinds! {
 }
 
 named_kinds! {
-    /// Container runtimes: values of `spec.containerRuntime.type`.
-    RuntimeKind {
-        /// containerd with its CRI plugin.
-        Containerd = "containerd",
-        CriO = "cri-o",
-        /// Docker Engine behind cri-dockerd.
-        Docker = "docker",
-        /// iSulad.
-        Isulad = "isulad",
-    }
-}
-
-named_kinds! {
     /// How the runtime and the kubelet limit the resources of containers
     /// (<https://kubernetes.io/docs/setup/production-environment/container-runtimes/#cgroup-drivers>).
     CgroupDriver {
         Systemd = "systemd",
         /// Without systemd, on cgroup v1 hosts that need it.
         Cgroupfs = "cgroupfs",
-    }
-}
-
-named_kinds! {
-    /// Proxies that run on every node and forward connections to all API servers.
-    LocalProxy {
-        Haproxy = "haproxy",
-        /// nginx with its stream module.
-        Nginx = "nginx",
-    }
-}
-
-named_kinds! {
-    /// Programs that move the endpoint's address between hosts of the role `loadbalancer`.
-    AddressHolder {
-        /// keepalived in front of HAProxy.
-        KeepalivedHaproxy = "keepalived-haproxy",
-        /// keepalived in front of nginx.
-        KeepalivedNginx = "keepalived-nginx",
-    }
-}
-
-named_kinds! {
-    /// Programs that move the endpoint's address between control planes and run as static pods.
-    ControlPlanePod {
-        KubeVip = "kube-vip",
     }
 }

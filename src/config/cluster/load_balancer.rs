@@ -3,8 +3,40 @@
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 
-use super::{AddressHolder, ControlPlanePod, LocalProxy};
+use super::FormerNames;
 use crate::ports;
+
+/// Former values of `highAvailability.type`.
+pub(crate) const FORMER_LOAD_BALANCERS: FormerNames = &[
+    ("kubexm-ah", "keepalived-haproxy"),
+    ("kubexm-an", "keepalived-nginx"),
+];
+
+named_kinds! {
+    /// Proxies that run on every node and forward connections to all API servers.
+    LocalProxy {
+        Haproxy = "haproxy",
+        /// nginx with its stream module.
+        Nginx = "nginx",
+    }
+}
+
+named_kinds! {
+    /// Programs that move the endpoint's address between hosts of the role `loadbalancer`.
+    AddressHolder {
+        /// keepalived in front of HAProxy.
+        KeepalivedHaproxy = "keepalived-haproxy",
+        /// keepalived in front of nginx.
+        KeepalivedNginx = "keepalived-nginx",
+    }
+}
+
+named_kinds! {
+    /// Programs that move the endpoint's address between control planes and run as static pods.
+    ControlPlanePod {
+        KubeVip = "kube-vip",
+    }
+}
 
 /// The load balancer in front of the API servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +78,33 @@ pub struct Endpoint {
     pub port: u16,
 }
 
+impl AddressHolder {
+    /// Returns the proxy that runs beside keepalived.
+    pub fn proxy(self) -> LocalProxy {
+        match self {
+            Self::KeepalivedHaproxy => LocalProxy::Haproxy,
+            Self::KeepalivedNginx => LocalProxy::Nginx,
+        }
+    }
+}
+
 impl LoadBalancer {
+    /// Returns its programs on the hosts that run it, with the names that `host/facts.sh` prints.
+    pub fn programs(&self) -> Vec<String> {
+        let pod = |name: &str| format!("{name} pod");
+        match self {
+            Self::None | Self::External => Vec::new(),
+            Self::Local { kind, run } => vec![match run {
+                ProxyRun::Systemd => kind.name().to_owned(),
+                ProxyRun::StaticPod => pod(kind.name()),
+            }],
+            Self::Holder { kind, .. } => {
+                vec!["keepalived".to_owned(), kind.proxy().name().to_owned()]
+            }
+            Self::Pods { kind } => vec![pod(kind.name())],
+        }
+    }
+
     /// Returns true if kubexm runs a program that assigns the endpoint's address to a host.
     pub fn holds_address(&self) -> bool {
         matches!(self, Self::Holder { .. } | Self::Pods { .. })

@@ -13,6 +13,7 @@ mod hooks;
 mod kubernetes;
 mod load_balancer;
 mod network;
+mod network_plugin;
 mod password;
 mod patch;
 mod registry;
@@ -33,24 +34,27 @@ pub use files::{FileOwner, FileSource, Role, SiteFile};
 pub use hooks::{Hook, HookPhase, HookRun, HookTime};
 pub use host::{DEFAULT_PORT, DEFAULT_USER, HostSpec, JumpHost, Taint};
 pub use ip_families::{IpFamilies, IpFamily, OfFamily};
-pub use kinds::{
-    AddressHolder, CgroupDriver, ControlPlanePod, KubernetesKind, LocalProxy, RuntimeKind,
-};
-pub(crate) use kinds::{FORMER_LOAD_BALANCERS, FORMER_RUNTIMES, FORMER_SYSTEMD, FormerNames};
+pub use kinds::{CgroupDriver, KubernetesKind};
+pub(crate) use kinds::{FORMER_SYSTEMD, FormerNames};
 pub use kubernetes::{
     ApiServer, Component, ExtraVolume, IPVS_MODULES, KubeProxy, Kubeadm, KubeadmConfig, Kubernetes,
     ProxyMode, SkipPhases, Validity, kubeadm_api,
 };
-pub use load_balancer::{Endpoint, LoadBalancer, ProxyRun};
+pub(crate) use load_balancer::FORMER_LOAD_BALANCERS;
+pub use load_balancer::{
+    AddressHolder, ControlPlanePod, Endpoint, LoadBalancer, LocalProxy, ProxyRun,
+};
 pub(crate) use network::address_at;
-pub use network::{
-    Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, NODE_PREFIX, Network,
-    NetworkPlugin, PrefixLengths,
+pub use network::{NODE_PREFIX, Network, PrefixLengths};
+pub use network_plugin::{
+    Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, NetworkPlugin, POD_ROUTES_UNIT,
+    PluginKind, PluginProperties,
 };
 pub use password::PasswordSource;
 pub use patch::{Patch, PatchFile, PatchKind, PatchTarget};
 pub use registry::{ExternalRegistry, Registry, RegistryLogin, SiteRegistry};
-pub use runtime::Runtime;
+pub(crate) use runtime::FORMER_RUNTIMES;
+pub use runtime::{Runtime, RuntimeKind, RuntimeProperties};
 pub use security::{
     Encryption, EncryptionProvider, KUBELET_KERNEL_SETTINGS, Security, SecurityProfile,
 };
@@ -147,6 +151,16 @@ impl Cluster {
     pub fn kubelet_dns_address(&self) -> IpAddr {
         let cache = self.dns.node_local.as_ref();
         cache.map_or(self.network.dns_address, |cache| cache.address)
+    }
+
+    /// Returns true if kubexm runs programs of the load balancer on the host.
+    pub fn runs_load_balancer(&self, name: &HostName) -> bool {
+        match self.load_balancer {
+            LoadBalancer::None | LoadBalancer::External => false,
+            LoadBalancer::Local { .. } => self.is_node(name),
+            LoadBalancer::Holder { .. } => self.roles.load_balancer.contains(name),
+            LoadBalancer::Pods { .. } => self.is_control_plane(name),
+        }
     }
 
     /// Returns true if the host becomes a node.

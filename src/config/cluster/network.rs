@@ -4,8 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-use super::{IpFamilies, IpFamily, OfFamily};
-use crate::ports::{self, Port};
+use super::{IpFamilies, IpFamily, NetworkPlugin, OfFamily};
 
 /// A prefix length for each address family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,132 +66,6 @@ pub(crate) fn address_at(net: IpNet, position: u8) -> Option<IpAddr> {
         }
     };
     net.contains(&address).then_some(address)
-}
-
-/// A network plugin with its settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NetworkPlugin {
-    Flannel(FlannelBackend),
-    Calico(Calico),
-    Cilium(Cilium),
-    /// A bridge on each node, with routes to the pods of other nodes. All hosts are on one layer-2 network.
-    Bridge,
-    /// No plugin: nodes stay NotReady until the user installs one.
-    None,
-}
-
-/// How flannel sends packets to other nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FlannelBackend {
-    /// VXLAN, over any network.
-    Vxlan,
-    /// Plain routes; all hosts are on one layer-2 network.
-    HostGw,
-}
-
-/// Settings of Calico.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Calico {
-    pub encapsulation: Encapsulation,
-    /// MTU of pods in bytes; `None` if Calico detects it.
-    pub mtu: Option<u16>,
-}
-
-/// Settings of Cilium.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cilium {
-    pub routing: CiliumRouting,
-    /// MTU of pods in bytes; `None` if Cilium detects it.
-    pub mtu: Option<u16>,
-}
-
-/// How Cilium sends packets to other nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CiliumRouting {
-    /// VXLAN, over any network.
-    Vxlan,
-    /// Geneve, over any network.
-    Geneve,
-    /// Plain routes; all hosts are on one layer-2 network.
-    Native,
-}
-
-impl CiliumRouting {
-    pub const ALL: [Self; 3] = [Self::Vxlan, Self::Geneve, Self::Native];
-
-    /// Returns the name in cluster files. For tunnels it is also the name that Cilium uses.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Vxlan => "vxlan",
-            Self::Geneve => "geneve",
-            Self::Native => "native",
-        }
-    }
-}
-
-/// How Calico sends packets to other nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encapsulation {
-    /// VXLAN, over any network.
-    Vxlan,
-    /// IP in IP, with BGP between nodes.
-    Ipip,
-    /// Plain routes, with BGP between nodes. All hosts are on one layer-2 network, or the routers use BGP.
-    None,
-}
-
-impl Encapsulation {
-    /// Returns the name in cluster files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Vxlan => "vxlan",
-            Self::Ipip => "ipip",
-            Self::None => "none",
-        }
-    }
-}
-
-impl NetworkPlugin {
-    /// Returns the name in cluster files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Flannel(_) => "flannel",
-            Self::Calico(_) => "calico",
-            Self::Cilium(_) => "cilium",
-            Self::Bridge => "bridge",
-            Self::None => "none",
-        }
-    }
-
-    /// Returns the ports of nodes that the plugin uses on other nodes, as in its documentation.
-    pub fn ports(self) -> Vec<Port> {
-        let vxlan = Port::Udp(ports::VXLAN);
-        let health = Port::Tcp(ports::CILIUM_HEALTH);
-        let typha = Port::Tcp(ports::TYPHA);
-        match self {
-            Self::Flannel(FlannelBackend::Vxlan) => vec![vxlan],
-            Self::Calico(calico) => match calico.encapsulation {
-                Encapsulation::Vxlan => vec![Port::Udp(ports::VXLAN_STANDARD), typha],
-                Encapsulation::Ipip | Encapsulation::None => vec![Port::Tcp(ports::BGP), typha],
-            },
-            Self::Cilium(cilium) => match cilium.routing {
-                CiliumRouting::Vxlan => vec![vxlan, health],
-                CiliumRouting::Geneve => vec![Port::Udp(ports::GENEVE), health],
-                CiliumRouting::Native => vec![health],
-            },
-            Self::Flannel(FlannelBackend::HostGw) | Self::Bridge | Self::None => Vec::new(),
-        }
-    }
-}
-
-impl FlannelBackend {
-    /// Returns the name that flannel uses.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Vxlan => "vxlan",
-            Self::HostGw => "host-gw",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 
 use crate::cluster::{
     Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, HostSpec, IpFamilies, IpFamily,
-    Network, NetworkPlugin, address_at,
+    Network, NetworkPlugin, PluginKind, address_at,
 };
 use crate::reader::{Choice, Fields, Reader, accept};
 use crate::yaml::Node;
@@ -90,19 +90,23 @@ const FLANNEL: NetworkPlugin = NetworkPlugin::Flannel(FlannelBackend::Vxlan);
 fn read_plugin(network: &Fields<'_>) -> NetworkPlugin {
     let plugins = Choice {
         later: &["kube-ovn"],
-        ..accept(&["flannel", "calico", "cilium", "bridge", "none"])
+        ..accept(PluginKind::NAMES)
     };
     let backend = network
         .section("flannel")
         .map_or(FlannelBackend::Vxlan, read_flannel);
     let calico = read_calico(network.section("calico"));
     let cilium = read_cilium(network.section("cilium"));
-    match network.choice("plugin", plugins) {
-        Some("cilium") => NetworkPlugin::Cilium(cilium),
-        Some("calico") => NetworkPlugin::Calico(calico),
-        Some("bridge") => NetworkPlugin::Bridge,
-        Some("none") => NetworkPlugin::None,
-        _ => NetworkPlugin::Flannel(backend),
+    let kind = network.choice("plugin", plugins);
+    match kind
+        .and_then(PluginKind::named)
+        .unwrap_or(PluginKind::Flannel)
+    {
+        PluginKind::Flannel => NetworkPlugin::Flannel(backend),
+        PluginKind::Calico => NetworkPlugin::Calico(calico),
+        PluginKind::Cilium => NetworkPlugin::Cilium(cilium),
+        PluginKind::Bridge => NetworkPlugin::Bridge,
+        PluginKind::None => NetworkPlugin::None,
     }
 }
 
@@ -159,8 +163,7 @@ fn read_mtu(fields: &Fields<'_>) -> Option<u16> {
 
 /// Refuses IPv6 for plugins whose manifests kubexm adapts for IPv4 only.
 fn check_family(fields: &Fields<'_>, plugin: NetworkPlugin, pods: IpFamilies<IpNet>) {
-    let by_project = matches!(plugin, NetworkPlugin::Calico(_) | NetworkPlugin::Cilium(_));
-    if by_project && pods.has(IpFamily::V6) {
+    if !plugin.properties().has_ipv6 && pods.has(IpFamily::V6) {
         let hint = if pods.is_dual() {
             "use one IPv4 network in podCIDR and in serviceCIDR, or a plugin that kubexm installs for both \
              address families: flannel or bridge"

@@ -64,40 +64,11 @@ pub(super) fn check_cgroup_driver(spec: &Fields<'_>, cluster: &Cluster) {
             refuse_driver(&path, &other);
         }
     }
-    if let Some(other) = of_runtime(&cluster.runtime).filter(|other| *other != driver) {
+    if let Some(other) = cluster
+        .runtime
+        .given_cgroup_driver()
+        .filter(|other| *other != driver)
+    {
         refuse_driver("spec.containerRuntime.extraConfig", other.name());
-    }
-}
-
-/// Returns the cgroup driver in the settings of the user for the runtime; `None` if they have none.
-fn of_runtime(runtime: &Runtime) -> Option<CgroupDriver> {
-    let settings = &runtime.extra_config;
-    let systemd = |on: bool| {
-        if on {
-            CgroupDriver::Systemd
-        } else {
-            CgroupDriver::Cgroupfs
-        }
-    };
-    match runtime.kind {
-        RuntimeKind::Containerd => {
-            let plugins = ["io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri"].iter();
-            let mut options = plugins.map(|plugin| {
-                let runc = &settings["plugins"][plugin]["containerd"]["runtimes"]["runc"];
-                runc["options"]["SystemdCgroup"].as_bool()
-            });
-            options.find_map(|option| option.map(systemd))
-        }
-        RuntimeKind::CriO => {
-            let name = settings["crio"]["runtime"]["cgroup_manager"].as_str()?;
-            CgroupDriver::named(name)
-        }
-        RuntimeKind::Docker => {
-            let options = settings["exec-opts"].as_array()?.iter();
-            let mut names =
-                options.filter_map(|option| option.as_str()?.strip_prefix("native.cgroupdriver="));
-            CgroupDriver::named(names.next()?)
-        }
-        RuntimeKind::Isulad => settings["systemd-cgroup"].as_bool().map(systemd),
     }
 }

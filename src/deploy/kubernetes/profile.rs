@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::hardening::Flag;
 use crate::{DeployError, Inputs};
-use kubexm_config::cluster::{Cluster, NetworkPlugin};
+use kubexm_config::cluster::Cluster;
 use kubexm_engine::Limit;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{RunScript, Undo, WriteFile};
@@ -175,12 +175,11 @@ fn encryption_text(keys: &EncryptionKeys) -> Result<String, DeployError> {
 
 /// Returns the namespaces of the cluster's own programs, whose pods need the host.
 fn exempt_namespaces(cluster: &Cluster) -> Vec<&'static str> {
-    let network: &[&str] = match cluster.network.plugin {
-        NetworkPlugin::Flannel(_) => &["kube-flannel"],
-        NetworkPlugin::Calico(_) => &["calico-system", "tigera-operator"],
-        NetworkPlugin::Cilium(_) | NetworkPlugin::Bridge | NetworkPlugin::None => &[],
-    };
-    [&["kube-system"], network].concat()
+    [
+        &["kube-system"],
+        cluster.network.plugin.properties().namespaces,
+    ]
+    .concat()
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub(crate) const AUTHORITY: TaskName = TaskName::new("load-balancer", "authority
 pub(crate) const VERIFY: TaskName = TaskName::new("load-balancer", "verify");
 
 /// A load balancer.
-trait Balancer {
+pub(super) trait Balancer {
     /// Returns whether the load balancer has programs on a host.
     fn runs_on(&self, cluster: &Cluster, host: &HostName) -> bool;
 
@@ -104,7 +104,7 @@ trait Balancer {
 }
 
 /// The names of an image in the catalog and in its registry.
-struct Image {
+pub(super) struct Image {
     component: &'static str,
     repository: &'static str,
 }
@@ -119,11 +119,15 @@ fn configured(cluster: &Cluster) -> Option<Box<dyn Balancer>> {
     }
 }
 
-fn local(kind: LocalProxy, run: ProxyRun) -> Box<dyn Balancer> {
-    let proxy: &'static dyn Proxy = match kind {
+fn proxy(kind: LocalProxy) -> &'static dyn Proxy {
+    match kind {
         LocalProxy::Haproxy => &haproxy::Haproxy,
         LocalProxy::Nginx => &nginx::Nginx,
-    };
+    }
+}
+
+fn local(kind: LocalProxy, run: ProxyRun) -> Box<dyn Balancer> {
+    let proxy = proxy(kind);
     match run {
         ProxyRun::Systemd => Box::new(local::Local { proxy }),
         ProxyRun::StaticPod => Box::new(static_pod::StaticPod { proxy }),
@@ -131,10 +135,7 @@ fn local(kind: LocalProxy, run: ProxyRun) -> Box<dyn Balancer> {
 }
 
 fn address_holder(kind: AddressHolder) -> Box<dyn Balancer> {
-    let proxy: &'static dyn Proxy = match kind {
-        AddressHolder::KeepalivedHaproxy => &haproxy::Haproxy,
-        AddressHolder::KeepalivedNginx => &nginx::Nginx,
-    };
+    let proxy = proxy(kind.proxy());
     Box::new(keepalived::Keepalived { proxy })
 }
 
@@ -145,7 +146,7 @@ fn control_plane_pod(kind: ControlPlanePod) -> Box<dyn Balancer> {
 }
 
 /// Returns all load balancers.
-fn all() -> Vec<Box<dyn Balancer>> {
+pub(super) fn all() -> Vec<Box<dyn Balancer>> {
     let local = LocalProxy::ALL
         .iter()
         .map(|kind| local(*kind, ProxyRun::Systemd));

@@ -11,7 +11,7 @@ use super::Plugin;
 use super::subnets::{self, Subnets};
 use crate::{DeployError, Inputs, kubernetes, network, pod_leftovers};
 use kubexm_config::Cluster;
-use kubexm_config::cluster::{HostSpec, IpFamilies};
+use kubexm_config::cluster::{HostSpec, IpFamilies, POD_ROUTES_UNIT};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{StepError, Task, TaskValue};
 use kubexm_engine::steps::{Content, DeferredArguments, ManageUnit, RunScript, WriteFile};
@@ -26,7 +26,6 @@ pub(super) struct Bridge;
 const CONFLIST: &str = "/etc/cni/net.d/10-kubexm-bridge.conflist";
 const SCRIPT: &str = "/etc/kubexm/pod-routes.sh";
 const CONFIG: &str = "/etc/kubexm/pod-routes.conf";
-pub(super) const UNIT: &str = "kubexm-pod-routes.service";
 /// How long pods and kubelet may take to stop, and flannel to start.
 const SETTLING: Limit = Limit::new(Duration::from_secs(900), "the pod network");
 
@@ -81,7 +80,7 @@ pub(super) struct Bridges<'a> {
 impl Bridges<'_> {
     /// Adds the steps to a task that configure the bridge and the routes of a node.
     pub(super) fn configure(&self, host: &HostSpec, task: Task) -> Result<Task, DeployError> {
-        let unit_path = HostPath::parse(&format!("/etc/systemd/system/{UNIT}"))?;
+        let unit_path = HostPath::parse(&format!("/etc/systemd/system/{POD_ROUTES_UNIT}"))?;
         let (script_path, config_path) = (HostPath::parse(SCRIPT)?, HostPath::parse(CONFIG)?);
         let service = PodRoutesService {
             script: SCRIPT,
@@ -105,7 +104,7 @@ impl Bridges<'_> {
             .step(file(config_path.clone(), config))
             .step(WriteFile::new(unit_path.clone(), unit))
             .step(ManageUnit {
-                name: UNIT.to_owned(),
+                name: POD_ROUTES_UNIT.to_owned(),
                 files: vec![script_path, config_path, unit_path],
                 reload: None,
                 start: true,

@@ -2,7 +2,7 @@
 
 use super::Plugin;
 use crate::{DeployError, Inputs, pod_leftovers};
-use kubexm_config::cluster::{Calico, Encapsulation, HostSpec, ProxyMode};
+use kubexm_config::cluster::{Calico, Encapsulation, HostSpec, PluginKind, ProxyMode};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::TrackNewDirs;
 use kubexm_render::RenderError;
@@ -11,13 +11,6 @@ use kubexm_types::ImageRef;
 
 /// The manifest's name in the catalog.
 const COMPONENT: &str = "calico";
-
-const DIRS: [&str; 4] = [
-    "/var/lib/calico",
-    "/var/log/calico",
-    "/run/calico",
-    "/run/nodeagent",
-];
 
 impl Plugin for Calico {
     fn images(&self, inputs: &Inputs<'_>) -> Vec<ImageRef> {
@@ -46,7 +39,7 @@ impl Plugin for Calico {
             .step(TrackNewDirs::new(
                 "calico-folders",
                 "Calico's directories",
-                &DIRS,
+                PluginKind::Calico.properties().directories,
             )?)
             .step(pod_leftovers::register_cleanup(
                 "calico",

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Plugin;
 use crate::{DeployError, Inputs, pod_leftovers};
-use kubexm_config::cluster::{Cilium, CiliumRouting, HostSpec};
+use kubexm_config::cluster::{Cilium, CiliumRouting, HostSpec, PluginKind};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::TrackNewDirs;
 use kubexm_render::RenderError;
@@ -18,12 +18,6 @@ use kubexm_types::artifact::ArtifactKind;
 
 /// The manifest's name in `spec.manifests` of the bundle manifest.
 const FILE: &str = "cilium.yaml";
-
-const DIRS: [&str; 3] = [
-    "/run/cilium",
-    "/var/lib/cilium",
-    "/etc/sysctl.d/99-zzz-override_cilium.conf",
-];
 
 impl Plugin for Cilium {
     fn images(&self, inputs: &Inputs<'_>) -> Vec<ImageRef> {
@@ -45,7 +39,7 @@ impl Plugin for Cilium {
             .step(TrackNewDirs::new(
                 "cilium-folders",
                 "Cilium's directories",
-                &DIRS,
+                PluginKind::Cilium.properties().directories,
             )?)
             .step(pod_leftovers::register_cleanup(
                 "cilium",

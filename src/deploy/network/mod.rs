@@ -1,4 +1,5 @@
-//! The pod network. Each plugin has one file here and one line in [`configured`].
+//! The pod network. Each plugin has one file here and one arm in [`configured`]; what is known of it on hosts is in
+//! [`PluginProperties`](kubexm_config::cluster::PluginProperties).
 
 mod bridge;
 mod calico;
@@ -54,11 +55,6 @@ fn configured(plugin: NetworkPlugin) -> Option<Box<dyn Plugin>> {
         NetworkPlugin::Calico(calico) => Some(Box::new(calico)),
         NetworkPlugin::Cilium(cilium) => Some(Box::new(cilium)),
     }
-}
-
-/// Returns the unit of the plugin on every node; `None` if it has none.
-pub(super) fn unit(plugin: NetworkPlugin) -> Option<&'static str> {
-    (plugin == NetworkPlugin::Bridge).then_some(bridge::UNIT)
 }
 
 /// The pod network.

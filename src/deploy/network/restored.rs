@@ -25,7 +25,7 @@ pub(crate) fn follow_subnets(
     id: &str,
 ) -> Result<Vec<Task>, DeployError> {
     let plugin = cluster.network.plugin;
-    if !matches!(plugin, NetworkPlugin::Flannel(_) | NetworkPlugin::Bridge) {
+    if !plugin.properties().has_bridge {
         return Ok(Vec::new());
     }
     let mut control_planes = cluster.roles.control_plane.iter();

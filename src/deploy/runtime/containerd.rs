@@ -2,42 +2,23 @@
 
 use std::sync::Arc;
 
-use super::{ImageScripts, Runtime, cri, pods, setting};
+use super::{ImageScripts, Runtime, cri, pods};
 use crate::{BIN, DeployError, Inputs, binary, members, os, runtime};
 use kubexm_config::cluster;
-use kubexm_config::cluster::{CgroupDriver, HostSpec};
+use kubexm_config::cluster::{CgroupDriver, HostSpec, RuntimeKind, RuntimeProperties};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, TrackNewDirs, WriteFile};
 use kubexm_render::{containerd, merge};
 use kubexm_scripts::runtime::CONTAINERD_IMAGES;
 use kubexm_types::HostPath;
 
-const CONFIG: &str = "/etc/containerd/config.toml";
-const CERTS_D: &str = "/etc/containerd/certs.d";
-const UNIT: &str = "containerd.service";
+const OWN: &RuntimeProperties = RuntimeKind::Containerd.properties();
 const RUNC: &str = "/usr/local/bin/runc";
-const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 
 /// containerd with runc.
 pub(super) struct Containerd;
 
 impl Runtime for Containerd {
-    fn components(&self) -> &'static [&'static str] {
-        &["containerd", "runc", "cni-plugins", "crictl"]
-    }
-
-    fn socket(&self) -> &'static str {
-        SOCKET
-    }
-
-    fn unit(&self) -> &'static str {
-        UNIT
-    }
-
-    fn data_dir<'a>(&self, settings: &'a cluster::Runtime) -> &'a str {
-        setting(settings, &["root"], "/var/lib/containerd")
-    }
-
     fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         install(inputs, host)
     }
@@ -64,7 +45,7 @@ impl Runtime for Containerd {
     }
 
     fn clients(&self, inputs: &Inputs<'_>, task: Task) -> Result<Option<Task>, DeployError> {
-        cri::mirrors(task, inputs, CERTS_D).map(Some)
+        cri::mirrors(task, inputs, OWN.certs_d).map(Some)
     }
 
     fn images(&self) -> ImageScripts {
@@ -82,11 +63,11 @@ fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let mut payloads = members(runtime, BIN, |_| true)?;
     payloads.push(binary(inputs.file("runc", name)?, RUNC)?);
     payloads.extend(cri::payloads(inputs, host)?);
-    let config = HostPath::parse(CONFIG)?;
-    let unit = HostPath::parse(&format!("/etc/systemd/system/{UNIT}"))?;
+    let config = HostPath::parse(OWN.config)?;
+    let unit = HostPath::parse(&format!("/etc/systemd/system/{}", OWN.unit))?;
     let service = containerd::Service {
         binary: format!("{BIN}/containerd"),
-        config: CONFIG.to_owned(),
+        config: OWN.config.to_owned(),
     };
     let mut restart_for = vec![config.clone(), unit.clone()];
     restart_for.extend(cri::restart_for(&payloads));
@@ -104,39 +85,38 @@ fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
             payloads,
             blobs: Arc::clone(&inputs.blobs),
         })
-        .step(cri::crictl_config(SOCKET)?)
+        .step(cri::crictl_config(OWN.socket)?)
         .step(WriteFile::new(config, config_text(inputs, host)?))
         .step(WriteFile::new(
             unit,
             kubexm_render::text("containerd unit", &service)?,
         ));
-    Ok(cri::mirrors(task, inputs, CERTS_D)?
+    Ok(cri::mirrors(task, inputs, OWN.certs_d)?
         .step(ManageUnit {
-            name: UNIT.to_owned(),
+            name: OWN.unit.to_owned(),
             files: restart_for,
             reload: None,
             start: true,
         })
-        .step(cri::wait_until_ready("containerd", UNIT)))
+        .step(cri::wait_until_ready("containerd", OWN.unit)))
 }
-
-/// The directory of the socket, and of the state of containers unless the user sets another one.
-const RUN: &str = "/run/containerd";
 
 /// Returns the directories of containerd and of pods, according to the user's settings.
 fn directories(settings: &cluster::Runtime) -> Vec<&str> {
-    let state = setting(settings, &["state"], RUN);
-    let mut all = vec!["/opt/containerd", "/etc/containerd", RUN];
+    // By default it has the directory of the socket.
+    let state = settings.setting(&["state"], "");
+    let mut all = OWN.directories.to_vec();
     all.extend(cri::DIRS);
-    all.push(Containerd.data_dir(settings));
-    all.extend((state != RUN).then_some(state));
+    all.push(settings.data_directory());
+    let is_other = !state.is_empty() && !OWN.directories.contains(&state);
+    all.extend(is_other.then_some(state));
     all
 }
 
 fn config_text(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, DeployError> {
     let pause = cri::sandbox_image(inputs);
     let systemd_cgroup = inputs.cluster.runtime.cgroup_driver == CgroupDriver::Systemd;
-    let (runc, registry_config_dir) = (RUNC.to_owned(), CERTS_D.to_owned());
+    let (runc, registry_config_dir) = (RUNC.to_owned(), OWN.certs_d.to_owned());
     let text = if inputs.file("containerd", &host.name)?.version.major() >= 2 {
         let config = containerd::ConfigV3 {
             sandbox_image: pause,

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{CNI_BIN, ImageScripts, Runtime, cri, setting};
+use super::{CNI_BIN, ImageScripts, Runtime, cri};
 use crate::registry::site;
 use crate::{BIN, DeployError, Inputs, images, members, os, registry, runtime};
 use kubexm_bundle::lock::LockedFile;
-use kubexm_config::cluster;
-use kubexm_config::cluster::HostSpec;
+use kubexm_config::cluster::{HostSpec, RuntimeKind, RuntimeProperties};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, Payload, TrackNewDirs, WriteFile};
 use kubexm_render::{crio, merge};
@@ -16,64 +15,24 @@ use kubexm_scripts::runtime as scripts;
 use kubexm_scripts::undo::{STOP_CRIO_SCOPES, UndoScript};
 use kubexm_types::HostPath;
 
-const CONFIG: &str = "/etc/crio/crio.conf.d/10-kubexm.conf";
+const OWN: &RuntimeProperties = RuntimeKind::CriO.properties();
 const POLICY: &str = "/etc/crio/policy.json";
 const REGISTRIES: &str = "/etc/containers/registries.conf.d/10-kubexm.conf";
-/// CRI-O's library has no setting for this directory.
-const CERTS_D: &str = "/etc/containers/certs.d";
 const LOGINS: &str = "/etc/crio/logins.json";
 /// The directory of conmon, crun and runc. A host may have its own versions for podman.
 const LIBEXEC: &str = "/usr/local/libexec/crio";
-const UNIT: &str = "crio.service";
-const SOCKET: &str = "unix:///run/crio/crio.sock";
-
-/// Directories that CRI-O, its library and its programs create outside of the data directory.
-const DIRS: [&str; 15] = [
-    "/etc/containers",
-    "/etc/crio",
-    "/run/containers",
-    "/run/conmon",
-    "/run/crio",
-    "/run/crun",
-    "/run/runc",
-    "/run/ipcns",
-    "/run/pidns",
-    "/run/userns",
-    "/run/utsns",
-    // CRI-O creates its default directory of hooks.
-    "/usr/share/containers",
-    "/var/lib/containers",
-    "/var/lib/crio",
-    "/var/log/crio",
-];
 
 /// CRI-O with crun.
 pub(super) struct CriO;
 
 impl Runtime for CriO {
-    fn components(&self) -> &'static [&'static str] {
-        &["cri-o", "cni-plugins", "crictl"]
-    }
-
-    fn socket(&self) -> &'static str {
-        SOCKET
-    }
-
-    fn unit(&self) -> &'static str {
-        UNIT
-    }
-
-    fn data_dir<'a>(&self, settings: &'a cluster::Runtime) -> &'a str {
-        setting(settings, &["crio", "root"], "/var/lib/containers/storage")
-    }
-
     fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         let file = inputs.file("cri-o", &host.name)?;
-        let data_dir = self.data_dir(&inputs.cluster.runtime);
+        let data_dir = inputs.cluster.runtime.data_directory();
         let mut payloads = programs(file)?;
         payloads.extend(cri::payloads(inputs, host)?);
         let mut restart_for = cri::restart_for(&payloads);
-        let dirs = [&DIRS, &cri::DIRS[..], &[data_dir]].concat();
+        let dirs = [OWN.directories, &cri::DIRS[..], &[data_dir]].concat();
         let mut task = runtime::INSTALL
             .task(&host.name)
             .after([os::PREPARE.id(&host.name)])
@@ -87,9 +46,9 @@ impl Runtime for CriO {
                 payloads,
                 blobs: Arc::clone(&inputs.blobs),
             })
-            .step(cri::crictl_config(SOCKET)?);
-        task = cri::registry_ca(task, inputs, CERTS_D)?;
-        task = cri::site_cas(task, inputs, CERTS_D)?;
+            .step(cri::crictl_config(OWN.socket)?);
+        task = cri::registry_ca(task, inputs, OWN.certs_d)?;
+        task = cri::site_cas(task, inputs, OWN.certs_d)?;
         let logins = logins(inputs)?;
         let has_logins = logins.is_some();
         if let Some(logins) = logins {
@@ -104,7 +63,7 @@ impl Runtime for CriO {
             binary: format!("{BIN}/crio"),
             reachable: cri::reachable(inputs),
         };
-        let unit = cri::unit_file(UNIT)?;
+        let unit = cri::unit_file(OWN.unit)?;
         restart_for.push(unit.clone());
         Ok(task
             .step(WriteFile::new(
@@ -112,16 +71,16 @@ impl Runtime for CriO {
                 kubexm_render::text("crio unit", &service)?,
             ))
             .step(ManageUnit {
-                name: UNIT.to_owned(),
+                name: OWN.unit.to_owned(),
                 files: restart_for,
                 reload: None,
                 start: true,
             })
-            .step(cri::wait_until_ready("CRI-O", UNIT)))
+            .step(cri::wait_until_ready("CRI-O", OWN.unit)))
     }
 
     fn registry_cas(&self) -> Option<&'static str> {
-        Some(CERTS_D)
+        Some(OWN.certs_d)
     }
 
     fn images(&self) -> ImageScripts {
@@ -218,7 +177,7 @@ fn files(
     let config = crio::Config {
         cgroup_driver: inputs.cluster.runtime.cgroup_driver.name().to_owned(),
         root: data_dir.to_owned(),
-        socket: SOCKET.trim_start_matches("unix://").to_owned(),
+        socket: OWN.socket.trim_start_matches("unix://").to_owned(),
         pinns: format!("{BIN}/pinns"),
         crun: format!("{LIBEXEC}/crun"),
         runc: format!("{LIBEXEC}/runc"),
@@ -241,7 +200,7 @@ fn files(
         has_sites: !inputs.cluster.runtime.registries.is_empty(),
     };
     Ok([
-        (CONFIG, config),
+        (OWN.config, config),
         (POLICY, kubexm_render::text("CRI-O policy", &policy)?),
         (
             REGISTRIES,

@@ -5,51 +5,21 @@
 
 use std::sync::Arc;
 
-use super::{CNI_BIN, ImageScripts, Login, Preload, Runtime, cri, setting};
+use super::{CNI_BIN, ImageScripts, Login, Preload, Runtime, cri};
 use crate::{DeployError, Inputs, os, runtime};
-use kubexm_config::cluster;
-use kubexm_config::cluster::{CgroupDriver, Cluster, HostSpec};
+use kubexm_config::cluster::{CgroupDriver, Cluster, HostSpec, RuntimeKind, RuntimeProperties};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, RunScript, TrackNewDirs, WriteFile};
 use kubexm_render::{isulad, merge};
 use kubexm_scripts::runtime as scripts;
 use kubexm_types::HostPath;
 
-const CONFIG: &str = "/etc/isulad/daemon.json";
-/// iSulad has no setting for this directory.
-const CERTS_D: &str = "/etc/isulad/certs.d";
-const UNIT: &str = "isulad.service";
-const SOCKET: &str = "unix:///run/isulad.sock";
-
-/// Directories and files that iSulad creates outside of the data directory.
-const DIRS: [&str; 5] = [
-    "/etc/isulad",
-    "/run/isulad",
-    "/run/isulad.pid",
-    "/run/isulad.sock",
-    "/var/lib/isula",
-];
+const OWN: &RuntimeProperties = RuntimeKind::Isulad.properties();
 
 /// iSulad.
 pub(super) struct Isulad;
 
 impl Runtime for Isulad {
-    fn components(&self) -> &'static [&'static str] {
-        &["cni-plugins", "crictl"]
-    }
-
-    fn socket(&self) -> &'static str {
-        SOCKET
-    }
-
-    fn unit(&self) -> &'static str {
-        UNIT
-    }
-
-    fn data_dir<'a>(&self, settings: &'a cluster::Runtime) -> &'a str {
-        setting(settings, &["graph"], "/var/lib/isulad")
-    }
-
     fn incompatibility(&self, cluster: &Cluster) -> Option<&'static str> {
         let refusal = "containerRuntime.type isulad does not work with registry.type external: iSulad pulls images \
                        only from a registry that kubexm runs\n\
@@ -64,13 +34,13 @@ impl Runtime for Isulad {
 
     fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         let what = "iSulad configuration";
-        let data_dir = self.data_dir(&inputs.cluster.runtime);
+        let data_dir = inputs.cluster.runtime.data_directory();
         let payloads = cri::payloads(inputs, host)?;
-        let dirs = [&DIRS, &cri::DIRS[..], &[data_dir]].concat();
+        let dirs = [OWN.directories, &cri::DIRS[..], &[data_dir]].concat();
         let daemon = isulad::Daemon {
             systemd_cgroup: inputs.cluster.runtime.cgroup_driver == CgroupDriver::Systemd,
             graph: data_dir.to_owned(),
-            socket: SOCKET.to_owned(),
+            socket: OWN.socket.to_owned(),
             sandbox_image: cri::sandbox_image(inputs),
             cni_bin: CNI_BIN.to_owned(),
             insecure: {
@@ -84,7 +54,7 @@ impl Runtime for Isulad {
         let service = isulad::Service {
             reachable: cri::reachable(inputs),
         };
-        let (path, unit) = (HostPath::parse(CONFIG)?, cri::unit_file(UNIT)?);
+        let (path, unit) = (HostPath::parse(OWN.config)?, cri::unit_file(OWN.unit)?);
         let task = runtime::INSTALL
             .task(&host.name)
             .after([os::PREPARE.id(&host.name)])
@@ -104,25 +74,25 @@ impl Runtime for Isulad {
                 payloads,
                 blobs: Arc::clone(&inputs.blobs),
             })
-            .step(cri::crictl_config(SOCKET)?);
-        let task = cri::registry_ca(task, inputs, CERTS_D)?;
-        Ok(cri::site_cas(task, inputs, CERTS_D)?
+            .step(cri::crictl_config(OWN.socket)?);
+        let task = cri::registry_ca(task, inputs, OWN.certs_d)?;
+        Ok(cri::site_cas(task, inputs, OWN.certs_d)?
             .step(WriteFile::new(path.clone(), config))
             .step(WriteFile::new(
                 unit.clone(),
                 kubexm_render::text("isulad unit", &service)?,
             ))
             .step(ManageUnit {
-                name: UNIT.to_owned(),
+                name: OWN.unit.to_owned(),
                 files: vec![path, unit],
                 reload: None,
                 start: true,
             })
-            .step(cri::wait_until_ready("iSulad", UNIT)))
+            .step(cri::wait_until_ready("iSulad", OWN.unit)))
     }
 
     fn registry_cas(&self) -> Option<&'static str> {
-        Some(CERTS_D)
+        Some(OWN.certs_d)
     }
 
     fn images(&self) -> ImageScripts {

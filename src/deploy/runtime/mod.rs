@@ -1,4 +1,5 @@
-//! Container runtimes. Each has one file here and one arm in [`by_kind`].
+//! Container runtimes. Each has one file here and one arm in [`by_kind`]; its sockets, units and directories are in
+//! [`RuntimeProperties`](cluster::RuntimeProperties).
 
 mod containerd;
 mod cri;
@@ -11,7 +12,6 @@ use std::collections::BTreeMap;
 
 use super::module::{Component, Module};
 use super::{DeployError, Deployment, Inputs, registry};
-use kubexm_config::cluster;
 use kubexm_config::cluster::{Cluster, HostSpec, RuntimeKind};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_scripts::Script;
@@ -26,7 +26,7 @@ pub(super) struct Runtimes;
 
 impl Module for Runtimes {
     fn components(&self, inputs: &Inputs<'_>) -> Vec<Component> {
-        let names = configured(inputs).components().iter();
+        let names = inputs.cluster.runtime.kind.properties().components.iter();
         names.map(|name| Component::Newest(name)).collect()
     }
 
@@ -46,23 +46,6 @@ pub(super) const CNI_BIN: &str = "/opt/cni/bin";
 
 /// A container runtime.
 pub(super) trait Runtime: Sync {
-    /// Returns the catalog names of the components that the bundle must contain.
-    fn components(&self) -> &'static [&'static str];
-
-    /// Returns the address of the CRI socket, as in `unix:///run/…`.
-    fn socket(&self) -> &'static str;
-
-    /// Returns the name of the unit. The kubelet starts after it.
-    fn unit(&self) -> &'static str;
-
-    /// Returns the names of all its units.
-    fn units(&self) -> Vec<&'static str> {
-        vec![self.unit()]
-    }
-
-    /// Returns the directory of images and containers, according to the user's settings.
-    fn data_dir<'a>(&self, settings: &'a cluster::Runtime) -> &'a str;
-
     /// Returns feature gates that a kubelet of this version requires to work with the runtime.
     fn kubelet_gates(&self, _kubernetes: &Version) -> &'static [(&'static str, bool)] {
         &[]
@@ -173,16 +156,6 @@ pub(super) fn trusting(inputs: &Inputs<'_>, task: Task) -> Result<Task, DeployEr
     }
 }
 
-/// Returns the directory of images and containers on the nodes of a cluster.
-pub fn data_dir(cluster: &Cluster) -> &str {
-    by_kind(cluster.runtime.kind).data_dir(&cluster.runtime)
-}
-
-/// Returns the units of the runtime on the nodes of a cluster.
-pub(super) fn units(cluster: &Cluster) -> Vec<&'static str> {
-    by_kind(cluster.runtime.kind).units()
-}
-
 /// Returns the kubelet's feature gates: those that the runtime requires, overridden by those of the user.
 pub(super) fn kubelet_gates(cluster: &Cluster) -> BTreeMap<String, bool> {
     let needed = by_kind(cluster.runtime.kind).kubelet_gates(&cluster.kubernetes.version);
@@ -195,13 +168,4 @@ pub(super) fn kubelet_gates(cluster: &Cluster) -> BTreeMap<String, bool> {
 /// Returns the task that starts the runtime of a node.
 pub(super) fn installed(host: &HostName) -> TaskId {
     INSTALL.id(host)
-}
-
-/// Returns the string at a path of field names in the user's settings, or the default.
-fn setting<'a>(settings: &'a cluster::Runtime, names: &[&str], default: &'static str) -> &'a str {
-    let mut value = &settings.extra_config;
-    for name in names {
-        value = &value[name];
-    }
-    value.as_str().unwrap_or(default)
 }

@@ -111,7 +111,7 @@ pub(super) async fn all(looked: Looked, line: CommandLine) -> Seen {
 
 /// Asks a host about itself.
 async fn own(cluster: &Cluster, host: &dyn Host) -> Own {
-    let data = kubexm_deploy::runtime_data_dir(cluster).to_owned();
+    let data = cluster.runtime.data_directory().to_owned();
     let is_node = cluster.is_node(host.name());
     let kind = match cluster.runtime.kind {
         RuntimeKind::Containerd => "containerd",

@@ -3,7 +3,6 @@
 use super::answers::Answers;
 use super::check::{Found, Outcome};
 use super::seen::Seen;
-use kubexm_config::cluster::NetworkPlugin;
 use kubexm_session::quoting::quoted;
 use kubexm_types::HostName;
 
@@ -40,20 +39,9 @@ fn bridge(seen: &Seen, host: &HostName, answers: &Answers) -> Option<Found> {
     Some(found)
 }
 
-/// Returns how the network configuration of the cluster's plugin begins; `None` if the user installs a plugin.
-fn own_prefix(plugin: &NetworkPlugin) -> Option<&'static str> {
-    match plugin {
-        NetworkPlugin::Flannel(_) => Some("10-flannel."),
-        NetworkPlugin::Calico(_) => Some("10-calico."),
-        NetworkPlugin::Cilium(_) => Some("05-cilium."),
-        NetworkPlugin::Bridge => Some("10-kubexm-"),
-        NetworkPlugin::None => None,
-    }
-}
-
 /// Finds network configurations before the one of the cluster. Files behind it have no effect: podman and CRI-O bring some.
 fn configurations(seen: &Seen, host: &HostName, answers: &Answers) -> Option<Found> {
-    let prefix = own_prefix(&seen.cluster.network.plugin)?;
+    let prefix = seen.cluster.network.plugin.properties().cni_file?;
     let name = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
     let mut files: Vec<&String> = answers.all("cni_file").iter().collect();
     // Multus is meant to be the first one: it calls the plugin of the cluster.
@@ -85,15 +73,6 @@ fn configurations(seen: &Seen, host: &HostName, answers: &Answers) -> Option<Fou
     Some(found.run(seen.line.on(host, &restart)))
 }
 
-/// Returns the network of host-local in which only pods have addresses; `None` if kubexm does not know it.
-fn own_network(plugin: &NetworkPlugin) -> Option<&'static str> {
-    match plugin {
-        NetworkPlugin::Flannel(_) => Some("cbr0"),
-        NetworkPlugin::Bridge => Some("kubexm-bridge"),
-        NetworkPlugin::Calico(_) | NetworkPlugin::Cilium(_) | NetworkPlugin::None => None,
-    }
-}
-
 /// Returns the line of shell that runs a command for each lease whose pod the runtime does not have. The runtime does not list a
 /// pod while its network is being created, so that leases of the last ten minutes do not count.
 fn for_each_stale(folder: &str, command: &str) -> String {
@@ -111,7 +90,7 @@ fn leases(seen: &Seen, host: &HostName, answers: &Answers) -> Vec<Found> {
     let Some(sandboxes) = sandboxes.and_then(|count| count.parse::<usize>().ok()) else {
         return Vec::new();
     };
-    let own = own_network(&seen.cluster.network.plugin);
+    let own = seen.cluster.network.plugin.properties().lease_network;
     let mut all = Vec::new();
     for line in answers.all("cni_leases") {
         let Some((network, count)) = line.split_once(' ') else {

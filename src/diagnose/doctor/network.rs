@@ -7,6 +7,7 @@ use super::cni;
 use super::report::{Area, Certainty};
 use super::rules::{self, Packets};
 use super::seen::{Seen, Way};
+use kubexm_config::cluster::PluginKind;
 use kubexm_config::ports;
 use kubexm_session::quoting::quoted;
 use kubexm_types::HostName;
@@ -180,12 +181,11 @@ fn between_nodes(seen: &Seen) -> Vec<(HostName, String, Way)> {
     all
 }
 
-/// Returns the UDP port of the packets of a VXLAN device.
+/// Returns the UDP port of the packets of a device.
 pub(super) fn port_of(overlay: &str) -> u16 {
-    match overlay {
-        "vxlan.calico" => ports::VXLAN_STANDARD,
-        _ => ports::VXLAN,
-    }
+    let mut all = PluginKind::all_properties().flat_map(|plugin| plugin.overlays);
+    let own = all.find(|(device, _)| *device == overlay);
+    own.map_or(ports::VXLAN, |(_, port)| *port)
 }
 
 fn pods(seen: &Seen) -> Outcome {

@@ -284,11 +284,7 @@ fn sandbox(seen: &Seen) -> Outcome {
 impl Seen {
     /// Returns the unit of the container runtime, as programs of systemd name it.
     pub(super) fn runtime_unit(&self) -> &'static str {
-        match self.cluster.runtime.kind {
-            RuntimeKind::Containerd => "containerd",
-            RuntimeKind::Docker => "cri-dockerd",
-            RuntimeKind::CriO => "crio",
-            RuntimeKind::Isulad => "isulad",
-        }
+        let unit = self.cluster.runtime.kind.properties().unit;
+        unit.trim_end_matches(".service")
     }
 }

@@ -13,10 +13,11 @@ use async_trait::async_trait;
 use super::{Undo, run_check, run_command};
 use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_bundle::Blobs;
-use kubexm_bundle::lock::{LockedPackage, LockedPackages, PackageFormat};
+use kubexm_bundle::lock::{LockedPackage, LockedPackages};
 use kubexm_host::{Command, Host, Input, Limit, tar_stream};
 use kubexm_scripts::undo::{APT_REMOVE, DNF_REMOVE, Parameter, UndoScript};
 use kubexm_scripts::{Script, packages};
+use kubexm_types::PackageManager;
 
 /// How long a package manager may take once it has all packages. It waits for other package managers, and packages
 /// start services.
@@ -30,10 +31,9 @@ pub struct InstallPackages {
     pub blobs: Arc<dyn Blobs>,
 }
 
-/// A package manager and its scripts. `main` has the verbs `simulate` and `install`. Its arguments are the
+/// The scripts of a package manager. `main` has the verbs `simulate` and `install`. Its arguments are the
 /// SHA-256 of the index, the size of the index in bytes, and the names of the requested packages.
-struct Manager {
-    name: &'static str,
+struct Scripts {
     /// Exits with 0 if all packages are installed, and prints those that are missing.
     check: Script,
     /// Simulates an installation, or installs.
@@ -42,17 +42,13 @@ struct Manager {
     remove: UndoScript,
 }
 
-/// dpkg and apt, of Debian and its derivatives.
-const APT: Manager = Manager {
-    name: "apt",
+const APT: Scripts = Scripts {
     check: packages::APT_CHECK,
     main: packages::APT,
     remove: APT_REMOVE,
 };
 
-/// rpm and dnf, of Red Hat and its derivatives.
-const DNF: Manager = Manager {
-    name: "dnf",
+const DNF: Scripts = Scripts {
     check: packages::DNF_CHECK,
     main: packages::DNF,
     remove: DNF_REMOVE,
@@ -62,17 +58,17 @@ const DNF: Manager = Manager {
 const SUMS: &str = "SHA256SUMS";
 
 impl InstallPackages {
-    fn manager(&self) -> &'static Manager {
-        match self.set.format {
-            PackageFormat::Deb => &APT,
-            PackageFormat::Rpm => &DNF,
+    fn scripts(&self) -> &'static Scripts {
+        match self.set.manager() {
+            PackageManager::Apt => &APT,
+            PackageManager::Dnf => &DNF,
         }
     }
 
     fn command(&self, verb: &'static str) -> Command {
         let index = [self.set.index.digest.hex(), self.set.index.size.to_string()];
         let arguments = index.into_iter().chain(self.set.requested.clone());
-        Command::from_script(self.manager().main.verb(verb), arguments)
+        Command::from_script(self.scripts().main.verb(verb), arguments)
     }
 
     /// Returns the packages that the package manager would install, and whether each is new on the host.
@@ -80,7 +76,10 @@ impl InstallPackages {
         let index = self.blobs.open(&self.set.index.digest)?;
         let command = self.command("simulate").input(Input::Stream(index));
         let command = command.limit(Limit::CHANGE);
-        let action = format!("simulate the installation with {}", self.manager().name);
+        let action = format!(
+            "simulate the installation with {}",
+            self.set.manager().name()
+        );
         let printed = run_command(host, &action, command).await?.text();
         let chosen: BTreeMap<(&str, &str), bool> = printed
             .lines()
@@ -116,7 +115,7 @@ impl From<InstallPackages> for Step {
 #[async_trait]
 impl Ensure for InstallPackages {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let command = Command::from_script(self.manager().check, self.set.requested.clone());
+        let command = Command::from_script(self.scripts().check, self.set.requested.clone());
         run_check(host, "check packages".to_owned(), command).await
     }
 
@@ -130,7 +129,7 @@ impl Ensure for InstallPackages {
             .map(|(package, _)| package.name.clone())
             .collect();
         let packages: Vec<LockedPackage> = packages.into_iter().map(|(p, _)| p).collect();
-        let undo = Undo::run(self.manager().remove, names);
+        let undo = Undo::run(self.scripts().remove, names);
         context.undo.record(&self.id(), undo.to_value()?).await?;
         let total = packages.iter().map(|package| package.size).sum();
         let label = format!("{} packages → {}", packages.len(), context.host.name());

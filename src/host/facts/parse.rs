@@ -8,7 +8,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use kubexm_types::untrusted::Untrusted;
 use kubexm_types::{ClusterIdentity, GlibcVersion, authority};
 
-use super::{Cgroup, Disk, Facts, Inodes, Membership, Module, Runtime, Selinux, Setting, Tool};
+use super::{Cgroup, Disk, Facts, Inodes, Membership, Module, Selinux, Setting, Tool};
 
 /// The reason why facts cannot be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -94,7 +94,9 @@ fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
         }
         "module" => add(&mut facts.modules, Module::ALL, Module::name, value)?,
         "tool" => add(&mut facts.tools, Tool::ALL, Tool::name, value)?,
-        "runtime" => add(&mut facts.runtimes, Runtime::ALL, Runtime::name, value)?,
+        "runtime" => {
+            facts.runtimes.insert(value.to_owned());
+        }
         "systemd" => facts.systemd = flag(value)?,
         // The ports follow in lines of their own.
         "firewalld" => facts.firewalld = flag(value)?.then(Vec::new),

@@ -11,6 +11,7 @@ use super::remove;
 use super::site::{Site, check_own};
 use super::uses::Uses;
 use kubexm_config::Cluster;
+use kubexm_config::cluster::PluginKind;
 use kubexm_engine::plan::{Plan, TaskId, TaskName};
 use kubexm_engine::seed::{CollectGarbage, Garbage};
 use kubexm_session::begun::Operation;
@@ -201,14 +202,8 @@ const OF_KUBERNETES: [&str; 8] = [
     "kube-scheduler",
     "pause",
 ];
-/// The repositories of network plugins and load balancers that kubexm installs.
-const ADD_ONS: [&str; 5] = [
-    "ghcr.io/flannel-io/",
-    "ghcr.io/kube-vip/",
-    "quay.io/calico/",
-    "quay.io/cilium/",
-    "quay.io/tigera/",
-];
+/// The beginning of the names of kube-vip's images.
+const KUBE_VIP: &str = "ghcr.io/kube-vip/";
 
 /// Returns whether an image is a part of Kubernetes or of an add-on that kubexm installs. Images of users stay, used or not.
 fn is_of_kubernetes(image: &Image) -> bool {
@@ -216,7 +211,9 @@ fn is_of_kubernetes(image: &Image) -> bool {
     let part = repository.strip_prefix("registry.k8s.io/");
     let part = part.and_then(|rest| rest.rsplit('/').next());
     let is_program = part.is_some_and(|name| OF_KUBERNETES.contains(&name));
-    is_program || ADD_ONS.iter().any(|prefix| repository.starts_with(prefix))
+    let of_plugins = PluginKind::all_properties().flat_map(|plugin| plugin.repositories);
+    let mut add_ons = of_plugins.copied().chain([KUBE_VIP]);
+    is_program || add_ons.any(|prefix| repository.starts_with(prefix))
 }
 
 /// Returns whether an image is an earlier version of another one. Without a tag, no name leads to it any more.

@@ -193,6 +193,21 @@ fn changed_transport_of_calico_and_cilium_is_refused() {
 }
 
 #[test]
+fn runtime_that_kubexm_does_not_know_is_refused() {
+    let other = "runtime unix:///run/other/other.sock";
+    let known = "runtime unix:///run/containerd/containerd.sock";
+    let control_plane = CONTROL_PLANE.replace(known, other);
+    let worker = WORKER.replace(known, other);
+    assert_eq!(
+        findings("", "", &control_plane, &worker),
+        [
+            "node1: containerRuntime.type is containerd in the cluster file, but the kubelet uses the runtime at \
+             unix:///run/other/other.sock, which kubexm does not know"
+        ]
+    );
+}
+
+#[test]
 fn another_name_of_a_node_is_refused() {
     let worker = format!("{WORKER}\n    nodeName worker7");
     assert_eq!(

@@ -96,7 +96,7 @@ network() {
   if ready=$(timed 20 crictl pods -q --state ready); then echo "sandboxes=$(printf '%s\n' "$ready" | grep -c .)"; fi
   sed -n 's/^FLANNEL_SUBNET=//p' /run/flannel/subnet.env 2>/dev/null | each flannel_subnet || :
   bounded 5 ip -br addr show type bridge | awk '{ print $1, $3 }' | each bridge
-  for link in flannel.1 vxlan.calico cilium_vxlan; do
+  for link in flannel.1 vxlan.calico cilium_vxlan cilium_geneve; do
     [ -d "/sys/class/net/$link" ] || continue
     echo "overlay=$link"
     bounded 5 ethtool -k "$link" | sed -n "s/^tx-checksum-ip-generic: */offload=$link /p"

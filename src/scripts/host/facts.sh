@@ -135,10 +135,9 @@ done
 sed '/^# kubexm begin$/,/^# kubexm end$/d' /etc/hosts 2>/dev/null |
   awk '{ sub(/#.*/, "") } NF > 1 { for (i = 2; i <= NF; i++) print "hosts_entry=" $1 " " $i }' | sed 500q
 echo "kubernetes=$(yes test -e /etc/kubernetes/kubelet.conf -o -e /etc/kubernetes/admin.conf)"
-[ ! -S /run/containerd/containerd.sock ] || echo runtime=containerd
-[ ! -S /run/docker.sock ] || echo runtime=docker
-[ ! -S /run/crio/crio.sock ] || echo runtime=crio
-[ ! -S /run/isulad.sock ] || echo runtime=isulad
+for socket in /run/containerd/containerd.sock /run/docker.sock /run/crio/crio.sock /run/isulad.sock; do
+  [ ! -S $socket ] || echo "runtime=$socket"
+done
 echo "initialized=$(yes test -e /var/lib/kubexm/done/kubeadm-init)"
 echo "pods_ended=$(yes test -e /var/lib/kubexm/pods-ended)"
 # Files with which the first control plane changes objects of the cluster.

@@ -331,7 +331,7 @@ fn runtime_settings_of_the_user_override_defaults() {
         let cluster = cluster(kind, settings);
         let (_, files) = render(&cluster);
         assert!(files[path].contains(wanted), "{}", files[path]);
-        let folder = kubexm_deploy::runtime_data_dir(&cluster);
+        let folder = cluster.runtime.data_directory();
         assert!(
             folder.starts_with("/data/") && files[path].contains(folder),
             "{kind}"

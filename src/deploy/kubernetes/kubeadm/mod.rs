@@ -17,7 +17,7 @@ use std::time::Duration;
 use crate::kubernetes::node_metadata::NodeMetadata;
 use crate::kubernetes::profile;
 use crate::kubernetes::serving::{ApproveServing, registered};
-use crate::{DeployError, Inputs, images, kubernetes, runtime};
+use crate::{DeployError, Inputs, images, kubernetes};
 pub(crate) use init::init_config;
 pub(crate) use join::join_config_for_validation;
 use kubexm_config::cluster::{Cluster, HostSpec};
@@ -150,7 +150,7 @@ fn node(cluster: &Cluster, host: &HostSpec) -> Node {
         .or_insert_with(|| host.internal_addresses.to_string());
     Node {
         name: host.name.to_string(),
-        cri_socket: runtime::by_kind(cluster.runtime.kind).socket().to_owned(),
+        cri_socket: cluster.runtime.kind.properties().socket.to_owned(),
         ignore_preflight_errors: cluster.kubernetes.kubeadm.ignore_preflight_errors.clone(),
         taints: host.taints.clone(),
         kubelet_args,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::kubernetes::{hardening, profile};
-use crate::{BIN, DeployError, Inputs, binary, etcd, kubernetes, os, runtime, service_user};
+use crate::{BIN, DeployError, Inputs, binary, etcd, kubernetes, os, service_user};
 use kubexm_config::cluster::{DEFAULT_ETCD_DATA_DIR, Etcd, HostSpec};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, RunScript, TrackNewDirs, WriteFile};
@@ -96,7 +96,7 @@ fn unit_files(inputs: &Inputs<'_>) -> Result<[WriteFile; 2], DeployError> {
     let binary = || KUBELET.to_owned();
     let service = kubelet::Service {
         command: binary(),
-        runtime: runtime::configured(inputs).unit().to_owned(),
+        runtime: inputs.cluster.runtime.kind.properties().unit.to_owned(),
         own_flags: &[],
     };
     let unit = kubexm_render::text("kubelet unit", &service)?;

@@ -1,7 +1,7 @@
 //! Undo records of kubeadm's changes.
 
 use super::etcd;
-use crate::{Inputs, pod_leftovers, runtime};
+use crate::{Inputs, pod_leftovers};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::steps::Undo;
 use kubexm_scripts::undo::{KUBEADM_RESET, MARKERS_REMOVE};
@@ -21,5 +21,5 @@ pub(super) fn undo(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<Undo> {
 
 /// Returns the socket of the cluster's runtime.
 pub(super) fn socket(inputs: &Inputs<'_>) -> &'static str {
-    runtime::configured(inputs).socket()
+    inputs.cluster.runtime.kind.properties().socket
 }

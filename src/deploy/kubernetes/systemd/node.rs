@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::files::{self, CA, Files};
 use crate::kubernetes::config;
 use crate::kubernetes::node_metadata::CONTROL_PLANE;
-use crate::{BIN, DeployError, Inputs, runtime};
+use crate::{BIN, DeployError, Inputs};
 use kubexm_config::cluster::{HostSpec, Taint};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{ManageUnit, RunScript, Undo};
@@ -46,7 +46,7 @@ pub(super) fn steps(
     let proxy_files = proxy_files(inputs, pki, own, host)?;
     let mut task = task.step(environment);
     let command = template::command(&format!("{BIN}/kubelet"), &kubelet_flags(inputs, host));
-    let runtime = runtime::configured(inputs).unit().to_owned();
+    let runtime = inputs.cluster.runtime.kind.properties().unit.to_owned();
     let unit = kubelet::Service {
         command,
         runtime,
@@ -102,7 +102,7 @@ fn kubelet_files(
     )?;
     let own = OwnKubelet {
         ca: CA.to_owned(),
-        runtime: runtime::configured(inputs).socket().to_owned(),
+        runtime: inputs.cluster.runtime.kind.properties().socket.to_owned(),
         resolv_conf: RESOLV_CONF.to_owned(),
         static_pods: STATIC_PODS.to_owned(),
         taints: taints(inputs, host)?,

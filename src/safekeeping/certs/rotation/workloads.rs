@@ -7,6 +7,7 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use kubexm_config::cluster::{PluginKind, PluginProperties};
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host, Limit};
 use kubexm_scripts::kubernetes::WORKLOADS;
@@ -16,16 +17,6 @@ use kubexm_types::event::Events;
 
 /// How long workloads may take to restart.
 const RESTART: Limit = Limit::new(Duration::from_secs(3600), "restarts of workloads");
-/// The namespaces of kubexm's own workloads.
-const OWN: [&str; 7] = [
-    "kube-system",
-    "kube-flannel",
-    "calico-system",
-    "calico-apiserver",
-    "tigera-operator",
-    "cilium",
-    "cilium-secrets",
-];
 /// The workloads that can be restarted.
 const KINDS: [&str; 3] = ["Deployment", "DaemonSet", "StatefulSet"];
 
@@ -40,7 +31,11 @@ pub(super) struct Workload {
 impl Workload {
     /// Returns whether kubexm deployed it.
     pub(super) fn is_own(&self) -> bool {
-        OWN.contains(&self.namespace.as_str())
+        let namespace = self.namespace.as_str();
+        let is_own = |plugin: &PluginProperties| {
+            plugin.namespaces.contains(&namespace) || plugin.other_namespaces.contains(&namespace)
+        };
+        namespace == "kube-system" || PluginKind::all_properties().any(is_own)
     }
 
     /// Returns whether it can be restarted, so that its pods are replaced.

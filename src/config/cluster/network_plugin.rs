@@ -1,0 +1,297 @@
+//! Network plugins: their settings in `spec.network`, and what kubexm knows of each on hosts. `network` of the crate `deploy`
+//! installs them.
+
+use crate::ports::{self, Port};
+
+named_kinds! {
+    /// Network plugins: values of `spec.network.plugin`.
+    PluginKind {
+        Flannel = "flannel",
+        Calico = "calico",
+        Cilium = "cilium",
+        Bridge = "bridge",
+        /// No plugin.
+        None = "none",
+    }
+}
+
+/// The unit that sets the routes to the pods of other nodes.
+pub const POD_ROUTES_UNIT: &str = "kubexm-pod-routes.service";
+
+/// What kubexm knows of a network plugin.
+#[derive(Debug, Clone, Copy)]
+pub struct PluginProperties {
+    /// Whether kubexm installs it for IPv6, too.
+    pub has_ipv6: bool,
+    /// Whether a bridge on each node has the addresses of pods, so that it has to follow the pod subnet of the node.
+    pub has_bridge: bool,
+    /// The namespaces of its pods besides `kube-system`. The pods need the host.
+    pub namespaces: &'static [&'static str],
+    /// Namespaces of other pods of its project.
+    pub other_namespaces: &'static [&'static str],
+    /// The beginnings of the names of its images.
+    pub repositories: &'static [&'static str],
+    /// The beginning of the name of its file in `/etc/cni/net.d`.
+    pub cni_file: Option<&'static str>,
+    /// The network of host-local in which only pods have addresses.
+    pub lease_network: Option<&'static str>,
+    /// Devices that carry packets to other nodes over UDP, each with its port.
+    pub overlays: &'static [(&'static str, u16)],
+    /// Interfaces that it creates, as patterns of NetworkManager.
+    pub interfaces: &'static [&'static str],
+    /// Directories and files that its pods create on nodes. A reset removes them.
+    pub directories: &'static [&'static str],
+    /// The argument of `network/remove-leftovers.sh` that removes its devices, routes and rules.
+    pub leftovers: Option<&'static str>,
+    /// Its unit on every node.
+    pub unit: Option<&'static str>,
+    /// The file by which `host/facts.sh` finds that it was installed.
+    pub found_by: Option<&'static str>,
+}
+
+const NONE: PluginProperties = PluginProperties {
+    has_ipv6: true,
+    has_bridge: false,
+    namespaces: &[],
+    other_namespaces: &[],
+    repositories: &[],
+    cni_file: None,
+    lease_network: None,
+    overlays: &[],
+    interfaces: &[],
+    directories: &[],
+    leftovers: None,
+    unit: None,
+    found_by: None,
+};
+
+const FLANNEL: PluginProperties = PluginProperties {
+    has_ipv6: true,
+    has_bridge: true,
+    namespaces: &["kube-flannel"],
+    other_namespaces: &[],
+    repositories: &["ghcr.io/flannel-io/"],
+    cni_file: Some("10-flannel."),
+    lease_network: Some("cbr0"),
+    overlays: &[("flannel.1", ports::VXLAN)],
+    interfaces: &["flannel*"],
+    directories: &[],
+    // Those of `kubernetes` contain them.
+    leftovers: None,
+    unit: None,
+    found_by: Some("/etc/kubexm/flannel.yaml"),
+};
+
+const CALICO: PluginProperties = PluginProperties {
+    has_ipv6: false,
+    has_bridge: false,
+    namespaces: &["calico-system", "tigera-operator"],
+    other_namespaces: &["calico-apiserver"],
+    repositories: &["quay.io/calico/", "quay.io/tigera/"],
+    cni_file: Some("10-calico."),
+    lease_network: None,
+    overlays: &[("vxlan.calico", ports::VXLAN_STANDARD)],
+    interfaces: &["cali*", "tunl*", "vxlan.calico"],
+    directories: &[
+        "/var/lib/calico",
+        "/var/log/calico",
+        "/run/calico",
+        "/run/nodeagent",
+    ],
+    leftovers: Some("calico"),
+    unit: None,
+    found_by: Some("/etc/kubexm/calico.yaml"),
+};
+
+const CILIUM: PluginProperties = PluginProperties {
+    has_ipv6: false,
+    has_bridge: false,
+    namespaces: &[],
+    other_namespaces: &["cilium", "cilium-secrets"],
+    repositories: &["quay.io/cilium/"],
+    cni_file: Some("05-cilium."),
+    lease_network: None,
+    overlays: &[
+        ("cilium_vxlan", ports::VXLAN),
+        ("cilium_geneve", ports::GENEVE),
+    ],
+    interfaces: &["cilium*", "lxc*"],
+    directories: &[
+        "/run/cilium",
+        "/var/lib/cilium",
+        "/etc/sysctl.d/99-zzz-override_cilium.conf",
+    ],
+    leftovers: Some("cilium"),
+    unit: None,
+    found_by: Some("/etc/kubexm/cilium.yaml"),
+};
+
+const BRIDGE: PluginProperties = PluginProperties {
+    has_ipv6: true,
+    has_bridge: true,
+    namespaces: &[],
+    other_namespaces: &[],
+    repositories: &[],
+    cni_file: Some("10-kubexm-"),
+    lease_network: Some("kubexm-bridge"),
+    overlays: &[],
+    interfaces: &[],
+    directories: &[],
+    leftovers: Some("bridge"),
+    unit: Some(POD_ROUTES_UNIT),
+    found_by: Some("/etc/cni/net.d/10-kubexm-bridge.conflist"),
+};
+
+impl PluginKind {
+    /// Returns what kubexm knows of the plugin.
+    pub const fn properties(self) -> &'static PluginProperties {
+        match self {
+            Self::Flannel => &FLANNEL,
+            Self::Calico => &CALICO,
+            Self::Cilium => &CILIUM,
+            Self::Bridge => &BRIDGE,
+            Self::None => &NONE,
+        }
+    }
+
+    /// Returns what kubexm knows of all plugins.
+    pub fn all_properties() -> impl Iterator<Item = &'static PluginProperties> {
+        Self::ALL.iter().map(|kind| kind.properties())
+    }
+}
+
+/// A network plugin with its settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NetworkPlugin {
+    Flannel(FlannelBackend),
+    Calico(Calico),
+    Cilium(Cilium),
+    /// A bridge on each node, with routes to the pods of other nodes. All hosts are on one layer-2 network.
+    Bridge,
+    /// No plugin: nodes stay NotReady until the user installs one.
+    None,
+}
+
+/// How flannel sends packets to other nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlannelBackend {
+    /// VXLAN, over any network.
+    Vxlan,
+    /// Plain routes; all hosts are on one layer-2 network.
+    HostGw,
+}
+
+/// Settings of Calico.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Calico {
+    pub encapsulation: Encapsulation,
+    /// MTU of pods in bytes; `None` if Calico detects it.
+    pub mtu: Option<u16>,
+}
+
+/// Settings of Cilium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cilium {
+    pub routing: CiliumRouting,
+    /// MTU of pods in bytes; `None` if Cilium detects it.
+    pub mtu: Option<u16>,
+}
+
+/// How Cilium sends packets to other nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CiliumRouting {
+    /// VXLAN, over any network.
+    Vxlan,
+    /// Geneve, over any network.
+    Geneve,
+    /// Plain routes; all hosts are on one layer-2 network.
+    Native,
+}
+
+impl CiliumRouting {
+    pub const ALL: [Self; 3] = [Self::Vxlan, Self::Geneve, Self::Native];
+
+    /// Returns the name in cluster files. For tunnels it is also the name that Cilium uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vxlan => "vxlan",
+            Self::Geneve => "geneve",
+            Self::Native => "native",
+        }
+    }
+}
+
+/// How Calico sends packets to other nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encapsulation {
+    /// VXLAN, over any network.
+    Vxlan,
+    /// IP in IP, with BGP between nodes.
+    Ipip,
+    /// Plain routes, with BGP between nodes. All hosts are on one layer-2 network, or the routers use BGP.
+    None,
+}
+
+impl Encapsulation {
+    /// Returns the name in cluster files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vxlan => "vxlan",
+            Self::Ipip => "ipip",
+            Self::None => "none",
+        }
+    }
+}
+
+impl NetworkPlugin {
+    /// Returns the plugin without its settings.
+    pub fn kind(self) -> PluginKind {
+        match self {
+            Self::Flannel(_) => PluginKind::Flannel,
+            Self::Calico(_) => PluginKind::Calico,
+            Self::Cilium(_) => PluginKind::Cilium,
+            Self::Bridge => PluginKind::Bridge,
+            Self::None => PluginKind::None,
+        }
+    }
+
+    /// Returns the name in cluster files.
+    pub fn name(self) -> &'static str {
+        self.kind().name()
+    }
+
+    /// Returns what kubexm knows of the plugin.
+    pub fn properties(self) -> &'static PluginProperties {
+        self.kind().properties()
+    }
+
+    /// Returns the ports of nodes that the plugin uses on other nodes, as in its documentation.
+    pub fn ports(self) -> Vec<Port> {
+        let vxlan = Port::Udp(ports::VXLAN);
+        let health = Port::Tcp(ports::CILIUM_HEALTH);
+        let typha = Port::Tcp(ports::TYPHA);
+        match self {
+            Self::Flannel(FlannelBackend::Vxlan) => vec![vxlan],
+            Self::Calico(calico) => match calico.encapsulation {
+                Encapsulation::Vxlan => vec![Port::Udp(ports::VXLAN_STANDARD), typha],
+                Encapsulation::Ipip | Encapsulation::None => vec![Port::Tcp(ports::BGP), typha],
+            },
+            Self::Cilium(cilium) => match cilium.routing {
+                CiliumRouting::Vxlan => vec![vxlan, health],
+                CiliumRouting::Geneve => vec![Port::Udp(ports::GENEVE), health],
+                CiliumRouting::Native => vec![health],
+            },
+            Self::Flannel(FlannelBackend::HostGw) | Self::Bridge | Self::None => Vec::new(),
+        }
+    }
+}
+
+impl FlannelBackend {
+    /// Returns the name that flannel uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vxlan => "vxlan",
+            Self::HostGw => "host-gw",
+        }
+    }
+}

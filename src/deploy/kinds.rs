@@ -1,0 +1,156 @@
+//! Proofs that every kind of runtime, network plugin and load balancer is known to scripts, manifests and the book, which the
+//! compiler does not compare. Each finding names the file in which something is missing.
+
+use std::fs;
+use std::path::Path;
+
+use kubexm_config::cluster::{AddressHolder, ControlPlanePod, LocalProxy, PluginKind, RuntimeKind};
+use kubexm_scripts::undo::directories::{self, content};
+use kubexm_scripts::undo::{LEFTOVERS_REMOVE, Parameter};
+use kubexm_scripts::{doctor, host, network, registry};
+
+/// What is missing.
+#[derive(Default)]
+struct Missing(Vec<String>);
+
+impl Missing {
+    fn expect(&mut self, is_there: bool, file: &str, what: &str) {
+        if !is_there {
+            self.0.push(format!("{file}: {what}"));
+        }
+    }
+
+    /// Expects a text in a file of the repository.
+    fn text(&mut self, file: &str, what: &str) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .join(file);
+        let text = fs::read_to_string(path).unwrap();
+        self.expect(text.contains(what), file, what);
+    }
+
+    fn script(&mut self, script: kubexm_scripts::Script, what: &str) {
+        let file = format!("src/scripts/{}", script.name);
+        self.expect(script.text.contains(what), &file, what);
+    }
+
+    fn unit(&mut self, unit: &str) {
+        let is_there = Parameter::Unit.accepts(unit);
+        self.expect(is_there, "UNITS of src/scripts/undo/mod.rs", unit);
+    }
+
+    fn directories(&mut self, all: &[&str]) {
+        for path in all {
+            let is_there = directories::is_known(path);
+            self.expect(is_there, "src/scripts/undo/directories.rs", path);
+        }
+    }
+
+    fn none(self) {
+        assert!(self.0.is_empty(), "missing:\n{}", self.0.join("\n"));
+    }
+}
+
+#[test]
+fn runtimes_are_known_everywhere() {
+    let mut missing = Missing::default();
+    for kind in RuntimeKind::ALL {
+        let own = kind.properties();
+        own.units().into_iter().for_each(|unit| missing.unit(unit));
+        missing.directories(own.directories);
+        missing.script(host::FACTS, own.found_by);
+        missing.script(registry::NODE_IMAGES, own.sandbox_file);
+        let folder = own.config.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let is_there =
+            [own.config, &format!("{folder}/*")].map(|path| doctor::SUPPORT.text.contains(path));
+        missing.expect(
+            is_there.contains(&true),
+            "src/scripts/doctor/support.sh",
+            own.config,
+        );
+        for component in own.components {
+            missing.text(
+                "manifests/catalog/runtime.yaml",
+                &format!("- name: {component}\n"),
+            );
+        }
+        missing.text(
+            "docs/src/howto/runtimes.md",
+            &format!("| `{}` |", kind.name()),
+        );
+    }
+    missing.none();
+}
+
+#[test]
+fn network_plugins_are_known_everywhere() {
+    let mut missing = Missing::default();
+    for kind in PluginKind::ALL {
+        let (name, own) = (kind.name(), kind.properties());
+        missing.directories(own.directories);
+        own.unit.into_iter().for_each(|unit| missing.unit(unit));
+        if let Some(owner) = own.leftovers {
+            let is_there = LEFTOVERS_REMOVE.accepts(&[owner.to_owned()]);
+            missing.expect(
+                is_there,
+                "LEFTOVERS_REMOVE of src/scripts/undo/mod.rs",
+                owner,
+            );
+            missing.script(network::REMOVE_LEFTOVERS, &format!("\n{owner})"));
+        }
+        for (device, _) in own.overlays {
+            missing.script(doctor::HOST, device);
+        }
+        if let Some(beginning) = own.cni_file {
+            let path = format!("net.d/{beginning}");
+            let mut patterns = content("/etc/cni").patterns.iter();
+            let is_there = patterns.any(|pattern| pattern.starts_with(&path));
+            missing.expect(
+                is_there,
+                "CNI_CONFIGURATIONS of src/scripts/undo/directories.rs",
+                &path,
+            );
+        }
+        if let Some(path) = own.found_by {
+            let listed = format!("/etc/kubexm/{name}.yaml");
+            let mut loops = host::FACTS.text.lines();
+            let is_listed = path == listed
+                && loops.any(|line| {
+                    line.contains("for plugin in")
+                        && line.split([' ', ';']).any(|word| word == name)
+                });
+            let is_there = is_listed || host::FACTS.text.contains(path);
+            missing.expect(is_there, "src/scripts/host/facts.sh", path);
+        }
+        missing.text("docs/src/howto/networks.md", &format!("| `{name}` |"));
+    }
+    missing.none();
+}
+
+#[test]
+fn load_balancers_are_known_everywhere() {
+    let mut missing = Missing::default();
+    let names = [
+        LocalProxy::NAMES,
+        AddressHolder::NAMES,
+        ControlPlanePod::NAMES,
+    ];
+    for name in names.concat() {
+        missing.text("docs/src/howto/load-balancers.md", &format!("`{name}`"));
+    }
+    for balancer in crate::load_balancer::all() {
+        balancer.units().iter().for_each(|unit| missing.unit(unit));
+    }
+    let proxies = LocalProxy::ALL.iter().map(|kind| kind.name());
+    for program in proxies.chain(["keepalived"]) {
+        let mut loops = host::FACTS.text.lines();
+        let is_there = loops.any(|line| {
+            line.contains("for program in") && line.split([' ', ';']).any(|word| word == program)
+        });
+        missing.expect(is_there, "src/scripts/host/facts.sh", program);
+    }
+    for kind in ControlPlanePod::ALL {
+        missing.script(host::FACTS, &format!("{} pod", kind.name()));
+    }
+    missing.none();
+}
