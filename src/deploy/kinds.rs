@@ -31,7 +31,7 @@ impl Missing {
 
     fn script(&mut self, script: kubexm_scripts::Script, what: &str) {
         let file = format!("src/scripts/{}", script.name);
-        self.expect(script.text.contains(what), &file, what);
+        self.expect(script.text.contains(what), &file, what.trim());
     }
 
     fn unit(&mut self, unit: &str) {

@@ -1,10 +1,7 @@
 //! Checks what the network of pods and services requires of a host.
 
 use crate::checker::Checker;
-use kubexm_config::cluster::{
-    CacheInterface, CiliumRouting, FlannelBackend, IPVS_MODULES, KubernetesKind, NetworkPlugin,
-    OfFamily, ProxyMode,
-};
+use kubexm_config::cluster::{CacheInterface, IPVS_MODULES, KubernetesKind, OfFamily, ProxyMode};
 use kubexm_host::facts::{Module, Tool};
 
 /// kube-proxy's nftables mode needs Linux 5.13
@@ -25,14 +22,8 @@ impl Checker<'_> {
     /// gateway of a route must be on a network of the host.
     fn static_routes(&mut self) {
         let plugin = self.cluster.network.plugin;
-        let by_routes = match plugin {
-            NetworkPlugin::Bridge | NetworkPlugin::Flannel(FlannelBackend::HostGw) => true,
-            NetworkPlugin::Cilium(cilium) => cilium.routing == CiliumRouting::Native,
-            // Routers that speak BGP may forward the packets.
-            NetworkPlugin::Calico(_) | NetworkPlugin::Flannel(_) | NetworkPlugin::None => false,
-        };
         let own = &self.facts.networks;
-        if !by_routes {
+        if !plugin.uses_static_routes() {
             return;
         }
         let name = self.name;

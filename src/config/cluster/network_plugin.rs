@@ -265,6 +265,16 @@ impl NetworkPlugin {
         self.kind().properties()
     }
 
+    /// Returns whether static routes lead to the pods of other nodes, so that all nodes must share a network.
+    pub fn uses_static_routes(self) -> bool {
+        match self {
+            Self::Bridge | Self::Flannel(FlannelBackend::HostGw) => true,
+            Self::Cilium(cilium) => cilium.routing == CiliumRouting::Native,
+            // Routers that speak BGP may forward the packets.
+            Self::Calico(_) | Self::Flannel(_) | Self::None => false,
+        }
+    }
+
     /// Returns the ports of nodes that the plugin uses on other nodes, as in its documentation.
     pub fn ports(self) -> Vec<Port> {
         let vxlan = Port::Udp(ports::VXLAN);
