@@ -45,6 +45,8 @@ mod runtime;
 mod service_user;
 mod site_files;
 pub mod upgrade;
+pub mod upgrade_path;
+pub mod version_skew;
 
 use std::collections::{BTreeMap, BTreeSet};
 

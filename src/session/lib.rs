@@ -34,7 +34,6 @@ pub mod ssh_config;
 pub mod state;
 pub mod stop;
 pub mod text_file;
-pub mod version_skew;
 
 pub use bundle_access::{BundleAccess, ClusterSource};
 pub use certificates::load_or_issue as certificates_of;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::report::{About, Problem};
 use kubexm_config::cluster::Cluster;
-use kubexm_session::version_skew::{KUBELET_BEHIND, is_behind};
+use kubexm_deploy::version_skew::{KUBELET_BEHIND, is_behind};
 use kubexm_types::{HostName, Version};
 
 /// The versions of a cluster, as far as they are known.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Context;
-use super::path::Running;
 use super::survey::{Permitted, Survey};
 use kubexm_config::Cluster;
+use kubexm_deploy::upgrade_path::Running;
 use kubexm_host::facts::Setting;
 use kubexm_host::{Command, Facts};
 use kubexm_preflight::Finding;

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::path::Hop;
 use kubexm_bundle::Lock;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_deploy::etcd_version;
+use kubexm_deploy::upgrade_path::Hop;
 use kubexm_etcd::{Members, Refusal, Status, members, peer_url, refusal};
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;

@@ -7,9 +7,9 @@ use futures_util::future::try_join_all;
 
 use super::ask::ask;
 use super::live_configs::{HostConfig, LiveConfigs, StoredConfig};
-use super::path::Hop;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
+use kubexm_deploy::upgrade_path::Hop;
 use kubexm_host::Host;
 use kubexm_preflight::Finding;
 use kubexm_scripts::Script;

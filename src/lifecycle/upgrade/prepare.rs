@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::checks::{all_nodes, first_control_plane, running};
 use super::live::Live;
-use super::path::{self, Hop, Running};
 use super::programs::{self, Target};
 use super::rollback::versions::Programs;
 use super::runtime::Runtimes;
@@ -15,6 +14,7 @@ use super::{Context, PROGRAMS_START, etcd, etcd_changes, space};
 use kubexm_config::cluster::Etcd;
 use kubexm_deploy::Certificates;
 use kubexm_deploy::upgrade::network_images;
+use kubexm_deploy::upgrade_path::{self as path, Hop, Running};
 use kubexm_host::Facts;
 use kubexm_session::begun::UpgradeRecord;
 use kubexm_session::identity::KnownCluster;

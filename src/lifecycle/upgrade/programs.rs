@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::live::Live;
-use super::path::Hop;
 use kubexm_bundle::{Blobs, BundleSet};
 use kubexm_config::Cluster;
+use kubexm_deploy::upgrade_path::Hop;
 use kubexm_fetch::FetchError;
 use kubexm_preflight::Finding;
 use kubexm_sandbox::{Sandbox, SandboxError};

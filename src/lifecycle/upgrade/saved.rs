@@ -1,11 +1,11 @@
 //! What an interrupted upgrade has saved before its last hop, and how it can still go back.
 
 use super::former::{self, Former};
-use super::path::Running;
 use super::rollback::versions::Programs;
 use super::rollback::way::{self, Begun, Way};
 use crate::restore::text::age;
 use kubexm_config::Cluster;
+use kubexm_deploy::upgrade_path::Running;
 use kubexm_etcd::{Members, members};
 use kubexm_session::CommandError;
 use kubexm_session::begun::UpgradeRecord;

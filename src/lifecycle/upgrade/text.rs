@@ -5,11 +5,11 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::etcd_changes::Change;
-use super::path::Hop;
 use super::runtime::Runtimes;
 use super::saved::Saved;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
+use kubexm_deploy::upgrade_path::Hop;
 use kubexm_engine::plan::{Plan, Task};
 use kubexm_session::begun::RollbackRecord;
 use kubexm_types::{HostName, Version};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::upgrade::path::Running;
+use kubexm_deploy::upgrade_path::Running;
 use kubexm_session::CommandError;
 use kubexm_session::begun::UpgradeRecord;
 use kubexm_types::{HostName, Version};

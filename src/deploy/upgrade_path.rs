@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_session::version_skew::{KUBELET_BEHIND, is_behind};
+use crate::version_skew::{KUBELET_BEHIND, is_behind};
 use kubexm_types::{HostName, Version};
 
 /// A version through which an upgrade goes.
