@@ -4,6 +4,7 @@ mod ca;
 mod certificate;
 mod encryption;
 mod error;
+pub mod expiry;
 mod fingerprint;
 pub mod kubernetes;
 mod leaf;

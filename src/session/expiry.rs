@@ -7,26 +7,13 @@ use kubexm_config::Cluster;
 use kubexm_config::cluster::{KubernetesKind, Validity};
 use kubexm_host::Facts;
 use kubexm_pki::Certificate;
+use kubexm_pki::expiry::soon;
 use kubexm_preflight::Finding;
 use kubexm_types::HostName;
 
-/// Certificates with less time get a warning, in days.
-const SOON: i64 = 60;
 /// The ends of warnings about certificates that do not outlive an upgrade.
 const EXPIRED: &str = " has expired";
 const EXPIRES_TODAY: &str = " expires today";
-
-/// Returns with how many days left a certificate gets a warning: less than 60, than a third of a shorter validity, or than
-/// one day.
-pub fn soon(days_valid: i64) -> i64 {
-    SOON.min(days_valid / 3).max(1)
-}
-
-/// Returns the same for a certificate that the kubelet renews. It does so when 10 to 30 % of the validity are left
-/// (<https://kubernetes.io/docs/tasks/tls/certificate-rotation/>).
-pub fn soon_of_rotated(days_valid: i64) -> i64 {
-    SOON.min(days_valid / 10)
-}
 
 /// Returns the warnings about certificates on hosts.
 pub fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
@@ -134,11 +121,6 @@ fn hint(cluster: &Cluster, path: &str) -> &'static str {
 mod tests {
     use super::*;
     use kubexm_config::{parse_cluster, schema};
-
-    #[test]
-    fn certificate_of_a_day_expires_today() {
-        assert_eq!([0, 2, 9, 365].map(soon), [1, 1, 3, SOON]);
-    }
 
     #[test]
     fn certificate_with_less_than_sixty_days_is_reported() {

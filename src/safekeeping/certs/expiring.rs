@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn timer_of_each_week_renews_before_a_warning() {
-        assert!(i64::from(RENEWAL_DAYS) > kubexm_session::expiry::soon(365) + 7);
+        assert!(i64::from(RENEWAL_DAYS) > kubexm_pki::expiry::soon(365) + 7);
     }
 
     /// A timer would renew the worker each week, and would never replace the file.
