@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Bundle;
 use crate::format::placement::Base;
 use crate::lock::text;
-use kubexm_types::Digest;
+use kubexm_types::{Digest, Message};
 
 /// Maximum size of an inventory, in bytes.
 pub const LARGEST: u64 = 64 * 1024 * 1024;
@@ -75,7 +75,7 @@ impl Inventory {
     ///
     /// # Errors
     /// The problem, as the rest of a sentence about the inventory.
-    pub fn from_yaml(text: &str) -> Result<Self, String> {
+    pub fn from_yaml(text: &str) -> Result<Self, Message> {
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! { max_anchors: 0, max_nodes: 2_000_000, max_events: 4_000_000, max_total_scalar_bytes: 64 * 1024 * 1024 },
             with_snippet: false,
@@ -85,9 +85,10 @@ impl Inventory {
             serde_saphyr::from_str_with_options(text, options.clone()).map_err(unreadable)?;
         let (got, supported) = (version.inventory_version, Self::VERSION);
         if got != supported {
-            return Err(format!(
-                "has version {got}, but this kubexm reads {supported}\nhint: use a newer kubexm"
-            ));
+            return Err(Message::new(format!(
+                "has version {got}, but this kubexm reads {supported}"
+            ))
+            .hint("use a newer kubexm"));
         }
         let inventory: Self =
             serde_saphyr::from_str_with_options(text, options).map_err(unreadable)?;
@@ -97,7 +98,7 @@ impl Inventory {
                 return Err(
                     "is not an inventory: it has a name that is empty, longer than 255 bytes or not \
                      printable"
-                        .to_owned(),
+                        .into(),
                 );
             }
         }

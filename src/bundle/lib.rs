@@ -44,13 +44,13 @@ pub use write::grouping::arrange;
 pub use write::gzip_analysis::{EncoderCache, analyze_gzip};
 pub use write::{PackOptions, Signed, Written, check_folder, write, write_until};
 
-use kubexm_types::Digest;
+use kubexm_types::{Digest, Message, disk_failure};
 
 /// Why a bundle cannot be written or read.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", Message::from(self))]
 pub enum BundleError {
     /// The file system failed.
-    #[error("{path}: {source}{}", kubexm_types::disk_failure::hint(source))]
     Io {
         /// The file.
         path: String,
@@ -58,26 +58,20 @@ pub enum BundleError {
         source: std::io::Error,
     },
     /// The file is not a bundle, is truncated, or was changed.
-    #[error("{path}: {reason}")]
     Damaged {
         /// The bundle.
         path: String,
         /// What is wrong, where, and what to do.
-        reason: String,
+        reason: Message,
     },
     /// No trusted key signed the bundle.
-    #[error("{path}: {reason}")]
     Untrusted {
         /// The bundle.
         path: String,
         /// What is wrong and what to do.
-        reason: String,
+        reason: Message,
     },
     /// An incremental bundle and the given base bundles do not contain all blobs.
-    #[error(
-        "{path}: this is an incremental bundle; {count} blobs of its base {base} are missing ({some}{})\nhint: give the base bundle before it: --bundle BASE --bundle {path}",
-        if *count > 5 { ", …" } else { "" }
-    )]
     Incomplete {
         /// The bundle.
         path: String,
@@ -89,12 +83,8 @@ pub enum BundleError {
         some: String,
     },
     /// Volumes of a bundle are damaged; one line for each.
-    #[error("{}", .0.join("\n"))]
     Volumes(Vec<String>),
     /// The folder for the new bundle is not writable.
-    #[error(
-        "{path}: cannot write a bundle to this folder: {source}\nhint: name another file with --out"
-    )]
     Folder {
         /// The folder.
         path: String,
@@ -102,17 +92,11 @@ pub enum BundleError {
         source: std::io::Error,
     },
     /// The file does not exist.
-    #[error(
-        "{path}: the bundle does not exist\nhint: give the path of a bundle that `kubexm bundle build` wrote"
-    )]
     NoFile {
         /// The path.
         path: String,
     },
     /// A blob in the cache changed after its download.
-    #[error(
-        "{path}: {label} was changed after it was downloaded\n  expected {expected}\n  got      {got}\nNothing was written.\nhint: remove {path} and build again"
-    )]
     Source {
         /// The file in the cache.
         path: String,
@@ -124,10 +108,6 @@ pub enum BundleError {
         got: Digest,
     },
     /// The disk is full.
-    #[error(
-        "{path}: the disk is full: {} are free, and the bundle needs up to {}\nNothing was written; downloads are kept.\nhint: free some space, or name another file with --out",
-        indicatif::HumanBytes(*free), indicatif::HumanBytes(*content)
-    )]
     Full {
         /// The bundle that could not be written.
         path: String,
@@ -137,11 +117,52 @@ pub enum BundleError {
         free: u64,
     },
     /// The user stopped the command.
-    #[error("stopped; nothing was written")]
     Stopped,
     /// The bundle does not contain this item.
-    #[error("the bundle has no {0}")]
-    Missing(String),
+    Missing(Message),
+}
+
+impl From<&BundleError> for Message {
+    fn from(error: &BundleError) -> Self {
+        match error {
+            BundleError::Io { path, source } => {
+                Self::new(format!("{path}: {source}")).or_hint(disk_failure::hint(source))
+            }
+            BundleError::Damaged { path, reason } | BundleError::Untrusted { path, reason } => {
+                reason.clone().within(path)
+            }
+            BundleError::Incomplete { path, base, count, some } => {
+                let more = if *count > 5 { ", …" } else { "" };
+                let cause = format!("{count} blobs of its base {base} are missing ({some}{more})");
+                Self::new(format!("{path}: this is an incremental bundle; {cause}"))
+                    .hint(format!("give the base bundle before it: --bundle BASE --bundle {path}"))
+            }
+            BundleError::Volumes(damaged) => Self::new(damaged.join("\n")),
+            BundleError::Folder { path, source } => {
+                Self::new(format!("{path}: cannot write a bundle to this folder: {source}"))
+                    .hint("name another file with --out")
+            }
+            BundleError::NoFile { path } => Self::new(format!("{path}: the bundle does not exist"))
+                .hint("give the path of a bundle that `kubexm bundle build` wrote"),
+            BundleError::Source { path, label, expected, got } => Self::new(format!(
+                "{path}: {label} was changed after it was downloaded\n  expected {expected}\n  got      {got}\nNothing was written."
+            ))
+            .hint(format!("remove {path} and build again")),
+            BundleError::Full { path, content, free } => {
+                let (free, content) = (indicatif::HumanBytes(*free), indicatif::HumanBytes(*content));
+                Self::new(format!(
+                    "{path}: the disk is full: {free} are free, and the bundle needs up to {content}\nNothing was written; downloads \
+                     are kept."
+                ))
+                .hint("free some space, or name another file with --out")
+            }
+            BundleError::Stopped => Self::new("stopped; nothing was written"),
+            BundleError::Missing(item) => Self {
+                text: format!("the bundle has no {}", item.text),
+                ..item.clone()
+            },
+        }
+    }
 }
 
 impl BundleError {
@@ -152,10 +173,10 @@ impl BundleError {
     }
 
     /// The file at this path is damaged, or it is not part of a bundle. The reason may contain a hint.
-    fn damaged(path: &Path, reason: &str) -> Self {
+    fn damaged(path: &Path, reason: impl Into<Message>) -> Self {
         Self::Damaged {
             path: path.display().to_string(),
-            reason: reason.to_owned(),
+            reason: reason.into(),
         }
     }
 }

@@ -97,10 +97,7 @@ fn documents(texts: &oci_layout::Documents, storage: &Placement) -> Result<Vec<D
 /// # Errors
 /// The placement document cannot be serialized.
 pub fn describe(bundle: &Bundle) -> Result<BundleArtifact, BundleError> {
-    let damaged = |reason: String| BundleError::Damaged {
-        path: bundle.path().display().to_string(),
-        reason,
-    };
+    let damaged = |reason: String| BundleError::damaged(bundle.path(), reason);
     let lock = bundle.lock();
     let documents = documents(bundle.documents(), bundle.storage()).map_err(damaged)?;
     let is = |document: &&Document, media_type| document.media_type == media_type;

@@ -10,7 +10,7 @@ use minisign::{KeyPair, SecretKey, SecretKeyBox};
 
 use crate::statement::{Revision, Statement};
 use kubexm_types::public_key::BadSignature;
-use kubexm_types::{Digest, PublicKey};
+use kubexm_types::{Digest, Hint, Message, PublicKey};
 
 /// The key derivation algorithm of a secret key without a password.
 const NO_PASSWORD: [u8; 2] = [0, 0];
@@ -32,7 +32,8 @@ impl std::fmt::Debug for Signer {
 pub enum KeyError {
     /// The file is not a secret key.
     #[error(
-        "{path}: cannot read the minisign secret key: {reason}\nhint: create one with `kubexm bundle keygen` or `minisign -G`"
+        "{path}: cannot read the minisign secret key: {reason}{}",
+        Hint(Some("create one with `kubexm bundle keygen` or `minisign -G`"))
     )]
     Unreadable {
         /// The file.
@@ -42,7 +43,8 @@ pub enum KeyError {
     },
     /// The file is a public key.
     #[error(
-        "{path}: this is a public key, but a signature needs the secret key\nhint: give the .key file that belongs to it"
+        "{path}: this is a public key, but a signature needs the secret key{}",
+        Hint(Some("give the .key file that belongs to it"))
     )]
     Public {
         /// The file.
@@ -194,11 +196,12 @@ pub fn check(
     index: &[u8],
     signature: Option<&str>,
     trust: &[PublicKey],
-) -> Result<Option<Statement>, String> {
+) -> Result<Option<Statement>, Message> {
     let Some(signature) = signature else {
         return Err(
-            "is not signed, but a signature by a trusted key is required\nhint: check where the bundle comes from; its builder signs it with `kubexm bundle sign`"
-                .into(),
+            Message::new("is not signed, but a signature by a trusted key is required").hint(
+                "check where the bundle comes from; its builder signs it with `kubexm bundle sign`",
+            ),
         );
     };
     let mut why = BadSignature::OtherKey;
@@ -210,16 +213,13 @@ pub fn check(
         }
     }
     Err(match why {
-        BadSignature::OtherKey => format!(
-            "is signed with a key that is not trusted ({})\nhint: check where the bundle comes from; --trust and spec.bundle.trust name the trusted keys",
-            key_id(signature).unwrap_or_else(|| "unknown".to_owned())
-        ),
+        BadSignature::OtherKey => Message::new(format!("is signed with a key that is not trusted ({})", key_id(signature).unwrap_or_else(|| "unknown".to_owned()))).hint("check where the bundle comes from; --trust and spec.bundle.trust name the trusted keys"),
         BadSignature::Unreadable => {
-            "its signature is not a valid minisign signature\nhint: do not use this bundle"
+            Message::new("its signature is not a valid minisign signature").hint("do not use this bundle")
                 .to_owned()
         }
         BadSignature::Wrong => {
-            "its signature is wrong: the index or the signature was changed\nhint: do not use this bundle"
+            Message::new("its signature is wrong: the index or the signature was changed").hint("do not use this bundle")
                 .to_owned()
         }
     })

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use kubexm_types::Digest;
+use kubexm_types::{Digest, Message};
 
 /// The beginning of every trusted comment that kubexm writes.
 const PREFIX: &str = "kubexm bundle ";
@@ -69,14 +69,17 @@ impl CreationTime {
     ///
     /// # Errors
     /// The value is not a number of seconds.
-    pub fn of_source_date_epoch(seconds: Option<&str>) -> Result<Option<Self>, String> {
+    pub fn of_source_date_epoch(seconds: Option<&str>) -> Result<Option<Self>, Message> {
         let Some(seconds) = seconds.filter(|seconds| !seconds.is_empty()) else {
             return Ok(None);
         };
         let number = seconds.parse().ok().filter(|number| *number >= 0);
         let time = number.and_then(|number| OffsetDateTime::from_unix_timestamp(number).ok());
         time.map(|time| Some(Self(time))).ok_or_else(|| {
-            format!("SOURCE_DATE_EPOCH is '{seconds}', which is not a number of seconds since 1970\nhint: set it as in SOURCE_DATE_EPOCH=$(date +%s), or unset it")
+            Message::new(format!(
+                "SOURCE_DATE_EPOCH is '{seconds}', which is not a number of seconds since 1970"
+            ))
+            .hint("set it as in SOURCE_DATE_EPOCH=$(date +%s), or unset it")
         })
     }
 
@@ -145,14 +148,21 @@ impl Statement {
     /// # Errors
     /// The comment begins like one of kubexm and has another form; the text is the rest of a sentence about
     /// the bundle.
-    pub fn parse(comment: &str) -> Result<Option<Self>, String> {
+    pub fn parse(comment: &str) -> Result<Option<Self>, Message> {
         let Some(fields) = comment.strip_prefix(PREFIX) else {
             return Ok(None);
         };
         let parsed = Self::of_fields(fields).filter(|statement| statement.to_string() == comment);
         parsed.map(Some).ok_or_else(|| {
-            let shown: String = comment.chars().take(200).flat_map(char::escape_default).collect();
-            format!("its signature states '{shown}', which this kubexm cannot read\nhint: use the kubexm that signed the bundle, or a newer one")
+            let shown: String = comment
+                .chars()
+                .take(200)
+                .flat_map(char::escape_default)
+                .collect();
+            Message::new(format!(
+                "its signature states '{shown}', which this kubexm cannot read"
+            ))
+            .hint("use the kubexm that signed the bundle, or a newer one")
         })
     }
 

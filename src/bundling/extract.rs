@@ -52,7 +52,7 @@ pub fn extract(options: &ExtractOptions) -> Result<Vec<Extracted>, CommandError>
             [item] => item,
             [] => {
                 let hint = "kubexm bundle list shows what there is";
-                return Err(BundleError::Missing(format!("'{name}'; {hint}")).into());
+                return Err(BundleError::Missing(format!("'{name}'; {hint}").into()).into());
             }
             _ => return Err(ambiguous(name, &found)),
         };

@@ -57,7 +57,7 @@ pub async fn remove(
     for name in &options.names {
         if !remove_name(&mut lock, name) {
             let hint = "kubexm bundle list shows what there is";
-            return Err(BundleError::Missing(format!("'{name}'; {hint}")).into());
+            return Err(BundleError::Missing(format!("'{name}'; {hint}").into()).into());
         }
     }
     if !options.architectures.is_empty() {

@@ -9,7 +9,7 @@ use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind, LoadBalancer, Ne
 use kubexm_engine::plan::{Task, TaskId, TaskName, TaskValue};
 use kubexm_engine::steps::{ProvideValue, RunScript, WaitFor};
 use kubexm_scripts::kubernetes as scripts;
-use kubexm_types::Version;
+use kubexm_types::{Message, Version};
 
 /// Fetches the kubeconfig.
 const KUBECONFIG: TaskName = TaskName::new("cluster", "kubeconfig");
@@ -25,7 +25,7 @@ pub(crate) const READY: TaskName = TaskName::new("cluster", "ready");
 pub(super) fn kubeconfig_for_controller(
     inputs: &Inputs<'_>,
     first: &HostSpec,
-) -> impl Fn(&str) -> Result<String, String> + Send + Sync + use<> {
+) -> impl Fn(&str) -> Result<String, Message> + Send + Sync + use<> {
     let local = matches!(inputs.cluster.load_balancer, LoadBalancer::Local { .. });
     let endpoint = format!("https://{}", inputs.cluster.control_plane_endpoint);
     let address = inputs.cluster.api_server(first);

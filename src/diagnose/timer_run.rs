@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::status::{self, About, NEAR_QUOTA, NodeStanding, Problem, StatusOptions, StatusReport};
+use crate::status::{self, About, NodeStanding, Problem, ProblemKind, StatusOptions, StatusReport};
 use kubexm_safekeeping::backup::{self, CreateOptions};
 use kubexm_safekeeping::certs::{self, Expiring, RenewOptions};
 use kubexm_safekeeping::timer::{Job, Recorder, RunResult};
@@ -263,7 +263,7 @@ fn is_without_danger(report: &StatusReport, problem: &Problem) -> bool {
     });
     match problem.about {
         About::Node => is_only_cordoned,
-        About::Etcd => problem.what.starts_with(NEAR_QUOTA),
+        About::Etcd => problem.kind == ProblemKind::DatabaseNearQuota,
         _ => false,
     }
 }
@@ -295,20 +295,19 @@ mod tests {
     }
 
     fn problem(about: About, what: &str) -> Problem {
-        Problem {
-            about,
-            host: Some("node1".parse().unwrap()),
-            what: what.to_owned(),
-            hint: String::new(),
-        }
+        Problem::new(about, what, "").on(&"node1".parse().unwrap())
     }
 
     /// Some sites cordon their control planes for good.
     #[test]
     fn control_plane_that_works_is_renewed() {
         let mut report = cordoned();
-        let full = format!("{NEAR_QUOTA}1700 of at most 2048 MiB");
-        report.problems.push(problem(About::Etcd, &full));
+        let full = problem(
+            About::Etcd,
+            "the database of etcd has 1700 of at most 2048 MiB",
+        );
+        let full = full.of_kind(ProblemKind::DatabaseNearQuota);
+        report.problems.push(full);
         assert_eq!(unhealthy(&report), [""; 0]);
         report
             .problems

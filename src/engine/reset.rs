@@ -10,41 +10,58 @@ use crate::plan::{Receipt, Record, StepError, Stop};
 use crate::steps::undo::{self, Refusal, Revert, Undo};
 use kubexm_host::{Command, Host};
 use kubexm_types::event::{Event, Events, StepState};
-use kubexm_types::{ClusterId, HostName};
+use kubexm_types::{ClusterId, HostName, Message};
 
 /// What to do about a record that a reset refuses.
-const REFUSED: &str = "hint: the host was not changed; compare the record with the host, revert by hand what is right in it, \
+const REFUSED: &str = "the host was not changed; compare the record with the host, revert by hand what is right in it, \
                        remove its line from /var/lib/kubexm/receipt.jsonl, and reset again";
 
 /// Why the changes on a host cannot be reverted.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", Message::from(self))]
 pub enum ResetError {
     /// The record has a form that no version up to this one writes.
-    #[error(
-        "{host}: this version of kubexm cannot read the record of {step:?} in the receipt: {cause}\n{REFUSED}"
-    )]
     Record {
         host: HostName,
         step: String,
         cause: serde_json::Error,
     },
     /// The record asks for something that kubexm does not do.
-    #[error("{host}: the record of {step:?} in the receipt is refused: {cause}\n{REFUSED}")]
     Refused {
         host: HostName,
         step: String,
         cause: Refusal,
     },
     /// The host and its records name different clusters. kubexm never writes such records.
-    #[error(
-        "{0}: the records in /var/lib/kubexm name several clusters: {clusters}\nhint: find out which program \
-         changed the files there",
-        clusters = .1.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-    )]
     Clusters(HostName, BTreeSet<ClusterId>),
     /// A command failed on the host, or the host was lost.
-    #[error("{}", with_host(.0, .1))]
     Step(HostName, StepError),
+}
+
+impl From<&ResetError> for Message {
+    fn from(error: &ResetError) -> Self {
+        let (host, message) = match error {
+            ResetError::Record { host, step, cause } => {
+                let what = "this version of kubexm cannot read the record of";
+                let text = format!("{what} {step:?} in the receipt: {cause}");
+                (host, Self::new(text).hint(REFUSED))
+            }
+            ResetError::Refused { host, step, cause } => {
+                let text = format!("the record of {step:?} in the receipt is refused: {cause}");
+                (host, Self::new(text).hint(REFUSED))
+            }
+            ResetError::Clusters(host, clusters) => {
+                let clusters = clusters.iter().map(ToString::to_string);
+                let clusters = clusters.collect::<Vec<_>>().join(", ");
+                let text =
+                    format!("the records in /var/lib/kubexm name several clusters: {clusters}");
+                let hint = "find out which program changed the files there";
+                (host, Self::new(text).hint(hint))
+            }
+            ResetError::Step(host, error) => (host, Self::from(error)),
+        };
+        message.within(host)
+    }
 }
 
 impl ResetError {
@@ -249,13 +266,6 @@ async fn revert(
 }
 
 /// Returns the message of an error, with the name of the host. Errors of the connection already contain it.
-fn with_host(host: &HostName, error: &StepError) -> String {
-    match error {
-        StepError::Host(error) => error.to_string(),
-        other => format!("{host}: {other}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,9 +10,9 @@ use russh::keys::agent::AgentIdentity;
 use russh::keys::agent::client::AgentClient;
 use russh::keys::{HashAlg, PrivateKeyWithHashAlg, load_secret_key};
 
-use super::Reason;
 use super::server::{Server, ServerError};
 use super::transport::Connection;
+use kubexm_types::Message;
 
 /// The time for a login and for the check of sudo. PAM waits for seconds after a wrong password.
 pub(super) const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ pub(super) async fn log_in(
         // The reason for the disconnect is more precise than the method that was tried last.
         Ok(Err(ServerError::Denied { user, reason })) if handle.is_closed() => {
             let closed = disconnect.or("the host closed the connection");
-            let reason = reason.within(&closed.to_string());
+            let reason = reason.within(closed.to_string());
             Err(ServerError::Denied { user, reason })
         }
         Ok(Err(error)) => Err(error),
@@ -44,9 +44,9 @@ pub(super) async fn log_in(
 }
 
 /// Returns the cause of a login, or of a check of sudo, that did not end in time.
-pub(super) fn too_slow(what: &str) -> Reason {
+pub(super) fn too_slow(what: &str) -> Message {
     let seconds = LOGIN_TIMEOUT.as_secs();
-    Reason::new(format!(
+    Message::quoting(format!(
         "{what} exceeded the time limit of {seconds} seconds"
     ))
 }
@@ -97,7 +97,7 @@ async fn try_methods<H: Handler>(
     }
     Err(ServerError::Denied {
         user: server.user.clone(),
-        reason: Reason::new(format!("tried {}", tried.join(", "))).hint(format!(
+        reason: Message::quoting(format!("tried {}", tried.join(", "))).hint(format!(
             "add a public key to {}'s ~/.ssh/authorized_keys on the host, or correct user, privateKeyPath \
              or password in the cluster file",
             server.user

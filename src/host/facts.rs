@@ -278,7 +278,7 @@ impl Facts {
         let failed = |reason: String| HostError::Command {
             host: host.name().clone(),
             command: ACTION.to_owned(),
-            reason,
+            reason: reason.into(),
         };
         let before = now();
         let command = Command::from_script(scripts::FACTS, paths.iter().cloned())

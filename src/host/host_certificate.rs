@@ -5,9 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use russh::keys::ssh_key::certificate::CertType;
 use russh::keys::{Certificate, HashAlg};
 
-use super::Reason;
 use super::known_hosts::{HostKeys, Mark, Recorded, Verdict};
-use kubexm_types::Untrusted;
+use kubexm_types::{Message, Untrusted};
 
 impl HostKeys {
     /// Returns whether a file names an authority for the host. Only then kubexm requests a certificate.
@@ -26,7 +25,7 @@ impl HostKeys {
     ) -> Verdict {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |since| since.as_secs());
-        let checked = self.recorded(address, port).map_err(Reason::new);
+        let checked = self.recorded(address, port).map_err(Message::quoting);
         match checked.and_then(|recorded| check(&recorded, address, certificate, now)) {
             Ok(()) => Verdict::Known,
             Err(reason) => Verdict::Refused(reason),
@@ -39,8 +38,8 @@ fn check(
     address: &str,
     certificate: &Certificate,
     now: u64,
-) -> Result<(), Reason> {
-    let refused = |cause: String| Reason::new(format!("its SSH host certificate {cause}"));
+) -> Result<(), Message> {
+    let refused = |cause: String| Message::quoting(format!("its SSH host certificate {cause}"));
     let find = |mark, key| recorded.iter().find(|known| known.is(mark, key));
     let (key, authority) = (certificate.public_key(), certificate.signature_key());
     let shown = authority.fingerprint(HashAlg::Sha256);

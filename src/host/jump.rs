@@ -10,7 +10,8 @@ use super::authenticate::log_in;
 use super::known_hosts::HostKeys;
 use super::server::{Server, ServerError};
 use super::transport::{self, Connection, Handler};
-use super::{Reason, TunnelError, TunnelStream, forward};
+use super::{TunnelError, TunnelStream, forward};
+use kubexm_types::Message;
 
 /// The connections to jump hosts of one run. Clones share them: hosts behind the same jump host use one connection,
 /// because sshd limits the number of logins at a time (`MaxStartups`), and not the number of tunnels.
@@ -89,8 +90,8 @@ impl JumpHosts {
     }
 }
 
-fn refused(error: &TunnelError, jump: &Server) -> Reason {
-    let reason = Reason::new(error.to_string());
+fn refused(error: &TunnelError, jump: &Server) -> Message {
+    let reason = Message::quoting(error.to_string());
     match error {
         TunnelError::NotAllowed => {
             reason.hint(format!("set AllowTcpForwarding yes in the sshd_config of {jump}"))

@@ -12,7 +12,7 @@ use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, HashAlg, PublicKey};
 use sha1::Sha1;
 
-use super::Reason;
+use kubexm_types::Message;
 
 /// The files with known keys, and the policy for unknown ones.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ pub enum Verdict {
     /// The key is recorded, or was recorded now.
     Known,
     /// kubexm must not use the connection.
-    Refused(Reason),
+    Refused(Message),
 }
 
 /// A line about a host.
@@ -91,12 +91,12 @@ impl HostKeys {
     pub fn judge(&self, address: &str, port: u16, key: &PublicKey) -> Verdict {
         let recorded = match self.recorded(address, port) {
             Ok(recorded) => recorded,
-            Err(reason) => return Verdict::Refused(Reason::new(reason)),
+            Err(reason) => return Verdict::Refused(Message::quoting(reason)),
         };
         let shown = fingerprint(key);
         let same = |mark| recorded.iter().find(|known| known.is(mark, key.key_data()));
         if let Some(revoked) = same(Mark::Revoked) {
-            return Verdict::Refused(Reason::new(format!(
+            return Verdict::Refused(Message::quoting(format!(
                 "its SSH host key {shown} is marked as revoked in {}",
                 revoked.place
             )));
@@ -109,7 +109,7 @@ impl HostKeys {
                 .key
                 .as_ref()
                 .map_or_else(|| "a key that cannot be read".to_owned(), fingerprint);
-            let reason = Reason::new(format!(
+            let reason = Message::quoting(format!(
                 "its SSH host key has CHANGED: {} has {expected}, and the host presents {shown}",
                 known.place
             ));
@@ -120,7 +120,7 @@ impl HostKeys {
         }
         match &self.accept_new {
             None => {
-                let reason = Reason::new(format!("its SSH host key {shown} is unknown"));
+                let reason = Message::quoting(format!("its SSH host key {shown} is unknown"));
                 Verdict::Refused(reason.hint(
                     "compare it on the host (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub) and add it to \
                      known_hosts, or pass --accept-new-host-keys",
@@ -135,7 +135,7 @@ impl HostKeys {
                     ));
                     Verdict::Known
                 }
-                Err(error) => Verdict::Refused(Reason::new(format!(
+                Err(error) => Verdict::Refused(Message::quoting(format!(
                     "its SSH host key cannot be recorded in {}: {error}",
                     file.display()
                 ))),
@@ -320,7 +320,7 @@ mod tests {
         match judged(recorded, accept, 22, shown) {
             (Verdict::Refused(reason), learned) => {
                 assert_eq!(learned, "");
-                format!("{reason}\n")
+                format!("{}\n", reason.as_item())
             }
             (Verdict::Known, _) => panic!("{shown} was accepted with {recorded}"),
         }

@@ -30,41 +30,36 @@ pub use limit::Limit;
 pub use server::Server;
 pub use ssh::{SshHost, SshOptions};
 
-use std::fmt;
-
 use async_trait::async_trait;
 
-use kubexm_types::{HostName, untrusted};
+use kubexm_types::{HostName, Message, disk_failure};
 
 /// The failure of a connection to a host, or of a command on it.
 #[derive(Debug, thiserror::Error)]
+#[error("{}: {}", self.host(), self.message().as_item())]
 pub enum HostError {
     /// kubexm cannot connect, or an open connection broke.
-    #[error("{host}: cannot reach {address}: {reason}")]
     Unreachable {
         host: HostName,
         /// Address and port that kubexm tried.
         address: String,
         /// The cause, and a hint if there is an action.
-        reason: Reason,
+        reason: Message,
     },
     /// The host's SSH key is unknown, revoked, or differs from the recorded one.
-    #[error("{host}: {reason}")]
     HostKey {
         host: HostName,
         /// What is wrong with the key, and a hint.
-        reason: Reason,
+        reason: Message,
     },
     /// The host refused every login method, or sudo failed.
-    #[error("{host}: cannot log in as {user}: {reason}")]
     Denied {
         host: HostName,
         user: String,
         /// Which methods kubexm tried, and a hint if there is an action.
-        reason: Reason,
+        reason: Message,
     },
     /// A command exceeded its time limit. kubexm has ended it on the host, unless the host does not answer.
-    #[error("{host}: {command}: exceeded the time limit of {limit}{}{TIMED_OUT_HINT}", last(.output))]
     TimedOut {
         host: HostName,
         /// The command's description.
@@ -74,18 +69,13 @@ pub enum HostError {
         output: String,
     },
     /// A command did not start, or printed too much.
-    #[error("{host}: {command}: {reason}")]
     Command {
         host: HostName,
         /// The command's description, which contains neither its input nor its environment.
         command: String,
-        reason: String,
+        reason: Message,
     },
     /// kubexm cannot read the input that it sends to a command.
-    #[error(
-        "{host}: {command}: cannot read its input: {source}{}",
-        kubexm_types::disk_failure::hint(source)
-    )]
     Input {
         host: HostName,
         /// The command's description.
@@ -106,10 +96,42 @@ impl HostError {
             | Self::Input { host, .. } => host,
         }
     }
+
+    /// Returns the cause and what the user can do, without the name of the host.
+    pub fn message(&self) -> Message {
+        match self {
+            Self::Unreachable {
+                address, reason, ..
+            } => reason
+                .clone()
+                .within(format_args!("cannot reach {address}")),
+            Self::HostKey { reason, .. } => reason.clone(),
+            Self::Denied { user, reason, .. } => reason
+                .clone()
+                .within(format_args!("cannot log in as {user}")),
+            Self::TimedOut {
+                command,
+                limit,
+                output,
+                ..
+            } => Message::new(format!(
+                "{command}: exceeded the time limit of {limit}{}",
+                last(output)
+            ))
+            .hint(TIMED_OUT_HINT),
+            Self::Command {
+                command, reason, ..
+            } => reason.clone().within(command),
+            Self::Input {
+                command, source, ..
+            } => Message::new(format!("{command}: cannot read its input: {source}"))
+                .or_hint(disk_failure::hint(source)),
+        }
+    }
 }
 
 /// What a user can do about a command that did not end.
-const TIMED_OUT_HINT: &str = "\n  hint: kubexm ended the command on the host; look at the load, the disks and \
+const TIMED_OUT_HINT: &str = "kubexm ended the command on the host; look at the load, the disks and \
 the journal of the host (journalctl -e), then run kubexm again";
 
 /// Returns the last lines of a command's output, below the message of an error.
@@ -117,47 +139,6 @@ fn last(output: &str) -> String {
     match output {
         "" => "; it printed nothing".to_owned(),
         lines => format!("; it printed last:\n{lines}"),
-    }
-}
-
-/// The cause of a failure, and the action that may help.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reason {
-    cause: String,
-    hint: Option<String>,
-}
-
-impl Reason {
-    /// Returns a cause without a hint. The cause may quote the host.
-    pub fn new(cause: impl AsRef<str>) -> Self {
-        Self {
-            cause: untrusted::message(cause.as_ref()),
-            hint: None,
-        }
-    }
-
-    /// Adds the action that the user can take.
-    #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-
-    /// Puts text before the cause.
-    #[must_use]
-    fn within(mut self, context: &str) -> Self {
-        self.cause = format!("{context}: {}", self.cause);
-        self
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.cause)?;
-        match &self.hint {
-            Some(hint) => write!(f, "\n  hint: {hint}"),
-            None => Ok(()),
-        }
     }
 }
 

@@ -142,7 +142,7 @@ impl LocalHost {
         HostError::Command {
             host: self.name.clone(),
             command: description.to_owned(),
-            reason,
+            reason: reason.into(),
         }
     }
 }

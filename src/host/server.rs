@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::{HostError, Reason};
-use kubexm_types::{HostName, Secret};
+use super::HostError;
+use kubexm_types::{HostName, Message, Secret};
 
 /// An SSH server, and how to log in to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,11 +34,11 @@ impl fmt::Display for Server {
 #[derive(Debug, Clone)]
 pub(super) enum ServerError {
     /// kubexm cannot connect, or the connection broke.
-    Unreachable(Reason),
+    Unreachable(Message),
     /// The server's key is unknown, revoked, or differs from the recorded one.
-    HostKey(Reason),
+    HostKey(Message),
     /// The server refused every login method, or sudo failed.
-    Denied { user: String, reason: Reason },
+    Denied { user: String, reason: Message },
 }
 
 impl ServerError {

@@ -226,7 +226,7 @@ pub(super) fn error(
         NoResult::NotStarted(printed) => HostError::Command {
             host,
             command,
-            reason: format!("the command did not start: {printed}"),
+            reason: format!("the command did not start: {printed}").into(),
         },
         NoResult::TimedOut => HostError::TimedOut {
             host,

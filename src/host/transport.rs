@@ -10,10 +10,10 @@ use russh::keys::{Algorithm, PublicKeyOrCertificate};
 use russh::{Error, Preferred};
 use tokio::net::TcpStream;
 
+use super::TunnelStream;
 use super::known_hosts::{HostKeys, Verdict};
 use super::server::{Server, ServerError};
-use super::{Reason, TunnelStream};
-use kubexm_types::Untrusted;
+use kubexm_types::{Message, Untrusted};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time without data after which kubexm sends a keepalive request.
@@ -32,20 +32,20 @@ pub(super) struct Connection {
 
 /// The reason why a connection ended. It is empty while the connection is open.
 #[derive(Clone, Default)]
-pub(super) struct DisconnectReason(Arc<Mutex<Option<Reason>>>);
+pub(super) struct DisconnectReason(Arc<Mutex<Option<Message>>>);
 
 impl DisconnectReason {
     /// Returns the recorded reason, or `default` without one.
-    pub fn or(&self, default: &str) -> Reason {
-        self.unless_known(Reason::new(default))
+    pub fn or(&self, default: &str) -> Message {
+        self.unless_known(Message::quoting(default))
     }
 
-    fn unless_known(&self, default: Reason) -> Reason {
+    fn unless_known(&self, default: Message) -> Message {
         let known = self.0.lock().ok().and_then(|reason| reason.clone());
         known.unwrap_or(default)
     }
 
-    fn record(&self, reason: Reason) {
+    fn record(&self, reason: Message) {
         if let Ok(mut recorded) = self.0.lock() {
             recorded.get_or_insert(reason);
         }
@@ -92,17 +92,17 @@ impl client::Handler for Handler {
             client::DisconnectReason::ReceivedDisconnect(info) => {
                 let message = Untrusted::one_line(&info.message, 300);
                 let cause = format!("the host closed the connection: {message}");
-                self.disconnect.record(Reason::new(cause));
+                self.disconnect.record(Message::quoting(cause));
                 Ok(())
             }
             client::DisconnectReason::Error(error) => {
                 self.disconnect.record(match &error {
                     Error::KeepaliveTimeout => {
                         let seconds = KEEPALIVE.as_secs() * (UNANSWERED as u64 + 1);
-                        Reason::new(format!("no answer for {seconds} seconds"))
+                        Message::quoting(format!("no answer for {seconds} seconds"))
                     }
                     Error::IO(error) => reason_of(error),
-                    other => Reason::new(other.to_string()),
+                    other => Message::quoting(other.to_string()),
                 });
                 Err(error)
             }
@@ -138,7 +138,7 @@ async fn in_time(
         .await
         .unwrap_or_else(|_| {
             let cause = format!("no answer within {} seconds", CONNECT_TIMEOUT.as_secs());
-            let reason = Reason::new(cause).hint(CHECK_ADDRESS);
+            let reason = Message::quoting(cause).hint(CHECK_ADDRESS);
             Err(ServerError::Unreachable(reason))
         })
 }
@@ -146,7 +146,7 @@ async fn in_time(
 async fn dial(server: &Server) -> Result<TcpStream, ServerError> {
     let address = (server.address.as_str(), server.port);
     let resolved = tokio::net::lookup_host(address).await.map_err(|error| {
-        let reason = Reason::new(format!("cannot resolve the name: {error}"));
+        let reason = Message::quoting(format!("cannot resolve the name: {error}"));
         let hint = "correct address in the cluster file, or add the name to DNS or /etc/hosts";
         ServerError::Unreachable(reason.hint(hint))
     })?;
@@ -235,17 +235,17 @@ const CHECK_ADDRESS: &str =
 
 /// Returns the reason for a connection that the host closed. sshd does so while the host boots, and when it
 /// has too many sessions (MaxStartups).
-fn closed() -> Reason {
-    Reason::new("the host closed the connection")
+fn closed() -> Message {
+    Message::quoting("the host closed the connection")
         .hint("its journal states the reason: journalctl -u ssh")
 }
 
 /// Returns the cause of a failed connection, with a hint.
-fn reason_of(error: &io::Error) -> Reason {
+fn reason_of(error: &io::Error) -> Message {
     if error.kind() == io::ErrorKind::UnexpectedEof {
         return closed();
     }
-    let reason = Reason::new(error.to_string());
+    let reason = Message::quoting(error.to_string());
     match error.kind() {
         io::ErrorKind::ConnectionRefused => {
             reason.hint("check that sshd runs on the host and that the port is correct")

@@ -17,7 +17,7 @@ use kubexm_session::{
 use kubexm_types::event::Events;
 
 pub use kubexm_engine::plan::TaskId;
-pub use kubexm_engine::plan::diff::{Difference, HostDiff, PlanDiff, Reason};
+pub use kubexm_engine::plan::diff::{Difference, HostDiff, Lost, PlanDiff, Reason};
 pub use kubexm_engine::plan::document::PlanDocument;
 
 /// A plan that no host has carried out.
@@ -100,7 +100,7 @@ pub async fn compare_plan(plan: &Plan, hosts: &Hosts) -> Result<PlanDiff, Comman
 /// # Errors
 /// Lists the causes.
 pub fn check_reachable(diff: &PlanDiff) -> Result<(), CommandError> {
-    let lost: Vec<String> = diff.unreachable().map(str::to_owned).collect();
+    let lost: Vec<Lost> = diff.unreachable().cloned().collect();
     if lost.is_empty() {
         Ok(())
     } else {

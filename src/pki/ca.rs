@@ -52,10 +52,8 @@ impl Ca {
             return Self::create(store, name, key, key_path);
         };
         if Certificate::first(name, &certificate)?.days_left() < 0 {
-            return Err(invalid(
-                name,
-                "the CA has expired\nhint: reset the cluster, and install it again with a new CA",
-            ));
+            return Err(invalid(name, "the CA has expired")
+                .hint("reset the cluster, and install it again with a new CA"));
         }
         let (key, substitute) = match key {
             StoredKey::Readable(key) => {
@@ -271,10 +269,8 @@ fn of_certificate(name: &str, certificate: &str, key: String) -> Result<String, 
     if parsed.tbs_certificate.subject_pki.raw == pair.subject_public_key_info() {
         Ok(key)
     } else {
-        Err(invalid(
-            name,
-            "the key belongs to another certificate\nhint: restore both files from the same backup",
-        ))
+        Err(invalid(name, "the key belongs to another certificate")
+            .hint("restore both files from the same backup"))
     }
 }
 

@@ -76,10 +76,7 @@ impl KeyIdentity {
             }
         };
         let key = key.map_err(|error| {
-            invalid(
-                name,
-                format!("cannot decrypt the key: {error}\nhint: {hint}"),
-            )
+            invalid(name, format!("cannot decrypt the key: {error}")).hint(hint)
         })?;
         String::from_utf8(key).map_err(|_| invalid(name, "the decrypted key is not PEM"))
     }

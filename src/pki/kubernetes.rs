@@ -13,7 +13,7 @@ use crate::pair::Pair;
 use crate::signing_key::SigningKey;
 use crate::store::CertificateStore;
 use kubexm_config::cluster::{Cluster, ControlPlanePod, HostSpec, KubernetesKind, LoadBalancer};
-use kubexm_types::HostName;
+use kubexm_types::{HostName, Message};
 
 /// The group of administrators. RBAC binds it to `cluster-admin`, so that its rights can be revoked.
 pub const ADMIN_GROUP: &str = "kubexm:cluster-admins";
@@ -50,8 +50,8 @@ pub struct ClusterPki {
 pub enum CaKey {
     /// The key, PEM.
     Known(String),
-    /// A read-only store does not have the key, or cannot decrypt it. The text is the cause with a hint.
-    Unknown(String),
+    /// A read-only store does not have the key, or cannot decrypt it.
+    Unknown(Message),
 }
 
 impl CaKey {
@@ -62,7 +62,7 @@ impl CaKey {
         }
         Ok(match ca.key("read the key of the CA") {
             Ok(key) => Self::Known(key.to_owned()),
-            Err(cause) => Self::Unknown(cause.to_string()),
+            Err(cause) => Self::Unknown(Message::from(&cause)),
         })
     }
 }
@@ -316,9 +316,9 @@ mod tests {
             let pki = ClusterPki::load_or_create(&store, &cluster).unwrap();
             match pki.ca_key {
                 CaKey::Known(key) => Ok(key),
-                CaKey::Unknown(cause) => {
-                    Err(cause.replace(&dir.path().display().to_string(), "[dir]"))
-                }
+                CaKey::Unknown(cause) => Err(cause
+                    .to_string()
+                    .replace(&dir.path().display().to_string(), "[dir]")),
             }
         };
         let store = CertificateStore::new(dir.path());

@@ -31,9 +31,10 @@ impl RegistryLogin {
     /// The file cannot be read or written, or is not a login.
     pub fn load_or_create(store: &CertificateStore) -> Result<Self, PkiError> {
         if let Some(text) = store.read(FILE)? {
-            let hint = "hint: restore the file from a backup of the state directory";
-            return parse(&text)
-                .ok_or_else(|| invalid(FILE, format!("is not a login for the registry\n{hint}")));
+            return parse(&text).ok_or_else(|| {
+                invalid(FILE, "is not a login for the registry")
+                    .hint("restore the file from a backup of the state directory")
+            });
         }
         let failed = |error: &dyn std::fmt::Display| invalid(FILE, error);
         let mut password = [0u8; 32];

@@ -230,12 +230,8 @@ pub fn record(
 pub fn present(store: &CertificateStore, name: &str, kind: Kind) -> Result<String, PkiError> {
     let file = format!("{name}.{}", kind.public());
     let missing = || {
-        let path = store.path(&file);
-        let reason = format!(
-            "{} does not exist\nhint: restore the state directory from a backup",
-            path.display()
-        );
-        invalid(name, reason)
+        let reason = format!("{} does not exist", store.path(&file).display());
+        invalid(name, reason).hint("restore the state directory from a backup")
     };
     let found = match kind {
         Kind::Ca => store.read(&file)?,

@@ -115,10 +115,8 @@ fn load(
                 secret: (*secret).to_owned(),
             }))
         }
-        _ => Err(invalid(
-            &file,
-            "is not an encryption key\nhint: restore the file from a backup of the state directory",
-        )),
+        _ => Err(invalid(&file, "is not an encryption key")
+            .hint("restore the file from a backup of the state directory")),
     }
 }
 

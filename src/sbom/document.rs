@@ -1,6 +1,7 @@
 //! Values that SPDX and CycloneDX documents have in common.
 
 use kubexm_bundle::CreationTime;
+use kubexm_types::Message;
 
 use super::Inventory;
 
@@ -13,7 +14,7 @@ impl Stamp {
     ///
     /// # Errors
     /// The value is not a number of seconds.
-    pub fn parse(seconds: Option<&str>) -> Result<Self, String> {
+    pub fn parse(seconds: Option<&str>) -> Result<Self, Message> {
         CreationTime::of_source_date_epoch(seconds).map(Self)
     }
 

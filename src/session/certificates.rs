@@ -352,10 +352,10 @@ spec:
     }
 
     /// Returns the key of the CA of Kubernetes, or why it is unknown.
-    fn key(certificates: &Certificates) -> Result<&str, &str> {
+    fn key(certificates: &Certificates) -> Result<&str, String> {
         match &certificates.kubernetes.as_ref().unwrap().ca_key {
             CaKey::Known(key) => Ok(key),
-            CaKey::Unknown(cause) => Err(cause),
+            CaKey::Unknown(cause) => Err(cause.to_string()),
         }
     }
 

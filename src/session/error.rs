@@ -19,10 +19,11 @@ use kubexm_host::HostError;
 use kubexm_preflight::Finding;
 use kubexm_sbom::SbomError;
 use kubexm_sbom::vulnerability::Severity;
-use kubexm_types::HostName;
+use kubexm_types::{HostName, Message, disk_failure};
 
 use crate::rollback::OlderBundle;
 use crate::stop::AGAIN;
+use kubexm_engine::plan::diff::Lost;
 
 /// The failure of a command. Its text is complete: what failed, where, the cause, and hints.
 #[derive(Debug, thiserror::Error)]
@@ -166,7 +167,7 @@ pub enum CommandError {
     Exec(String),
     /// Hosts were lost before a plan was compared with all of their state.
     #[error("{}", lines(.0))]
-    NotCompared(Vec<String>),
+    NotCompared(Vec<Lost>),
     /// Steps failed on hosts.
     #[error("{}\nhint: {AGAIN}", .0)]
     Steps(StepFailures),
@@ -192,6 +193,26 @@ pub enum CommandError {
     /// The user stopped the command.
     #[error("{0}")]
     Interrupted(String),
+}
+
+impl From<&CommandError> for Message {
+    fn from(error: &CommandError) -> Self {
+        match error {
+            CommandError::File(error) => Self {
+                hint: error.hint.clone(),
+                ..Self::new(format!(
+                    "cannot {} {}: {}",
+                    error.action,
+                    error.path.display(),
+                    error.cause
+                ))
+            },
+            CommandError::Deploy(error) => Self::from(error),
+            CommandError::Format(error) => Self::from(error),
+            CommandError::HostsNeeded { hosts, hint } => Self::new(lines(hosts)).hint(hint),
+            other => Self::new(other.to_string()),
+        }
+    }
 }
 
 /// The kinds of failure that an exit code distinguishes.
@@ -299,11 +320,9 @@ impl FileError {
 
     /// Returns the error of an action on a file that the file system refused, with a hint if the cause shows one.
     pub fn io(action: impl Into<Cow<'static, str>>, path: &Path, cause: &io::Error) -> Self {
-        let hint = kubexm_types::disk_failure::hint(cause);
-        let error = Self::new(action, path, cause);
-        match hint.strip_prefix("\nhint: ") {
-            Some(hint) => error.hint(hint),
-            None => error,
+        Self {
+            hint: disk_failure::hint(cause).map(str::to_owned),
+            ..Self::new(action, path, cause)
         }
     }
 

@@ -179,7 +179,7 @@ spec:
         let error = HostError::Unreachable {
             host: name.clone(),
             address: "192.0.2.12:22".to_owned(),
-            reason: kubexm_host::Reason::new("no answer within 10 seconds"),
+            reason: "no answer within 10 seconds".into(),
         };
         (name, error)
     }
@@ -214,7 +214,7 @@ spec:
             });
             let error = StepError::OtherHosts {
                 hosts: hosts.collect(),
-                message: "Wait until every node is Ready".to_owned(),
+                message: "Wait until every node is Ready".into(),
             };
             let task = TaskId("cluster/ready@node1".to_owned());
             Outcome {

@@ -235,7 +235,7 @@ mod tests {
 
     impl Blobs for NoBlobs {
         fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
-            Err(BundleError::Missing(digest.to_string()))
+            Err(BundleError::Missing(digest.to_string().into()))
         }
     }
 

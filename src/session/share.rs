@@ -31,7 +31,8 @@ impl Share {
             command,
             reason: format!(
                 "{what} more than {most} KiB, the most that kubexm keeps of each of {hosts} hosts; {end}"
-            ),
+            )
+            .into(),
         }
     }
 }

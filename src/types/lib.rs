@@ -1,5 +1,5 @@
 //! Values that every other crate uses, each a type that refuses what is not valid: digests, versions,
-//! architectures, image references, host names and addresses, host paths, labels, flags, keys; and the [`event`]s that commands emit.
+//! architectures, image references, host names and addresses, host paths, labels, flags, keys; the [`message`]s and [`event`]s that commands emit.
 
 pub mod arch;
 pub mod artifact;
@@ -22,6 +22,7 @@ pub mod kernel_setting;
 pub mod label;
 pub mod line;
 pub mod login_url;
+pub mod message;
 pub mod name_server;
 pub mod package_manager;
 pub mod path_prefix;
@@ -54,6 +55,7 @@ pub use kernel_setting::{KernelSetting, KernelValue};
 pub use label::{LabelKey, LabelValue};
 pub use line::Line;
 pub use login_url::{LoginUrl, without_login};
+pub use message::{Hint, Message};
 pub use name_server::NameServer;
 pub use package_manager::PackageManager;
 pub use path_prefix::strip_path_prefix;

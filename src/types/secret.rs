@@ -5,6 +5,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::Message;
+
 /// The largest size of a file with a secret, in bytes.
 const LARGEST: u64 = 4096;
 
@@ -20,38 +22,51 @@ impl std::fmt::Debug for Secret {
 
 /// Why a secret cannot be read. The text never contains the secret.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", Message::from(self))]
 pub enum SecretError {
     /// The file cannot be read.
-    #[error("cannot read the {what} in {}: {source}", .path.display())]
     File {
         what: &'static str,
         path: PathBuf,
         source: io::Error,
     },
     /// Other users can read the file.
-    #[error(
-        "cannot use the {what} in {}: other users can read the file (mode {mode:04o})\nhint: run \
-         `chmod 600 {}`",
-        .path.display(),
-        .path.display()
-    )]
     Readable {
         what: &'static str,
         path: PathBuf,
         mode: u32,
     },
     /// The file does not contain one line of text.
-    #[error("cannot use the {what} in {}: expected one line of text, {found}", .path.display())]
     Content {
         what: &'static str,
         path: PathBuf,
         found: &'static str,
     },
     /// The environment variable is not set, or its value is not UTF-8.
-    #[error(
-        "cannot use the password in the environment variable {0}: it is not set, or is not UTF-8"
-    )]
     Variable(String),
+}
+
+impl From<&SecretError> for Message {
+    fn from(error: &SecretError) -> Self {
+        match error {
+            SecretError::File { what, path, source } => Self::new(format!(
+                "cannot read the {what} in {}: {source}",
+                path.display()
+            )),
+            SecretError::Readable { what, path, mode } => Self::new(format!(
+                "cannot use the {what} in {}: other users can read the file (mode {mode:04o})",
+                path.display()
+            ))
+            .hint(format!("run `chmod 600 {}`", path.display())),
+            SecretError::Content { what, path, found } => Self::new(format!(
+                "cannot use the {what} in {}: expected one line of text, {found}",
+                path.display()
+            )),
+            SecretError::Variable(name) => Self::new(format!(
+                "cannot use the password in the environment variable {name}: it is not set, or is not UTF-8"
+            )),
+        }
+    }
 }
 
 /// What a secret is, in errors.

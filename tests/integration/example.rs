@@ -27,7 +27,7 @@ impl InMemory {
 impl Blobs for InMemory {
     fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
         let bytes = self.0.get(digest).cloned();
-        let bytes = bytes.ok_or_else(|| BundleError::Missing(digest.to_string()))?;
+        let bytes = bytes.ok_or_else(|| BundleError::Missing(digest.to_string().into()))?;
         Ok(Box::new(std::io::Cursor::new(bytes)))
     }
 }

@@ -11,7 +11,7 @@ use kubexm_engine::plan::{
     Action, Check, Condition, Describe, Ensure, Outcome, Plan, Step, StepContext, StepError, Stop,
     Task, Wait, execute,
 };
-use kubexm_host::{Command, Host, HostError, Output, Reason};
+use kubexm_host::{Command, Host, HostError, Output};
 use kubexm_types::HostName;
 use kubexm_types::event::{Event, Events, Listener, StepState};
 use serde_json::json;
@@ -134,7 +134,7 @@ impl Ensure for Note {
     async fn check(&self, _: &dyn Host) -> Result<Check, StepError> {
         Ok(match self.act {
             Act::Nothing => Check::Satisfied,
-            _ => Check::Needed("it is a test".to_owned()),
+            _ => Check::needed("it is a test"),
         })
     }
 
@@ -149,13 +149,13 @@ impl Ensure for Note {
             Act::Lose => Err(StepError::Host(HostError::Unreachable {
                 host: context.host.name().clone(),
                 address: "192.0.2.12:22".to_owned(),
-                reason: Reason::new("no answer for 40 seconds"),
+                reason: "no answer for 40 seconds".into(),
             })),
             Act::Slow => {
                 tokio::time::sleep(Duration::from_secs(3600)).await;
                 Ok(())
             }
-            Act::Fail => Err(StepError::Other("the disk is full".to_owned())),
+            Act::Fail => Err(StepError::Other("the disk is full".into())),
             Act::Panic => panic!("a defect"),
             Act::Stop => {
                 self.stop.cancel();

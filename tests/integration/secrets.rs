@@ -59,7 +59,7 @@ async fn secrets_are_not_in_arguments_events_journal_or_receipt() {
         script: script.into(),
         arguments: Vec::new(),
         input: input(),
-        parse: Box::new(|_| Err("this is not a token".to_owned())),
+        parse: Box::new(|_| Err("this is not a token".into())),
         value: TaskValue::new("token"),
         only_reads: false,
         files: Vec::new(),

@@ -35,7 +35,10 @@ pub fn docker_archive(
         let [config, layers @ ..] = &platform.blobs[..] else {
             let reason = format!("the image {} has no configuration", image.name);
             let path = bundle.path().display().to_string();
-            return Err(BundleError::Damaged { path, reason });
+            return Err(BundleError::Damaged {
+                path,
+                reason: reason.into(),
+            });
         };
         blobs.insert(platform.manifest.digest, platform.manifest.size);
         blobs.extend(platform.blobs.iter().map(|blob| (blob.digest, blob.size)));

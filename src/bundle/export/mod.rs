@@ -14,7 +14,7 @@ pub use layout::oci_layout;
 use super::lock::{Lock, LockedImage, PlatformManifest};
 use super::{Bundle, BundleError};
 use kubexm_types::event::Events;
-use kubexm_types::{Arch, Digest, ImageRef};
+use kubexm_types::{Arch, Digest, ImageRef, Message};
 
 /// The content of an export.
 struct Content {
@@ -44,7 +44,7 @@ pub fn choose<'a>(lock: &'a Lock, names: &[ImageRef]) -> Result<Vec<&'a LockedIm
     let find = |name: &ImageRef| {
         lock.image(name).ok_or_else(|| {
             let there: Vec<String> = lock.images.iter().map(|i| i.name.to_string()).collect();
-            BundleError::Missing(format!("image {name}; it has\n  {}", there.join("\n  ")))
+            BundleError::Missing(format!("image {name}; it has\n  {}", there.join("\n  ")).into())
         })
     };
     let mut chosen = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
@@ -72,10 +72,10 @@ fn platform(image: &LockedImage, arch: Arch) -> Result<&PlatformManifest, Bundle
     platforms.find(|p| p.arch == arch).ok_or_else(|| {
         let there: Vec<&str> = image.platforms.iter().map(|p| p.arch.name()).collect();
         let there = there.join(", ");
-        BundleError::Missing(format!(
-            "image {} for {arch}, only for {there}\nhint: choose an architecture with --arch",
-            image.name
-        ))
+        BundleError::Missing(
+            Message::new(format!("image {} for {arch}, only for {there}", image.name))
+                .hint("choose an architecture with --arch"),
+        )
     })
 }
 

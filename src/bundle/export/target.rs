@@ -14,7 +14,7 @@ use crate::format::oci_layout::blob_path;
 use crate::format::tar_entry::{TAR_BLOCK, TRAILER, entry_header};
 use crate::threads::ended;
 use crate::{Blobs, Bundle, BundleError, PartHandler};
-use kubexm_types::{AtomicFile, Digest};
+use kubexm_types::{AtomicFile, Digest, Message};
 
 /// Number of files that wait for a flush to the disk.
 const UNFLUSHED: usize = 16;
@@ -35,7 +35,8 @@ pub fn folder(
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     };
     if taken {
-        let reason = "already exists and is not an empty directory\nhint: name a new directory, or a file *.tar";
+        let reason = Message::new("already exists and is not an empty directory")
+            .hint("name a new directory, or a file *.tar");
         return Err(failed(io::Error::other(reason)));
     }
     let beside = parent(path);

@@ -12,7 +12,7 @@ use crate::format::tar_entry::{TAR_BLOCK, entry_header};
 use crate::lock::Lock;
 use crate::signature::{self, BundleSignature};
 use crate::statement::Statement;
-use kubexm_types::{Digest, PublicKey};
+use kubexm_types::{Digest, Message, PublicKey};
 
 /// The number of entries that a signature needs: `oci-layout`, `index.json` and the signature.
 const SIGNED_ENTRIES: usize = 3;
@@ -39,20 +39,14 @@ pub struct BundleHeader {
 #[derive(Debug, PartialEq, Eq)]
 pub enum HeaderError {
     /// It is damaged, or it is not a header.
-    Damaged(String),
+    Damaged(Message),
     /// No trusted key signed it.
-    Untrusted(String),
+    Untrusted(Message),
 }
 
-impl From<String> for HeaderError {
-    fn from(reason: String) -> Self {
-        Self::Damaged(reason)
-    }
-}
-
-impl From<&str> for HeaderError {
-    fn from(reason: &str) -> Self {
-        Self::Damaged(reason.to_owned())
+impl<M: Into<Message>> From<M> for HeaderError {
+    fn from(reason: M) -> Self {
+        Self::Damaged(reason.into())
     }
 }
 
@@ -145,9 +139,10 @@ pub fn from_entries(
         };
         if !is_locked(image) {
             let (digest, size) = image;
-            return Err(format!(
-                "its index names {digest} with {size} bytes, and its lock does not\nhint: do not use this bundle"
-            )
+            return Err(Message::new(format!(
+                "its index names {digest} with {size} bytes, and its lock does not"
+            ))
+            .hint("do not use this bundle")
             .into());
         }
     }
@@ -185,17 +180,17 @@ pub fn from_entries(
 fn documents<'a>(
     index: &[u8],
     entries: &BTreeMap<String, &'a [u8]>,
-) -> Result<(&'a [u8], &'a [u8]), String> {
-    let pick = |named: Option<(Digest, u64)>, what: &str| -> Result<&'a [u8], String> {
+) -> Result<(&'a [u8], &'a [u8]), Message> {
+    let pick = |named: Option<(Digest, u64)>, what: &str| -> Result<&'a [u8], Message> {
         let (digest, size) =
             named.ok_or_else(|| format!("is not a kubexm bundle: it does not name its {what}"))?;
         let content = *entries
             .get(oci_layout::blob_path(&digest).as_str())
             .ok_or_else(|| format!("does not contain its {what}"))?;
         if Digest::of(content) != digest || content.len() as u64 != size {
-            return Err(format!(
-                "its {what} was changed\nhint: copy the bundle again"
-            ));
+            return Err(
+                Message::new(format!("its {what} was changed")).hint("copy the bundle again")
+            );
         }
         Ok(content)
     };
@@ -208,11 +203,7 @@ fn documents<'a>(
 fn compare(statement: Option<&Statement>, name: &str, lock: &Digest) -> Result<(), HeaderError> {
     let other = statement.filter(|statement| statement.name != name || statement.lock != *lock);
     let Some(other) = other else { return Ok(()) };
-    Err(HeaderError::Untrusted(format!(
-        "its signature is for the bundle '{}' with the lock {}, but it is the bundle '{name}' with the lock {lock}\nhint: do not use this bundle",
-        other.name.escape_default(),
-        other.lock
-    )))
+    Err(HeaderError::Untrusted(Message::new(format!("its signature is for the bundle '{}' with the lock {}, but it is the bundle '{name}' with the lock {lock}", other.name.escape_default(), other.lock)).hint("do not use this bundle")))
 }
 
 /// Reads the tar of a header. It accepts only what kubexm writes, header for header: regular files with the
@@ -232,7 +223,7 @@ impl<R: Read> Tar<R> {
         &mut self,
         entries: &mut BTreeMap<String, Vec<u8>>,
         count: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Message> {
         loop {
             if entries.len() == count && count < ENTRIES {
                 return Ok(());
@@ -242,21 +233,23 @@ impl<R: Read> Tar<R> {
             };
             let shown = name.escape_default();
             if entries.contains_key(&name) {
-                return Err(format!(
-                    "its header has the entry '{shown}' twice\nhint: do not use this bundle"
-                ));
+                return Err(
+                    Message::new(format!("its header has the entry '{shown}' twice"))
+                        .hint("do not use this bundle"),
+                );
             }
             if entries.len() == ENTRIES {
-                return Err(format!(
-                    "its header has more than {ENTRIES} entries\nhint: do not use this bundle"
-                ));
+                return Err(
+                    Message::new(format!("its header has more than {ENTRIES} entries"))
+                        .hint("do not use this bundle"),
+                );
             }
             entries.insert(name, content);
         }
     }
 
     /// Returns the name and the content of the next entry, or `None` at the end.
-    fn next_entry(&mut self) -> Result<Option<(String, Vec<u8>)>, String> {
+    fn next_entry(&mut self) -> Result<Option<(String, Vec<u8>)>, Message> {
         let header = self.bytes(TAR_BLOCK)?;
         if header.is_empty() {
             return if self.read == self.size {
@@ -268,13 +261,18 @@ impl<R: Read> Tar<R> {
         if header.len() as u64 != TAR_BLOCK {
             return Err(self.ends_early());
         }
-        let unreadable = || "its header is not a valid tar\nhint: copy the bundle again".to_owned();
+        let unreadable = || {
+            Message::new("its header is not a valid tar")
+                .hint("copy the bundle again")
+                .to_owned()
+        };
         let (name, size) = name_and_size(&header).ok_or_else(unreadable)?;
         let shown = name.escape_default();
         if !is_ours(&name) || header[..] != entry_header(&name, size) {
-            return Err(format!(
-                "its header has an entry '{shown}' that the format does not allow\nhint: do not use this bundle"
-            ));
+            return Err(Message::new(format!(
+                "its header has an entry '{shown}' that the format does not allow"
+            ))
+            .hint("do not use this bundle"));
         }
         let padded = size
             .checked_next_multiple_of(TAR_BLOCK)
@@ -288,30 +286,36 @@ impl<R: Read> Tar<R> {
         if let Some(digits) = name.strip_prefix("blobs/sha256/")
             && Digest::of(&content).hex() != digits
         {
-            return Err(format!(
-                "its header's entry '{shown}' does not have the digest in its name\nhint: copy the bundle again"
-            ));
+            return Err(Message::new(format!(
+                "its header's entry '{shown}' does not have the digest in its name"
+            ))
+            .hint("copy the bundle again"));
         }
         Ok(Some((name, content)))
     }
 
     /// Reads up to `count` bytes; fewer at the end.
-    fn bytes(&mut self, count: u64) -> Result<Vec<u8>, String> {
+    fn bytes(&mut self, count: u64) -> Result<Vec<u8>, Message> {
         let mut bytes = Vec::new();
         let result: io::Result<usize> = self.source.by_ref().take(count).read_to_end(&mut bytes);
         result.map_err(|_| {
-            "its header cannot be decompressed\nhint: copy the bundle again".to_owned()
+            Message::new("its header cannot be decompressed")
+                .hint("copy the bundle again")
+                .to_owned()
         })?;
         self.read += bytes.len() as u64;
         Ok(bytes)
     }
 
     /// Returns why the header ends inside an entry.
-    fn ends_early(&self) -> String {
+    fn ends_early(&self) -> Message {
         if self.read == self.size {
-            "its header is not a valid tar\nhint: copy the bundle again".to_owned()
+            Message::new("its header is not a valid tar")
+                .hint("copy the bundle again")
+                .to_owned()
         } else {
-            "its header does not have the size in its seek table\nhint: copy the bundle again"
+            Message::new("its header does not have the size in its seek table")
+                .hint("copy the bundle again")
                 .to_owned()
         }
     }

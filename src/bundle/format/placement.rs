@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::lock::Lock;
 use crate::lock::text;
-use kubexm_types::Digest;
+use kubexm_types::{Digest, Message};
 
 /// Maximum number of chunks per blob.
 pub const MAX_CHUNKS: u32 = 1024;
@@ -126,9 +126,10 @@ impl GzipRecipe {
             Self::Known(recipe) => Ok(recipe),
             Self::Unknown { encoder, .. } => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                format!(
-                    "this kubexm does not have its gzip encoder '{encoder}'\nhint: use the kubexm that built the bundle, or a newer one"
-                ),
+                Message::new(format!(
+                    "this kubexm does not have its gzip encoder '{encoder}'"
+                ))
+                .hint("use the kubexm that built the bundle, or a newer one"),
             )),
         }
     }
@@ -212,8 +213,8 @@ impl TryFrom<Text> for DecompressedGzip {
     }
 }
 
-fn invalid(problem: &str) -> String {
-    format!("its placement document {problem}\nhint: do not use this bundle")
+fn invalid(problem: &str) -> Message {
+    Message::new(format!("its placement document {problem}")).hint("do not use this bundle")
 }
 
 fn one() -> u32 {
@@ -291,23 +292,25 @@ impl Placement {
     ///
     /// # Errors
     /// The problem, as the rest of a sentence about the bundle.
-    pub fn read(text: &[u8], lock: &Lock) -> Result<Self, String> {
+    pub fn read(text: &[u8], lock: &Lock) -> Result<Self, Message> {
         let unreadable =
             |error: serde_json::Error| format!("its placement document cannot be parsed: {error}");
         let version: Versioned = serde_json::from_slice(text).map_err(unreadable)?;
         let (got, newest) = (version.storage_version, Self::VERSION);
         if !(1..=newest).contains(&got) {
-            return Err(format!(
-                "its placement document has version {got}, but this kubexm reads 1 to {newest}\nhint: use a newer kubexm"
-            ));
+            return Err(Message::new(format!(
+                "its placement document has version {got}, but this kubexm reads 1 to {newest}"
+            ))
+            .hint("use a newer kubexm"));
         }
         let storage: Self = serde_json::from_slice(text).map_err(unreadable)?;
         let mut entries = storage.groups.iter().flat_map(|group| &group.entries);
         if storage.storage_version < Self::VERSION && entries.any(|entry| entry.filtered) {
             return Err(
-                "an earlier kubexm stored its programs in another form\nhint: use the kubexm that \
-                 built the bundle, or build the bundle again"
-                    .into(),
+                Message::new("an earlier kubexm stored its programs in another form").hint(
+                    "use the kubexm that \
+                 built the bundle, or build the bundle again",
+                ),
             );
         }
         storage.check(lock)?;
@@ -315,7 +318,7 @@ impl Placement {
     }
 
     /// Checks that every blob of the lock has exactly one entry, and that all values are within limits.
-    fn check(&self, lock: &Lock) -> Result<(), String> {
+    fn check(&self, lock: &Lock) -> Result<(), Message> {
         let mut unplaced: BTreeMap<&Digest, u64> = lock
             .blobs()
             .iter()
@@ -360,9 +363,10 @@ impl Placement {
         }
         match unplaced.pop_first() {
             None => Ok(()),
-            Some((digest, _)) => Err(format!(
-                "its placement document does not match its lock: {digest} has no entry\nhint: copy the bundle again"
-            )),
+            Some((digest, _)) => Err(Message::new(format!(
+                "its placement document does not match its lock: {digest} has no entry"
+            ))
+            .hint("copy the bundle again")),
         }
     }
 }

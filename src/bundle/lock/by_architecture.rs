@@ -32,6 +32,6 @@ impl Lock {
         let there: Vec<&str> = self.architectures.iter().map(|a| a.name()).collect();
         let there = there.join(" and ");
         let missing = format!("content for {arch}, only for {there}");
-        Err(BundleError::Missing(missing))
+        Err(BundleError::Missing(missing.into()))
     }
 }

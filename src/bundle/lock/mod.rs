@@ -30,7 +30,7 @@ pub use crate::lock::signatures::{FileSignature, LockedSignature};
 use crate::lock::user_content::LockedArtifact;
 pub use crate::lock::validate::is_package_file;
 use kubexm_types::signature_policy::NamePrefix;
-use kubexm_types::{Arch, Digest, ImageRef, PackageManager, Version};
+use kubexm_types::{Arch, Digest, ImageRef, Message, PackageManager, Version};
 
 /// The content of a bundle. All lists are sorted, so that equal content has equal text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -314,7 +314,7 @@ impl Lock {
     ///
     /// # Errors
     /// The text is not a valid lock, or a newer kubexm wrote it.
-    pub fn from_yaml(text: &str) -> Result<Self, String> {
+    pub fn from_yaml(text: &str) -> Result<Self, Message> {
         // A lock has a few thousand entries; its depth is fixed.
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! { max_anchors: 0, max_nodes: 2_000_000, max_events: 4_000_000, max_total_scalar_bytes: 64 * 1024 * 1024 },
@@ -325,9 +325,10 @@ impl Lock {
             serde_saphyr::from_str_with_options(text, options.clone()).map_err(unreadable)?;
         let (got, oldest, newest) = (version.lock_version, Self::OLDEST_VERSION, Self::VERSION);
         if !(oldest..=newest).contains(&got) {
-            return Err(format!(
-                "its lock has version {got}, but this kubexm reads {oldest} to {newest}\nhint: use a newer kubexm"
-            ));
+            return Err(Message::new(format!(
+                "its lock has version {got}, but this kubexm reads {oldest} to {newest}"
+            ))
+            .hint("use a newer kubexm"));
         }
         let mut lock: Self =
             serde_saphyr::from_str_with_options(text, options).map_err(unreadable)?;

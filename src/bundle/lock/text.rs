@@ -1,11 +1,13 @@
 //! Checks of texts in a lock. They appear on terminals, in file names and in archives that root unpacks on
 //! hosts.
 
+use kubexm_types::Message;
+
 /// Maximum length of a text in bytes.
 const LONGEST: usize = 255;
 
 /// Checks a text that is one part of a path and is printed.
-pub(crate) fn name(what: &str, text: &str) -> Result<(), String> {
+pub(crate) fn name(what: &str, text: &str) -> Result<(), Message> {
     let odd = |c: char| c.is_control() || c == '/' || c == '\\' || c.is_whitespace();
     if text.is_empty() || text.len() > LONGEST || text.starts_with('.') || text.contains(odd) {
         return Err(invalid(what, text));
@@ -19,11 +21,11 @@ pub(crate) fn is_printable(text: &str) -> bool {
 }
 
 /// Returns the error for a text that the format does not allow.
-pub(crate) fn invalid(what: &str, text: &str) -> String {
+pub(crate) fn invalid(what: &str, text: &str) -> Message {
     let shown: String = text
         .chars()
         .take(80)
         .flat_map(char::escape_default)
         .collect();
-    format!("its lock has an invalid {what} '{shown}'\nhint: do not use this bundle")
+    Message::new(format!("its lock has an invalid {what} '{shown}'")).hint("do not use this bundle")
 }

@@ -6,7 +6,7 @@ use url::Url;
 use crate::lock::checksum_source::ChecksumSource;
 use crate::lock::text;
 use kubexm_types::artifact::ArtifactKind;
-use kubexm_types::{Digest, ImageRef};
+use kubexm_types::{Digest, ImageRef, Message};
 
 /// A file, chart or manifest of the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,17 +52,18 @@ impl LockedArtifact {
     ///
     /// # Errors
     /// They are not valid.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Message> {
         let version = self.version.as_deref().unwrap_or("0");
         let names = [self.name.as_str(), version];
         if names.iter().all(|text| text::name("name", text).is_ok()) {
             Ok(())
         } else {
-            Err(format!(
-                "'{}' is not a valid name of a {}\nhint: give it a name without blanks and slashes",
+            Err(Message::new(format!(
+                "'{}' is not a valid name of a {}",
                 self.name.escape_default(),
                 self.kind
             ))
+            .hint("give it a name without blanks and slashes"))
         }
     }
 

@@ -7,19 +7,20 @@ use crate::lock::text::{invalid, is_printable, name};
 use crate::lock::{ChecksumSource, Descriptor, Lock, LockedPackages};
 use kubexm_sigstore::Signer;
 use kubexm_sigstore::limits::{LARGEST_MANIFEST, LARGEST_PART};
-use kubexm_types::Digest;
+use kubexm_types::{Digest, Message};
 
 /// Checks every text and size that the types do not limit (`FORMAT.md`, section 9).
 ///
 /// # Errors
 /// The first problem, as the rest of a sentence about the bundle.
-pub fn check(lock: &Lock) -> Result<(), String> {
+pub fn check(lock: &Lock) -> Result<(), Message> {
     if lock.lock_version < lock.required_version() {
-        return Err(format!(
-            "its lock has version {} and members of version {}\nhint: do not use this bundle",
+        return Err(Message::new(format!(
+            "its lock has version {} and members of version {}",
             lock.lock_version,
             lock.required_version()
-        ));
+        ))
+        .hint("do not use this bundle"));
     }
     name("name", &lock.name)?;
     for file in &lock.files {
@@ -68,7 +69,7 @@ pub fn check(lock: &Lock) -> Result<(), String> {
 }
 
 /// Checks that an item whose only trust basis is a signature has one.
-fn only_signed(checksum: &ChecksumSource, is_signed: bool, name: &str) -> Result<(), String> {
+fn only_signed(checksum: &ChecksumSource, is_signed: bool, name: &str) -> Result<(), Message> {
     if *checksum == ChecksumSource::Signed && !is_signed {
         Err(invalid("checksum of", name))
     } else {
@@ -77,7 +78,7 @@ fn only_signed(checksum: &ChecksumSource, is_signed: bool, name: &str) -> Result
 }
 
 /// Checks a signer, whose name appears on terminals.
-fn signer(signer: &Signer) -> Result<(), String> {
+fn signer(signer: &Signer) -> Result<(), Message> {
     match signer {
         Signer::Identity {
             subject, issuer, ..
@@ -87,7 +88,7 @@ fn signer(signer: &Signer) -> Result<(), String> {
 }
 
 /// Checks the sizes of signatures, which are read into memory.
-fn small<'a>(blobs: impl Iterator<Item = (&'a Descriptor, u64)>) -> Result<(), String> {
+fn small<'a>(blobs: impl Iterator<Item = (&'a Descriptor, u64)>) -> Result<(), Message> {
     let mut blobs = blobs;
     if blobs.all(|(blob, largest)| blob.size <= largest) {
         Ok(())
@@ -98,7 +99,7 @@ fn small<'a>(blobs: impl Iterator<Item = (&'a Descriptor, u64)>) -> Result<(), S
 
 /// Checks a package set. Package names become arguments of commands, so they must not look like options.
 /// Their files become members of an archive that hosts unpack, so file names must be unique.
-fn packages(set: &LockedPackages) -> Result<(), String> {
+fn packages(set: &LockedPackages) -> Result<(), Message> {
     if set.index.media_type != set.format.index_type() {
         return Err(invalid("package index", &set.index.media_type));
     }
@@ -125,7 +126,7 @@ pub fn is_package_file(name: &str) -> bool {
 }
 
 /// Checks a name that must not look like an option.
-fn argument(what: &str, text: &str) -> Result<(), String> {
+fn argument(what: &str, text: &str) -> Result<(), Message> {
     if text.starts_with('-') {
         Err(invalid(what, text))
     } else {
@@ -134,14 +135,14 @@ fn argument(what: &str, text: &str) -> Result<(), String> {
 }
 
 /// Checks a relative path that must stay below its directory.
-fn path(text: &str) -> Result<(), String> {
+fn path(text: &str) -> Result<(), Message> {
     text.split('/')
         .try_for_each(|part| name("path", part))
         .map_err(|_| invalid("path", text))
 }
 
 /// Checks that each digest has one size.
-fn sizes(lock: &Lock) -> Result<(), String> {
+fn sizes(lock: &Lock) -> Result<(), Message> {
     let mut known: BTreeMap<Digest, u64> = BTreeMap::new();
     let files = lock.files.iter().flat_map(|file| {
         let beside = file.signature_blobs();
@@ -163,9 +164,8 @@ fn sizes(lock: &Lock) -> Result<(), String> {
     let artifacts = lock.artifacts.iter().map(|one| (one.digest, one.size));
     for (digest, size) in files.chain(images).chain(packages).chain(artifacts) {
         if *known.entry(digest).or_insert(size) != size {
-            return Err(format!(
-                "its lock has two sizes for {digest}\nhint: do not use this bundle"
-            ));
+            return Err(Message::new(format!("its lock has two sizes for {digest}"))
+                .hint("do not use this bundle"));
         }
     }
     Ok(())

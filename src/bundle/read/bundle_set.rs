@@ -31,7 +31,7 @@ impl BundleSet {
         let mut bases: Vec<Bundle> = paths.iter().map(open).collect::<Result<_, _>>()?;
         let bundle = bases
             .pop()
-            .ok_or_else(|| BundleError::Missing("path: name one".to_owned()))?;
+            .ok_or_else(|| BundleError::Missing("path: name one".into()))?;
         Self::new(bundle, bases)
     }
 
@@ -109,7 +109,7 @@ impl BundleSet {
 
     fn holder_or_missing(&self, digest: &Digest) -> Result<&Bundle, BundleError> {
         self.holder(digest)
-            .ok_or_else(|| BundleError::Missing(format!("blob {digest}")))
+            .ok_or_else(|| BundleError::Missing(format!("blob {digest}").into()))
     }
 }
 

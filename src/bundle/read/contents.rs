@@ -15,7 +15,7 @@ use crate::read::LocatedGroup;
 use crate::read::group::GroupReader;
 use crate::threads::{each, ended};
 use crate::{Bundle, BundleError};
-use kubexm_types::Digest;
+use kubexm_types::{Digest, Message};
 
 /// Maximum number of groups that are read at the same time; each needs a decoder's window of memory.
 const MOST_GROUPS: usize = 2;
@@ -52,7 +52,9 @@ impl Bundle {
         let found: usize = chosen.iter().map(|(_, count)| count).sum();
         if found != wanted.len() {
             return Err(BundleError::Missing(
-                "blob that is in its lock\nhint: give its base bundles too".to_owned(),
+                Message::new("blob that is in its lock")
+                    .hint("give its base bundles too")
+                    .to_owned(),
             ));
         }
         let threads = threads.clamp(1, MOST_GROUPS);
@@ -67,7 +69,7 @@ impl Bundle {
         failed.map_or(Ok(()), |error| {
             Err(BundleError::Damaged {
                 path: self.path().display().to_string(),
-                reason: format!("{error}\nhint: copy the bundle again"),
+                reason: Message::new(format!("{error}")).hint("copy the bundle again"),
             })
         })
     }

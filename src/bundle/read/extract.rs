@@ -8,7 +8,7 @@ use crate::archive::each_member;
 use crate::lock::user_content::LockedArtifact;
 use crate::lock::{FileFormat, LockedFile, LockedPackage, Member};
 use crate::{Blobs, Bundle, BundleError};
-use kubexm_types::{Arch, Digest, DigestWriter, Version};
+use kubexm_types::{Arch, Digest, DigestWriter, Message, Version};
 
 /// An item in a bundle that a user can name.
 #[derive(Debug, Clone, Copy)]
@@ -110,10 +110,11 @@ impl Item<'_> {
         let (path, expected) = (&member.path, &member.digest);
         Err(BundleError::Damaged {
             path: bundle.path().display().to_string(),
-            reason: format!(
-                "{path} in {} is damaged: expected {expected}, got {got}\nhint: copy the bundle again",
+            reason: Message::new(format!(
+                "{path} in {} is damaged: expected {expected}, got {got}",
                 file.file_name
-            ),
+            ))
+            .hint("copy the bundle again"),
         })
     }
 }

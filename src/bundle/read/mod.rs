@@ -32,7 +32,7 @@ use crate::format::seek_table;
 use crate::format::seek_table::{FOOTER, Frame};
 use crate::format::volumes::VolumeSet;
 use crate::read::group::{EntryReader, FrameRange, GroupReader};
-use kubexm_types::{Digest, PublicKey};
+use kubexm_types::{Digest, Message, PublicKey};
 
 /// Maximum size of the header frame's content, in bytes.
 const LARGEST_HEADER: u64 = 64 * 1024 * 1024;
@@ -85,7 +85,7 @@ impl Bundle {
     pub fn open_with(path: &Path, access: &Access) -> Result<Self, BundleError> {
         let volumes = VolumeSet::find(path, &access.folders)?;
         let name = volumes.name().display().to_string();
-        let damaged = |reason: String| BundleError::Damaged {
+        let damaged = |reason: Message| BundleError::Damaged {
             path: name.clone(),
             reason,
         };
@@ -251,11 +251,10 @@ impl Bundle {
 
     fn explain(&self, digest: &Digest, source: io::Error) -> BundleError {
         match source.kind() {
-            io::ErrorKind::NotFound => BundleError::Missing(format!("blob {digest}")),
-            io::ErrorKind::Unsupported => BundleError::Damaged {
-                path: self.path().display().to_string(),
-                reason: format!("cannot read {digest}: {source}"),
-            },
+            io::ErrorKind::NotFound => BundleError::Missing(format!("blob {digest}").into()),
+            io::ErrorKind::Unsupported => {
+                BundleError::damaged(self.path(), format!("cannot read {digest}: {source}"))
+            }
             _ => BundleError::io(self.path(), source),
         }
     }
@@ -292,30 +291,34 @@ impl Blobs for Bundle {
 }
 
 /// Returns the frames of a bundle, or the reason why the file is not a bundle.
-fn read_seek_table(volumes: &VolumeSet) -> io::Result<Result<Vec<Frame>, String>> {
+fn read_seek_table(volumes: &VolumeSet) -> io::Result<Result<Vec<Frame>, Message>> {
     let size = volumes.size();
-    let truncated = || {
-        match volumes.perhaps_not_last() {
-        Some(last) => format!(
-            "the bundle ends too early, after {}\nhint: copy the volumes that follow, and their list, beside it",
+    let truncated = || match volumes.perhaps_not_last() {
+        Some(last) => Message::new(format!(
+            "the bundle ends too early, after {}",
             last.display()
-        ),
-        None => "is truncated or is not a kubexm bundle\nhint: copy the bundle again, and compare its size"
+        ))
+        .hint("copy the volumes that follow, and their list, beside it"),
+        None => Message::new("is truncated or is not a kubexm bundle")
+            .hint("copy the bundle again, and compare its size")
             .to_owned(),
-    }
     };
     let mut magic = [0u8; 4];
     if size == 0 {
-        return Ok(Err("is empty\nhint: copy the bundle again".to_owned()));
+        return Ok(Err(Message::new("is empty")
+            .hint("copy the bundle again")
+            .to_owned()));
     }
     if size < 64 {
         return Ok(Err(truncated()));
     }
     volumes.read_exact_at(&mut magic, 0)?;
     if magic != [0x28, 0xb5, 0x2f, 0xfd] {
-        return Ok(Err(
-            "is not a kubexm bundle: it is not compressed with zstd\nhint: give a file that `kubexm bundle build` wrote".to_owned()
-        ));
+        return Ok(Err(Message::new(
+            "is not a kubexm bundle: it is not compressed with zstd",
+        )
+        .hint("give a file that `kubexm bundle build` wrote")
+        .to_owned()));
     }
     let mut footer = [0u8; FOOTER];
     volumes.read_exact_at(&mut footer, size - FOOTER as u64)?;
@@ -329,7 +332,9 @@ fn read_seek_table(volumes: &VolumeSet) -> io::Result<Result<Vec<Frame>, String>
     let frames = seek_table::decode(&table)
         .filter(|frames| frames.iter().map(|f| u64::from(f.packed)).sum::<u64>() == size - length);
     Ok(frames.ok_or_else(|| {
-        "its seek table does not match the size of the file\nhint: copy the bundle again".to_owned()
+        Message::new("its seek table does not match the size of the file")
+            .hint("copy the bundle again")
+            .to_owned()
     }))
 }
 
@@ -342,21 +347,25 @@ fn read_header(
     let frame = frames.first().ok_or("its seek table is empty")?;
     let plain = u64::from(frame.plain);
     if plain > LARGEST_HEADER {
-        return Err("its header is larger than 64 MiB\nhint: copy the bundle again".into());
+        return Err(Message::new("its header is larger than 64 MiB")
+            .hint("copy the bundle again")
+            .into());
     }
     let range = FrameRange {
         offset: 0,
         packed: u64::from(frame.packed),
     };
-    let decoder = group::decoder(volumes, range)
-        .map_err(|_| "its header cannot be decompressed\nhint: copy the bundle again")?;
+    let decoder = group::decoder(volumes, range).map_err(|_| {
+        Message::new("its header cannot be decompressed").hint("copy the bundle again")
+    })?;
     header::read(decoder, plain, trust)
 }
 
 /// Assigns the frames of the seek table to the groups of the placement document, in order.
-fn locate(header: &BundleHeader, frames: &[Frame]) -> Result<Vec<LocatedGroup>, String> {
+fn locate(header: &BundleHeader, frames: &[Frame]) -> Result<Vec<LocatedGroup>, Message> {
     let mismatch = || {
-        "its seek table does not match its placement document\nhint: copy the bundle again"
+        Message::new("its seek table does not match its placement document")
+            .hint("copy the bundle again")
             .to_owned()
     };
     let sizes = header.lock.blobs();

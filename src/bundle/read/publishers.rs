@@ -11,8 +11,8 @@ use kubexm_sigstore::document::Part;
 use kubexm_sigstore::{
     Artifact, Signer, Trust, TrustedRoot, Unverified, file, referrer, verify, verify_any,
 };
-use kubexm_types::Digest;
 use kubexm_types::signature_policy::Identity;
+use kubexm_types::{Digest, Message};
 
 /// The result of the verification of signatures.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -96,10 +96,7 @@ impl Bundle {
     /// # Errors
     /// A signature is invalid; the error lists all of them.
     pub fn verify_publishers(&self, roots: &[TrustedRoot]) -> Result<Publishers, BundleError> {
-        let damaged = |reason: String| BundleError::Damaged {
-            path: self.path().display().to_string(),
-            reason,
-        };
+        let damaged = |reason: String| BundleError::damaged(self.path(), reason);
         let roots = Roots {
             public: TrustedRoot::public_instance().map_err(&damaged)?,
             private: roots,
@@ -138,10 +135,14 @@ impl Bundle {
         if publishers.bad.is_empty() {
             Ok(publishers)
         } else {
-            Err(damaged(format!(
-                "signatures of publishers are not valid:\n  {}\nhint: do not use this bundle",
-                publishers.bad.join("\n  ")
-            )))
+            Err(BundleError::damaged(
+                self.path(),
+                Message::new(format!(
+                    "signatures of publishers are not valid:\n  {}",
+                    publishers.bad.join("\n  ")
+                ))
+                .hint("do not use this bundle"),
+            ))
         }
     }
 

@@ -12,7 +12,7 @@ use crate::read::group::{decoder, zeros};
 use crate::threads::each;
 use crate::{Blobs, Bundle, BundleError};
 use kubexm_types::event::{Events, Transfer};
-use kubexm_types::{Digest, DigestWriter};
+use kubexm_types::{Digest, DigestWriter, Message};
 
 /// Maximum number of groups that are read at the same time; each needs a decoder's window of memory.
 const MOST_THREADS: usize = 3;
@@ -85,10 +85,11 @@ impl Bundle {
         let list = volumes
             .iter()
             .fold(list, |list, volume| format!("{list}\n  {volume}"));
-        let reason = format!(
-            "{count} of {} parts are damaged:\n  {list}\nhint: copy the bundle again",
+        let reason = Message::new(format!(
+            "{count} of {} parts are damaged:\n  {list}",
             labels.len() + 1
-        );
+        ))
+        .hint("copy the bundle again");
         Err(BundleError::Damaged { path, reason })
     }
 
@@ -109,17 +110,16 @@ impl Bundle {
             }
         }
         let path = self.path().display().to_string();
-        let failed = |reason: String| BundleError::Damaged {
-            path: path.clone(),
-            reason,
-        };
+        let failed = |reason: Message| BundleError::damaged(self.path(), reason);
         if !wanted.is_empty() {
             let transfer = events.transfer("recompress", path.clone(), Some(total));
             self.stream(&wanted, &mut |part| {
                 transfer.advance(part.bytes.len() as u64);
                 Ok(())
             })
-            .map_err(|error| failed(format!("{error}\nhint: copy the bundle again")))?;
+            .map_err(|error| {
+                failed(Message::new(error.to_string()).hint("copy the bundle again"))
+            })?;
             transfer.done();
         }
         let labels = self.lock().blobs();
@@ -130,7 +130,7 @@ impl Bundle {
                 let count = unknown.len();
                 Err(failed(format!(
                     "{count} gzip blobs cannot be verified, the first is {label} ({digest}): {error}"
-                )))
+                ).into()))
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::format::chunks::{Chunk, GroupLayout, StoredBlob};
 use crate::format::tar_entry::{TAR_BLOCK, entry_header};
 use crate::{Blobs, BundleError};
 use kubexm_types::event::Transfer;
-use kubexm_types::{Digest, DigestReader};
+use kubexm_types::{Digest, DigestReader, Message};
 
 /// Reads the tar entries of a group. After the last chunk of a blob it compares the digest. If the digest
 /// differs, the [`io::Error`] contains a [`BundleError`].
@@ -189,11 +189,16 @@ impl<'a> GroupSource<'a> {
         let expected = stored.opened.as_ref().map(|o| (o.content, o.size));
         if whole && content != expected {
             // Only a wrong result of the gzip analysis in the cache causes this.
-            return Err(io::Error::other(format!(
-                "{}: the decompressed content does not match the gzip analysis in the cache\nhint: \
+            return Err(io::Error::other(
+                Message::new(format!(
+                    "{}: the decompressed content does not match the gzip analysis in the cache",
+                    self.blobs.place(&stored.blob)
+                ))
+                .hint(
+                    "\
                  run `kubexm cache gc --all` and build again",
-                self.blobs.place(&stored.blob)
-            )));
+                ),
+            ));
         }
         if whole {
             return Ok(());

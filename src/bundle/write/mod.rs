@@ -338,7 +338,7 @@ impl Packer<'_> {
     fn damaged(&self, reason: &str) -> io::Error {
         io::Error::other(BundleError::Damaged {
             path: self.path.clone(),
-            reason: reason.to_owned(),
+            reason: reason.into(),
         })
     }
 }

@@ -13,6 +13,7 @@ use crate::threads::ended;
 use crate::write::compress;
 use crate::write::compress::Effort;
 use crate::write::ordered_semaphore::OrderedSemaphore;
+use kubexm_types::Message;
 
 /// Number of threads that compress. Frame `n` belongs to worker `n % WORKERS`.
 const WORKERS: usize = 2;
@@ -242,10 +243,8 @@ fn damaged(path: &str, number: usize, error: &io::Error) -> io::Error {
     io::Error::other(BundleError::Damaged {
         path: path.to_owned(),
         // The header frame is not in the queue.
-        reason: format!(
-            "frame {} is damaged: {error}\nhint: copy the bundle again",
-            number + 1
-        ),
+        reason: Message::new(format!("frame {} is damaged: {error}", number + 1))
+            .hint("copy the bundle again"),
     })
 }
 

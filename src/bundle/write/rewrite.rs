@@ -39,10 +39,7 @@ pub fn sign(
     events: &Events,
     stop: &dyn Fn() -> bool,
 ) -> Result<Written, BundleError> {
-    let failed = |reason: String| BundleError::Damaged {
-        path: bundle.path().display().to_string(),
-        reason,
-    };
+    let failed = |reason: String| BundleError::damaged(bundle.path(), reason);
     let io = |source| BundleError::io(path, source);
     let mut documents = bundle.documents().clone();
     documents

@@ -103,8 +103,8 @@ impl NodeMetadata {
         let text = StepError::unless_done(action, output)?.text();
         let mut changes = BTreeMap::new();
         for line in text.lines() {
-            let (name, live) =
-                parse(line).map_err(|reason| StepError::Other(format!("{action}: {reason}")))?;
+            let (name, live) = parse(line)
+                .map_err(|reason| StepError::Other(format!("{action}: {reason}").into()))?;
             let known = self.nodes.iter().find(|(node, _)| node.as_str() == name);
             if let Some((name, desired)) = known {
                 let needed = difference(desired, &live);
@@ -282,7 +282,7 @@ impl Ensure for NodeMetadata {
         Ok(if changes.is_empty() {
             Check::Satisfied
         } else {
-            Check::Needed(described(&changes))
+            Check::needed(described(&changes))
         })
     }
 

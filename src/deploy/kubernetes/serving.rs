@@ -18,7 +18,7 @@ use kubexm_engine::{Command, Host};
 use kubexm_pki::request;
 use kubexm_pki::request::Entitled;
 use kubexm_scripts::kubernetes as scripts;
-use kubexm_types::{HostName, Untrusted};
+use kubexm_types::{HostName, Message, Untrusted};
 
 use crate::Inputs;
 use crate::journal;
@@ -133,7 +133,7 @@ impl ApproveServing {
         let output = host.run(command.describe(action)).await?;
         let text = StepError::unless_done(action, output)?.text();
         self.parse(&text)
-            .map_err(|reason| StepError::Other(format!("{action}: {reason}")))
+            .map_err(|reason| StepError::Other(format!("{action}: {reason}").into()))
     }
 
     fn parse(&self, text: &str) -> Result<State, String> {
@@ -259,14 +259,14 @@ fn failure(state: State) -> StepError {
         text.push_str("\nthese certificate signing requests are invalid:\n  ");
         text.push_str(&state.invalid.join("\n  "));
     }
-    text.push_str("\nhint: run `journalctl -u kubelet` on these nodes, and `kubectl get csr`");
     let hosts = state.unreachable.into_iter();
     let reason = "the API server cannot connect to its kubelet";
     StepError::OtherHosts {
         hosts: hosts
             .map(|(name, cause)| (name, format!("{reason}: {cause}")))
             .collect(),
-        message: text,
+        message: Message::new(text)
+            .hint("run `journalctl -u kubelet` on these nodes, and `kubectl get csr`"),
     }
 }
 

@@ -69,7 +69,7 @@ pub(super) fn interface(
                     if printed.lines().any(|line| line.trim() == name) {
                         Ok(name.clone())
                     } else {
-                        Err(missing.clone())
+                        Err(missing.clone().into())
                     }
                 }
             }),
@@ -89,7 +89,7 @@ pub(super) fn interface(
             let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
             match name.len() {
                 1..=15 if name.chars().all(allowed) => Ok(name.to_owned()),
-                _ => Err(format!("no network interface has {address}")),
+                _ => Err(format!("no network interface has {address}").into()),
             }
         }),
         value: interface.clone(),

@@ -161,7 +161,7 @@ impl Keepalived {
             preview: render_with(address::interface_placeholder(inputs.cluster, host))?,
             render: Arc::new(move || {
                 render_with(interface.require()?.clone())
-                    .map_err(|error| StepError::Other(error.to_string()))
+                    .map_err(|error| StepError::Other(error.to_string().into()))
             }),
         };
         let mut files = vec![check, unit.clone()];

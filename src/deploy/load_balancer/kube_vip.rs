@@ -317,7 +317,8 @@ fn pod(
     file.content = Content::Deferred {
         preview: text(address::interface_placeholder(inputs.cluster, host))?,
         render: Arc::new(move || {
-            text(interface.require()?.clone()).map_err(|error| StepError::Other(error.to_string()))
+            text(interface.require()?.clone())
+                .map_err(|error| StepError::Other(error.to_string().into()))
         }),
     };
     Ok(file)

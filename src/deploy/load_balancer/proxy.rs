@@ -230,7 +230,7 @@ pub(super) fn verify(
             if text.starts_with("-----BEGIN CERTIFICATE-----") {
                 Ok(text.to_owned())
             } else {
-                Err("admin.conf does not contain a CA certificate".to_owned())
+                Err("admin.conf does not contain a CA certificate".into())
             }
         }),
         value: cluster_ca.clone(),

@@ -155,7 +155,8 @@ fn from_subnets(
     let preview = render_with(placeholder, host)?;
     let (subnets, host) = (subnets.clone(), host.clone());
     let render = Arc::new(move || {
-        render_with(subnets.require()?, &host).map_err(|error| StepError::Other(error.to_string()))
+        render_with(subnets.require()?, &host)
+            .map_err(|error| StepError::Other(error.to_string().into()))
     });
     Ok(Content::Deferred { preview, render })
 }

@@ -9,7 +9,7 @@ use kubexm_config::cluster::{HostSpec, IpFamilies, OfFamily};
 use kubexm_engine::plan::TaskValue;
 use kubexm_engine::steps::{Parse, ProvideValue};
 use kubexm_scripts::network::POD_SUBNETS;
-use kubexm_types::HostName;
+use kubexm_types::{HostName, Message};
 
 /// A pod subnet of a node and the node's address of the same family, as validated text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(super) fn parse_only(nodes: &[&HostSpec]) -> Parse<Subnets> {
 }
 
 impl Subnets {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, Message> {
         let mut nodes = BTreeMap::new();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let (name, routes) = parse_line(line).ok_or_else(|| {

@@ -12,7 +12,7 @@ use kubexm_config::cluster::Cluster;
 use kubexm_engine::plan::TaskValue;
 use kubexm_engine::steps::ProvideValue;
 use kubexm_scripts::registry::ANSWERS;
-use kubexm_types::{HostName, Untrusted};
+use kubexm_types::{HostName, Message, Untrusted};
 
 /// Prints the addresses of a name as the programs of the host find them, each at the beginning of a line.
 const ADDRESSES: &str = "getent ahosts \"$1\" || :";
@@ -35,10 +35,11 @@ pub(crate) fn answers(inputs: &Inputs<'_>, endpoints: &[String]) -> ProvideValue
         input: Some(Arc::new(move || Ok(input.clone()))),
         parse: Box::new(move |printed| match printed.trim() {
             "" => Ok(()),
-            failures => Err(format!(
-                "this node cannot pull from\n{}\nhint: {hint}",
-                Untrusted::first(failures)
-            )),
+            failures => {
+                let failures = Untrusted::first(failures);
+                let text = format!("this node cannot pull from\n{failures}");
+                Err(Message::new(text).hint(&hint))
+            }
         }),
         value: TaskValue::new("registry.answers"),
         only_reads: true,
@@ -94,7 +95,7 @@ fn wrong(
     found: &[IpAddr],
     right: &[IpAddr],
     is_managed: bool,
-) -> String {
+) -> Message {
     let list = |addresses: &[IpAddr]| -> String {
         let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         addresses.join(", ")
@@ -112,7 +113,7 @@ fn wrong(
          false, so kubexm changes neither"
         )
     };
-    format!("{found}, but the registry has {right}\nhint: {hint}")
+    Message::new(format!("{found}, but the registry has {right}")).hint(hint)
 }
 
 /// Returns a kubeconfig with a context for each registry, named as its endpoint. Secret.
@@ -151,7 +152,7 @@ mod tests {
         cluster.roles.registry = vec!["node2".parse().unwrap()];
         with_inputs(&cluster, &[], "", |inputs| {
             let step = resolves(inputs, &"node1".parse().unwrap()).unwrap();
-            (step.parse)(printed)
+            (step.parse)(printed).map_err(|reason| reason.to_string())
         })
     }
 
@@ -192,7 +193,8 @@ mod tests {
                 let input = step.input.as_ref().unwrap()().unwrap();
                 let shown = format!("{} {}", step.title, step.arguments.join(" "));
                 assert!(!shown.contains("password"), "{shown}");
-                let refused = (step.parse)("192.0.2.12:5000: no route to host\n").unwrap_err();
+                let refused = (step.parse)("192.0.2.12:5000: no route to host\n");
+                let refused = refused.unwrap_err().to_string();
                 assert!(
                     refused.contains("192.0.2.12:5000: no route to host\nhint: "),
                     "{refused}"

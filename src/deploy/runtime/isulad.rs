@@ -12,7 +12,7 @@ use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, RunScript, TrackNewDirs, WriteFile};
 use kubexm_render::{isulad, merge};
 use kubexm_scripts::runtime as scripts;
-use kubexm_types::HostPath;
+use kubexm_types::{HostPath, Message};
 
 const OWN: &RuntimeProperties = RuntimeKind::Isulad.properties();
 
@@ -20,16 +20,22 @@ const OWN: &RuntimeProperties = RuntimeKind::Isulad.properties();
 pub(super) struct Isulad;
 
 impl Runtime for Isulad {
-    fn incompatibility(&self, cluster: &Cluster) -> Option<&'static str> {
-        let refusal = "containerRuntime.type isulad does not work with registry.type external: iSulad pulls images \
-                       only from a registry that kubexm runs\n\
-                       hint: remove registry.type, or choose another containerRuntime.type";
-        let mirrored = "containerRuntime.type isulad does not work with mirrors and logins in containerRuntime.registries\n\
-                        hint: remove mirrors, username and passwordFile, or choose another containerRuntime.type";
+    fn incompatibility(&self, cluster: &Cluster) -> Option<Message> {
         let mut registries = cluster.runtime.registries.iter();
         let has_more = registries.any(|one| !one.mirrors.is_empty() || one.login.is_some());
-        let external = cluster.registry.external.as_ref().map(|_| refusal);
-        external.or(has_more.then_some(mirrored))
+        let (cause, removed) = if cluster.registry.external.is_some() {
+            let cause =
+                "registry.type external: iSulad pulls images only from a registry that kubexm runs";
+            (cause, "registry.type")
+        } else if has_more {
+            let cause = "mirrors and logins in containerRuntime.registries";
+            (cause, "mirrors, username and passwordFile")
+        } else {
+            return None;
+        };
+        let text = format!("containerRuntime.type isulad does not work with {cause}");
+        let hint = format!("remove {removed}, or choose another containerRuntime.type");
+        Some(Message::new(text).hint(hint))
     }
 
     fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {

@@ -16,7 +16,7 @@ use kubexm_config::cluster::{Cluster, HostSpec, RuntimeKind};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_scripts::Script;
 use kubexm_scripts::undo::UndoScript;
-use kubexm_types::{HostName, Version};
+use kubexm_types::{HostName, Message, Version};
 
 /// Installs and starts a node's container runtime.
 pub(crate) const INSTALL: TaskName = TaskName::new("runtime", "install");
@@ -52,7 +52,7 @@ pub(super) trait Runtime: Sync {
     }
 
     /// Returns why the runtime cannot work in a cluster, with a hint; `None` if it can.
-    fn incompatibility(&self, _cluster: &Cluster) -> Option<&'static str> {
+    fn incompatibility(&self, _cluster: &Cluster) -> Option<Message> {
         None
     }
 
@@ -139,7 +139,7 @@ pub(super) fn by_kind(kind: RuntimeKind) -> &'static dyn Runtime {
 }
 
 /// Returns why the cluster's runtime cannot work in it, with a hint; `None` if it can.
-pub(super) fn incompatibility(cluster: &Cluster) -> Option<&'static str> {
+pub(super) fn incompatibility(cluster: &Cluster) -> Option<Message> {
     by_kind(cluster.runtime.kind).incompatibility(cluster)
 }
 

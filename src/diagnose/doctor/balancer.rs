@@ -7,6 +7,7 @@ use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::rules::{self, Packets};
 use super::seen::Seen;
+use crate::status::ProblemKind;
 use kubexm_config::cluster::LoadBalancer;
 use kubexm_host::Facts;
 use kubexm_types::HostName;
@@ -41,11 +42,11 @@ fn balancer(seen: &Seen) -> Outcome {
         .map(|problem| {
             let found = Found::of(problem)
                 .cause("nodes that use this load balancer do not reach an API server");
-            let unit = problem.what.split(' ').next().unwrap_or_default();
+            let unit = problem.program();
             match &problem.host {
                 Some(host) if unit.ends_with(".service") => {
                     let unit = kubexm_session::quoting::quoted(unit);
-                    let found = if problem.what.contains("masked") {
+                    let found = if problem.kind == ProblemKind::Masked {
                         found.run(seen.line.on(host, &format!("systemctl unmask {unit}")))
                     } else {
                         found

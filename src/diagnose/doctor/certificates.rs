@@ -3,7 +3,7 @@
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
-use crate::status::{About, Problem};
+use crate::status::{About, Problem, Subject};
 use kubexm_safekeeping::certs::Standing;
 
 pub(super) const CHECKS: &[Check] = &[Check {
@@ -23,7 +23,7 @@ fn certificates(seen: &Seen) -> Outcome {
     // The kubelet's own certificate has a check of its own.
     let problems = seen
         .problems("certificates")
-        .filter(|problem| problem.about != About::Certificate || !only_of_kubelet(&problem.what));
+        .filter(|problem| problem.about != About::Certificate || !only_of_kubelet(problem));
     let found = problems.map(|problem| match problem.about {
         About::Certificate => file(seen, problem),
         _ => Found::of(problem)
@@ -37,7 +37,7 @@ fn certificates(seen: &Seen) -> Outcome {
 /// Returns the finding about files with the same standing.
 fn file(seen: &Seen, problem: &Problem) -> Found {
     let found = Found::of(problem);
-    let is = |standing: Standing| has(&problem.what, standing);
+    let is = |standing: Standing| has(problem, standing);
     if is(Standing::Missing) || is(Standing::Unreadable) {
         return found
             .cause("the file was removed or damaged, for example by a full disk; its program does not start without it")
@@ -49,7 +49,7 @@ fn file(seen: &Seen, problem: &Problem) -> Found {
             .run(seen.line.kubexm("certs check"))
             .run(seen.line.kubexm("certs renew"));
     }
-    let found = if expires_soon(&problem.what) {
+    let found = if expires_soon(problem) {
         found
             .cause(
                 "programs accept the certificate until it expires, and nothing renews it by itself",
@@ -65,17 +65,17 @@ fn file(seen: &Seen, problem: &Problem) -> Found {
 
 /// Adds the commands that replace files which expire. A renewal does not replace a CA.
 fn replaced(seen: &Seen, problem: &Problem, found: Found) -> Found {
-    // The hint knows whether a CA is among files that have no name here.
-    if !problem.hint.contains("rotate-ca") {
-        return found.run(seen.line.kubexm("certs renew"));
-    }
+    let paths = match &problem.subject {
+        Subject::Certificates {
+            standing,
+            paths,
+            has_ca: true,
+        } if *standing != Standing::NotYetValid => paths,
+        _ => return found.run(seen.line.kubexm("certs renew")),
+    };
     let found = found.run(seen.line.kubexm("certs check"));
-    let paths = problem
-        .what
-        .split_once("): ")
-        .map_or("", |(_, paths)| paths);
     let registry = format!("/pki/kubexm-{}.crt", seen.cluster.name);
-    let all = |is: &dyn Fn(&str) -> bool| paths.split(", ").all(is);
+    let all = |is: &dyn Fn(&str) -> bool| paths.iter().all(|path| is(path));
     if all(&|path| path.starts_with(OF_SITE)) {
         return found
             .fix("write a newer CA into the file of this registry that the cluster file names, and install")
@@ -89,16 +89,19 @@ fn replaced(seen: &Seen, problem: &Problem, found: Found) -> Found {
     }
 }
 
-fn has(what: &str, standing: Standing) -> bool {
-    what.contains(&format!("({standing})"))
+fn has(problem: &Problem, is: Standing) -> bool {
+    matches!(problem.subject, Subject::Certificates { standing, .. } if standing == is)
 }
 
 /// Returns whether a problem names certificates that programs still accept.
-pub(super) fn expires_soon(what: &str) -> bool {
-    has(what, Standing::ExpiresSoon)
+pub(super) fn expires_soon(problem: &Problem) -> bool {
+    has(problem, Standing::ExpiresSoon)
 }
 
 /// Returns whether a problem names one certificate, which is that of the kubelet.
-pub(super) fn only_of_kubelet(what: &str) -> bool {
-    what.contains("/var/lib/kubelet/pki/") && !what.contains(", ")
+pub(super) fn only_of_kubelet(problem: &Problem) -> bool {
+    let Subject::Certificates { paths, .. } = &problem.subject else {
+        return false;
+    };
+    matches!(paths.as_slice(), [path] if path.starts_with("/var/lib/kubelet/pki/"))
 }

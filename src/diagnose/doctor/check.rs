@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::report::{Area, Certainty};
 use super::seen::Seen;
-use crate::status::{About, Problem};
+use crate::status::{Problem, ProblemKind, Subject};
 use kubexm_config::cluster::Etcd;
 use kubexm_types::HostName;
 use kubexm_types::untrusted::Untrusted;
@@ -71,6 +71,7 @@ pub(super) enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) hosts: Vec<HostName>,
+    pub(super) subject: Subject,
     pub(super) what: String,
     pub(super) evidence: Vec<String>,
     pub(super) cause: String,
@@ -90,6 +91,7 @@ impl Found {
     pub(super) fn new(what: impl AsRef<str>) -> Self {
         Self {
             hosts: Vec::new(),
+            subject: Subject::None,
             what: Untrusted::one_line(what.as_ref(), 400).to_string(),
             evidence: Vec::new(),
             cause: String::new(),
@@ -106,8 +108,15 @@ impl Found {
     pub(super) fn of(problem: &Problem) -> Self {
         let mut found = Self::new(&problem.what).fix(&problem.hint);
         found.hosts.extend(problem.host.clone());
-        found.is_stopped = is_stopped(problem);
+        found.subject = problem.subject.clone();
+        found.is_stopped = matches!(problem.kind, ProblemKind::Stopped | ProblemKind::Masked);
         found
+    }
+
+    #[must_use]
+    pub(super) fn about(mut self, subject: Subject) -> Self {
+        self.subject = subject;
+        self
     }
 
     #[must_use]
@@ -189,18 +198,4 @@ impl Found {
             }
         }
     }
-}
-
-/// States of units and static pods that were stopped, masked or removed. A program that ends by itself is failed, or starts
-/// again.
-const STOPPED: [&str; 4] = [
-    " is inactive (",
-    " is masked",
-    ".service does not exist",
-    " does not run: ",
-];
-
-fn is_stopped(problem: &Problem) -> bool {
-    matches!(problem.about, About::Unit | About::Program)
-        && STOPPED.iter().any(|state| problem.what.contains(state))
 }

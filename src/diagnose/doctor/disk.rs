@@ -3,7 +3,7 @@
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
-use crate::status::{DiskState, InodeState, Problem};
+use crate::status::{DiskState, InodeState, Problem, ProblemKind, Subject};
 use kubexm_types::HostName;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -51,8 +51,9 @@ const NO_INODES_LEFT: u64 = 64;
 
 /// Returns whether a node reports that its disk has too little space, so that it evicts pods.
 fn evicts(seen: &Seen, host: &HostName) -> bool {
-    seen.problems("node")
-        .any(|problem| problem.host.as_ref() == Some(host) && problem.what.contains("DiskPressure"))
+    seen.problems("node").any(|problem| {
+        problem.host.as_ref() == Some(host) && problem.kind == ProblemKind::DiskPressure
+    })
 }
 
 /// Returns whether a problem of `status` is a file system on which `has_space`, and whose node evicts no pods.
@@ -63,7 +64,7 @@ fn still_works(seen: &Seen, problem: &Problem, has_space: impl Fn(&DiskState) ->
     let mut states = seen.report.hosts.iter();
     let state = states.find(|state| state.host == *host);
     let mut disks = state.iter().flat_map(|state| &state.disks);
-    let disk = disks.find(|disk| problem.what.starts_with(&format!("{} has ", disk.mount)));
+    let disk = disks.find(|disk| problem.subject == Subject::Mount(disk.mount.clone()));
     disk.is_some_and(has_space) && !evicts(seen, host)
 }
 
@@ -124,6 +125,7 @@ fn inodes(seen: &Seen) -> Outcome {
             };
             if (InodeState { free, total }).are_few() {
                 let found = Found::new(format!("{mount} has {free} of {total} inodes free"))
+                    .about(Subject::Mount(mount.to_owned()))
                     .on(host)
                     .evidence([format!("{path} is on {mount}")])
                     .cause(NO_INODES)
@@ -138,10 +140,7 @@ fn inodes(seen: &Seen) -> Outcome {
         }
     }
     all.dedup_by(|one, other| one.what == other.what && one.hosts == other.hosts);
-    let is_same = |problem: &Problem, found: &Found| {
-        let mount = found.what.split(" has ").next().unwrap_or_default();
-        problem.what.starts_with(&format!("{mount} has "))
-    };
+    let is_same = |problem: &Problem, found: &Found| problem.subject == found.subject;
     let has_inodes = |disk: &DiskState| {
         let inodes = disk.inodes.as_ref();
         inodes.is_some_and(|inodes| inodes.free >= NO_INODES_LEFT)

@@ -3,7 +3,7 @@
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
-use crate::status::NEVER_STARTED;
+use crate::status::ProblemKind;
 use kubexm_config::cluster::Etcd;
 use kubexm_etcd::Status;
 use kubexm_types::HostName;
@@ -126,7 +126,7 @@ fn member(seen: &Seen) -> Outcome {
         };
         match seen.cluster.etcd {
             Etcd::Systemd { .. } => {
-                let found = if problem.what.contains("masked") { found.run(seen.line.on(host, "systemctl unmask etcd")) } else { found };
+                let found = if problem.kind == ProblemKind::Masked { found.run(seen.line.on(host, "systemctl unmask etcd")) } else { found };
                 found
                     .fix("start the member; its log has the cause if it ends again")
                     .run(seen.line.on(host, "systemctl start etcd"))
@@ -156,12 +156,12 @@ fn alarm(seen: &Seen) -> Outcome {
         let Some(host) = &problem.host else {
             continue;
         };
-        if problem.what.contains("NOSPACE") {
+        if problem.kind == ProblemKind::DatabaseFull {
             match &mut full {
                 Some(full) => full.hosts.push(host.clone()),
                 None => full = Some(found),
             }
-        } else if problem.what.contains("alarm") {
+        } else if problem.kind == ProblemKind::Alarm {
             all.push(corrupt(seen, host, found));
         } else {
             all.push(
@@ -223,7 +223,7 @@ fn members(seen: &Seen) -> Outcome {
         let mut hosts = seen.member_hosts().iter();
         let ready = hosts.find(|host| matches!(answer(seen, host), Some(Ok(_))));
         match ready {
-            Some(host) if problem.what.contains(NEVER_STARTED) => found
+            Some(host) if problem.kind == ProblemKind::MemberNeverStarted => found
                 .fix("if no host joins the cluster at present, remove the members that have never started")
                 .run(etcdctl(seen, host, "member list -w table"))
                 .run(remove_unstarted(seen, host)),

@@ -4,6 +4,7 @@ use super::certificates::{expires_soon, only_of_kubelet};
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
+use crate::status::ProblemKind;
 use kubexm_session::quoting::quoted;
 use serde_json::Value;
 
@@ -98,14 +99,14 @@ fn credentials(seen: &Seen) -> Outcome {
     }
     let expired = seen
         .problems("certificates")
-        .filter(|problem| only_of_kubelet(&problem.what));
+        .filter(|problem| only_of_kubelet(problem));
     all.extend(expired.map(|problem| {
         let host = problem.host.as_ref();
         let renew = host.map_or("certs renew".to_owned(), |host| format!("certs renew --host {host}"));
         Found::of(problem)
             .cause("the host was off while the kubelet had to renew it, or the API server did not answer for long")
             .fix("renew the kubelet's credentials")
-            .warning(expires_soon(&problem.what))
+            .warning(expires_soon(problem))
             .run(seen.line.kubexm(&renew))
     }));
     Outcome::Known(all)
@@ -118,8 +119,8 @@ fn kubelet(seen: &Seen) -> Outcome {
         let Some(host) = &problem.host else {
             return found;
         };
-        let found = if problem.what.contains("masked") { found.run(seen.line.on(host, "systemctl unmask kubelet")) } else { found };
-        if problem.what.contains("auto-restart") { found
+        let found = if problem.kind == ProblemKind::Masked { found.run(seen.line.on(host, "systemctl unmask kubelet")) } else { found };
+        if problem.kind == ProblemKind::Restarting { found
         .fix("read why it ends")
         .run(seen.line.logs("kubelet", host)) } else { found
         .fix("start it")
@@ -248,7 +249,7 @@ fn node(seen: &Seen) -> Outcome {
         let found = Found::of(problem)
             .cause("the API server has this from the kubelet, or has not heard from it");
         match &problem.host {
-            Some(host) if problem.what.contains("cordoned") => {
+            Some(host) if problem.kind == ProblemKind::Cordoned => {
                 let words = format!("uncordon {host}");
                 found
                     .cause(

@@ -139,7 +139,7 @@ fn program(seen: &Seen) -> Outcome {
         .problems("network-program")
         .map(|problem| {
             let found = Found::of(problem).cause("services and pods of other nodes are not reachable from this node, or names are not resolved");
-            let unit = problem.what.split(' ').next().unwrap_or_default();
+            let unit = problem.program();
             match &problem.host {
                 Some(host) if unit.ends_with(".service") => {
                     found.run(seen.line.on(host, &format!("systemctl start {}", quoted(unit))))

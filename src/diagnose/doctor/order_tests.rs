@@ -3,7 +3,7 @@
 use super::check::{Check, Found};
 use super::order::{FOLLOWS, explain};
 use crate::doctor::checks;
-use crate::status::{About, Problem};
+use crate::status::{About, Problem, ProblemKind};
 use kubexm_session::example::cluster_of_two as cluster;
 
 type Noted = (&'static Check, Found);
@@ -19,12 +19,10 @@ fn finding(check: &str, hosts: &[&str]) -> Noted {
 }
 
 /// Returns what `status` reports about a unit.
-fn unit(check: &str, host: &str, what: &str) -> Noted {
+fn unit(check: &str, host: &str, what: &str, kind: ProblemKind) -> Noted {
     let problem = Problem {
-        about: About::Unit,
         host: host.parse().ok(),
-        what: what.to_owned(),
-        hint: String::new(),
+        ..Problem::new(About::Unit, what, "").of_kind(kind)
     };
     noted(check, Found::of(&problem))
 }
@@ -92,17 +90,20 @@ fn warnings_explain_nothing() {
 #[test]
 fn program_that_was_stopped_is_explained_by_its_own_host_only() {
     let expired = finding("certificates", &["node1"]);
-    for what in [
-        "kubelet.service is inactive (dead)",
-        "kubelet.service is masked",
+    for (what, kind) in [
+        ("kubelet.service is inactive (dead)", ProblemKind::Stopped),
+        ("kubelet.service is masked", ProblemKind::Masked),
     ] {
         for (host, cause) in [("node2", None), ("node1", Some("certificates"))] {
-            let all = [expired.clone(), unit("kubelet", host, what)];
+            let all = [expired.clone(), unit("kubelet", host, what, kind)];
             assert_eq!(follows(&all), [None, cause], "{what}");
         }
     }
     let failed = "kubelet.service is activating (auto-restart), restarts: 7";
-    let all = [expired, unit("kubelet", "node2", failed)];
+    let all = [
+        expired,
+        unit("kubelet", "node2", failed, ProblemKind::Restarting),
+    ];
     assert_eq!(follows(&all), [None, Some("certificates")]);
 }
 

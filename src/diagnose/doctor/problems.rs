@@ -1,19 +1,18 @@
 //! Assigns what `status` found to checks.
 
 use super::report::{COMMANDS, RECEIPTS, TIMERS, UNREACHABLE};
-use crate::status::{About, Problem};
+use crate::status::{About, Problem, ProblemKind};
 
 /// Returns the check that reports a problem of `status`.
 pub(super) fn check_of(problem: &Problem) -> &'static str {
-    let what = problem.what.as_str();
     match problem.about {
         About::Unreachable => UNREACHABLE,
         About::Host | About::Identity => "host",
         About::Clock => "clock",
-        About::Disk => disk(what),
+        About::Disk => disk(problem.kind),
         About::Certificate => "certificates",
-        About::Unit | About::Program => program(what),
-        About::Etcd => etcd(what),
+        About::Unit | About::Program => program(problem),
+        About::Etcd => etcd(problem.kind),
         About::ApiServer => "api-server",
         About::Endpoint => "endpoint",
         About::Registry => "registry",
@@ -29,15 +28,14 @@ pub(super) fn check_of(problem: &Problem) -> &'static str {
 /// What the names of units and static pods of load balancers contain.
 const BALANCERS: [&str; 4] = ["haproxy", "nginx", "keepalived", "kube-vip"];
 
-/// Returns the check of a unit or a program, which is the first word.
-fn program(what: &str) -> &'static str {
-    let name = what.split(' ').next().unwrap_or_default();
-    let name = name.strip_suffix(".service").unwrap_or(name);
+/// Returns the check of a unit or a program.
+fn program(problem: &Problem) -> &'static str {
     // A program that refuses the credentials of kubexm runs, and they have expired.
-    if what.contains("refuses the credentials") {
+    if problem.kind == ProblemKind::CredentialsRefused {
         return "certificates";
     }
-    match name {
+    let name = problem.program();
+    match name.strip_suffix(".service").unwrap_or(name) {
         "kubelet" => "kubelet",
         "kube-apiserver" => "api-server",
         "kube-controller-manager" | "kube-scheduler" => "control-plane",
@@ -50,19 +48,21 @@ fn program(what: &str) -> &'static str {
     }
 }
 
-fn disk(what: &str) -> &'static str {
-    match what {
-        _ if what.contains("inodes") => "inodes",
-        _ if what.contains("mounted read-only") => "mount-options",
+fn disk(kind: ProblemKind) -> &'static str {
+    match kind {
+        ProblemKind::Inodes => "inodes",
+        ProblemKind::ReadOnly => "mount-options",
         _ => "disk-space",
     }
 }
 
-fn etcd(what: &str) -> &'static str {
-    match what {
-        _ if what.contains("has the alarm") || what.contains("at most") => "etcd-alarm",
-        _ if what.contains("no leader") => "etcd-quorum",
-        _ if what.contains("member of etcd is") || what.contains("members") => "etcd-members",
+fn etcd(kind: ProblemKind) -> &'static str {
+    match kind {
+        ProblemKind::Alarm | ProblemKind::DatabaseFull | ProblemKind::DatabaseNearQuota => {
+            "etcd-alarm"
+        }
+        ProblemKind::NoLeader => "etcd-quorum",
+        ProblemKind::Members | ProblemKind::MemberNeverStarted => "etcd-members",
         _ => "etcd-member",
     }
 }
@@ -71,100 +71,58 @@ fn etcd(what: &str) -> &'static str {
 mod tests {
     use super::*;
     use crate::doctor::checks;
+    use crate::status::Subject;
 
     #[test]
-    fn every_text_of_status_has_its_check() {
-        for (about, what, check) in [
-            (About::Unit, "kubelet.service is inactive (dead)", "kubelet"),
+    fn every_problem_of_status_has_its_check() {
+        use ProblemKind::*;
+        let none = "";
+        for (about, kind, program, check) in [
+            (About::Unit, Stopped, "kubelet.service", "kubelet"),
+            (About::Unit, Other, "containerd.service", "runtime"),
             (
                 About::Unit,
-                "containerd.service is failed (failed)",
-                "runtime",
-            ),
-            (
-                About::Unit,
-                "kubexm-haproxy.service is masked",
+                Masked,
+                "kubexm-haproxy.service",
                 "load-balancer",
             ),
-            (
-                About::Unit,
-                "kubexm-registry.service is inactive (dead)",
-                "registry",
-            ),
+            (About::Unit, Stopped, "kubexm-registry.service", "registry"),
+            (About::Program, Stopped, "kube-scheduler", "control-plane"),
+            (About::Program, Stopped, "kube-vip", "load-balancer"),
             (
                 About::Program,
-                "kube-scheduler does not run: /etc/kubernetes/manifests/kube-scheduler.yaml does not exist",
-                "control-plane",
-            ),
-            (
-                About::Program,
-                "kube-vip does not run: /etc/kubernetes/manifests/kube-vip.yaml does not exist",
-                "load-balancer",
-            ),
-            (
-                About::Program,
-                "kube-apiserver refuses the credentials of this host, which have expired or belong to another cluster",
+                CredentialsRefused,
+                "kube-apiserver",
                 "certificates",
             ),
-            (
-                About::Disk,
-                "/ has 2 % free, 9 GiB, for /var/lib/etcd",
-                "disk-space",
-            ),
-            (
-                About::Disk,
-                "/ has 2 % of its inodes free, 20 of 1000, for /var/lib/etcd",
-                "inodes",
-            ),
-            (
-                About::Disk,
-                "cannot write /etc: the file system is mounted read-only",
-                "mount-options",
-            ),
-            (About::Etcd, "etcd has the alarm NOSPACE", "etcd-alarm"),
-            (
-                About::Etcd,
-                "the database of etcd has 90 of at most 100 MiB",
-                "etcd-alarm",
-            ),
-            (About::Etcd, "etcd has no leader", "etcd-quorum"),
-            (
-                About::Etcd,
-                "the member of etcd is a learner, and does not vote",
-                "etcd-members",
-            ),
-            (
-                About::Etcd,
-                "etcd has members that the cluster file does not have: node9",
-                "etcd-members",
-            ),
-            (About::Etcd, "etcd does not answer: refused", "etcd-member"),
-            (About::Drift, "has no receipt", "receipts"),
-            (
-                About::Timer,
-                "the last run of the timer for backups failed",
-                "timers",
-            ),
-            (About::Unreachable, "", "unreachable"),
-            (About::Host, "", "host"),
-            (About::Identity, "", "host"),
-            (About::Clock, "", "clock"),
-            (About::Disk, "", "disk-space"),
-            (About::Certificate, "", "certificates"),
-            (About::ApiServer, "", "api-server"),
-            (About::Endpoint, "", "endpoint"),
-            (About::Registry, "", "registry"),
-            (About::Node, "", "node"),
-            (About::Version, "", "version"),
-            (About::Command, "", "commands"),
+            (About::Disk, Other, none, "disk-space"),
+            (About::Disk, Inodes, none, "inodes"),
+            (About::Disk, ReadOnly, none, "mount-options"),
+            (About::Etcd, Alarm, none, "etcd-alarm"),
+            (About::Etcd, DatabaseFull, none, "etcd-alarm"),
+            (About::Etcd, DatabaseNearQuota, none, "etcd-alarm"),
+            (About::Etcd, NoLeader, none, "etcd-quorum"),
+            (About::Etcd, Members, none, "etcd-members"),
+            (About::Etcd, MemberNeverStarted, none, "etcd-members"),
+            (About::Etcd, Other, none, "etcd-member"),
+            (About::Drift, Other, none, "receipts"),
+            (About::Timer, Other, none, "timers"),
+            (About::Unreachable, Other, none, "unreachable"),
+            (About::Host, Other, none, "host"),
+            (About::Identity, Other, none, "host"),
+            (About::Clock, Other, none, "clock"),
+            (About::Certificate, Other, none, "certificates"),
+            (About::ApiServer, Other, none, "api-server"),
+            (About::Endpoint, Other, none, "endpoint"),
+            (About::Registry, Other, none, "registry"),
+            (About::Node, Cordoned, none, "node"),
+            (About::Node, DiskPressure, none, "node"),
+            (About::Version, Other, none, "version"),
+            (About::Command, Other, none, "commands"),
         ] {
-            let problem = Problem {
-                about,
-                host: None,
-                what: what.to_owned(),
-                hint: String::new(),
-            };
-            assert_eq!(check_of(&problem), check, "{what}");
+            let problem = Problem::new(about, "", "").of_kind(kind);
+            let problem = problem.of(Subject::Program(program.to_owned()));
+            assert_eq!(check_of(&problem), check, "{about:?} {kind:?} {program}");
             // A problem without a check would be in no report.
             assert!(checks().any(|known| known.id == check), "{check}");
         }

@@ -3,6 +3,7 @@
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
+use crate::status::ProblemKind;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -34,8 +35,8 @@ fn registry(seen: &Seen) -> Outcome {
         let found = Found::of(problem)
             .cause("nodes cannot pull images; images that a node has go on working until the kubelet removes them");
         match &problem.host {
-            Some(host) if problem.what.starts_with("kubexm-registry") => {
-                let found = if problem.what.contains("masked") { found.run(seen.line.on(host, "systemctl unmask kubexm-registry")) } else { found };
+            Some(host) if problem.program().starts_with("kubexm-registry") => {
+                let found = if problem.kind == ProblemKind::Masked { found.run(seen.line.on(host, "systemctl unmask kubexm-registry")) } else { found };
                 found
                     .run(seen.line.on(host, "systemctl start kubexm-registry"))
                     .run(seen.line.logs("registry", host))

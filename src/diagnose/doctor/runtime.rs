@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
+use crate::status::ProblemKind;
 use kubexm_config::cluster::RuntimeKind;
 
 /// The directory in which kubexm writes the mirrors of containerd.
@@ -102,12 +103,12 @@ fn runtime(seen: &Seen) -> Outcome {
         .map(|problem| {
             let found = Found::of(problem)
                 .cause("nothing starts or ends containers while the unit does not run");
-            let unit = problem.what.split(' ').next().unwrap_or_default();
+            let unit = problem.program();
             match &problem.host {
                 Some(host) if unit.ends_with(".service") => {
                     let start =
                         format!("systemctl start {}", kubexm_session::quoting::quoted(unit));
-                    let masked = problem.what.contains("masked");
+                    let masked = problem.kind == ProblemKind::Masked;
                     let unmask =
                         format!("systemctl unmask {}", kubexm_session::quoting::quoted(unit));
                     let found = if masked {

@@ -3,6 +3,7 @@
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
+use crate::status::ProblemKind;
 use kubexm_config::cluster::KubernetesKind;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -59,8 +60,8 @@ fn api_server(seen: &Seen) -> Outcome {
             return found;
         };
         match seen.cluster.kubernetes.kind {
-            KubernetesKind::Systemd if problem.what.contains(".service") => {
-                let found = if problem.what.contains("masked") {
+            KubernetesKind::Systemd if problem.program().ends_with(".service") => {
+                let found = if problem.kind == ProblemKind::Masked {
                     found.run(seen.line.on(host, "systemctl unmask kube-apiserver"))
                 } else {
                     found
@@ -79,7 +80,7 @@ fn controllers(seen: &Seen) -> Outcome {
     let found = seen.problems("control-plane").map(|problem| {
         let found = Found::of(problem)
             .cause("the scheduler and the controllers of other control planes take over; without any, no new pod starts");
-        let unit = problem.what.split(' ').next().unwrap_or_default();
+        let unit = problem.program();
         match &problem.host {
             Some(host) if unit.ends_with(".service") => {
                 let unit = kubexm_session::quoting::quoted(unit);

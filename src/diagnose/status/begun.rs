@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::report::{About, Problem};
 use kubexm_config::Cluster;
-use kubexm_session::CommandError;
 use kubexm_session::begun::{Begun, Operation, Standing};
 
 /// Returns a problem for each command that was interrupted, and which others wait for.
@@ -17,20 +16,13 @@ pub(super) fn problems(cluster: &Cluster, state: &Path) -> Vec<Problem> {
     begun
         .filter_map(|one| {
             one.map(|begun| begun.map(described))
-                .unwrap_or_else(|error| Some(problem(&error)))
+                .unwrap_or_else(|error| Some(Problem::of_error(About::Command, &error)))
         })
         .collect()
 }
 
 fn described(begun: Standing) -> Problem {
-    Problem::of_error(
-        About::Command,
-        &format!("{}\nhint: {}", begun.what, begun.hint),
-    )
-}
-
-fn problem(error: &CommandError) -> Problem {
-    Problem::of_error(About::Command, &error.to_string())
+    Problem::new(About::Command, begun.what, begun.hint)
 }
 
 #[cfg(test)]

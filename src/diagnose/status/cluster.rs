@@ -10,7 +10,8 @@ use super::answers::{Answers, Reply};
 use super::hosts::{self, Judged};
 use super::nodes::Node;
 use super::report::{
-    About, EndpointState, NodeStanding, NodeState, Problem, RegistryState, StatusReport,
+    About, EndpointState, NodeStanding, NodeState, Problem, ProblemKind, RegistryState,
+    StatusReport,
 };
 use super::skew::{self, Versions};
 use super::{Seen, drift, members};
@@ -305,10 +306,13 @@ fn node(node: Option<&Node>) -> JudgedNode {
     let mut others = Vec::new();
     if node.is_cordoned {
         let hint = "run `kubectl uncordon` for the node when its maintenance has ended";
-        others.push(problem(
-            "the node is cordoned: no new pods run on it".to_owned(),
-            hint,
-        ));
+        others.push(
+            problem(
+                "the node is cordoned: no new pods run on it".to_owned(),
+                hint,
+            )
+            .of_kind(ProblemKind::Cordoned),
+        );
     }
     let mut pressure = Vec::new();
     for kind in PRESSURES {
@@ -319,7 +323,12 @@ fn node(node: Option<&Node>) -> JudgedNode {
             let what = format!("the node reports {kind}: {}", shown(&condition.message));
             let hint =
                 "https://kubernetes.io/docs/reference/node/node-status/ explains the condition";
-            others.push(problem(what, hint));
+            let found = problem(what, hint);
+            others.push(if kind == "DiskPressure" {
+                found.of_kind(ProblemKind::DiskPressure)
+            } else {
+                found
+            });
             pressure.push(kind.to_owned());
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::report::{About, DiskState, InodeState, Problem};
+use super::report::{About, DiskState, InodeState, Problem, ProblemKind, Subject};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_host::Facts;
 use kubexm_session::data_directories::{self, Directory};
@@ -85,7 +85,7 @@ fn read_only(facts: &Facts, directories: &[Directory<'_>]) -> Option<Problem> {
     );
     let hint = "look for errors of the disk in the log of the kernel with `dmesg`, repair the file system, and mount it for \
                 writing: programs that cannot write fail";
-    Some(Problem::new(About::Disk, what, hint))
+    Some(Problem::new(About::Disk, what, hint).of_kind(ProblemKind::ReadOnly))
 }
 
 /// Returns the problem of a directory whose space is not known.
@@ -106,7 +106,7 @@ fn low(disk: &DiskState, evicts: bool) -> Problem {
     } else {
         format!("free space on {mount}, or enlarge it: programs that cannot write fail")
     };
-    Problem::new(About::Disk, what, hint)
+    Problem::new(About::Disk, what, hint).of(Subject::Mount(mount.clone()))
 }
 
 fn few_inodes(disk: &DiskState, inodes: InodeState, evicts: bool) -> Problem {
@@ -122,6 +122,8 @@ fn few_inodes(disk: &DiskState, inodes: InodeState, evicts: bool) -> Problem {
     let hint =
         format!("remove small files on {mount}, which `du --inodes -x {mount}` counts: {hint}");
     Problem::new(About::Disk, what, hint)
+        .of_kind(ProblemKind::Inodes)
+        .of(Subject::Mount(mount.clone()))
 }
 
 /// Returns a size with a binary unit.

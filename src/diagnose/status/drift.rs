@@ -17,7 +17,7 @@ use kubexm_lifecycle::plan::{HostDiff, Reason};
 use kubexm_session::certificates::CaEncryption;
 use kubexm_session::session::{HostErrors, Hosts};
 use kubexm_session::{CommandError, certificates, plan_inputs};
-use kubexm_types::HostName;
+use kubexm_types::{HostName, Message};
 
 /// The most steps that a problem names.
 const SHOWN: usize = 3;
@@ -86,14 +86,14 @@ pub(super) fn is_lost(errors: &HostErrors, host: &HostName) -> bool {
 /// known, has a problem of its own, and so has one that was lost earlier.
 fn lost(seen: &Seen<'_>, host: &HostDiff) -> Option<Problem> {
     let name = &host.host;
-    let message = host.unreachable.as_ref()?;
+    let message = &host.unreachable.as_ref()?.cause;
     let mut findings = seen.findings.iter();
     let is_named = is_lost(&seen.errors, name)
         || findings.any(|one| one.about == About::Unreachable && one.host.as_ref() == Some(name));
     if is_named || !seen.facts.contains_key(name) {
         return None;
     }
-    let (cause, hint) = separated(name, message);
+    let (cause, hint) = separated(message);
     let what =
         format!("was lost before all of it was compared with the plan of an install: {cause}");
     let hint = hint.unwrap_or_else(|| ANSWERS.to_owned());
@@ -118,7 +118,7 @@ fn failed(host: &HostDiff) -> Option<Problem> {
         Reason::Failed(error) => Some(error),
         _ => None,
     });
-    let (cause, hint) = separated(&host.host, errors.next()?);
+    let (cause, hint) = separated(errors.next()?);
     let what = format!("could not compare {steps} with the plan of an install: {cause}");
     let hint = hint.unwrap_or_else(|| {
         "run the command again; if it fails again, correct the cause: `--fix` does not apply a step that was not compared"
@@ -132,7 +132,7 @@ fn not_compared(host: &HostDiff) -> Option<Problem> {
         Reason::Unread(error) => Some(error),
         _ => None,
     });
-    let (cause, hint) = separated(&host.host, errors.next()?);
+    let (cause, hint) = separated(errors.next()?);
     let first = cause.lines().next().unwrap_or_default();
     let count = match errors.count() {
         0 => "one step was not compared".to_owned(),
@@ -150,7 +150,7 @@ fn reported(host: &HostDiff) -> impl Iterator<Item = Problem> {
         let Reason::Reported(text) = &one.reason else {
             return None;
         };
-        let (text, hint) = separated(&host.host, text);
+        let (text, hint) = separated(text);
         let what = format!("{}: {text}", one.step);
         let hint = hint.unwrap_or_else(|| {
             "do what the text says: neither an install nor `--fix` changes this".to_owned()
@@ -168,37 +168,25 @@ fn some_steps(host: &HostDiff, is_one: impl Fn(&Reason) -> bool) -> Option<Strin
     Some(format!("{some}{more}"))
 }
 
-/// Separates the hints of a message from its other lines. The name of the host, with which errors of hosts begin, is left
-/// out: a problem has it.
-fn separated(host: &HostName, message: &str) -> (String, Option<String>) {
-    let message = message.trim();
-    let own = message.strip_prefix(host.as_str());
-    let message = own
-        .and_then(|rest| rest.strip_prefix(": "))
-        .unwrap_or(message);
-    let (mut lines, mut hints) = (Vec::new(), Vec::new());
-    for line in message.lines() {
-        match line.trim_start().strip_prefix("hint: ") {
-            Some(hint) => hints.push(hint),
-            None => lines.push(line.trim_end()),
-        }
-    }
-    let hint = (!hints.is_empty()).then(|| hints.join("; "));
-    (lines.join("\n    "), hint)
+/// Returns the text of a message, whose further lines are indented, and its hint.
+fn separated(message: &Message) -> (String, Option<String>) {
+    let lines = message.text.trim().lines().map(str::trim_end);
+    let text = lines.collect::<Vec<_>>().join("\n    ");
+    (text, message.hint.clone())
 }
 
 /// Returns a problem for each of these hosts whose receipt is lost or damaged, or was not read. They are installed.
 pub(super) async fn receipts(hosts: &Hosts) -> Vec<Problem> {
     let reading = hosts.iter().map(async |(name, host)| {
-        let problem = receipt(name, Receipt::read(host.as_ref()).await)?;
+        let problem = receipt(Receipt::read(host.as_ref()).await)?;
         Some(problem.on(name))
     });
     let found = join_all(reading).await;
     found.into_iter().flatten().collect()
 }
 
-/// Returns what is wrong with the receipt of a host.
-fn receipt(host: &HostName, read: Result<Vec<Record>, StepError>) -> Option<Problem> {
+/// Returns what is wrong with a receipt.
+fn receipt(read: Result<Vec<Record>, StepError>) -> Option<Problem> {
     let error = match read {
         Ok(records) if records.is_empty() => {
             return Some(Problem::new(
@@ -210,19 +198,19 @@ fn receipt(host: &HostName, read: Result<Vec<Record>, StepError>) -> Option<Prob
         Ok(_) => return None,
         Err(error) => error,
     };
-    let text = error.to_string();
+    let message = Message::from(&error);
     Some(match error {
         StepError::Host(error) => {
             let (about, else_hint) = match error {
                 HostError::Unreachable { .. } => (About::Unreachable, ANSWERS),
                 _ => (About::Host, AGAIN),
             };
-            let (cause, hint) = separated(host, &text);
+            let (cause, hint) = separated(&message);
             let hint = hint.unwrap_or_else(|| else_hint.to_owned());
             Problem::new(about, format!("its receipt was not read: {cause}"), hint)
         }
         _ => {
-            let first = text.lines().next().unwrap_or_default();
+            let first = message.text.lines().next().unwrap_or_default();
             Problem::new(
                 About::Drift,
                 format!("its receipt cannot be used: {first}"),

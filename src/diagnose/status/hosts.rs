@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::answers::{Answers, Reply, Unit};
-use super::report::{About, CertificateState, HostState, Problem};
+use super::report::{About, CertificateState, HostState, Problem, ProblemKind, Subject};
 use super::{Seen, disks};
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, LoadBalancer};
 use kubexm_deploy::expected;
@@ -40,7 +40,10 @@ impl Judged {
     }
 
     fn add(&mut self, about: About, what: String, hint: String) {
-        let problem = Problem::new(about, what, hint);
+        self.push(Problem::new(about, what, hint));
+    }
+
+    fn push(&mut self, problem: Problem) {
         self.problems.push(problem.on(&self.state.host));
     }
 
@@ -113,10 +116,6 @@ fn roles(cluster: &Cluster, host: &HostName) -> Vec<&'static str> {
 
 /// Adds the problem of a host that did not answer.
 fn failed(judged: &mut Judged, error: &HostError) {
-    // The text of the error begins with the name of the host.
-    let text = error.to_string();
-    let what = text.strip_prefix(&format!("{}: ", judged.state.host));
-    let what = what.unwrap_or(&text).to_owned();
     let (about, hint) = match error {
         HostError::Command { .. } | HostError::TimedOut { .. } => (About::Host, AGAIN),
         _ => (
@@ -124,13 +123,13 @@ fn failed(judged: &mut Judged, error: &HostError) {
             "start the host and its SSH server, or correct its address and its login in the cluster file",
         ),
     };
-    // An error may have a hint of its own, which knows more.
-    let (what, hint) = match what.split_once("hint: ") {
-        Some((what, hint)) => (what.trim_end().to_owned(), hint.to_owned()),
-        None => (what, hint.to_owned()),
-    };
-    judged.add(about, what, hint);
-    judged.state.unknown = Some(text);
+    let message = error.message();
+    judged.add(
+        about,
+        message.text,
+        message.hint.unwrap_or_else(|| hint.to_owned()),
+    );
+    judged.state.unknown = Some(error.to_string());
 }
 
 /// Adds a problem for each answer that kubexm does not know.
@@ -183,14 +182,15 @@ fn programs(judged: &mut Judged, answers: &Answers) {
     let mut unhealthy = BTreeSet::new();
     let host = judged.state.host.clone();
     for (name, unit) in &answers.units {
-        let Some(what) = unit_fault(name, unit) else {
+        let Some((kind, what)) = unit_fault(name, unit) else {
             continue;
         };
         let program = name.strip_suffix(".service").unwrap_or(name);
         let hint = format!(
             "read its log with `kubexm logs {program} --host {host}`; `kubexm install` starts it again"
         );
-        judged.add(About::Unit, what, hint);
+        let problem = Problem::new(About::Unit, what, hint).of_kind(kind);
+        judged.push(problem.of(Subject::Program(name.clone())));
         unhealthy.insert(program.to_owned());
     }
     for (name, has_manifest) in &answers.static_pods {
@@ -214,7 +214,8 @@ fn programs(judged: &mut Judged, answers: &Answers) {
             ),
             None => "move the file back, or write it again with `kubexm install`".to_owned(),
         };
-        judged.add(About::Program, what, hint);
+        let problem = Problem::new(About::Program, what, hint).of_kind(ProblemKind::Stopped);
+        judged.push(problem.of(Subject::Program(name.clone())));
         unhealthy.insert(name.clone());
     }
     let is_without_server = has_silent_server(answers);
@@ -225,7 +226,7 @@ fn programs(judged: &mut Judged, answers: &Answers) {
         };
         // A program that refuses kubexm works, and kubexm does not know how well.
         if cause.starts_with(REFUSES) {
-            refusal.get_or_insert_with(|| format!("{name} {cause}"));
+            refusal.get_or_insert_with(|| (name, format!("{name} {cause}")));
             continue;
         }
         let is_new = unhealthy.insert(name.clone());
@@ -239,13 +240,16 @@ fn programs(judged: &mut Judged, answers: &Answers) {
             } else {
                 format!("{name} does not answer its health check: {cause}")
             };
-            judged.add(About::Program, what, hint);
+            let problem = Problem::new(About::Program, what, hint);
+            judged.push(problem.of(Subject::Program(name.clone())));
         }
     }
-    if let Some(what) = refusal {
+    if let Some((name, what)) = refusal {
         let hint =
             "run `kubexm certs check`: kubexm asks with /etc/kubernetes/admin.conf".to_owned();
-        judged.add(About::Program, what, hint);
+        let problem = Problem::new(About::Program, what, hint);
+        let problem = problem.of_kind(ProblemKind::CredentialsRefused);
+        judged.push(problem.of(Subject::Program(name.clone())));
     }
     if let Some(Err(cause)) = &answers.etcd
         && unhealthy.insert("etcd".to_owned())
@@ -263,20 +267,28 @@ fn has_silent_server(answers: &Answers) -> bool {
 }
 
 /// Returns what is wrong with a unit; `None` if it runs.
-fn unit_fault(name: &str, unit: &Unit) -> Option<String> {
+fn unit_fault(name: &str, unit: &Unit) -> Option<(ProblemKind, String)> {
     let Unit {
         load, active, sub, ..
     } = unit;
+    let kind = match (active.as_str(), sub.as_str()) {
+        ("inactive", _) => ProblemKind::Stopped,
+        (_, "auto-restart") => ProblemKind::Restarting,
+        _ => ProblemKind::Other,
+    };
+    let restarts = match unit.restarts {
+        0 => String::new(),
+        count => format!(", restarts: {count}"),
+    };
     match (load.as_str(), active.as_str()) {
         ("loaded", "active") => None,
-        ("not-found", _) => Some(format!("{name} does not exist")),
-        ("masked", _) => Some(format!("{name} is masked")),
-        ("loaded", _) if unit.restarts > 0 => Some(format!(
-            "{name} is {active} ({sub}), restarts: {}",
-            unit.restarts
+        ("not-found", _) => Some((ProblemKind::Stopped, format!("{name} does not exist"))),
+        ("masked", _) => Some((ProblemKind::Masked, format!("{name} is masked"))),
+        ("loaded", _) => Some((kind, format!("{name} is {active} ({sub}){restarts}"))),
+        (load, _) => Some((
+            ProblemKind::Other,
+            format!("{name} cannot be loaded ({load})"),
         )),
-        ("loaded", _) => Some(format!("{name} is {active} ({sub})")),
-        (load, _) => Some(format!("{name} cannot be loaded ({load})")),
     }
 }
 
@@ -346,7 +358,12 @@ pub(super) fn certificate_problems(certificates: &[&CheckedCertificate]) -> Vec<
         };
         let has_ca = found.iter().any(|one| one.content.is_ca);
         let hint = certificate_hint(standing, has_ca);
-        problems.push(Problem::new(About::Certificate, what, hint));
+        let subject = Subject::Certificates {
+            standing,
+            paths: found.iter().map(|one| one.path.clone()).collect(),
+            has_ca,
+        };
+        problems.push(Problem::new(About::Certificate, what, hint).of(subject));
     }
     problems
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Seen;
-use super::report::{About, EtcdState, MemberState, Problem};
+use super::report::{About, EtcdState, MemberState, Problem, ProblemKind};
 use kubexm_config::cluster::{Cluster, Etcd};
 use kubexm_etcd::{CORRUPT, Status};
 
@@ -34,32 +34,36 @@ pub(super) fn judge(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EtcdState {
         clusters.insert(member.cluster);
         listed = listed.or(answers.etcd_members.as_ref());
         let mut is_healthy = true;
-        let mut add = |what: String, hint: &str| {
+        let mut add = |kind, what: String, hint: &str| {
             is_healthy = false;
-            problems.push(Problem::new(About::Etcd, what, hint).on(host));
+            let problem = Problem::new(About::Etcd, what, hint).of_kind(kind);
+            problems.push(problem.on(host));
         };
         let is_of_other = |alarm: &String| alarm == CORRUPT && is_of_others(member, &answering);
         for alarm in member.alarms.iter().filter(|alarm| !is_of_other(alarm)) {
-            let hint = match alarm.as_str() {
-                "NOSPACE" => {
-                    "compact and defragment etcd, and disarm the alarm: https://etcd.io/docs/latest/op-guide/maintenance/"
-                }
-                _ => {
-                    "read https://etcd.io/docs/latest/op-guide/data_corruption/ before you restart a member"
-                }
+            let (kind, hint) = match alarm.as_str() {
+                "NOSPACE" => (
+                    ProblemKind::DatabaseFull,
+                    "compact and defragment etcd, and disarm the alarm: https://etcd.io/docs/latest/op-guide/maintenance/",
+                ),
+                _ => (
+                    ProblemKind::Alarm,
+                    "read https://etcd.io/docs/latest/op-guide/data_corruption/ before you restart a member",
+                ),
             };
-            add(format!("etcd has the alarm {alarm}"), hint);
+            add(kind, format!("etcd has the alarm {alarm}"), hint);
         }
         if member.leader.is_none() {
             let hint = "start the other members: more than half of them must run";
-            add("etcd has no leader".to_owned(), hint);
+            add(ProblemKind::NoLeader, "etcd has no leader".to_owned(), hint);
         } else if let Some(error) = member.errors.first() {
             let hint = "read the logs of the members with `kubexm logs etcd`";
-            add(format!("etcd reports '{error}'"), hint);
+            add(ProblemKind::Other, format!("etcd reports '{error}'"), hint);
         }
         if member.is_learner {
             let hint = "promote it with `etcdctl member promote`; `kubexm install` does it where systemd runs etcd";
             add(
+                ProblemKind::Members,
                 "the member of etcd is a learner, and does not vote".to_owned(),
                 hint,
             );
@@ -67,8 +71,13 @@ pub(super) fn judge(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EtcdState {
         if let (Some(size), Some(quota)) = (member.size, member.quota)
             && size.saturating_mul(100) > quota.saturating_mul(QUOTA_PERCENT)
         {
-            let what = format!("{NEAR_QUOTA}{} of at most {} MiB", size >> 20, quota >> 20);
+            let what = format!(
+                "the database of etcd has {} of at most {} MiB",
+                size >> 20,
+                quota >> 20
+            );
             add(
+                ProblemKind::DatabaseNearQuota,
                 what,
                 "defragment etcd one member after another, or raise quota-backend-bytes in spec.etcd.extraArgs",
             );
@@ -88,7 +97,7 @@ pub(super) fn judge(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EtcdState {
     if clusters.len() > 1 {
         let what = "the members of etcd belong to different clusters";
         let hint = "stop the API servers, and restore all members from one snapshot";
-        problems.push(Problem::new(About::Etcd, what, hint));
+        problems.push(Problem::new(About::Etcd, what, hint).of_kind(ProblemKind::Members));
     }
     problems.extend(match listed {
         Some(listed) => other_members(cluster, listed),
@@ -116,7 +125,7 @@ fn without_list(seen: &Seen<'_>) -> Option<Problem> {
         .then(|| {
             let what = "etcd has a leader and does not list its members, so that they were not compared with the cluster file";
             let hint = "run the command again; if it fails again, read the logs of the members with `kubexm logs etcd`";
-            Problem::new(About::Etcd, what, hint)
+            Problem::new(About::Etcd, what, hint).of_kind(ProblemKind::Members)
         })
 }
 
@@ -125,17 +134,12 @@ fn members_of(cluster: &Cluster) -> BTreeSet<&str> {
     hosts.map(|host| host.name.as_str()).collect()
 }
 
-/// The beginning of a problem of a member that works and whose database is about to be full.
-pub const NEAR_QUOTA: &str = "the database of etcd has ";
-/// What a problem says about a member that no host has run yet.
-pub const NEVER_STARTED: &str = "has never started";
-
 /// Compares the members of etcd with those of the cluster file.
 fn other_members(cluster: &Cluster, listed: &[String]) -> Option<Problem> {
     let ours = members_of(cluster);
     let theirs: BTreeSet<&str> = listed.iter().map(String::as_str).collect();
     let shown = |name: &&str| match *name {
-        "" => format!("one that {NEVER_STARTED}"),
+        "" => "one that has never started".to_owned(),
         name => name.to_owned(),
     };
     let more: Vec<String> = theirs.difference(&ours).map(shown).collect();
@@ -150,5 +154,10 @@ fn other_members(cluster: &Cluster, listed: &[String]) -> Option<Problem> {
     };
     let hint = "remove members that no host runs with `etcdctl member remove`, and run `kubexm install`: each of them counts \
                 for the majority";
-    Some(Problem::new(About::Etcd, what, hint))
+    let kind = if theirs.contains("") {
+        ProblemKind::MemberNeverStarted
+    } else {
+        ProblemKind::Members
+    };
+    Some(Problem::new(About::Etcd, what, hint).of_kind(kind))
 }

@@ -1,6 +1,8 @@
 //! `status`: the state of a cluster, by its hosts and by its API. It needs neither a bundle nor an API server, and changes
 //! nothing without `--fix`.
 
+use kubexm_types::Message;
+
 mod answers;
 mod begun;
 mod cluster;
@@ -50,11 +52,11 @@ use kubexm_session::{
 };
 use kubexm_types::event::Events;
 use kubexm_types::{ClusterIdentity, HostName};
-pub use members::{NEAR_QUOTA, NEVER_STARTED};
 use nodes::Nodes;
 pub use report::{
     About, CertificateState, DiskState, EndpointState, EtcdState, HostState, InodeState,
-    MemberState, NodeStanding, NodeState, Problem, RegistryState, StatusReport,
+    MemberState, NodeStanding, NodeState, Problem, ProblemKind, RegistryState, StatusReport,
+    Subject,
 };
 pub use rollback::Newest as NewestBundle;
 
@@ -167,8 +169,8 @@ pub async fn look(
             findings(&cluster, &observed, &facts)
         );
         findings.extend(begun::problems(&cluster, &state));
-        let damaged = damaged.iter().map(ToString::to_string);
-        findings.extend(damaged.map(|error| Problem::of_error(About::Timer, &error)));
+        let damaged = damaged.iter();
+        findings.extend(damaged.map(|error| Problem::of_error(About::Timer, error)));
         let drift = match &opened {
             Some(bundle) => {
                 let installed = observed.iter().filter(|(name, _)| {
@@ -269,7 +271,7 @@ async fn ask(cluster: &Cluster, spec: &HostSpec, host: &dyn Host) -> Result<Answ
     answers::parse(&text, &questions).map_err(|error| HostError::Command {
         host: host.name().clone(),
         command: ACTION.to_owned(),
-        reason: error.to_string(),
+        reason: error.to_string().into(),
     })
 }
 
@@ -287,7 +289,7 @@ async fn run(
         Err(HostError::Command {
             host: host.name().clone(),
             command: action.to_owned(),
-            reason: output.complaint().to_string(),
+            reason: Message::printed(output.complaint().as_str()),
         })
     }
 }

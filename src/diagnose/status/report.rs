@@ -5,9 +5,11 @@ use std::fmt;
 use serde::Serialize;
 
 use kubexm_lifecycle::plan::HostDiff;
+use kubexm_safekeeping::certs::Standing;
 use kubexm_safekeeping::timer::TimerState;
+use kubexm_session::CommandError;
 use kubexm_session::rollback::Newest;
-use kubexm_types::{HostName, Version};
+use kubexm_types::{HostName, Message, Version};
 
 /// The state of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -293,11 +295,66 @@ pub enum About {
     Command,
 }
 
+/// What a problem is, where [`About`] does not say it. Code decides on it, and its name is stable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ProblemKind {
+    /// What `about` says, and no more.
+    Other,
+    /// A unit or static pod was stopped or removed. A program that ends by itself has failed, or starts again.
+    Stopped,
+    /// A unit is masked.
+    Masked,
+    /// A unit ends again and again, and systemd waits before it starts it.
+    Restarting,
+    /// A program refuses the credentials of kubexm: it runs, and they have expired or are of another cluster.
+    CredentialsRefused,
+    /// A file system has few inodes.
+    Inodes,
+    /// A file system is mounted read-only.
+    ReadOnly,
+    /// etcd has an alarm other than `NOSPACE`.
+    Alarm,
+    /// etcd has the alarm `NOSPACE`: its database is full.
+    DatabaseFull,
+    /// The database of a member of etcd that works is about to be full.
+    DatabaseNearQuota,
+    NoLeader,
+    /// The members of etcd are not those of the cluster file, or one does not vote.
+    Members,
+    /// The members of etcd are not those of the cluster file, and no host has run one of them yet.
+    MemberNeverStarted,
+    /// A node is cordoned.
+    Cordoned,
+    /// A node reports `DiskPressure`.
+    DiskPressure,
+}
+
+/// What a problem is about, by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    None,
+    /// A unit with its suffix, or the program of a static pod.
+    Program(String),
+    /// The mount point of a file system.
+    Mount(String),
+    Certificates {
+        standing: Standing,
+        /// All of them.
+        paths: Vec<String>,
+        /// Whether one is a CA.
+        has_ca: bool,
+    },
+}
+
 /// Something that needs attention.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
     pub about: About,
+    pub kind: ProblemKind,
+    #[serde(skip)]
+    pub subject: Subject,
     /// The host; `None` for the whole cluster.
     pub host: Option<HostName>,
     /// What is wrong.
@@ -308,24 +365,46 @@ pub struct Problem {
 
 impl Problem {
     /// Returns a problem of the whole cluster.
-    pub(super) fn new(about: About, what: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn new(about: About, what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             about,
+            kind: ProblemKind::Other,
+            subject: Subject::None,
             host: None,
             what: what.into(),
             hint: hint.into(),
         }
     }
 
-    /// Returns the text of an error as a problem of the whole cluster.
-    pub(super) fn of_error(about: About, text: &str) -> Self {
-        let (what, hint) = text.split_once("\nhint: ").unwrap_or((text, ""));
-        Self::new(about, what, hint)
+    /// Returns an error as a problem of the whole cluster.
+    pub(super) fn of_error(about: About, error: &CommandError) -> Self {
+        let message = Message::from(error);
+        Self::new(about, message.text, message.hint.unwrap_or_default())
+    }
+
+    /// Returns the problem as one of this kind.
+    #[must_use]
+    pub fn of_kind(self, kind: ProblemKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// Returns the problem as one of this subject.
+    #[must_use]
+    pub fn of(self, subject: Subject) -> Self {
+        Self { subject, ..self }
+    }
+
+    /// Returns the unit with its suffix, or the program; empty if the problem is about none.
+    pub(crate) fn program(&self) -> &str {
+        match &self.subject {
+            Subject::Program(name) => name,
+            _ => "",
+        }
     }
 
     /// Returns the problem as one of a host.
     #[must_use]
-    pub(super) fn on(self, host: &HostName) -> Self {
+    pub fn on(self, host: &HostName) -> Self {
         Self {
             host: Some(host.clone()),
             ..self

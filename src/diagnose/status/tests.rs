@@ -6,7 +6,6 @@ use super::answers::{Reply, Unit};
 use super::nodes::{Condition, Info, Node};
 use super::*;
 use kubexm_etcd::Status;
-use kubexm_host::Reason;
 use kubexm_host::facts::Membership;
 use kubexm_safekeeping::certs::{CheckedCertificate, Content, Standing};
 use kubexm_session::example::{cluster_of_two as cluster, cluster_of_units};
@@ -133,7 +132,7 @@ fn unreachable(name: &str) -> HostError {
     HostError::Unreachable {
         host: host(name),
         address: "192.0.2.12:22".to_owned(),
-        reason: Reason::new("no route to host"),
+        reason: "no route to host".into(),
     }
 }
 
@@ -174,7 +173,7 @@ fn host_whose_state_cannot_be_read_is_another_problem() {
         let error = HostError::Command {
             host: host("node2"),
             command: "look at the programs".to_owned(),
-            reason: "the state is incomplete: its end is missing".to_owned(),
+            reason: "the state is incomplete: its end is missing".into(),
         };
         lose(seen, "node2", error);
     });

@@ -192,7 +192,7 @@ impl Lease {
             _ => Err(HostError::Command {
                 host: host.name().clone(),
                 command: description,
-                reason: output.complaint().to_string(),
+                reason: output.complaint().to_string().into(),
             }),
         }
     }

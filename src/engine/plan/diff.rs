@@ -5,14 +5,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::executor::AT_ONCE;
 use super::graph::{Graph, InvalidPlan};
 use super::step::{Check, Step, StepError};
 use super::task::{Plan, Task, TaskId};
 use kubexm_host::Host;
-use kubexm_types::HostName;
+use kubexm_types::message::as_text;
+use kubexm_types::{HostName, Message};
 
 /// The checks of all [`Ensure`](Step::Ensure) steps of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,9 +32,9 @@ impl PlanDiff {
     }
 
     /// Returns the errors of the hosts whose checks did not all run.
-    pub fn unreachable(&self) -> impl Iterator<Item = &str> {
+    pub fn unreachable(&self) -> impl Iterator<Item = &Lost> {
         let hosts = self.hosts.iter();
-        hosts.filter_map(|host| host.unreachable.as_deref())
+        hosts.filter_map(|host| host.unreachable.as_ref())
     }
 }
 
@@ -55,7 +56,26 @@ pub struct HostDiff {
     /// The number of actions. They have no check, and every run of the plan contains them.
     pub actions: usize,
     /// The error that ended the checks of this host; `None` if all checks ran.
-    pub unreachable: Option<String>,
+    pub unreachable: Option<Lost>,
+}
+
+/// Why the checks of a host ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    pub host: HostName,
+    pub cause: Message,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.host, self.cause.as_item())
+    }
+}
+
+impl Serialize for Lost {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// A step that did not find the desired state.
@@ -81,11 +101,14 @@ pub enum Reason {
     DependsOn(Vec<TaskId>),
     /// The check requires a value that could not be read: the host has it, and the text is the task and the error, or this
     /// machine has it, and the text is the cause.
-    Unread(String),
+    #[serde(serialize_with = "as_text")]
+    Unread(Message),
     /// The check failed.
-    Failed(String),
+    #[serde(serialize_with = "as_text")]
+    Failed(Message),
     /// The host keeps its state; the text states what the user must do.
-    Reported(String),
+    #[serde(serialize_with = "as_text")]
+    Reported(Message),
 }
 
 impl fmt::Display for Reason {
@@ -100,6 +123,13 @@ impl fmt::Display for Reason {
             Self::Failed(error) => write!(f, "cannot be checked: {error}"),
             Self::Reported(text) => write!(f, "not applied: {text}"),
         }
+    }
+}
+
+impl HostDiff {
+    fn lose(&mut self, cause: Message) {
+        let host = self.host.clone();
+        self.unreachable = Some(Lost { host, cause });
     }
 }
 
@@ -162,7 +192,7 @@ pub async fn diff(
 }
 
 /// The first error of each task that could not read a value.
-type Unread = BTreeMap<TaskId, String>;
+type Unread = BTreeMap<TaskId, Message>;
 
 /// Runs the actions that only read. What needs a value that could not be read is not compared.
 async fn read_values(tasks: &[&Task], host: Option<&Arc<dyn Host>>) -> Unread {
@@ -176,7 +206,9 @@ async fn read_values(tasks: &[&Task], host: Option<&Arc<dyn Host>>) -> Unread {
                 && action.only_reads()
                 && let Err(error) = action.run(host.as_ref()).await
             {
-                unread.entry(task.id()).or_insert(error.to_string());
+                unread
+                    .entry(task.id())
+                    .or_insert_with(|| Message::from(&error));
             }
         }
     }
@@ -198,7 +230,7 @@ async fn diff_host(
         unreachable: None,
     };
     let Some(host) = host else {
-        diff.unreachable = Some("there is no connection".to_owned());
+        diff.lose("there is no connection".into());
         return diff;
     };
     for task in tasks {
@@ -216,15 +248,15 @@ async fn diff_host(
                     diff.unchanged += 1;
                     continue;
                 }
-                Ok(Check::Needed(reason)) => Reason::Needed(reason),
+                Ok(Check::Needed { reason, .. }) => Reason::Needed(reason),
                 Ok(Check::Reported(text)) => Reason::Reported(text),
                 Err(StepError::Missing(value)) => missing(providers(plan, task, value), unread),
                 Err(StepError::Unknown(cause)) => Reason::Unread(cause),
                 Err(error) if error.is_loss_of_host() => {
-                    diff.unreachable = Some(error.to_string());
+                    diff.lose(Message::from(&error));
                     return diff;
                 }
-                Err(error) => Reason::Failed(error.to_string()),
+                Err(error) => Reason::Failed(Message::from(&error)),
             };
             diff.differences.push(Difference {
                 task: task.id(),
@@ -244,7 +276,8 @@ fn missing(providers: Vec<TaskId>, unread: &Unread) -> Reason {
         .find_map(|task| Some((task, unread.get(task)?)));
     match error {
         Some((task, error)) => {
-            Reason::Unread(format!("task {task} could not read a value: {error}"))
+            let place = format!("task {task} could not read a value");
+            Reason::Unread(error.clone().within(place))
         }
         None => Reason::DependsOn(providers),
     }

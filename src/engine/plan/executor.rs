@@ -125,7 +125,7 @@ pub async fn execute(
 fn panicked(error: &tokio::task::JoinError) -> TaskResult {
     let message = format!("the task panicked, which is a defect of kubexm: {error}");
     TaskResult {
-        end: TaskEnd::Failed("unknown step".to_owned(), StepError::Other(message)),
+        end: TaskEnd::Failed("unknown step".to_owned(), StepError::Other(message.into())),
         ..TaskResult::default()
     }
 }
@@ -135,7 +135,7 @@ impl Run {
     async fn task(self: Arc<Self>, task: Task) -> TaskResult {
         let mut result = TaskResult::default();
         let Some(state) = self.hosts.get(&task.host) else {
-            let error = StepError::Other(format!("there is no connection to {}", task.host));
+            let error = StepError::Other(format!("there is no connection to {}", task.host).into());
             result.end = TaskEnd::Failed(task.name, error);
             return result;
         };

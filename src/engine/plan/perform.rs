@@ -7,6 +7,7 @@ use super::executor::Stop;
 use super::notice::Watch;
 use super::step::{Check, Condition, Step, StepContext, StepError, Wait};
 use kubexm_host::Host;
+use kubexm_types::Message;
 use kubexm_types::event::Events;
 use tokio::time::Instant;
 
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 const PAUSE: Duration = Duration::from_millis(400);
 
 /// What to do about a condition that does not hold in time.
-const TIMED_OUT_HINT: &str = "hint: the lines above are what the host reports; remove the cause, then run the same command \
+const TIMED_OUT_HINT: &str = "the lines above are what the host reports; remove the cause, then run the same command \
                               again: it continues with this condition";
 
 /// What running a step did.
@@ -56,18 +57,19 @@ pub(super) async fn perform_watched(
     match step {
         Step::Ensure(ensure) => match ensure.check(context.host).await? {
             Check::Satisfied => Ok(Done::Unchanged),
-            Check::Reported(text) => {
+            Check::Reported(message) => {
                 let host = context.host.name();
-                context.events.warn(format!("{host}: {}", text.trim()));
+                context.events.warn(message.within(host).to_string());
                 Ok(Done::Unchanged)
             }
-            Check::Needed(reason) => {
-                if reason.contains("\n@@") {
-                    let host = context.host.name();
-                    let reason = reason.trim();
-                    context
-                        .events
-                        .note(format!("{host}: {}: {reason}", step.describe()));
+            Check::Needed {
+                reason,
+                shows_lines,
+            } => {
+                if shows_lines {
+                    let (host, reason) = (context.host.name(), reason.trim());
+                    let note = format!("{host}: {}: {reason}", step.describe());
+                    context.events.note(note);
                 }
                 tracing::debug!(host = %context.host.name(), step = step.id(), reason, "apply");
                 ensure.apply(context).await.map(|()| Done::Changed)
@@ -100,12 +102,13 @@ async fn poll(
                 Err(error) => format!("kubexm cannot collect a diagnosis: {error}"),
             };
             let message = format!(
-                "{}: the condition does not hold after {} seconds: {}\n{}\n{TIMED_OUT_HINT}",
+                "{}: the condition does not hold after {} seconds: {}\n{}",
                 wait.describe(),
                 wait.limit().as_secs(),
                 missing.trim(),
                 diagnosis.trim()
             );
+            let message = Message::new(message).hint(TIMED_OUT_HINT);
             return Err(if hosts.is_empty() {
                 StepError::Other(message)
             } else {

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use super::step::{StepError, UndoLog};
 use kubexm_host::{Command, Host, Input};
 use kubexm_scripts::steps as scripts;
-use kubexm_types::{ClusterId, ClusterIdentity};
+use kubexm_types::{ClusterId, ClusterIdentity, Message};
 
 /// A line of the receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,8 +95,9 @@ impl Receipt {
         if text.is_empty() {
             return Ok(None);
         }
-        let identity = ClusterIdentity::from_json(&text)
-            .map_err(|error| StepError::Other(format!("/var/lib/kubexm/cluster: {error}")))?;
+        let identity = ClusterIdentity::from_json(&text).map_err(|error| {
+            StepError::Other(format!("/var/lib/kubexm/cluster: {error}").into())
+        })?;
         Ok(Some(identity.id))
     }
 
@@ -107,8 +108,9 @@ impl Receipt {
     pub async fn forget(host: &dyn Host, records: &[Record]) -> Result<(), StepError> {
         let mut lines = String::new();
         for record in records {
-            let line = serde_json::to_string(record)
-                .map_err(|error| StepError::Other(format!("cannot write the receipt: {error}")))?;
+            let line = serde_json::to_string(record).map_err(|error| {
+                StepError::Other(format!("cannot write the receipt: {error}").into())
+            })?;
             lines.push_str(&line);
             lines.push('\n');
         }
@@ -143,10 +145,9 @@ fn parse(line: &str) -> Result<Option<Record>, serde_json::Error> {
 }
 
 fn damaged(line: usize, error: &serde_json::Error) -> StepError {
-    StepError::Other(format!(
-        "line {line} of /var/lib/kubexm/receipt.jsonl is damaged: {error}\n\
-         hint: revert by hand what the line describes, then remove the line"
-    ))
+    let text = format!("line {line} of /var/lib/kubexm/receipt.jsonl is damaged: {error}");
+    let hint = "revert by hand what the line describes, then remove the line";
+    StepError::Other(Message::new(text).hint(hint))
 }
 
 #[async_trait]
@@ -171,8 +172,9 @@ impl UndoLog for Receipt {
         if known.records.contains(&record.key()) {
             return Ok(());
         }
-        let line = serde_json::to_string(&record)
-            .map_err(|error| StepError::Other(format!("cannot write the receipt: {error}")))?;
+        let line = serde_json::to_string(&record).map_err(|error| {
+            StepError::Other(format!("cannot write the receipt: {error}").into())
+        })?;
         let input = Input::Bytes(format!("{line}\n").into_bytes());
         let action = "write the receipt";
         let command = Command::from_script(scripts::RECEIPT_APPEND, [""; 0]).input(input);

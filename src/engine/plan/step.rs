@@ -11,7 +11,7 @@ use super::file::PlannedFile;
 use crate::seed::SeedError;
 use kubexm_host::{Host, HostError, Output};
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, HostPath, Untrusted};
+use kubexm_types::{HostName, HostPath, Message, Untrusted};
 
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
@@ -37,20 +37,19 @@ pub enum StepError {
     /// No task has provided the value of this name.
     #[error("no earlier task has provided the value '{0}'")]
     Missing(&'static str),
-    /// The command does not know what the host must have. The text is the cause with a hint, and has no secret.
+    /// The command does not know what the host must have. The message has no secret.
     #[error("{0}")]
-    Unknown(String),
+    Unknown(Message),
     /// A step on one host did not reach its goal because of other hosts.
     #[error("{message}")]
     OtherHosts {
         /// The hosts, with the reason for each.
         hosts: BTreeMap<HostName, String>,
-        /// The complete message.
-        message: String,
+        message: Message,
     },
-    /// Another error, as a complete message.
+    /// Another error.
     #[error("{0}")]
-    Other(String),
+    Other(Message),
 }
 
 impl From<SeedError> for StepError {
@@ -58,7 +57,35 @@ impl From<SeedError> for StepError {
         match error {
             SeedError::Host(error) => Self::Host(error),
             SeedError::Bundle(error) => Self::Bundle(error),
-            other => Self::Other(other.to_string()),
+            other => Self::Other(Message::from(&other)),
+        }
+    }
+}
+
+impl From<&StepError> for Message {
+    /// Returns the message without the name of the host.
+    fn from(error: &StepError) -> Self {
+        match error {
+            StepError::Host(error) => error.message(),
+            StepError::Command {
+                action,
+                status,
+                complaint,
+                log,
+            } => {
+                let printed = Self::printed(complaint.as_str());
+                let log = output_in(log.as_deref());
+                let text = format!(
+                    "{action} failed (exit status {status}):\n{}{log}",
+                    printed.text
+                );
+                Self::new(text).or_hint(printed.hint.as_deref())
+            }
+            StepError::Bundle(error) => Self::from(error),
+            StepError::Missing(_) => Self::new(error.to_string()),
+            StepError::Unknown(message)
+            | StepError::OtherHosts { message, .. }
+            | StepError::Other(message) => message.clone(),
         }
     }
 }
@@ -98,11 +125,26 @@ pub(crate) fn output_in(log: Option<&Path>) -> String {
 pub enum Check {
     /// The host is in the desired state.
     Satisfied,
-    /// The host must change. The text is the reason, for `plan --diff` and for logs.
-    Needed(String),
+    /// The host must change.
+    Needed {
+        /// For `plan --diff` and for logs.
+        reason: String,
+        /// Whether the reason shows lines of a file that an administrator may have changed, as `diff -u` does.
+        shows_lines: bool,
+    },
     /// The host is in another state, and the step does not change it. The text states what the user must do. Every run
     /// reports it until the state is the desired one.
-    Reported(String),
+    Reported(Message),
+}
+
+impl Check {
+    /// Returns the check of a host that must change, and no file with other lines is the reason.
+    pub fn needed(reason: impl Into<String>) -> Self {
+        Self::Needed {
+            reason: reason.into(),
+            shows_lines: false,
+        }
+    }
 }
 
 /// What one poll of a [`Wait`] found.

@@ -9,7 +9,7 @@ use super::Storage;
 use kubexm_bundle::{Blobs, BundleError};
 use kubexm_host::{Command, Host, Limit};
 use kubexm_scripts::registry as scripts;
-use kubexm_types::{Digest, HostPath};
+use kubexm_types::{Digest, HostPath, Message};
 
 /// The number of MiB that one command reads. It is below the limit of a command's output.
 const PART: u64 = 8;
@@ -59,11 +59,12 @@ impl RegistryBlobs {
             return Err(absent(io::ErrorKind::NotFound.into()));
         }
         let names: Vec<&str> = found.iter().map(|(host, _)| host.name().as_str()).collect();
-        Err(absent(io::Error::other(format!(
-            "its bytes do not have the digest on {}\nhint: remove the image, free its blobs, and add it again from a bundle: kubexm \
-             registry remove, gc, add",
+        let cause = format!(
+            "its bytes do not have the digest on {}",
             names.join(" and ")
-        ))))
+        );
+        let hint = "remove the image, free its blobs, and add it again from a bundle: kubexm registry remove, gc, add";
+        Err(absent(io::Error::other(Message::new(cause).hint(hint))))
     }
 
     fn is_sound(&self, host: &dyn Host, digest: &Digest, size: u64) -> io::Result<bool> {

@@ -24,7 +24,7 @@ use kubexm_host::piped::piped;
 use kubexm_host::{Command, Host, HostError, Input, Limit, Output};
 use kubexm_scripts::registry as scripts;
 use kubexm_types::event::{Events, Transfer};
-use kubexm_types::{Digest, HostPath, ImageRef, Untrusted};
+use kubexm_types::{Digest, HostPath, ImageRef, Message, Untrusted};
 
 pub use copy::RegistryBlobs;
 pub use storage::{Garbage, Manifest, Platform, Reference, Repository, Storage, small_blobs};
@@ -63,20 +63,38 @@ pub enum SeedError {
     #[error("{host}: cannot look for blobs that no image needs: it printed '{line}'")]
     Answer { host: String, line: Untrusted },
     /// A link in the storage of a registry is in no repository, or of no tag.
-    #[error(
-        "{host}: cannot list the registry's images: it has the file '{path}', whose directory is not the one of an image's \
-         name\nhint: find out what wrote this file on {host}; remove it if no image needs it, then run the same command again"
-    )]
+    #[error("{}", Message::from(self))]
     Link { host: String, path: Untrusted },
     /// The storage of a registry does not exist.
-    #[error(
-        "{host}: cannot list the registry's images: {data_dir} has no directory of images\nhint: mount the disk of {data_dir} \
-         on {host}, then run the same command again; if its images are lost, run kubexm install, and then kubexm registry sync"
-    )]
+    #[error("{}", Message::from(self))]
     NoStorage { host: String, data_dir: HostPath },
     /// The stream to the host failed.
     #[error("cannot send images: {0}")]
     Io(#[from] io::Error),
+}
+
+impl From<&SeedError> for Message {
+    fn from(error: &SeedError) -> Self {
+        match error {
+            SeedError::Host(error) => error.message().within(error.host()),
+            SeedError::Bundle(error) => Self::from(error),
+            SeedError::Link { host, path } => Self::new(format!(
+                "{host}: cannot list the registry's images: it has the file '{path}', whose directory is not the one of \
+                 an image's name"
+            ))
+            .hint(format!(
+                "find out what wrote this file on {host}; remove it if no image needs it, then run the same command again"
+            )),
+            SeedError::NoStorage { host, data_dir } => Self::new(format!(
+                "{host}: cannot list the registry's images: {data_dir} has no directory of images"
+            ))
+            .hint(format!(
+                "mount the disk of {data_dir} on {host}, then run the same command again; if its images are lost, run \
+                 kubexm install, and then kubexm registry sync"
+            )),
+            other => Self::new(other.to_string()),
+        }
+    }
 }
 
 /// The content that the storage of a registry must have.

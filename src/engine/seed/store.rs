@@ -47,7 +47,7 @@ impl Ensure for StoreImages {
         Ok(if missing.is_empty() {
             Check::Satisfied
         } else {
-            Check::Needed(format!("{} blobs are missing", missing.blobs()))
+            Check::needed(format!("{} blobs are missing", missing.blobs()))
         })
     }
 
@@ -137,7 +137,7 @@ impl Ensure for CollectGarbage {
         Ok(if garbage.is_empty() {
             Check::Satisfied
         } else {
-            Check::Needed(format!("no image needs {} blobs", garbage.blobs.len()))
+            Check::needed(format!("no image needs {} blobs", garbage.blobs.len()))
         })
     }
 

@@ -51,8 +51,8 @@ impl Ensure for ManagedBlock {
             .text();
         Ok(match found {
             found if found == self.block() => Check::Satisfied,
-            found if found.is_empty() => Check::Needed("does not have the lines".to_owned()),
-            _ => Check::Needed("has other lines".to_owned()),
+            found if found.is_empty() => Check::needed("does not have the lines"),
+            _ => Check::needed("has other lines"),
         })
     }
 

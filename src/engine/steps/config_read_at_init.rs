@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use super::{WriteFile, check_marker, run_check};
 use crate::plan::{Check, Describe, Ensure, PlannedFile, Step, StepContext, StepError};
 use kubexm_host::Host;
+use kubexm_types::Message;
 
 /// A file that a [`RunToCompletion`](super::RunToCompletion) command reads. The command runs once, so a
 /// later change of the file has no effect on the host. The step then keeps the file that was read, and every run reports
@@ -41,20 +42,20 @@ impl From<ConfigReadAtInit> for Step {
 #[async_trait]
 impl Ensure for ConfigReadAtInit {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let reason = match self.file.check(host).await? {
-            Check::Needed(reason) => reason,
-            other => return Ok(other),
+        let check = self.file.check(host).await?;
+        let Check::Needed { reason, .. } = &check else {
+            return Ok(check);
         };
         let action = format!("check whether {} was read", self.file.path);
         let read = run_check(host, action, check_marker(&self.marker)).await?;
         Ok(match read {
-            Check::Satisfied => Check::Reported(format!(
+            Check::Satisfied => Check::Reported(Message::new(format!(
                 "{} is not applied, because it is read only when the node is created: {}. {}",
                 self.file.path,
                 reason.trim(),
                 self.advice
-            )),
-            _ => Check::Needed(reason),
+            ))),
+            _ => check,
         })
     }
 

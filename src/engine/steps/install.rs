@@ -106,7 +106,7 @@ impl InstallFiles {
         let arguments: Vec<String> = arguments.collect();
         let (blobs, counted) = (Arc::clone(&self.blobs), Arc::clone(&transfer));
         let stream = tar_stream::stream(move |tar| pack(tar, &chosen, blobs.as_ref(), &counted))
-            .map_err(|error| StepError::Other(format!("{}: {error}", self.title)))?;
+            .map_err(|error| StepError::Other(format!("{}: {error}", self.title).into()))?;
         let command =
             Command::from_script(scripts::INSTALL_RECEIVE, arguments).input(Input::Stream(stream));
         let command = command.limit(Limit::transfer(total));
@@ -151,7 +151,7 @@ impl Ensure for InstallFiles {
         let count = self.differing(host).await?.len();
         Ok(match count {
             0 => Check::Satisfied,
-            _ => Check::Needed(format!("{count} of {} files differ", self.payloads.len())),
+            _ => Check::needed(format!("{count} of {} files differ", self.payloads.len())),
         })
     }
 

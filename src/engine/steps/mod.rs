@@ -37,6 +37,7 @@ pub use write::{Content, WriteFile};
 use crate::plan::{Check, StepError};
 use kubexm_host::{Command, Host, Output};
 use kubexm_scripts::markers;
+use kubexm_types::Message;
 
 /// Runs a command.
 ///
@@ -70,9 +71,17 @@ pub(crate) async fn run_check(
     let output = host.run(command.describe(action.clone())).await?;
     match output.status {
         0 => Ok(Check::Satisfied),
-        REPORTED => Ok(Check::Reported(output.shown().to_string())),
+        REPORTED => Ok(Check::Reported(Message::printed(output.shown().as_str()))),
         NOT_ANSWERED => StepError::unless_done(&action, output).map(|_| Check::Satisfied),
-        _ => Ok(Check::Needed(output.shown().to_string())),
+        _ => {
+            let reason = output.shown().to_string();
+            // `diff -u` prints such a line before the lines that differ.
+            let shows_lines = reason.lines().any(|line| line.starts_with("@@ "));
+            Ok(Check::Needed {
+                reason,
+                shows_lines,
+            })
+        }
     }
 }
 

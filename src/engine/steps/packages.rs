@@ -147,7 +147,7 @@ impl Ensure for InstallPackages {
             }
             Ok(())
         })
-        .map_err(|error| StepError::Other(format!("packages: {error}")))?;
+        .map_err(|error| StepError::Other(format!("packages: {error}").into()))?;
         let command = self.command("install").input(Input::Stream(stream));
         let command = command.limit(INSTALL.after(Limit::transfer(total).time()));
         run_command(context.host, &self.describe(), command).await?;

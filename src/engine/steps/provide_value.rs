@@ -7,9 +7,10 @@ use super::run_command;
 use crate::plan::{Action, Describe, PlannedFile, Step, StepError, TaskValue};
 use kubexm_host::{Host, Limit};
 use kubexm_scripts::Script;
+use kubexm_types::Message;
 
 /// Parses the output of a script.
-pub type Parse<T> = Box<dyn Fn(&str) -> Result<T, String> + Send + Sync>;
+pub type Parse<T> = Box<dyn Fn(&str) -> Result<T, Message> + Send + Sync>;
 
 /// Runs a script once, parses its output, and sets a value.
 pub struct ProvideValue<T> {
@@ -63,7 +64,7 @@ impl<T: Send + Sync + 'static> Action for ProvideValue<T> {
         let command = command.secret_output().limit(Limit::CHANGE);
         let output = run_command(host, &self.title, command).await?;
         let value = (self.parse)(&output.text())
-            .map_err(|reason| StepError::Other(format!("{}: {reason}", self.title)))?;
+            .map_err(|reason| StepError::Other(reason.within(&self.title)))?;
         self.value.set(value);
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::plan::{Action, Check, Describe, Ensure, Step, StepContext, StepError}
 use kubexm_host::{Command, Host, HostError, Input, Limit};
 use kubexm_scripts::os::HOOK;
 use kubexm_scripts::undo::HOOK_END;
-use kubexm_types::{Digest, HookName, Secret};
+use kubexm_types::{Digest, HookName, Message, Secret};
 
 /// How long a hook waits for one that an earlier run left running.
 const EARLIER_RUN: Limit = Limit::new(Duration::from_secs(3660), "a hook of an earlier run");
@@ -102,11 +102,13 @@ impl RunHook {
             "" => "; it printed nothing".to_owned(),
             lines => format!("; it printed last:\n{lines}"),
         };
-        StepError::Other(format!(
-            "the hook '{}' on {} {how}{printed}{log}\nhint: {advice}, then run the same command again",
+        let text = format!(
+            "the hook '{}' on {} {how}{printed}{log}",
             self.name,
             host.name()
-        ))
+        );
+        let hint = format!("{advice}, then run the same command again");
+        StepError::Other(Message::new(text).hint(hint))
     }
 }
 

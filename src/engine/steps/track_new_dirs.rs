@@ -121,7 +121,7 @@ impl Ensure for TrackNewDirs {
         let created = self.created().map(|(path, _)| path.to_string()).collect();
         let missing = self.missing(host, created).await?;
         Ok(match missing.first() {
-            Some(path) => Check::Needed(format!("{path} does not exist")),
+            Some(path) => Check::needed(format!("{path} does not exist")),
             None => Check::Satisfied,
         })
     }

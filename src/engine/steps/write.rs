@@ -104,18 +104,19 @@ impl WriteFile {
     }
 
     /// Returns how the file on the host differs from the desired one. A secret file differs without details.
-    async fn difference(&self, host: &dyn Host) -> Result<String, StepError> {
+    async fn difference(&self, host: &dyn Host) -> Result<Check, StepError> {
         if self.secret {
-            return Ok("differs (secret)".to_owned());
+            return Ok(Check::needed("differs (secret)"));
         }
         let read = Command::script(READ, [self.path.to_string()]);
         let printed = run_command(host, &format!("read {}", self.path), read).await?;
         let content = STANDARD.decode(printed.text().trim()).unwrap_or_default();
         Ok(match String::from_utf8(content) {
-            Ok(former) if !former.is_empty() => {
-                format!("differs\n{}", unified(&former, &self.text()?))
-            }
-            _ => "differs".to_owned(),
+            Ok(former) if !former.is_empty() => Check::Needed {
+                reason: format!("differs\n{}", unified(&former, &self.text()?)),
+                shows_lines: true,
+            },
+            _ => Check::needed("differs"),
         })
     }
 
@@ -144,7 +145,7 @@ impl WriteFile {
 /// Returns the undo record of a file, from the output of [`FILE_PREPARE`](scripts::FILE_PREPARE). Returns `None` if
 /// the receipt has a record that is still right.
 pub(super) fn undo_of(path: &HostPath, printed: &str) -> Result<Option<Undo>, StepError> {
-    let other = |error: kubexm_types::InvalidValue| StepError::Other(error.to_string());
+    let other = |error: kubexm_types::InvalidValue| StepError::Other(error.to_string().into());
     let mut folders = Vec::new();
     for line in printed.lines() {
         if line == "ours" {
@@ -206,7 +207,7 @@ impl Ensure for WriteFile {
         let found = output.text();
         let found = found.trim();
         if found == "absent" {
-            return Ok(Check::Needed("does not exist".to_owned()));
+            return Ok(Check::needed("does not exist"));
         }
         let mut parts = found.rsplitn(4, ' ');
         let (user, group, number) = (parts.next(), parts.next(), parts.next());
@@ -216,10 +217,10 @@ impl Ensure for WriteFile {
         };
         if parts.next() != Some(&*expected) || !is_user {
             let mode = found.strip_prefix(&digest);
-            return Ok(Check::Needed(match mode {
-                Some(mode) => format!("has another mode or owner:{mode}"),
-                None => self.difference(host).await?,
-            }));
+            return match mode {
+                Some(mode) => Ok(Check::needed(format!("has another mode or owner:{mode}"))),
+                None => self.difference(host).await,
+            };
         }
         Ok(
             match self
@@ -227,7 +228,7 @@ impl Ensure for WriteFile {
                 .as_deref()
                 .filter(|expected| Some(*expected) != group)
             {
-                Some(expected) => Check::Needed(format!("does not belong to the group {expected}")),
+                Some(expected) => Check::needed(format!("does not belong to the group {expected}")),
                 None => Check::Satisfied,
             },
         )

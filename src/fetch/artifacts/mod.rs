@@ -230,7 +230,10 @@ impl ArtifactFetcher<'_> {
             ArtifactKind::Manifest => self.manifest(&mut fetched)?,
             ArtifactKind::Chart => self.chart(source, &mut fetched).await?,
         }
-        fetched.artifact.check().map_err(FetchError::Resolve)?;
+        fetched
+            .artifact
+            .check()
+            .map_err(|message| FetchError::Resolve(message.to_string()))?;
         images::sort(&mut fetched.found);
         let sure: BTreeSet<ImageRef> = fetched.found.iter().filter_map(Found::sure).collect();
         fetched.artifact.images = sure.into_iter().collect();

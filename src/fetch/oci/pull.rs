@@ -56,7 +56,9 @@ impl Puller {
             });
         }
         let head = oci_artifact::accept(&documents, trust).map_err(|bad| match bad {
-            HeaderError::Damaged(reason) | HeaderError::Untrusted(reason) => content(&reason),
+            HeaderError::Damaged(reason) | HeaderError::Untrusted(reason) => {
+                content(&reason.to_string())
+            }
         })?;
         if head.storage.base.is_some() {
             return Err(content(

@@ -1,10 +1,10 @@
 //! How to connect to a host over SSH.
 
+use crate::HostError;
 use crate::jump::JumpHosts;
 use crate::known_hosts::HostKeys;
 use crate::server::{Server, ServerError};
-use crate::{HostError, Reason};
-use kubexm_types::HostName;
+use kubexm_types::{HostName, Message};
 
 /// How to connect to a host.
 #[derive(Debug, Clone)]
@@ -25,11 +25,11 @@ impl SshOptions {
         error.of(&self.name, &self.server, self.way.last())
     }
 
-    pub(super) fn unreachable(&self, reason: Reason) -> HostError {
+    pub(super) fn unreachable(&self, reason: Message) -> HostError {
         self.error(ServerError::Unreachable(reason))
     }
 
-    pub(super) fn denied(&self, reason: Reason) -> HostError {
+    pub(super) fn denied(&self, reason: Message) -> HostError {
         let user = self.server.user.clone();
         self.error(ServerError::Denied { user, reason })
     }

@@ -14,9 +14,9 @@ use crate::authenticate::{LOGIN_TIMEOUT, log_in, too_slow};
 use crate::channel::{Progress, accept, send};
 use crate::supervise::{self, Received, TooMuchOutput};
 use crate::transport::{Connection, DisconnectReason, Handler};
-use crate::{HostError, Input, Output, Reason};
+use crate::{HostError, Input, Output};
 use kubexm_scripts::host as scripts;
-use kubexm_types::{HostName, Secret};
+use kubexm_types::{HostName, Message, Secret};
 
 /// The number of parallel channels. sshd allows ten per connection by default (MaxSessions).
 const SESSIONS: usize = 8;
@@ -100,7 +100,7 @@ impl Session {
             .execute("command -v sudo", Input::None, None, "look for sudo")
             .await?;
         if !has_sudo.success() {
-            let reason = Reason::new("the host does not have sudo");
+            let reason = Message::quoting("the host does not have sudo");
             let reason = reason.hint("install sudo on the host, or log in as root");
             return Err(self.options.denied(reason));
         }
@@ -113,7 +113,7 @@ impl Session {
             return Ok(BecomeRoot::Sudo);
         }
         let Some(password) = &self.options.server.password else {
-            let reason = Reason::new("sudo requires a password");
+            let reason = Message::quoting("sudo requires a password");
             let hint =
                 "set password for the host in the cluster file, or allow NOPASSWD in sudoers";
             return Err(self.options.denied(reason.hint(hint)));
@@ -127,11 +127,11 @@ impl Session {
         }
         let complaint = output.complaint();
         if complaint.as_str().contains("incorrect password") {
-            let reason = Reason::new("sudo refuses the password of the cluster file");
+            let reason = Message::quoting("sudo refuses the password of the cluster file");
             let reason = reason.hint("correct password for the host in the cluster file");
             return Err(self.options.denied(reason));
         }
-        let reason = Reason::new(format!("sudo failed: {complaint}"));
+        let reason = Message::quoting(format!("sudo failed: {complaint}"));
         let reason = reason.hint("allow the user to run every command in sudoers");
         Err(self.options.denied(reason))
     }
@@ -294,20 +294,18 @@ impl Session {
         }
     }
 
-    pub(super) fn command_error(&self, description: &str, reason: String) -> HostError {
+    pub(super) fn command_error(&self, description: &str, reason: impl Into<Message>) -> HostError {
         HostError::Command {
             host: self.options.name.clone(),
             command: description.to_owned(),
-            reason,
+            reason: reason.into(),
         }
     }
 
     fn no_shell(&self, description: &str, received: &Received) -> HostError {
         let (user, printed) = (&self.options.server.user, received.last_lines());
-        let reason = format!(
-            "the user {user} does not get a shell on the host: {printed}\n\
-             hint: give the user a login shell with `usermod -s /bin/sh {user}`, or correct user in the cluster file"
-        );
+        let reason = Message::new(format!("the user {user} does not get a shell on the host: {printed}"))
+            .hint(format!("give the user a login shell with `usermod -s /bin/sh {user}`, or correct user in the cluster file"));
         self.command_error(description, reason)
     }
 }

@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
     use crate::upgrade::survey::Node;
-    use kubexm_host::{Limit, Reason};
+    use kubexm_host::Limit;
 
     fn name() -> HostName {
         "node5".parse().unwrap()
@@ -194,7 +194,7 @@ mod tests {
         HostError::Unreachable {
             host: name(),
             address: "192.0.2.15:22".to_owned(),
-            reason: Reason::new("no route to host"),
+            reason: "no route to host".into(),
         }
     }
 
@@ -231,11 +231,11 @@ mod tests {
         let denied = || HostError::Denied {
             host: name(),
             user: "root".to_owned(),
-            reason: Reason::new("publickey"),
+            reason: "publickey".into(),
         };
         let key = || HostError::HostKey {
             host: name(),
-            reason: Reason::new("the key differs"),
+            reason: "the key differs".into(),
         };
         for error in [denied(), key()] {
             let text = judged(error, Purpose::Remove, true);

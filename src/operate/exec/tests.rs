@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use kubexm_host::{Host, Reason};
+use kubexm_host::Host;
 use kubexm_session::ErrorKind;
 
 fn name(text: &str) -> HostName {
@@ -33,7 +33,7 @@ fn unreachable() -> HostError {
     HostError::Unreachable {
         host: name("node9"),
         address: "192.0.2.9:22".to_owned(),
-        reason: Reason::new("no route to host"),
+        reason: "no route to host".into(),
     }
 }
 

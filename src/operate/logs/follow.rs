@@ -182,7 +182,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use kubexm_host::{Command, Host, Output, Reason};
+    use kubexm_host::{Command, Host, Output};
     use kubexm_types::event::{Event, Listener};
 
     /// What a host does at each read; it cannot be reached after the last one.
@@ -245,7 +245,7 @@ mod tests {
         HostError::Unreachable {
             host: name(),
             address: "192.0.2.1:22".to_owned(),
-            reason: Reason::new("the connection broke"),
+            reason: "the connection broke".into(),
         }
     }
 
@@ -253,7 +253,7 @@ mod tests {
         HostError::Command {
             host: name(),
             command: "read the log of kubelet".to_owned(),
-            reason: "the command printed more than 16 MiB, which is not a result".to_owned(),
+            reason: "the command printed more than 16 MiB, which is not a result".into(),
         }
     }
 
@@ -341,7 +341,7 @@ mod tests {
         let connect: Connect = Arc::new(|host: HostName| {
             let error = HostError::HostKey {
                 host: host.clone(),
-                reason: Reason::new("the host key differs"),
+                reason: "the host key differs".into(),
             };
             Box::pin(async { Ok((Hosts::new(), vec![(host, error)])) })
         });

@@ -12,7 +12,7 @@ use kubexm_scripts::systemd::LOGS;
 use kubexm_session::CommandError;
 use kubexm_session::session::{Hosts, PARALLEL};
 use kubexm_session::share::Share;
-use kubexm_types::HostName;
+use kubexm_types::{HostName, Message};
 
 /// A unit or the containers of a pod on a host.
 pub(super) type Source = (HostName, String);
@@ -147,7 +147,7 @@ async fn one(host: &dyn Host, program: &ProgramName, wanted: Wanted) -> Result<S
         Err(HostError::Command {
             host: host.name().clone(),
             command: what,
-            reason: output.complaint().to_string(),
+            reason: Message::printed(output.complaint().as_str()),
         })
     }
 }

@@ -221,7 +221,7 @@ async fn needed(site: &Site<'_>, plan: Plan) -> Result<Vec<Task>, CommandError> 
             };
             match is_satisfied.map_err(CommandError::configuration)? {
                 Check::Satisfied => {}
-                Check::Needed(_) | Check::Reported(_) => steps.push(step),
+                Check::Needed { .. } | Check::Reported(_) => steps.push(step),
             }
         }
         task.steps = steps;

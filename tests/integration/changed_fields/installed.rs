@@ -160,13 +160,13 @@ impl Installed {
                     let read = compared.read.entry(task.host.clone()).or_default();
                     read.extend(host.asked());
                 }
-                if matches!(check, Ok(Check::Needed(_))) {
+                if matches!(check, Ok(Check::Needed { .. })) {
                     lock(&host.state).changed.extend(files.iter().cloned());
                 }
                 let found = match check {
                     Ok(Check::Satisfied) => continue,
-                    Ok(Check::Reported(text)) => Found::Reported(text),
-                    Ok(Check::Needed(reason)) => Found::Needed(reason),
+                    Ok(Check::Reported(text)) => Found::Reported(text.to_string()),
+                    Ok(Check::Needed { reason, .. }) => Found::Needed(reason),
                     // A value that only a real cluster has.
                     Err(StepError::Missing(value)) => Found::Needed(value.to_owned()),
                     Err(error) => panic!("{}: {}: {error}", task.id(), step.id()),

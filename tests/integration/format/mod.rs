@@ -223,26 +223,28 @@ fn golden_locks_and_inventories_are_read() {
 #[test]
 fn members_of_a_later_version_are_refused() {
     let lock = golden_text("lock-v2.lock.yaml");
-    let error = Lock::from_yaml(&lock.replace("lockVersion: 2", "lockVersion: 1")).unwrap_err();
+    let error = Lock::from_yaml(&lock.replace("lockVersion: 2", "lockVersion: 1"))
+        .unwrap_err()
+        .text;
     assert!(
         error.contains("has version 1 and members of version 2"),
         "{error}"
     );
     let linked = golden_text("lock-v3.lock.yaml").replace("lockVersion: 3", "lockVersion: 2");
-    let error = Lock::from_yaml(&linked).unwrap_err();
+    let error = Lock::from_yaml(&linked).unwrap_err().text;
     assert!(
         error.contains("has version 2 and members of version 3"),
         "{error}"
     );
     let nested = golden_text("lock-v4.lock.yaml").replace("lockVersion: 4", "lockVersion: 3");
-    let error = Lock::from_yaml(&nested).unwrap_err();
+    let error = Lock::from_yaml(&nested).unwrap_err().text;
     assert!(
         error.contains("has version 3 and members of version 4"),
         "{error}"
     );
     let unsigned = lock.replace("checksum: firstSeen", "checksum: signed");
     assert_ne!(unsigned, lock);
-    let error = Lock::from_yaml(&unsigned).unwrap_err();
+    let error = Lock::from_yaml(&unsigned).unwrap_err().text;
     assert!(error.contains("invalid checksum of"), "{error}");
 }
 
@@ -251,16 +253,18 @@ fn members_of_a_later_version_are_refused() {
 fn unsupported_version_is_named_before_its_members() {
     let lock = golden_text("lock-v1-first.lock.yaml");
     let later = lock.replace("lockVersion: 1", "lockVersion: 5\nattestations: []");
-    let error = Lock::from_yaml(&later).unwrap_err();
+    let error = Lock::from_yaml(&later).unwrap_err().text;
     assert!(error.contains("has version 5"), "{error}");
     let unknown = lock.replace("lockVersion: 1", "lockVersion: 1\nattestations: []");
-    let error = Lock::from_yaml(&unknown).unwrap_err();
+    let error = Lock::from_yaml(&unknown).unwrap_err().text;
     assert!(error.contains("attestations"), "{error}");
     let later = "inventoryVersion: 2\nattestations: []";
-    let error = Inventory::from_yaml(later).unwrap_err();
+    let error = Inventory::from_yaml(later).unwrap_err().text;
     assert!(error.contains("has version 2"), "{error}");
     let later = br#"{"storageVersion": 4, "attestations": []}"#;
-    let error = Placement::read(later, &Sample::new().lock).unwrap_err();
+    let error = Placement::read(later, &Sample::new().lock)
+        .unwrap_err()
+        .text;
     assert!(error.contains("has version 4"), "{error}");
 }
 

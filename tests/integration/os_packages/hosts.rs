@@ -42,7 +42,7 @@ async fn dnf_installs_missing_packages_and_reset_removes_only_those() {
     };
     assert_eq!(
         sandbox.check(&step).await,
-        Check::Needed("does not have tool".into())
+        Check::needed("does not have tool")
     );
     sandbox.apply(&step).await.unwrap();
     assert_eq!(sandbox.check(&step).await, Check::Satisfied);

@@ -260,7 +260,12 @@ fn signers_in_a_lock_have_no_control_characters() {
     let mut huge = case.lock.clone();
     signature(&mut huge).blobs[0].size = 1 << 40;
     let text = serde_saphyr::to_string(&huge).unwrap();
-    assert!(Lock::from_yaml(&text).unwrap_err().contains("invalid size"));
+    assert!(
+        Lock::from_yaml(&text)
+            .unwrap_err()
+            .text
+            .contains("invalid size")
+    );
     // Locks without signatures are read and written unchanged.
     let mut older = case.lock.clone();
     older.images[1].signature = None;

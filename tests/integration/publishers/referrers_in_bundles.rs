@@ -108,7 +108,7 @@ fn referrer_claims_of_a_lock_are_verified_again() {
     let mut huge = case.lock.clone();
     signature(&mut huge).referrers.as_mut().unwrap().size = 1 << 40;
     let text = serde_saphyr::to_string(&huge).unwrap();
-    assert!(Lock::from_yaml(&text).unwrap_err().contains("invalid"));
+    assert!(Lock::from_yaml(&text).unwrap_err().text.contains("invalid"));
 }
 
 /// A log without timestamps, with a timestamp beside its entry.

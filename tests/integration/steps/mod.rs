@@ -20,7 +20,7 @@ use kubexm_engine::steps::{
 };
 use kubexm_host::{Command, Host, HostError, Limit, Output};
 use kubexm_types::event::{Event, Events, Listener};
-use kubexm_types::{Digest, HostName, Secret};
+use kubexm_types::{Digest, HostName, Message, Secret};
 
 #[tokio::test]
 async fn every_step_is_applied_idempotent_and_reverted() {
@@ -101,7 +101,7 @@ impl Host for Breaking {
         Err(HostError::Unreachable {
             host: self.name().clone(),
             address: "10.0.0.1:22".to_owned(),
-            reason: kubexm_host::Reason::new("the connection was cut"),
+            reason: "the connection was cut".into(),
         })
     }
 }
@@ -161,7 +161,7 @@ struct NoReceipt;
 #[async_trait]
 impl UndoLog for NoReceipt {
     async fn record(&self, _: &str, _: serde_json::Value) -> Result<(), StepError> {
-        Err(StepError::Other("the disk is full".to_owned()))
+        Err(StepError::Other("the disk is full".into()))
     }
 }
 
@@ -321,7 +321,7 @@ async fn value_is_provided_again_in_every_run() {
         script: "cat; echo 2".into(),
         arguments: Vec::new(),
         input: Some(Arc::new(|| Ok(b"4".to_vec()))),
-        parse: Box::new(|text| text.trim().parse().map_err(|_| "no number".to_owned())),
+        parse: Box::new(|text| text.trim().parse().map_err(|_| "no number".into())),
         value: value.clone(),
         only_reads: false,
         files: Vec::new(),
@@ -381,7 +381,10 @@ async fn wait_reports_the_condition_and_a_diagnosis() {
     };
     assert_eq!(hosts.keys().collect::<Vec<_>>(), [&names[0]]);
     assert!(hosts[&names[0]].starts_with("is not Ready: a") && !hosts[&names[0]].contains('\x1b'));
-    assert!(message.contains("\nlook at the log\nhint: "), "{message}");
+    assert!(
+        message.text.ends_with("\nlook at the log") && message.hint.is_some(),
+        "{message}"
+    );
     let undiagnosed = WaitFor {
         diagnosis: "exec kill -s KILL 0".into(),
         hosts: Vec::new(),
@@ -453,7 +456,7 @@ async fn file_that_no_program_reads_again_is_reported() {
     assert_eq!(host.check(&file("two")).await, Check::Satisfied);
     // Every run reports a later change, and the file remains what the command has read.
     for _ in 0..2 {
-        let Check::Reported(text) = host.check(&file("three")).await else {
+        let Check::Reported(Message { text, .. }) = host.check(&file("three")).await else {
             panic!("the change is not reported");
         };
         assert!(
@@ -482,7 +485,7 @@ async fn hook_runs_until_its_content_has_succeeded() {
     for _ in 0..2 {
         assert_eq!(
             host.check(&failing).await,
-            Check::Needed("has not run on this host".to_owned())
+            Check::needed("has not run on this host")
         );
         let error = host.apply(&failing).await.unwrap_err().to_string();
         let expected =

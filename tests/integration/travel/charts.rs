@@ -244,7 +244,7 @@ fn lock_with_unsafe_or_duplicate_file_names_is_refused() {
         vec![own("same"), own("same")],
     ] {
         lock.artifacts = wrong;
-        let error = read(&lock).unwrap_err();
+        let error = read(&lock).unwrap_err().text;
         assert!(error.contains("invalid name") || error.contains("duplicate name"));
     }
 }

@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use super::paths::{list_path, volume_path, without_suffix};
 use super::search::locate;
 use crate::BundleError;
-use kubexm_types::{Digest, DigestReader};
+use kubexm_types::{Digest, DigestReader, Message};
 
 /// Maximum size of a list of volumes, in bytes.
 const LARGEST_LIST: u64 = 1024 * 1024;
-pub(super) const DAMAGED: &str = "this volume is damaged\nhint: copy it again";
+pub(super) fn damaged() -> Message {
+    Message::new("this volume is damaged").hint("copy it again")
+}
 
 /// Compares one volume with the list. The other volumes may be absent.
 ///
@@ -22,21 +24,23 @@ pub fn check_volume(path: &Path, folders: &[PathBuf]) -> Result<Digest, BundleEr
     let list = read_list(&name, folders)?.ok_or_else(|| {
         BundleError::damaged(
             &list_path(&name),
-            "the list of volumes is missing\nhint: copy it into the directory of the volume",
+            Message::new("the list of volumes is missing")
+                .hint("copy it into the directory of the volume"),
         )
     })?;
     let number = (1..=list.len()).find(|number| volume_path(&name, *number) == path);
     let expected = number.map(|number| list[number - 1]).ok_or_else(|| {
         BundleError::damaged(
             path,
-            "the list of volumes does not name this volume\nhint: check that the list and the volume belong to the same bundle",
+            Message::new("the list of volumes does not name this volume")
+                .hint("check that the list and the volume belong to the same bundle"),
         )
     })?;
     let got = hash_file(path).map_err(|source| BundleError::io(path, source))?;
     if got == expected {
         Ok(got)
     } else {
-        Err(BundleError::damaged(path, DAMAGED))
+        Err(BundleError::damaged(path, damaged()))
     }
 }
 
@@ -61,8 +65,12 @@ pub(super) fn read_list(
     let Some((path, size)) = locate(&list_path(name), folders) else {
         return Ok(None);
     };
-    let unreadable =
-        || BundleError::damaged(&path, "is not a list of volumes\nhint: copy it again");
+    let unreadable = || {
+        BundleError::damaged(
+            &path,
+            Message::new("is not a list of volumes").hint("copy it again"),
+        )
+    };
     if size > LARGEST_LIST {
         return Err(unreadable());
     }
@@ -74,11 +82,12 @@ pub(super) fn read_list(
         if expected.file_name().and_then(|name| name.to_str()) != Some(volume) {
             return Err(BundleError::damaged(
                 &path,
-                &format!(
-                    "lists '{}' instead of {}\nhint: give the volumes and their list the names that they had",
+                Message::new(format!(
+                    "lists '{}' instead of {}",
                     volume.escape_default(),
                     expected.display()
-                ),
+                ))
+                .hint("give the volumes and their list the names that they had"),
             ));
         }
         digests.push(digest.parse().map_err(|_| unreadable())?);

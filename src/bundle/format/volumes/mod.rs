@@ -13,8 +13,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use list::{DAMAGED, hash_file, read_list};
 pub use list::{check_volume, listed_volumes};
+use list::{damaged, hash_file, read_list};
 use paths::without_suffix;
 pub use paths::{list_path, volume_path};
 use reader::Part;
@@ -22,7 +22,7 @@ pub use reader::VolumeReader;
 use search::{locate, only_bundle};
 
 use crate::BundleError;
-use kubexm_types::{Digest, DigestReader};
+use kubexm_types::{Digest, DigestReader, Message};
 
 /// The file or the volumes of a bundle.
 #[derive(Debug, Clone)]
@@ -61,7 +61,8 @@ impl VolumeSet {
             (Ok(found), _) if found.is_dir() => Self::find(&only_bundle(path)?, folders),
             (Ok(_), _) => Err(BundleError::damaged(
                 path,
-                "is not a regular file\nhint: give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst",
+                Message::new("is not a regular file")
+                    .hint("give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst"),
             )),
             (Err(error), suffixed) if error.kind() == io::ErrorKind::NotFound => {
                 let is_split = locate(&volume_path(path, 1), folders).is_some()
@@ -94,8 +95,10 @@ impl VolumeSet {
                 }
                 return Err(BundleError::damaged(
                     &path,
-                    "this volume of the bundle is missing\nhint: copy it into the directory of the \
+                    Message::new("this volume of the bundle is missing").hint(
+                        "copy it into the directory of the \
                      others, or name its directory with --volumes",
+                    ),
                 ));
             };
             parts.push(Part { path, start, size });
@@ -123,10 +126,11 @@ impl VolumeSet {
             None => Ok(()),
             Some(part) => Err(BundleError::damaged(
                 &part.path,
-                &format!(
-                    "this volume has {} bytes, and the others have {length}\nhint: copy it again",
+                Message::new(format!(
+                    "this volume has {} bytes, and the others have {length}",
                     part.size
-                ),
+                ))
+                .hint("copy it again"),
             )),
         }
     }
@@ -203,7 +207,7 @@ impl VolumeSet {
             }
             let expected = self.digests.as_ref().and_then(|list| list.get(at));
             if expected.is_some_and(|expected| file.finish().0 != *expected) {
-                return Err(BundleError::damaged(&part.path, DAMAGED));
+                return Err(BundleError::damaged(&part.path, damaged()));
             }
         }
         Ok(())

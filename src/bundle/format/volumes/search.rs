@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::paths::without_suffix;
 use crate::BundleError;
+use kubexm_types::Message;
 
 /// The end of the file name of a bundle.
 const EXTENSION: &str = ".tar.zst";
@@ -32,14 +33,11 @@ pub(super) fn only_bundle(folder: &Path) -> Result<PathBuf, BundleError> {
         (Some(only), true) => Ok(only),
         (None, _) => Err(BundleError::damaged(
             folder,
-            "this directory does not contain a bundle (a file that ends with .tar.zst, or its volumes)\n\
-             hint: give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst",
+            Message::new("this directory does not contain a bundle (a file that ends with .tar.zst, or its volumes)").hint("give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst"),
         )),
         (Some(_), false) => Err(BundleError::damaged(
             folder,
-            &format!(
-                "this directory contains several bundles: {names}\nhint: give the path of one of them"
-            ),
+            Message::new(format!("this directory contains several bundles: {names}")).hint("give the path of one of them"),
         )),
     }
 }

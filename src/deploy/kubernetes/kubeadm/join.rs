@@ -85,7 +85,7 @@ fn config_file(
     let content = Arc::new(move || {
         let text = join_config(&cluster, &host, secrets.require()?);
         text.map(String::into_bytes)
-            .map_err(|error| StepError::Other(error.to_string()))
+            .map_err(|error| StepError::Other(error.to_string().into()))
     });
     Ok(InputFile {
         path: HostPath::parse("/run/kubexm/kubeadm-join.yaml")?,

@@ -93,7 +93,7 @@ fn input(cluster: &Cluster, first: &HostSpec, minted: Arc<OnceLock<JoinSecrets>>
         config(&cluster, &first, minted.get_or_init(|| random))
     };
     Arc::new(move || {
-        let text = text().map_err(|error| StepError::Other(error.to_string()))?;
+        let text = text().map_err(|error| StepError::Other(error.to_string().into()))?;
         Ok(text.into_bytes())
     })
 }

@@ -325,6 +325,7 @@ mod tests {
     use kubexm_host::Host;
     use kubexm_host::local::LocalHost;
     use kubexm_pki::kubernetes::CaKey;
+    use kubexm_types::Message;
 
     /// The controller manager refuses a file with two certificates, which it would have in a rotation.
     #[test]
@@ -369,8 +370,8 @@ mod tests {
         let known = with_key(CaKey::Known("key".to_owned()));
         let found = diff(&known, &hosts).await.unwrap();
         assert!(found.has_changes(), "{found}");
-        let cause = "cannot read the key: it is encrypted\nhint: pass the identity";
-        let unknown = with_key(CaKey::Unknown(cause.to_owned()));
+        let cause = Message::new("cannot read the key: it is encrypted").hint("pass the identity");
+        let unknown = with_key(CaKey::Unknown(cause));
         let found = diff(&unknown, &hosts).await.unwrap();
         assert!(!found.has_changes(), "{found}");
         insta::assert_snapshot!(found, @"

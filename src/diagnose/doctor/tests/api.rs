@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::*;
-use crate::status::{About, Problem};
+use crate::status::{About, Problem, ProblemKind, Subject};
 
 #[test]
 fn answers_of_the_api_lead_to_their_cause() {
@@ -87,12 +87,11 @@ fn controller_manager_that_is_stopped_explains_old_tokens() {
         &token("old", "2026-01-02T02:00:00Z", "2026-01-02T01:00:00Z"),
     );
     let mut seen = seen(HOST, RUNTIME, &api);
-    seen.report.problems.push(Problem {
-        about: About::Program,
-        host: Some(name("node1")),
-        what: "kube-controller-manager does not run: its manifest does not exist".to_owned(),
-        hint: String::new(),
-    });
+    let what = "kube-controller-manager does not run: its manifest does not exist";
+    let problem = Problem::new(About::Program, what, "").on(&name("node1"));
+    let program = Subject::Program("kube-controller-manager".to_owned());
+    let problems = &mut seen.report.problems;
+    problems.push(problem.of_kind(ProblemKind::Stopped).of(program));
     assert_eq!(causes(&judge(&seen)), ["control-plane"]);
 }
 

@@ -82,12 +82,9 @@ fn members_without_a_leader_have_no_quorum() {
 #[test]
 fn member_that_does_not_reach_the_others_is_found() {
     let mut seen = with_members([member(Some(7), false), member(None, false), None]);
-    seen.report.problems.push(Problem {
-        about: About::Etcd,
-        host: Some(name("node2")),
-        what: "etcd has no leader".to_owned(),
-        hint: String::new(),
-    });
+    let problem = Problem::new(About::Etcd, "etcd has no leader", "").on(&name("node2"));
+    let problems = &mut seen.report.problems;
+    problems.push(problem.of_kind(ProblemKind::NoLeader));
     let report = judge(&seen);
     let mut found = report.causes();
     let found = found.find(|found| found.check == "etcd-member").unwrap();

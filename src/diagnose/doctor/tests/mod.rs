@@ -18,7 +18,7 @@ use super::report::{Certainty, DoctorReport, Verdict};
 use super::seen::{Logs, Seen, Way};
 use super::{checks, judge};
 use crate::status::example::report;
-use crate::status::{About, Problem};
+use crate::status::{About, Problem, ProblemKind, Subject};
 use kubexm_host::Facts;
 use kubexm_operate::logs::LogEntry;
 use kubexm_session::Connection;
@@ -181,15 +181,14 @@ fn identifiers_of_checks_are_unique() {
 
 #[test]
 fn disk_is_found_once_and_also_if_only_status_looks_at_it() {
-    let problem = |what: &str| Problem {
-        about: About::Disk,
-        host: Some(name("node2")),
-        what: what.to_owned(),
-        hint: "look".to_owned(),
-    };
-    let found = |host: &str, what: &[&str]| {
+    let problem = |what: &str| Problem::new(About::Disk, what, "look").on(&name("node2"));
+    let found = |host: &str, all: &[(&str, ProblemKind, &str)]| {
         let mut seen = seen(host, RUNTIME, API);
-        seen.report.problems = what.iter().map(|what| problem(what)).collect();
+        let all = all.iter().map(|(what, kind, mount)| {
+            let subject = Subject::Mount((*mount).to_owned());
+            problem(what).of_kind(*kind).of(subject)
+        });
+        seen.report.problems = all.collect();
         let found = judge(&seen).findings;
         let found = found
             .iter()
@@ -198,8 +197,16 @@ fn disk_is_found_once_and_also_if_only_status_looks_at_it() {
         found.collect::<Vec<_>>().join("\n")
     };
     let (root, registry) = (
-        "/ has 0 % of its inodes free, 1 of 1000, for /var/lib/kubelet",
-        "/srv has 4 % of its inodes free, 40 of 1000, for /srv/registry",
+        (
+            "/ has 0 % of its inodes free, 1 of 1000, for /var/lib/kubelet",
+            ProblemKind::Inodes,
+            "/",
+        ),
+        (
+            "/srv has 4 % of its inodes free, 40 of 1000, for /srv/registry",
+            ProblemKind::Inodes,
+            "/srv",
+        ),
     );
     let few = changed(HOST, "inodes=", "inodes=/var/lib/kubelet 1 1000 /");
     insta::assert_snapshot!(found(&few, &[root, registry]), @"
@@ -207,6 +214,7 @@ fn disk_is_found_once_and_also_if_only_status_looks_at_it() {
     inodes: /srv has 4 % of its inodes free, 40 of 1000, for /srv/registry
     ");
     let kubelet = "cannot write /var/lib/kubelet: the file system is mounted read-only";
+    let kubelet = (kubelet, ProblemKind::ReadOnly, "");
     let read_only = changed(HOST, "mount=", "mount=/var/lib/kubelet ro,relatime");
     insta::assert_snapshot!(found(&read_only, &[kubelet]), @"mount-options: /var/lib/kubelet is read-only");
     insta::assert_snapshot!(found(HOST, &[kubelet]), @"mount-options: cannot write /var/lib/kubelet: the file system is mounted read-only");

@@ -24,10 +24,8 @@ fn without(hosts: &[&str]) -> Seen {
 
 fn problem(about: About, host: Option<&HostName>, what: &str) -> Problem {
     Problem {
-        about,
         host: host.cloned(),
-        what: what.to_owned(),
-        hint: "look".to_owned(),
+        ..Problem::new(about, what, "look")
     }
 }
 
@@ -92,7 +90,13 @@ fn problems_of_hosts_without_an_answer_are_findings() {
     ];
     let mut seen = without(&["node1", "node2"]);
     let silent = verdicts(&judge(&seen), Verdict::Unknown).len();
-    let found = all.map(|(about, what)| problem(about, Some(&name("node1")), what));
+    let found = all.map(|(about, what)| {
+        let kind = match what {
+            "etcd has the alarm NOSPACE" => ProblemKind::DatabaseFull,
+            _ => ProblemKind::Other,
+        };
+        problem(about, Some(&name("node1")), what).of_kind(kind)
+    });
     seen.report.problems.extend(found);
     let report = judge(&seen);
     for (_, what) in all {

@@ -1,17 +1,14 @@
 //! What several hosts report together: members of etcd, and the address of the API servers.
 
 use super::*;
-use crate::status::{About, Problem};
+use crate::status::{About, Problem, ProblemKind};
 use kubexm_config::cluster::IpFamilies;
 use kubexm_config::parse_cluster;
 
-fn problem(host: &str, what: &str) -> Problem {
-    Problem {
-        about: About::Etcd,
-        host: Some(name(host)),
-        what: what.to_owned(),
-        hint: String::new(),
-    }
+fn problem(host: &str, kind: ProblemKind) -> Problem {
+    Problem::new(About::Etcd, "etcd has an alarm", "")
+        .of_kind(kind)
+        .on(&name(host))
 }
 
 fn of(report: &DoctorReport, check: &str) -> crate::doctor::Finding {
@@ -26,7 +23,7 @@ fn members_without_space_share_one_compaction() {
     for host in ["node1", "node2"] {
         seen.report
             .problems
-            .push(problem(host, "etcd has the alarm NOSPACE"));
+            .push(problem(host, ProblemKind::DatabaseFull));
     }
     let found = of(&judge(&seen), "etcd-alarm");
     assert_eq!(found.hosts, [name("node1"), name("node2")]);
@@ -48,7 +45,7 @@ fn other_data_of_a_member_has_a_cause_and_a_comparison() {
     seen.cluster.etcd = kubexm_session::example::cluster_of_units().etcd;
     seen.report
         .problems
-        .push(problem("node1", "etcd has the alarm CORRUPT"));
+        .push(problem("node1", ProblemKind::Alarm));
     let found = of(&judge(&seen), "etcd-alarm");
     assert!(
         found.cause.contains("differs") && found.fix.contains("alarm disarm"),
@@ -172,7 +169,7 @@ fn etcdctl_asks_the_loopback_address_of_the_member() {
             IpFamilies::from_list(&[address.parse().unwrap()]).unwrap();
         seen.report
             .problems
-            .push(problem("node1", "etcd has the alarm NOSPACE"));
+            .push(problem("node1", ProblemKind::DatabaseFull));
         let found = of(&judge(&seen), "etcd-alarm");
         assert_eq!(found.commands.len(), 3, "{:?}", found.commands);
         for command in found.commands {

@@ -2,14 +2,25 @@
 
 use super::*;
 use crate::status::{DiskState, InodeState};
+use kubexm_safekeeping::certs::Standing;
 
 fn problem(about: About, host: &str, what: &str, hint: &str) -> Problem {
-    Problem {
-        about,
-        host: Some(name(host)),
-        what: what.to_owned(),
-        hint: hint.to_owned(),
-    }
+    Problem::new(about, what, hint).on(&name(host))
+}
+
+fn certificates(standing: Standing, paths: &[&str], has_ca: bool) -> Problem {
+    let subject = Subject::Certificates {
+        standing,
+        paths: paths.iter().map(ToString::to_string).collect(),
+        has_ca,
+    };
+    problem(
+        About::Certificate,
+        "node1",
+        "certificates need an action",
+        "",
+    )
+    .of(subject)
 }
 
 /// Returns the causes of a cluster whose node2 has a kubelet that ends and a pod that crashes.
@@ -23,24 +34,26 @@ fn causes_with(change: impl FnOnce(&mut Seen)) -> Vec<&'static str> {
 
 #[test]
 fn certificates_that_expire_soon_and_cordons_do_not_hide_failures() {
-    let soon = "a certificate needs an action (expires soon): /etc/kubernetes/pki/apiserver.crt";
-    let expired = soon.replace("expires soon", "expired");
     let ends = "kubelet.service is activating (auto-restart), restarts: 7";
-    for (certificate, expected) in [
-        (soon, &["certificates", "kubelet"][..]),
-        (&expired, &["certificates"]),
+    for (standing, expected) in [
+        (Standing::ExpiresSoon, &["certificates", "kubelet"][..]),
+        (Standing::Expired, &["certificates"]),
     ] {
         let causes = causes_with(|seen| {
             let problems = &mut seen.report.problems;
-            problems.push(problem(About::Certificate, "node1", certificate, ""));
-            problems.push(problem(About::Unit, "node2", ends, ""));
+            let path = "/etc/kubernetes/pki/apiserver.crt";
+            problems.push(certificates(standing, &[path], false));
+            let kubelet = Subject::Program("kubelet.service".to_owned());
+            let ends = problem(About::Unit, "node2", ends, "").of(kubelet);
+            problems.push(ends.of_kind(ProblemKind::Restarting));
         });
         assert_eq!(causes, expected);
     }
     let cordoned = "the node is cordoned: no new pods run on it";
     let causes = causes_with(|seen| {
         let problems = &mut seen.report.problems;
-        problems.push(problem(About::Node, "node2", cordoned, ""));
+        let cordoned = problem(About::Node, "node2", cordoned, "");
+        problems.push(cordoned.of_kind(ProblemKind::Cordoned));
     });
     assert_eq!(causes, ["node", "pods"]);
 }
@@ -57,7 +70,8 @@ fn disk_explains_failures_if_it_is_full_or_the_node_evicts_pods() {
         });
         let what = "/ has 9 % free, 9 GiB, for /var/lib/kubelet";
         let problems = &mut seen.report.problems;
-        problems.push(problem(About::Disk, "node2", what, ""));
+        let low = problem(About::Disk, "node2", what, "");
+        problems.push(low.of(Subject::Mount("/".to_owned())));
     };
     let evicts = "the node reports DiskPressure: kubelet has disk pressure";
     let few = causes_with(|seen| low(seen, 9 << 30));
@@ -66,7 +80,8 @@ fn disk_explains_failures_if_it_is_full_or_the_node_evicts_pods() {
     let causes = causes_with(|seen| {
         low(seen, 9 << 30);
         let problems = &mut seen.report.problems;
-        problems.push(problem(About::Node, "node2", evicts, ""));
+        let evicts = problem(About::Node, "node2", evicts, "");
+        problems.push(evicts.of_kind(ProblemKind::DiskPressure));
     });
     assert_eq!(causes, ["disk-space"]);
     // A program could not write a moment ago.
@@ -102,7 +117,8 @@ fn inodes_explain_failures_if_none_is_left() {
             });
             let what = "/srv has 0 % of its inodes free";
             let problems = &mut seen.report.problems;
-            problems.push(problem(About::Disk, "node2", what, ""));
+            let few = problem(About::Disk, "node2", what, "").of_kind(ProblemKind::Inodes);
+            problems.push(few.of(Subject::Mount("/srv".to_owned())));
         });
         assert_eq!(causes, expected);
     }
@@ -110,40 +126,37 @@ fn inodes_explain_failures_if_none_is_left() {
 
 #[test]
 fn certificates_of_authorities_are_not_renewed_but_replaced() {
-    let leaf = "run `kubexm certs renew`";
-    let ca = "replace CAs with `kubexm certs rotate-ca`";
-    for (hint, path, command) in [
+    for (has_ca, paths, command) in [
         (
-            leaf,
-            "/etc/kubernetes/pki/apiserver.crt",
+            false,
+            &["/etc/kubernetes/pki/apiserver.crt"][..],
             "kubexm certs renew -f",
         ),
         (
-            ca,
-            "/etc/kubernetes/pki/ca.crt, /etc/kubexm/registry-ca.crt",
+            true,
+            &["/etc/kubernetes/pki/ca.crt", "/etc/kubexm/registry-ca.crt"],
             "kubexm certs rotate-ca -f",
         ),
         (
-            ca,
-            "/etc/kubexm/registry-ca.crt",
+            true,
+            &["/etc/kubexm/registry-ca.crt"],
             "kubexm certs rotate-ca --ca registry -f",
         ),
         (
-            ca,
-            "/etc/kubexm/registries/site.example.com/ca.crt",
+            true,
+            &["/etc/kubexm/registries/site.example.com/ca.crt"],
             "kubexm install BUNDLE -f",
         ),
     ] {
-        for (standing, refused) in [("expires soon", false), ("expired", true)] {
+        for (standing, refused) in [(Standing::ExpiresSoon, false), (Standing::Expired, true)] {
             let mut seen = seen(HOST, RUNTIME, API);
-            let what = format!("a certificate needs an action ({standing}): {path}");
             let problems = &mut seen.report.problems;
-            problems.push(problem(About::Certificate, "node1", &what, hint));
+            problems.push(certificates(standing, paths, has_ca));
             let report = judge(&seen);
             let mut found = report.findings.iter();
             let found = found.find(|found| found.check == "certificates").unwrap();
             let last = found.commands.last().unwrap();
-            assert!(last.starts_with(command), "{path}: {last}");
+            assert!(last.starts_with(command), "{paths:?}: {last}");
             assert_eq!(found.cause.contains("refuse"), refused, "{}", found.cause);
         }
     }

@@ -5,8 +5,7 @@ use crate::status::StatusReport;
 use crate::status::cluster::judge;
 use crate::status::fix::tests::bundle;
 use crate::status::tests::healthy;
-use kubexm_host::Reason as Cause;
-use kubexm_lifecycle::plan::{Difference, TaskId};
+use kubexm_lifecycle::plan::{Difference, Lost, TaskId};
 use kubexm_session::example::Site;
 use kubexm_session::example::cluster_of_two as cluster;
 
@@ -31,7 +30,10 @@ fn host(name: &str, reasons: Vec<Reason>) -> HostDiff {
 
 fn lost_host(name: &str) -> HostDiff {
     HostDiff {
-        unreachable: Some(unreachable(name).to_string()),
+        unreachable: Some(Lost {
+            host: name.parse().unwrap(),
+            cause: unreachable(name).message(),
+        }),
         ..host(name, Vec::new())
     }
 }
@@ -40,7 +42,7 @@ fn unreachable(name: &str) -> HostError {
     HostError::Unreachable {
         host: name.parse().unwrap(),
         address: "192.0.2.12:22".to_owned(),
-        reason: Cause::new("the connection broke"),
+        reason: "the connection broke".into(),
     }
 }
 
@@ -82,7 +84,7 @@ async fn lost_and_damaged_receipts_are_problems() {
 #[test]
 fn receipt_that_was_not_read_is_a_problem_of_its_host() {
     let name: HostName = "node2".parse().unwrap();
-    let of = |error: HostError| receipt(&name, Err(StepError::Host(error))).unwrap();
+    let of = |error: HostError| receipt(Err(StepError::Host(error))).unwrap();
     let lost = of(unreachable("node2"));
     assert_eq!(lost.about, About::Unreachable);
     insta::assert_snapshot!(lost, @"
@@ -92,7 +94,7 @@ fn receipt_that_was_not_read_is_a_problem_of_its_host() {
     let slow = of(HostError::Command {
         host: name.clone(),
         command: "read the receipt".to_owned(),
-        reason: "it did not start".to_owned(),
+        reason: "it did not start".into(),
     });
     assert_eq!(slow.about, About::Host);
     insta::assert_snapshot!(slow, @"
@@ -115,7 +117,7 @@ fn host_that_is_lost_during_the_comparison_is_unreachable() {
 fn host_that_was_lost_before_the_comparison_has_one_problem() {
     let name: HostName = "node2".parse().unwrap();
     let in_receipt = report(vec![lost_host("node2")], |seen| {
-        let read = receipt(&name, Err(StepError::Host(unreachable("node2"))));
+        let read = receipt(Err(StepError::Host(unreachable("node2"))));
         seen.findings.push(read.unwrap().on(&name));
     });
     assert_eq!(in_receipt.problems.len(), 1, "{}", text(&in_receipt));
@@ -128,7 +130,7 @@ fn host_that_was_lost_before_the_comparison_has_one_problem() {
         let slow = HostError::Command {
             host: name.clone(),
             command: "gather facts".to_owned(),
-            reason: "it printed too much".to_owned(),
+            reason: "it printed too much".into(),
         };
         seen.facts.remove(&name);
         seen.answers.remove(&name);
@@ -140,7 +142,7 @@ fn host_that_was_lost_before_the_comparison_has_one_problem() {
 #[test]
 fn what_an_install_would_change_is_a_problem() {
     let depends = Reason::DependsOn(vec![TaskId("a".to_owned())]);
-    let unread = || Reason::Unread("task a could not read a value: no answer\nof node9".to_owned());
+    let unread = || Reason::Unread("task a could not read a value: no answer\nof node9".into());
     let report = report(
         vec![
             host("node1", vec![depends]),
@@ -160,9 +162,10 @@ fn what_an_install_would_change_is_a_problem() {
 /// A cluster without kubeadm, whose encrypted key nothing opens.
 #[test]
 fn key_that_is_encrypted_is_not_compared_and_the_hint_names_the_option() {
-    let unknown = "cannot read the key of the CA: /s/pki/kubernetes/kubernetes.key.age is encrypted\nhint: pass what encrypted it: the \
-                   identity file with --ca-identity";
-    let unread = Reason::Unread(unknown.to_owned());
+    let unknown =
+        "cannot read the key of the CA: /s/pki/kubernetes/kubernetes.key.age is encrypted";
+    let hint = "pass what encrypted it: the identity file with --ca-identity";
+    let unread = Reason::Unread(Message::new(unknown).hint(hint));
     let report = report(vec![host("node1", vec![unread])], |_| {});
     insta::assert_snapshot!(text(&report), @"
     node1: one step was not compared with the plan of an install: cannot read the key of the CA: /s/pki/kubernetes/kubernetes.key.age is encrypted
@@ -172,8 +175,9 @@ fn key_that_is_encrypted_is_not_compared_and_the_hint_names_the_option() {
 
 #[test]
 fn check_that_failed_is_not_a_difference() {
-    let failed = |text: &str| Reason::Failed(text.to_owned());
-    let slow = "node2: check a unit: exceeded the time limit of 30 s\n  hint: look at the load";
+    let failed = |text: &str| Reason::Failed(text.into());
+    let slow = "check a unit: exceeded the time limit of 30 s";
+    let slow = Reason::Failed(Message::new(slow).hint("look at the load"));
     let report = report(
         vec![
             host(
@@ -184,7 +188,7 @@ fn check_that_failed_is_not_a_difference() {
                     failed("b"),
                 ],
             ),
-            host("node2", vec![failed(slow)]),
+            host("node2", vec![slow]),
         ],
         |_| {},
     );
@@ -202,7 +206,7 @@ fn check_that_failed_is_not_a_difference() {
 
 #[test]
 fn what_an_install_only_reports_is_a_problem() {
-    let reported = |text: &str| Reason::Reported(text.to_owned());
+    let reported = |text: &str| Reason::Reported(Message::printed(text));
     let report = report(
         vec![host(
             "node1",

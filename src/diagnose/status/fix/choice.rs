@@ -119,7 +119,7 @@ impl<'a> Choice<'a> {
         }
         let left = host.differences.iter().filter_map(|one| {
             let reason = match &one.reason {
-                Reason::Reported(text) => text.trim().to_owned(),
+                Reason::Reported(message) => message.to_string(),
                 Reason::Failed(_) | Reason::Unread(_) => one.reason.to_string(),
                 Reason::DependsOn(_) if self.is_excluded(one) => {
                     format!("not compared: {}", one.reason)
@@ -148,6 +148,7 @@ fn reason(one: &Difference, whole: bool) -> String {
 mod tests {
     use super::*;
     use kubexm_lifecycle::plan::TaskId;
+    use kubexm_types::Message;
 
     fn difference(task: &str, id: &str, reason: Reason) -> Difference {
         Difference {
@@ -190,9 +191,9 @@ mod tests {
                         difference(
                             "m/b@node1",
                             "etcd settings",
-                            Reason::Reported("flags\nhint: x".to_owned()),
+                            Reason::Reported(Message::new("flags").hint("x")),
                         ),
-                        difference("m/c@node1", "api", Reason::Failed("no answer".to_owned())),
+                        difference("m/c@node1", "api", Reason::Failed("no answer".into())),
                     ],
                 ),
                 host("node2", Vec::new()),

@@ -14,7 +14,7 @@ struct NoBlobs;
 
 impl Blobs for NoBlobs {
     fn open(&self, digest: &Digest) -> Result<Box<dyn std::io::Read + Send>, BundleError> {
-        Err(BundleError::Missing(digest.to_string()))
+        Err(BundleError::Missing(digest.to_string().into()))
     }
 }
 

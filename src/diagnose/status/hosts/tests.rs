@@ -88,7 +88,7 @@ fn facts_count_when_the_programs_do_not_answer() {
         HostError::Command {
             host: host.name.clone(),
             command: "look at the programs".to_owned(),
-            reason: "the state is incomplete: its end is missing".to_owned(),
+            reason: "the state is incomplete: its end is missing".into(),
         },
     ));
     let judged = judge(&seen, host);

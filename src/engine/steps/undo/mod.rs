@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::StepError;
 use kubexm_scripts::undo::UndoScript;
-use kubexm_types::HostPath;
+use kubexm_types::{HostPath, Message};
 
 /// How to revert one change. A record is harmless if the change never happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,9 +71,11 @@ impl Undo {
     /// # Errors
     /// No reset would accept the record, or `serde_json` cannot serialize it.
     pub fn to_value(&self) -> Result<serde_json::Value, StepError> {
-        self.validate()
-            .map_err(|refusal| StepError::Other(format!("a reset could not revert this change: {refusal}\nhint: choose another path in the cluster file")))?;
-        serde_json::to_value(self).map_err(|error| StepError::Other(error.to_string()))
+        self.validate().map_err(|refusal| {
+            let text = format!("a reset could not revert this change: {refusal}");
+            StepError::Other(Message::new(text).hint("choose another path in the cluster file"))
+        })?;
+        serde_json::to_value(self).map_err(|error| StepError::Other(error.to_string().into()))
     }
 }
 

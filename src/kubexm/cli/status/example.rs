@@ -2,7 +2,8 @@
 
 use kubexm_diagnose::status::{
     About, CertificateState, DiskState, EndpointState, EtcdState, HostState, InodeState,
-    MemberState, NewestBundle, NodeStanding, NodeState, Problem, RegistryState, StatusReport,
+    MemberState, NewestBundle, NodeStanding, NodeState, Problem, ProblemKind, RegistryState,
+    StatusReport,
 };
 use kubexm_safekeeping::timer::{Job, RunResult, TimerRun, TimerState};
 use kubexm_types::{Digest, HostName, Version};
@@ -105,12 +106,8 @@ pub fn report() -> StatusReport {
         clock_ahead: None,
         ..healthy()
     };
-    let problem = |about, name: &str, what: &str, hint: &str| Problem {
-        about,
-        host: Some(host(name)),
-        what: what.to_owned(),
-        hint: hint.to_owned(),
-    };
+    let problem =
+        |about, name: &str, what: &str, hint: &str| Problem::new(about, what, hint).on(&host(name));
     StatusReport {
         cluster: "example".to_owned(),
         id: Some("0b7c4c4e-93a5-4cc7-8d83-3f3f6f0f9b11".to_owned()),
@@ -162,13 +159,15 @@ pub fn report() -> StatusReport {
                 "node2",
                 "kubelet.service is inactive (dead)",
                 "read its log with `kubexm logs kubelet --host node2`; `kubexm install` starts it again",
-            ),
+            )
+            .of_kind(ProblemKind::Stopped),
             problem(
                 About::Node,
                 "node2",
                 "the node is cordoned: no new pods run on it",
                 "run `kubectl uncordon` for the node when its maintenance has ended",
-            ),
+            )
+            .of_kind(ProblemKind::Cordoned),
         ],
     }
 }

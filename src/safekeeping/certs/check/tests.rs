@@ -115,7 +115,7 @@ fn state_directory_and_hosts_that_do_not_answer_are_in_the_report() {
     let error = HostError::Command {
         host: lost.clone(),
         command: "connect".to_owned(),
-        reason: "no route".to_owned(),
+        reason: "no route".into(),
     };
     let facts = [(name.clone(), facts)].into();
     let report = report(&cluster, state.path(), &facts, vec![(lost.clone(), error)]);

@@ -54,7 +54,7 @@ fn unreachable(name: &str) -> HostError {
     HostError::Unreachable {
         host: host(name),
         address: "192.0.2.13:22".to_owned(),
-        reason: kubexm_host::Reason::new("no route to host"),
+        reason: "no route to host".into(),
     }
 }
 
