@@ -10,6 +10,7 @@ use super::{DeployError, Inputs, linking, plan, rendered};
 use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::cluster::{
     Calico, DEFAULT_ETCD_DATA_DIR, Encapsulation, Etcd, KubernetesKind, NetworkPlugin, PatchFile,
+    PluginKind,
 };
 use kubexm_config::{Cluster, Problems, urls};
 use kubexm_engine::plan::RenderedFile;
@@ -118,17 +119,24 @@ fn findings(
 /// Returns the network plugin of the default clusters: the default one, unless the bundle has only another one. A bundle
 /// without a plugin is for clusters whose users install it.
 fn carried_plugin(lock: &Lock, default: NetworkPlugin) -> NetworkPlugin {
-    let mut images = lock.images.iter();
-    let flannel = images.any(|image| image.name.repository().starts_with("flannel-io/"));
-    let calico = lock.files.iter().any(|file| file.component == "calico");
-    match (flannel, calico) {
-        (true, _) => default,
-        (false, true) => NetworkPlugin::Calico(Calico {
-            encapsulation: Encapsulation::Vxlan,
-            mtu: None,
-        }),
-        (false, false) => NetworkPlugin::None,
-    }
+    let carried = |kind: PluginKind| match kind {
+        PluginKind::Flannel => {
+            let mut images = lock.images.iter();
+            let is_own = images.any(|image| image.name.repository().starts_with("flannel-io/"));
+            is_own.then_some(default)
+        }
+        PluginKind::Calico => {
+            let is_there = lock.files.iter().any(|file| file.component == "calico");
+            is_there.then_some(NetworkPlugin::Calico(Calico {
+                encapsulation: Encapsulation::Vxlan,
+                mtu: None,
+            }))
+        }
+        // The manifest of Cilium is the user's, and every bundle has the programs of the bridge.
+        PluginKind::Cilium | PluginKind::Bridge | PluginKind::None => None,
+    };
+    let mut all = PluginKind::ALL.iter().copied();
+    all.find_map(carried).unwrap_or(NetworkPlugin::None)
 }
 
 /// Returns the default clusters of a Kubernetes version: one with kubeadm and, if the lock has the programs,

@@ -4,10 +4,18 @@
 use std::fs;
 use std::path::Path;
 
-use kubexm_config::cluster::{AddressHolder, ControlPlanePod, LocalProxy, PluginKind, RuntimeKind};
+use kubexm_config::cluster::{
+    AddressHolder, ControlPlanePod, LoadBalancer, LocalProxy, PluginKind, RuntimeKind,
+};
 use kubexm_scripts::undo::directories::{self, content};
 use kubexm_scripts::undo::{LEFTOVERS_REMOVE, Parameter};
 use kubexm_scripts::{doctor, host, network, registry};
+
+/// Reads a file of the repository.
+fn read(file: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    fs::read_to_string(root.join(file)).unwrap()
+}
 
 /// What is missing.
 #[derive(Default)]
@@ -22,11 +30,14 @@ impl Missing {
 
     /// Expects a text in a file of the repository.
     fn text(&mut self, file: &str, what: &str) {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../..")
-            .join(file);
-        let text = fs::read_to_string(path).unwrap();
-        self.expect(text.contains(what), file, what);
+        self.expect(read(file).contains(what), file, what);
+    }
+
+    /// Expects that the book says whether a real host has run it.
+    fn proof(&mut self, name: &str) {
+        let file = "docs/src/architecture/proven.md";
+        let is_there = read(file).to_lowercase().contains(name);
+        self.expect(is_there, file, name);
     }
 
     fn script(&mut self, script: kubexm_scripts::Script, what: &str) {
@@ -78,6 +89,7 @@ fn runtimes_are_known_everywhere() {
             "docs/src/howto/runtimes.md",
             &format!("| `{}` |", kind.name()),
         );
+        missing.proof(kind.name());
     }
     missing.none();
 }
@@ -123,6 +135,7 @@ fn network_plugins_are_known_everywhere() {
             missing.expect(is_there, "src/scripts/host/facts.sh", path);
         }
         missing.text("docs/src/howto/networks.md", &format!("| `{name}` |"));
+        missing.proof(name);
     }
     missing.none();
 }
@@ -141,8 +154,8 @@ fn load_balancers_are_known_everywhere() {
     for balancer in crate::load_balancer::all() {
         balancer.units().iter().for_each(|unit| missing.unit(unit));
     }
-    let proxies = LocalProxy::ALL.iter().map(|kind| kind.name());
-    for program in proxies.chain(["keepalived"]) {
+    let types = LoadBalancer::types().filter(|(name, _)| !ControlPlanePod::NAMES.contains(name));
+    for program in types.flat_map(|(_, programs)| programs) {
         let mut loops = host::FACTS.text.lines();
         let is_there = loops.any(|line| {
             line.contains("for program in") && line.split([' ', ';']).any(|word| word == program)

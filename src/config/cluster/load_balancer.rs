@@ -86,9 +86,25 @@ impl AddressHolder {
             Self::KeepalivedNginx => LocalProxy::Nginx,
         }
     }
+
+    /// Returns its programs, the one that moves the address first.
+    fn programs(self) -> [&'static str; 2] {
+        let proxy = self.proxy().name();
+        match self {
+            Self::KeepalivedHaproxy | Self::KeepalivedNginx => ["keepalived", proxy],
+        }
+    }
 }
 
 impl LoadBalancer {
+    /// Returns the values of `highAvailability.type` for which kubexm runs a program, and their programs.
+    pub fn types() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+        let holders = AddressHolder::ALL.iter();
+        let holders = holders.map(|kind| (kind.name(), kind.programs().to_vec()));
+        let others = LocalProxy::NAMES.iter().chain(ControlPlanePod::NAMES);
+        holders.chain(others.map(|name| (*name, vec![*name])))
+    }
+
     /// Returns its programs on the hosts that run it, with the names that `host/facts.sh` prints.
     pub fn programs(&self) -> Vec<String> {
         let pod = |name: &str| format!("{name} pod");
@@ -98,9 +114,7 @@ impl LoadBalancer {
                 ProxyRun::Systemd => kind.name().to_owned(),
                 ProxyRun::StaticPod => pod(kind.name()),
             }],
-            Self::Holder { kind, .. } => {
-                vec!["keepalived".to_owned(), kind.proxy().name().to_owned()]
-            }
+            Self::Holder { kind, .. } => kind.programs().map(str::to_owned).to_vec(),
             Self::Pods { kind } => vec![pod(kind.name())],
         }
     }

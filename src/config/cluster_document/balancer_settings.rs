@@ -7,8 +7,8 @@ use super::contradiction::refuse;
 use super::controller_file::read_file;
 use super::password::{check_password_file, read_elsewhere};
 use crate::cluster::{
-    BalancerSettings, Cluster, KeepalivedSettings, KubeVipSettings, LoadBalancer, PasswordSource,
-    ProxySettings,
+    AddressHolder, BalancerSettings, Cluster, ControlPlanePod, KeepalivedSettings, KubeVipSettings,
+    LoadBalancer, PasswordSource, ProxySettings,
 };
 use crate::reader::Fields;
 use kubexm_types::HostName;
@@ -29,15 +29,19 @@ pub(super) fn read_settings(fields: &Fields<'_>, kind: Option<&str>) -> Balancer
             .section("kubeVip")
             .map_or_else(KubeVipSettings::default, read_kube_vip),
     };
-    let users: [(&'static str, &[&str]); 5] = [
+    let types_with = |program: &str| -> Vec<&str> {
+        let types = LoadBalancer::types().filter(|(_, programs)| programs.contains(&program));
+        types.map(|(name, _)| name).collect()
+    };
+    let users = [
         (
             "interface",
-            &["keepalived-haproxy", "keepalived-nginx", "kube-vip"],
+            [AddressHolder::NAMES, ControlPlanePod::NAMES].concat(),
         ),
-        ("keepalived", &["keepalived-haproxy", "keepalived-nginx"]),
-        ("haproxy", &["keepalived-haproxy", "haproxy"]),
-        ("nginx", &["keepalived-nginx", "nginx"]),
-        ("kubeVip", &["kube-vip"]),
+        ("keepalived", types_with("keepalived")),
+        ("haproxy", types_with("haproxy")),
+        ("nginx", types_with("nginx")),
+        ("kubeVip", types_with("kube-vip")),
     ];
     for (name, kinds) in users {
         if kind.is_some_and(|kind| !kinds.contains(&kind)) {

@@ -2,6 +2,7 @@
 
 use super::report::{COMMANDS, RECEIPTS, TIMERS, UNREACHABLE};
 use crate::status::{About, Problem, ProblemKind};
+use kubexm_config::cluster::LoadBalancer;
 
 /// Returns the check that reports a problem of `status`.
 pub(super) fn check_of(problem: &Problem) -> &'static str {
@@ -25,8 +26,11 @@ pub(super) fn check_of(problem: &Problem) -> &'static str {
     }
 }
 
-/// What the names of units and static pods of load balancers contain.
-const BALANCERS: [&str; 4] = ["haproxy", "nginx", "keepalived", "kube-vip"];
+/// Returns whether a unit or a static pod runs a program of a load balancer: its name contains that of the program.
+fn is_balancer(name: &str) -> bool {
+    let mut programs = LoadBalancer::types().flat_map(|(_, programs)| programs);
+    programs.any(|program| name.contains(program))
+}
 
 /// Returns the check of a unit or a program.
 fn program(problem: &Problem) -> &'static str {
@@ -42,7 +46,7 @@ fn program(problem: &Problem) -> &'static str {
         "etcd" => "etcd-member",
         "kubexm-registry" => "registry",
         "kube-proxy" => "network-program",
-        _ if BALANCERS.iter().any(|part| name.contains(part)) => "load-balancer",
+        _ if is_balancer(name) => "load-balancer",
         _ if name.contains("routes") || name.contains("dns") => "network-program",
         _ => "runtime",
     }
