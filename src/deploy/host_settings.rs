@@ -32,7 +32,8 @@ fn name_servers(resolvers: &Resolvers) -> RunScript {
     let servers = joined(&resolvers.servers);
     let title = format!("Set the name servers {servers}");
     let step = step("resolvers", title, scripts::RESOLVERS, RESOLVERS_RESTORE);
-    step.arguments([servers, joined(&resolvers.searches)])
+    let searches = joined(&resolvers.searches);
+    step.arguments(scripts::Resolvers { servers, searches })
 }
 
 fn time_servers(cluster: &Cluster, host: &HostSpec, time: &Time) -> RunScript {
@@ -57,7 +58,11 @@ fn time_servers(cluster: &Cluster, host: &HostSpec, time: &Time) -> RunScript {
     };
     let script = scripts::TIME_SERVERS;
     let step = step("time servers", title, script, TIME_SERVERS_RESTORE);
-    step.arguments([role.to_owned(), servers, clients])
+    step.arguments(scripts::TimeServers {
+        role: role.to_owned(),
+        servers,
+        clients,
+    })
 }
 
 fn joined<T: ToString>(values: &[T]) -> String {
@@ -88,7 +93,7 @@ mod tests {
     #[test]
     fn names_and_name_servers_of_hosts_are_arguments() {
         let settings = "setHostname: true, resolvers: {servers: [192.0.2.53, \"2001:db8::53\"], searches: [corp.example, example]}";
-        let servers = "Set the name servers 192.0.2.53 2001:db8::53: 192.0.2.53 2001:db8::53|corp.example example";
+        let servers = "Set the name servers 192.0.2.53 2001:db8::53: servers=192.0.2.53 2001:db8::53|searches=corp.example example";
         let expected = [
             "Name the host node1: node1",
             servers,
@@ -100,13 +105,14 @@ mod tests {
 
     #[test]
     fn one_host_serves_the_time_to_all_others() {
-        let servers = "Set the time servers ntp.example: client|ntp.example|";
+        let servers = "Set the time servers ntp.example: role=client|servers=ntp.example";
         let settings = "time: {servers: [ntp.example]}";
         assert_eq!(steps_with(settings), [servers, servers]);
-        let client = "Set the time servers 192.0.2.11: client|192.0.2.11|";
-        let source = "Serve the time to the other hosts: source||192.0.2.12";
+        let client = "Set the time servers 192.0.2.11: role=client|servers=192.0.2.11";
+        let source = "Serve the time to the other hosts: role=source|clients=192.0.2.12";
         assert_eq!(steps_with("time: {source: node1}"), [source, client]);
-        let source = "Set the time servers ntp.example: source|ntp.example|192.0.2.12";
+        let source =
+            "Set the time servers ntp.example: role=source|servers=ntp.example|clients=192.0.2.12";
         let settings = "time: {servers: [ntp.example], source: node1}";
         assert_eq!(steps_with(settings), [source, client]);
     }

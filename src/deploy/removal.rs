@@ -10,8 +10,9 @@ use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId};
 use kubexm_engine::steps::RunScript;
 use kubexm_etcd::{has_member, kind, member_names, peer_url};
+use kubexm_scripts::Parameters;
 use kubexm_scripts::etcd::MEMBERSHIP;
-use kubexm_scripts::kubernetes::{CONTROL_PLANE_STOP, DRAIN, NODE_REMOVE};
+use kubexm_scripts::kubernetes::{self as scripts, CONTROL_PLANE_STOP, DRAIN, NODE_REMOVE};
 use kubexm_types::HostName;
 
 /// How long a change of the members of etcd may take.
@@ -135,12 +136,15 @@ impl RemovalInputs<'_> {
             DRAIN.verb("left"),
             DRAIN.verb("leave"),
         );
-        let version = self.inputs.cluster.kubernetes.version.to_string();
-        let seconds = self.drain.timeout.as_secs().to_string();
-        let arguments = [name.to_string(), version, seconds, String::new()].into_iter();
+        let arguments = scripts::Drain {
+            node: name.to_string(),
+            version: self.inputs.cluster.kubernetes.version.to_string(),
+            seconds: self.drain.timeout.as_secs().to_string(),
+            ..Default::default()
+        };
         let limit = self.drain.timeout + AROUND_EVICTIONS;
         let step = step
-            .arguments(arguments.chain(self.drain.options()))
+            .arguments(arguments.and(self.drain.options()))
             .limit(Limit::new(limit, "the evictions of a node"));
         let task = Task::new("node", &format!("drain-{name}"), &first.name).step(step);
         host.is_node.then_some(task)

@@ -6,7 +6,7 @@ use super::{DeployError, Deployment, Inputs, etcd, kubernetes};
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
 use kubexm_engine::plan::{Plan, TaskName};
 use kubexm_engine::steps::RunScript;
-use kubexm_scripts::kubernetes::FORMER;
+use kubexm_scripts::kubernetes::{FORMER, Former};
 
 /// Gives the programs of a host their former version.
 const PROGRAMS: TaskName = TaskName::new("rollback", "programs");
@@ -78,5 +78,9 @@ fn files(inputs: &Inputs<'_>, id: &str, host: &HostSpec) -> RunScript {
         FORMER.verb("check"),
         FORMER.verb("apply"),
     )
-    .arguments([id, kind, &version])
+    .arguments(Former {
+        restore: id.to_owned(),
+        kind: kind.to_owned(),
+        version,
+    })
 }

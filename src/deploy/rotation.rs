@@ -11,7 +11,7 @@ use kubexm_config::cluster::{HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Task, TaskName, TaskValue};
 use kubexm_engine::steps::{RunScript, WaitFor};
-use kubexm_scripts::kubernetes::{AUTHENTICATION_CAS, NODES};
+use kubexm_scripts::kubernetes::{AUTHENTICATION_CAS, AuthenticationCas, NODES};
 use kubexm_types::{Authority, HostName};
 
 pub use super::renewal::Renewal as Rotation;
@@ -199,7 +199,10 @@ pub(super) fn cas_of_aggregated(clients: &str, proxies: &str) -> RunScript {
         AUTHENTICATION_CAS.verb("apply"),
     )
     .limit(AGGREGATED)
-    .arguments([clients, proxies])
+    .arguments(AuthenticationCas {
+        clients: clients.to_owned(),
+        proxies: proxies.to_owned(),
+    })
 }
 
 #[cfg(test)]

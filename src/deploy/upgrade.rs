@@ -12,7 +12,8 @@ use kubexm_config::cluster::HostSpec;
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
 use kubexm_engine::steps::RunScript;
-use kubexm_scripts::kubernetes::DRAIN;
+use kubexm_scripts::Parameters;
+use kubexm_scripts::kubernetes::{self as scripts, DRAIN};
 use kubexm_types::{HostName, ImageRef};
 
 /// Upgrades a node with kubeadm.
@@ -188,14 +189,15 @@ fn gate(
                 DRAIN.verb("check"),
                 DRAIN.verb("drain"),
             );
-            let seconds = drain.timeout.as_secs().to_string();
             let reported = runtime::configured(inputs).reported(inputs, host)?;
-            let reported = reported.unwrap_or_default();
-            let arguments = [name.to_string(), version.clone(), seconds, reported].into_iter();
+            let arguments = scripts::Drain {
+                node: name.to_string(),
+                version: version.clone(),
+                seconds: drain.timeout.as_secs().to_string(),
+                runtime: reported.unwrap_or_default(),
+            };
             let limit = Limit::new(drain.timeout + AROUND_EVICTIONS, "the evictions of a node");
-            let step = step
-                .arguments(arguments.chain(drain.options()))
-                .limit(limit);
+            let step = step.arguments(arguments.and(drain.options())).limit(limit);
             let task = Task::new("upgrade", &format!("drain-{name}"), &first.name);
             let task = task.after(before).step(step);
             let id = task.id();
@@ -237,7 +239,11 @@ fn gate(
         DRAIN.verb("returned"),
         DRAIN.verb("return"),
     );
-    let step = step.arguments([name.to_string(), version]).limit(RETURN);
+    let step = step.limit(RETURN).arguments(scripts::Drain {
+        node: name.to_string(),
+        version,
+        ..Default::default()
+    });
     let task = Task::new("upgrade", &format!("return-{name}"), &first.name);
     let task = task.after([joined]).step(step);
     let id = task.id();

@@ -77,11 +77,36 @@ impl<T: Into<Script>> From<T> for Call {
     }
 }
 
+/// The named parameters of a script.
+pub trait Parameters: Sized {
+    /// Returns names and values.
+    fn pairs(self) -> Vec<(&'static str, String)>;
+
+    /// Returns the arguments `name=value` of all values that are not empty.
+    fn arguments(self) -> Vec<String> {
+        let pairs = self.pairs().into_iter();
+        let given = pairs.filter(|(_, value)| !value.is_empty());
+        given
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect()
+    }
+
+    /// Returns the arguments, and further ones that the script has as `$@`.
+    fn and<S: Into<String>>(self, more: impl IntoIterator<Item = S>) -> Vec<String> {
+        let mut arguments = self.arguments();
+        arguments.push("--".to_owned());
+        arguments.extend(more.into_iter().map(Into::into));
+        arguments
+    }
+}
+
 /// Declares one module per folder with one constant per file, and [`ALL`]. The brackets have the functions of `lib/` that a
-/// script calls. Their text comes first.
+/// script calls. Their text comes first. The braces have a type with the named parameters of a script, whose fields are
+/// arguments `name=value`; text before the script reads them into variables. An empty one is not an argument. Other
+/// arguments follow `--` ([`Parameters::and`]).
 macro_rules! scripts {
     ($($(#[$about:meta])* $area:ident {
-        $($name:ident = $path:literal $([$($function:ident)+])?)*
+        $($name:ident = $path:literal $([$($function:ident)+])? $({ $type:ident: $($parameter:ident)+ })?)*
     })*) => {
         $(
             $(#[$about])*
@@ -91,11 +116,38 @@ macro_rules! scripts {
                     pub const $name: super::Script = super::Script {
                         name: $path,
                         text: concat!(
+                            $(
+                                "verb=''",
+                                $(" ", stringify!($parameter), "=''",)+
+                                "\nwhile [ $# -gt 0 ]; do\n  case $1 in\n",
+                                $("  ", stringify!($parameter), "=*) ", stringify!($parameter), "=${1#*=} ;;\n",)+
+                                "  --) shift; break ;;\n  *) verb=$1 ;;\n  esac\n  shift\ndone\n",
+                            )?
                             $($(include_str!(concat!("lib/", stringify!($function), ".sh")),)+)?
                             include_str!($path),
                         ),
                         verb: None,
                     };
+                    $(
+                        #[doc = concat!("Parameters of `", $path, "`, which describes them.")]
+                        #[derive(Debug, Clone, Default)]
+                        pub struct $type {
+                            $(pub $parameter: String,)+
+                        }
+                        impl super::Parameters for $type {
+                            fn pairs(self) -> Vec<(&'static str, String)> {
+                                vec![$((stringify!($parameter), self.$parameter)),+]
+                            }
+                        }
+                        impl IntoIterator for $type {
+                            type Item = String;
+                            type IntoIter = std::vec::IntoIter<String>;
+
+                            fn into_iter(self) -> Self::IntoIter {
+                                super::Parameters::arguments(self).into_iter()
+                            }
+                        }
+                    )?
                 )*
             }
         )*
@@ -151,40 +203,40 @@ scripts! {
     /// kubeadm.
     kubeadm {
         AUTHORITIES = "kubeadm/authorities.sh"
-        CLUSTER_SETTINGS = "kubeadm/cluster-settings.sh" [replace kubectl]
+        CLUSTER_SETTINGS = "kubeadm/cluster-settings.sh" [replace kubectl] { ClusterSettings: digest proxy_digest config }
         ETCD_CA = "kubeadm/etcd-ca.sh"
         JOIN_SECRETS = "kubeadm/join-secrets.sh"
         KUBE_PROXY = "kubeadm/kube-proxy.sh" [kubectl]
         KUBECONFIG = "kubeadm/kubeconfig.sh"
         KUBELET_CREDENTIALS = "kubeadm/kubelet-credentials.sh" [replace]
-        NODE = "kubeadm/node.sh" [replace]
+        NODE = "kubeadm/node.sh" [replace] { Node: socket etcd first peer config static_pods }
         PATCHES = "kubeadm/patches.sh"
         RENEW = "kubeadm/renew.sh" [replace]
         RESET = "kubeadm/reset.sh"
         ROTATE = "kubeadm/rotate.sh" [replace]
-        SETTINGS = "kubeadm/settings.sh" [replace]
+        SETTINGS = "kubeadm/settings.sh" [replace] { Settings: scope node config }
         UPGRADE_SPACE = "kubeadm/upgrade-space.sh"
-        UPGRADE = "kubeadm/upgrade.sh" [replace]
+        UPGRADE = "kubeadm/upgrade.sh" [replace] { Upgrade: role version patches ignored config }
     }
     /// Nodes and objects of the cluster.
     kubernetes {
         ACCESS = "kubernetes/access.sh" [kubectl compare]
         API_SERVER_READY = "kubernetes/api-server-ready.sh"
-        AUTHENTICATION_CAS = "kubernetes/authentication-cas.sh" [kubectl]
-        CONFORMANCE = "kubernetes/conformance.sh" [kubectl]
+        AUTHENTICATION_CAS = "kubernetes/authentication-cas.sh" [kubectl] { AuthenticationCas: clients proxies }
+        CONFORMANCE = "kubernetes/conformance.sh" [kubectl] { Conformance: run processes seconds labels focus skip file }
         CONTROL_PLANE = "kubernetes/control-plane.sh" [replace]
         CONTROL_PLANE_STOP = "kubernetes/control-plane-stop.sh"
         DEFAULT_ACCOUNTS = "kubernetes/default-accounts.sh" [kubectl]
-        DRAIN = "kubernetes/drain.sh" [kubectl patiently]
+        DRAIN = "kubernetes/drain.sh" [kubectl patiently] { Drain: node version seconds runtime }
         ENCRYPTION_KEYS = "kubernetes/encryption-keys.sh"
         ENCRYPTION_REWRITE = "kubernetes/encryption-rewrite.sh" [kubectl]
         ENDPOINT = "kubernetes/endpoint.sh" [kubectl]
         FILE_MODES = "kubernetes/file-modes.sh"
-        FORMER = "kubernetes/former.sh" [replace]
+        FORMER = "kubernetes/former.sh" [replace] { Former: restore kind version }
         HANDSHAKES = "kubernetes/handshakes.sh"
         JOIN_SECRETS = "kubernetes/join-secrets.sh" [kubectl]
         KUBELET_CERTIFICATES = "kubernetes/kubelet-certificates.sh" [replace]
-        KUBELET_RESTART = "kubernetes/kubelet-restart.sh"
+        KUBELET_RESTART = "kubernetes/kubelet-restart.sh" { KubeletRestart: node version }
         KUBELET_SURROUNDINGS_REMOVE = "kubernetes/kubelet-surroundings-remove.sh"
         KUBELET_SURROUNDINGS = "kubernetes/kubelet-surroundings.sh" [replace]
         LIVE_SETTINGS = "kubernetes/live-settings.sh"
@@ -211,7 +263,7 @@ scripts! {
         CHECK_PROXY = "load-balancer/check-proxy.sh"
         CLUSTER_CA = "load-balancer/cluster-ca.sh"
         INTERFACE = "load-balancer/interface.sh"
-        JOIN_PROXY = "load-balancer/join-proxy.sh"
+        JOIN_PROXY = "load-balancer/join-proxy.sh" { JoinProxy: address server manifest }
         KUBE_VIP_SERVICES = "load-balancer/kube-vip-services.sh"
         KUBE_VIP_SETTLED = "load-balancer/kube-vip-settled.sh" [kubectl]
         MASK_SERVICES = "load-balancer/mask-services.sh"
@@ -246,13 +298,13 @@ scripts! {
         NETWORK_MANAGER = "os/network-manager.sh" [replace]
         PORT_OPEN = "os/port-open.sh"
         RESOLVERS_RESTORE = "os/resolvers-restore.sh" [replace]
-        RESOLVERS = "os/resolvers.sh" [replace]
+        RESOLVERS = "os/resolvers.sh" [replace] { Resolvers: servers searches }
         SWAP_OFF = "os/swap-off.sh" [replace]
         SWAP_ON = "os/swap-on.sh" [replace]
         SYSCTL_RESTORE = "os/sysctl-restore.sh"
         SYSCTL = "os/sysctl.sh"
         TIME_SERVERS_RESTORE = "os/time-servers-restore.sh" [replace]
-        TIME_SERVERS = "os/time-servers.sh" [replace]
+        TIME_SERVERS = "os/time-servers.sh" [replace] { TimeServers: role servers clients }
         TIME_ZONE_RESTORE = "os/time-zone-restore.sh" [replace]
         TIME_ZONE = "os/time-zone.sh" [replace]
         USER_REMOVE = "os/user-remove.sh"
@@ -328,6 +380,6 @@ scripts! {
         JOURNAL = "systemd/journal.sh"
         LOGS = "systemd/logs.sh"
         UNIT_STOP = "systemd/unit-stop.sh"
-        UNIT = "systemd/unit.sh"
+        UNIT = "systemd/unit.sh" { Unit: unit start config test }
     }
 }

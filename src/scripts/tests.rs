@@ -203,6 +203,57 @@ fn scripts_have_the_shared_functions_that_they_call() {
     }
 }
 
+/// Returns the names that the text before a script gives a value.
+fn parameters(script: &Script) -> Option<String> {
+    let names = script.text.strip_prefix("verb=''")?.lines().next()?;
+    Some(names.replace("=''", ""))
+}
+
+/// A script states the parameters of its type, so that shellcheck knows them, and a reader sees them.
+#[test]
+fn scripts_state_their_parameters() {
+    let mut found = 0;
+    for script in ALL {
+        let own = own(script);
+        let stated = own
+            .lines()
+            .find_map(|line| line.strip_prefix(": \"${verb=}\""));
+        let stated = stated.map(|names| names.replace(['"', '$', '{', '=', '}'], ""));
+        assert_eq!(stated, parameters(script), "{}", script.name);
+        found += usize::from(stated.is_some());
+    }
+    assert!(found > 10);
+}
+
+#[test]
+fn values_of_parameters_are_never_text_of_the_script() {
+    use crate::{Parameters, kubernetes};
+    let script = Script {
+        text: printing(kubernetes::FORMER),
+        ..kubernetes::FORMER
+    };
+    let value = "a b='$(id)'\n--\n`x`=\\n";
+    let parameters = kubernetes::Former {
+        restore: value.to_owned(),
+        version: "1=2".to_owned(),
+        ..Default::default()
+    };
+    machine::Machine::with_each_shell(|machine| {
+        let arguments = parameters.clone().and(["kind=x", "--"]);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let printed = machine.done(script.verb("check"), &arguments);
+        assert_eq!(printed, format!("check\n{value}\n\n1=2\nkind=x --\n"));
+    });
+}
+
+/// Returns what reads the parameters of a script, with a script that prints them.
+fn printing(script: Script) -> &'static str {
+    let start = script.text.split_inclusive("\ndone\n").next().unwrap();
+    let text =
+        format!("{start}printf '%s\\n' \"$verb\" \"$restore\" \"$kind\" \"$version\" \"$*\"");
+    Box::leak(text.into_boxed_str())
+}
+
 /// A pod of a user may have a container with the name of a program of the control plane.
 #[test]
 fn containers_by_name_are_those_of_kubexm() {

@@ -140,11 +140,11 @@ impl StaticPod {
             scripts::JOIN_PROXY.verb("check"),
             scripts::JOIN_PROXY.verb("start"),
         );
-        let forward = forward.arguments([
-            listen_address(inputs.cluster).to_string(),
-            api_server.to_string(),
-            self.manifest()?.to_string(),
-        ]);
+        let forward = forward.arguments(scripts::JoinProxy {
+            address: listen_address(inputs.cluster).to_string(),
+            server: api_server.to_string(),
+            manifest: self.manifest()?.to_string(),
+        });
         Ok(task.step(forward.undo(Undo::run(JOIN_PROXY_STOP, ["stop"]))))
     }
 

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use super::{Undo, run_check, run_command};
 use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_host::{Command, Host, Limit};
-use kubexm_scripts::systemd;
 use kubexm_scripts::undo::UNIT_STOP;
+use kubexm_scripts::{Parameters, systemd};
 use kubexm_types::HostPath;
 
 /// How long a unit may take to stop and to start. A runtime reads all of its containers before it is ready.
@@ -38,15 +38,18 @@ pub struct Reload {
 
 impl ManageUnit {
     fn command(&self, verb: &'static str) -> Command {
-        let start = if self.start { "yes" } else { "no" };
         let files = self.files.iter().map(ToString::to_string);
-        let (file, test) = match &self.reload {
+        let (config, test) = match &self.reload {
             Some(reload) => (reload.file.to_string(), reload.test.clone()),
             None => Default::default(),
         };
-        let arguments = [self.name.clone(), start.to_owned(), file, test];
-        let arguments = arguments.into_iter().chain(files);
-        Command::from_script(systemd::UNIT.verb(verb), arguments)
+        let arguments = systemd::Unit {
+            unit: self.name.clone(),
+            start: if self.start { "yes" } else { "no" }.to_owned(),
+            config,
+            test,
+        };
+        Command::from_script(systemd::UNIT.verb(verb), arguments.and(files))
     }
 }
 

@@ -9,7 +9,7 @@ use kubexm_bundle::lock::LockedFile;
 use kubexm_engine::plan::StepError;
 use kubexm_engine::steps::{InstallFiles, Payload, Source};
 use kubexm_host::{Command, Host, Limit, Output};
-use kubexm_scripts::kubernetes::CONFORMANCE;
+use kubexm_scripts::kubernetes::{CONFORMANCE, Conformance};
 use kubexm_session::CommandError;
 use kubexm_session::stop::Stop;
 use kubexm_types::event::{Event, Events};
@@ -170,14 +170,15 @@ impl TestHost {
 
     /// Starts a part of the tests.
     pub(super) async fn start(&self, pass: &Pass) -> Result<(), CommandError> {
-        let arguments = [
-            pass.name.to_owned(),
-            pass.processes.to_string(),
-            self.limit.as_secs().to_string(),
-            pass.labels.to_owned(),
-            pass.focus.clone(),
-            pass.skip.clone(),
-        ];
+        let arguments = Conformance {
+            run: pass.name.to_owned(),
+            processes: pass.processes.to_string(),
+            seconds: self.limit.as_secs().to_string(),
+            labels: pass.labels.to_owned(),
+            focus: pass.focus.clone(),
+            skip: pass.skip.clone(),
+            ..Default::default()
+        };
         let what = format!("start the {}", pass.what);
         self.call("start", &what, arguments).await.map(|_| ())
     }
@@ -241,7 +242,11 @@ impl TestHost {
     /// Returns a file of a run, compressed by gzip.
     pub(super) async fn read(&self, path: &str) -> Result<Vec<u8>, CommandError> {
         let what = format!("read {FOLDER}/{path}");
-        let read = self.call("read", &what, [path.to_owned()]).await?;
+        let arguments = Conformance {
+            file: path.to_owned(),
+            ..Default::default()
+        };
+        let read = self.call("read", &what, arguments).await?;
         Ok(read.stdout)
     }
 

@@ -2,9 +2,11 @@
 # Checks whether the cluster stores the settings of a configuration for nodes that join later, or stores them: in the
 # ConfigMaps kubeadm-config, kubelet-config and kube-proxy. kube-proxy restarts on one node after another if its
 # configuration changes, and gets its former one back if it does not become ready.
-# Arguments: `check`, `apply`, or `mark` if `kubeadm init` has just stored them; digest of the whole configuration; digest
-# of the configuration of kube-proxy; the configuration of `kubeadm init`.
-verb=$1 digest=$2 proxy_digest=$3 config=$4
+# Verbs: `check`, `apply`, or `mark` if `kubeadm init` has just stored them.
+#   digest        digest of the whole configuration
+#   proxy_digest  digest of the configuration of kube-proxy
+#   config        the configuration of `kubeadm init`
+: "${verb=}" "${digest=}" "${proxy_digest=}" "${config=}"
 export PATH="/usr/local/bin:$PATH" KUBECONFIG=/etc/kubernetes/admin.conf
 umask 077
 # The former settings of kube-proxy: until a change is complete, and after the latest change.

@@ -3,12 +3,15 @@
 # `kubeadm reset` removes more: everything in /etc/kubernetes/manifests, /etc/kubernetes/pki and /var/lib/kubelet, and
 # every pod of the runtime
 # (https://github.com/kubernetes/kubernetes/blob/master/cmd/kubeadm/app/cmd/phases/reset/cleanupnode.go).
-# Arguments: `init`, `join` or `clean-up`; the runtime's socket; the data directory of kubeadm's etcd on this host, if any;
-# for a join with such a member the name of the first control plane, which has another member, and the peer address
-# of this one; for `init` the path of the configuration, and `yes` if the kubelet must run the static pods of the load
-# balancer first.
+# Verbs: `init`, `join`, `clean-up`.
+#   socket       the runtime's socket
+#   etcd         the data directory of kubeadm's etcd on this host, if any
+#   first, peer  for a join with such a member the name of the first control plane, which has another member, and the peer
+#                address of this one
+#   config       for `init` the path of the configuration
+#   static_pods  `yes` if the kubelet must run the static pods of the load balancer before `init`
 # Environment of `join`: INPUT, path of the configuration.
-verb=$1 socket=$2 etcd=$3 first=$4 peer=$5 config=$6 static_pods=$7
+: "${verb=}" "${socket=}" "${etcd=}" "${first=}" "${peer=}" "${config=}" "${static_pods=}"
 export PATH="/usr/local/bin:$PATH"
 # What existed before the first attempt that was not cleaned up: paths, and `pod ID`.
 before=/var/lib/kubexm/kubeadm-before

@@ -2,9 +2,12 @@
 # Compares the kubelet's files or the static pods of this node with what kubeadm generates from a configuration, or
 # replaces those that differ, one after another. A program that does not become healthy gets its former file back.
 # With the scope `etcd` it only compares: flags of a member can break the cluster, and the manifests of members differ.
-# Arguments: `check` or `apply`; `kubelet`, `control-plane` or `etcd`; name of the node; configuration of `kubeadm init` for this node.
-# For the kubelet also `written` or `write`, which replace its files before another run with `apply` restarts it.
-verb=$1 scope=$2 node=$3 config=$4
+# Verbs: `check`, `apply`; for the kubelet also `written` and `write`, which replace its files before another run with `apply`
+# restarts it.
+#   scope   `kubelet`, `control-plane` or `etcd`
+#   node    name of the node
+#   config  configuration of `kubeadm init` for this node
+: "${verb=}" "${scope=}" "${node=}" "${config=}"
 export PATH="/usr/local/bin:$PATH"
 umask 077
 manifests=/etc/kubernetes/manifests

@@ -1,10 +1,13 @@
 #!/bin/sh -eu
 # Lets kubeadm upgrade this node, without its kubelet. A run that was interrupted is repeated: kubeadm compares what exists.
 # https://kubernetes.io/docs/tasks/administer-cluster/kubeadm/kubeadm-upgrade/
-# Arguments: `check` or `apply`; `first` for the control plane that upgrades the cluster's own objects, `other` for any other node;
-# version without `v`; directory of patches, or empty; preflight errors to ignore with commas between them, or empty;
-# configuration of `kubeadm init` for the first one.
-verb=$1 role=$2 version=$3 patches=$4 ignored=$5 config=$6
+# Verbs: `check`, `apply`.
+#   role     `first` for the control plane that upgrades the cluster's own objects, `other` for any other node
+#   version  version without `v`
+#   patches  directory of patches, if any
+#   ignored  preflight errors to ignore, with commas between them
+#   config   configuration of `kubeadm init` for the first one
+: "${verb=}" "${role=}" "${version=}" "${patches=}" "${ignored=}" "${config=}"
 export PATH="/usr/local/bin:$PATH"
 umask 077
 # The version of the latest upgrade of this node that is complete.

@@ -2,8 +2,8 @@
 # Checks whether the ConfigMap from which kube-scheduler and aggregated API servers take their CAs has exactly these, or lets the API
 # servers write it again. An API server adds CAs to it, and removes only expired ones.
 # https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/
-# Arguments: `check` or `apply`; the CAs of clients and of front proxies in PEM, each empty to leave it out.
-verb=$1 clients=$2 proxies=$3
+# Verbs: `check`, `apply`. `clients` and `proxies` are the CAs of clients and of front proxies in PEM, each empty to leave it out.
+: "${verb=}" "${clients=}" "${proxies=}"
 install -d -m 700 /run/kubexm
 name=extension-apiserver-authentication
 # Reads PEM, and prints a certificate in each line.

@@ -7,20 +7,26 @@
 #   read    prints a file of the run, compressed by gzip
 #   remove  ends the run, and deletes the namespaces of its tests, the programs and the files
 #   clear   as remove, without the namespaces: the cluster is being reset
-# Arguments: verb; for `start` the name of the run, the number of processes, the limit in seconds, the filter of
-# labels, and the expressions of names to run and to skip, which may be empty; for `read` the path of the file below
-# the directory.
+# For `start`:
+#   run          name of the run
+#   processes    number of processes
+#   seconds      the limit
+#   labels       the filter of labels
+#   focus, skip  expressions of names to run and to skip, if any
+# For `read`: `file`, its path below the directory.
+: "${verb=}" "${run=}" "${processes=}" "${seconds=}" "${labels=}" "${focus=}" "${skip=}" "${file=}"
 dir=/var/lib/kubexm/conformance unit=kubexm-conformance.service
 state() { systemctl show -p "$1" --value "$unit"; }
 running() { case $(state ActiveState)/$(state SubState) in active/running | activating/* | deactivating/*) ;; *) return 1 ;; esac; }
 count() { grep -c "$1" "$dir/log" || [ $? = 1 ]; }
-start() { # NAME PROCESSES SECONDS LABELS FOCUS SKIP
-  if running && [ "$(cat "$dir/run")" = "$*" ]; then return; fi
+start() {
+  arguments="$run $processes $seconds $labels $focus $skip"
+  if running && [ "$(cat "$dir/run")" = "$arguments" ]; then return; fi
   end
-  rm -rf "$dir/report-$1"
-  install -d -m 700 "$dir" "$dir/report-$1"
-  printf '%s\n' "$*" >"$dir/run"
-  report=$dir/report-$1 processes=$2 seconds=$3 labels=$4 focus=$5 skip=$6
+  report=$dir/report-$run
+  rm -rf "$report"
+  install -d -m 700 "$dir" "$report"
+  printf '%s\n' "$arguments" >"$dir/run"
   : >"$dir/log"
   chmod 600 "$dir/log"
   set -- -v --no-color "--procs=$processes" "--timeout=${seconds}s" "--label-filter=$labels"
@@ -48,11 +54,11 @@ end() {
   systemctl reset-failed "$unit" 2>/dev/null || true
 }
 clear() { [ ! -d "$dir" ] || { end && rm -rf /var/lib/kubexm/conformance; }; }
-case $1 in
-start) shift && start "$@" ;;
+case $verb in
+start) start ;;
 look) look ;;
 last) tail -n 40 "$dir/log" ;;
-read) gzip -c "$dir/$2" ;;
+read) gzip -c "$dir/$file" ;;
 remove)
   clear
   kubectl delete namespaces -l e2e-framework --wait=false >/dev/null || true

@@ -1,12 +1,13 @@
 #!/bin/sh -eu
 # Moves the pods of a node to others before its programs change, or lets the scheduler use the node again. A node that an
 # administrator has cordoned stays cordoned.
-# Arguments: `check` or `drain`, name of the node, version of its kubelet after the change, seconds that the evictions may take,
-# beginning of the runtime that the node reports after the change or empty for any, and options of `kubectl drain`; `returned` or
-# `return`, name of the node, version of its kubelet; `left` and then `leave` for a node that leaves the cluster, with the
-# arguments of `drain`.
-verb=$1 node=$2 version=$3
-shift 3
+# Verbs: `check`, `drain`; `returned`, `return`; `left` and then `leave` for a node that leaves the cluster.
+#   node     name of the node
+#   version  version of its kubelet after the change
+#   seconds  time that the evictions may take
+#   runtime  beginning of the runtime that the node reports after the change, empty for any
+# Further arguments: options of `kubectl drain`.
+: "${verb=}" "${node=}" "${version=}" "${seconds=}" "${runtime=}"
 # Exists while this node is cordoned by kubexm.
 mark=/var/lib/kubexm/cordoned-$node
 # Prints a field of the node.
@@ -74,8 +75,6 @@ keep_dns() {
   done
 }
 drain() {
-  seconds=$1
-  shift 2
   cordon
   keep_dns
   said=$(kubectl drain "$node" --ignore-daemonsets --delete-emptydir-data "--timeout=${seconds}s" "$@" 2>&1) && return
@@ -147,9 +146,9 @@ case $verb in
 check)
   found=$(field '{.status.nodeInfo.kubeletVersion}') || exit 75
   [ "$found" = "v$version" ] || { echo "its kubelet has the version $found"; exit 1; }
-  [ -n "$2" ] || exit 0
+  [ -n "$runtime" ] || exit 0
   found=$(field '{.status.nodeInfo.containerRuntimeVersion}') || exit 75
-  case $found in "$2".*) ;; *) echo "its pods run with $found"; exit 1 ;; esac
+  case $found in "$runtime".*) ;; *) echo "its pods run with $found"; exit 1 ;; esac
   ;;
 drain)
   drain "$@"

@@ -1,10 +1,12 @@
 #!/bin/sh -eu
 # Puts back the files that describe the programs of this host, from an archive of the time before an upgrade, after the
 # programs themselves have their former version. API server and etcd do not run meanwhile, and start later.
-# Arguments: `check` or `apply`; the ID of the restore; `kubeadm`, `systemd` or `none`, which runs Kubernetes on this host;
-# the version of Kubernetes without `v`.
-verb=$1 id=$2 kind=$3 version=$4
-folder=/var/lib/kubexm/restore/$id
+# Verbs: `check`, `apply`.
+#   restore  the ID of the restore
+#   kind     `kubeadm`, `systemd` or `none`, which runs Kubernetes on this host
+#   version  the version of Kubernetes without `v`
+: "${verb=}" "${restore=}" "${kind=}" "${version=}"
+folder=/var/lib/kubexm/restore/$restore
 # Where static pods wait until they start.
 kept=/var/lib/kubexm/restore/manifests
 files=$folder/former

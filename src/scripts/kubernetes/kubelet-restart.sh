@@ -2,9 +2,9 @@
 # Restarts the kubelet of this node with the program on disk, and waits until its node is Ready with that version. Before, it
 # stops the programs that the new kubelet would kill: a kubelet of another minor version computes other UIDs for static pods,
 # and gives pods that it does not know one second to end.
-# Arguments: `started` or `start`, which end what an interrupted run has left; `stopped` or `stop`; or `check` or `apply`;
-# name of the node; version without `v`.
-verb=$1 node=$2 version=$3
+# Verbs: `started` and `start`, which end what an interrupted run has left; `stopped`, `stop`; `check`, `apply`. `node` is the name
+# of the node, `version` has no `v`.
+: "${verb=}" "${node=}" "${version=}"
 export PATH="/usr/local/bin:$PATH"
 pid() { systemctl show -p MainPID --value kubelet.service; }
 # A program that was replaced has this name until its process ends.

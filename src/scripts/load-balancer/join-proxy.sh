@@ -4,12 +4,12 @@
 #   start  starts it
 #   gone   checks whether it has ended
 #   stop   stops it
-# Arguments: verb; for `check` and `start`: address to listen on, address of an API server, path of the
-# pod's manifest.
-case $1 in
+# For `check` and `start`: `address` to listen on, address of an API `server`, path of the pod's `manifest`.
+: "${verb=}" "${address=}" "${server=}" "${manifest=}"
+case $verb in
 check)
-  [ ! -e "$4" ] || exit 0
-  systemctl is-active --quiet kubexm-join.socket || { echo "nothing listens at $2 yet"; exit 1; }
+  [ ! -e "$manifest" ] || exit 0
+  systemctl is-active --quiet kubexm-join.socket || { echo "nothing listens at $address yet"; exit 1; }
   ;;
 start)
   for program in /usr/lib/systemd/systemd-socket-proxyd /lib/systemd/systemd-socket-proxyd; do
@@ -19,7 +19,7 @@ start)
     { printf '%s\n' "systemd-socket-proxyd is missing, which is a part of systemd" \
       "hint: set run: systemd for the load balancer" >&2; exit 1; }
   systemctl reset-failed kubexm-join.socket kubexm-join.service 2>/dev/null || :
-  systemd-run --quiet --unit=kubexm-join --socket-property=ListenStream="$2" "$program" "$3"
+  systemd-run --quiet --unit=kubexm-join --socket-property=ListenStream="$address" "$program" "$server"
   ;;
 gone)
   for unit in kubexm-join.socket kubexm-join.service; do

@@ -1,8 +1,8 @@
 #!/bin/sh -eu
 # Compares the name servers of the host with those of the cluster file, or sets them: in a file of systemd-resolved if it
 # runs, in one of NetworkManager if that runs, and otherwise in /etc/resolv.conf, which is kept beside the receipt.
-# Arguments: `check` or `apply`, addresses, search domains, both separated by blanks.
-servers=$2 searches=$3
+# Verbs: `check`, `apply`. `servers` are addresses and `searches` search domains, both separated by blanks.
+: "${verb=}" "${servers=}" "${searches=}"
 former=/var/lib/kubexm/backup/resolvers
 resolved=/etc/systemd/resolved.conf.d/kubexm.conf
 manager=/etc/NetworkManager/conf.d/kubexm-dns.conf
@@ -58,7 +58,7 @@ keep() {
     : >"$former/absent"
   fi
 }
-case $1 in
+case $verb in
 check)
   [ ! -e "$former/pending" ] || { echo "an earlier change was interrupted"; exit 1; }
   for file in $(files); do
@@ -86,5 +86,5 @@ apply)
   done
   rm -f "$former/pending"
   ;;
-*) echo "usage: resolvers.sh check|apply SERVERS SEARCHES" >&2; exit 2 ;;
+*) echo "usage: resolvers.sh check|apply" >&2; exit 2 ;;
 esac

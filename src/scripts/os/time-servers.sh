@@ -1,9 +1,11 @@
 #!/bin/sh -eu
 # Compares the time servers of the host with those of the cluster file, or sets them for chrony or systemd-timesyncd,
 # whichever the host has. Keeps the former state of the unit beside the receipt.
-# Arguments: `check` or `apply`; `client`, or `source` if the host serves the time to others; NTP servers; addresses that a
-# source serves; both separated by blanks.
-verb=$1 role=$2 servers=$3 clients=$4
+# Verbs: `check`, `apply`. The lists have blanks between their parts.
+#   role     `client`, or `source` if the host serves the time to others
+#   servers  NTP servers
+#   clients  addresses that a source serves
+: "${verb=}" "${role=}" "${servers=}" "${clients=}"
 former=/var/lib/kubexm/backup/time-servers
 unit=
 # chrony's unit has the first name on Debian and the second one on RHEL.
@@ -98,5 +100,5 @@ apply)
   }
   rm -f "$former/pending"
   ;;
-*) echo "usage: time-servers.sh check|apply client|source SERVERS CLIENTS" >&2; exit 2 ;;
+*) echo "usage: time-servers.sh check|apply" >&2; exit 2 ;;
 esac

@@ -1,10 +1,12 @@
 #!/bin/sh -eu
 # Checks whether a unit is enabled and runs with the current content of its files, or enables it and makes it read them.
-# Arguments: `check` or `apply`; the unit; `yes` if it must run; the file that it reads again when systemd reloads it, and
-# the command that tests this file, both empty if a reload does not make it read files; the files that it reads when it
-# starts.
-verb=$1 unit=$2 start=$3 config=$4 test=$5
-shift 5
+# Verbs: `check`, `apply`.
+#   unit    the unit
+#   start   `yes` if it must run
+#   config  the file that it reads again when systemd reloads it, if there is one
+#   test    the command that tests this file
+# Further arguments: the files that it reads when it starts.
+: "${verb=}" "${unit=}" "${start=}" "${config=}" "${test=}"
 stamp() { cat "$@" 2>/dev/null </dev/null | sha256sum | cut -d' ' -f1; }
 # What the unit runs with: the stamp of all files, the start of the unit, and the stamp of those that need a restart.
 mark=/var/lib/kubexm/started/$unit

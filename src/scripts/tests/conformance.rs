@@ -5,14 +5,13 @@ use crate::Script;
 use crate::kubernetes::CONFORMANCE;
 
 const FOLDER: &str = "/var/lib/kubexm/conformance";
-/// Name, processes, limit, labels, names to run and to skip.
 const RUN: [&str; 6] = [
-    "parallel",
-    "4",
-    "60",
-    "Conformance && !Serial",
-    "DNS|Pods a",
-    "",
+    "run=parallel",
+    "processes=4",
+    "seconds=60",
+    "labels=Conformance && !Serial",
+    "focus=DNS|Pods a",
+    "skip=",
 ];
 
 /// Adds a unit whose state is `/root/state`, as `ActiveState/SubState`, and a kubectl.
@@ -56,7 +55,13 @@ fn run_is_started_with_its_arguments_and_joined_with_the_same_ones() {
         }
         machine.done(verb("start"), &RUN);
         assert_eq!(started(machine), None);
-        let other = ["serial", "1", "60", "Conformance && Serial", "", "GPU"];
+        let other = [
+            "run=serial",
+            "processes=1",
+            "seconds=60",
+            "labels=Conformance && Serial",
+            "skip=GPU",
+        ];
         machine.done(verb("start"), &other);
         let call = started(machine).unwrap();
         assert!(

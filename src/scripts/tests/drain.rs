@@ -4,9 +4,16 @@ use super::machine::Machine;
 use crate::kubernetes::DRAIN;
 
 /// The node, the versions after the upgrade, the time for evictions and an option of kubectl.
-pub(super) const DRAINED: [&str; 5] = ["node1", "1.36.3", "5", "containerd://2.3", "--force"];
+pub(super) const DRAINED: [&str; 6] = [
+    "node=node1",
+    "version=1.36.3",
+    "seconds=5",
+    "runtime=containerd://2.3",
+    "--",
+    "--force",
+];
 /// The arguments for the return of the same node.
-pub(super) const RETURNED: [&str; 2] = ["node1", "1.36.3"];
+pub(super) const RETURNED: [&str; 2] = ["node=node1", "version=1.36.3"];
 const MARK: &str = "/var/lib/kubexm/cordoned-node1";
 
 /// Adds a cluster with the node `node1`: kubectl keeps what it changes in files.

@@ -5,18 +5,21 @@ use std::collections::BTreeSet;
 use super::machine::Machine;
 use crate::kubeadm::NODE;
 
-const SOCKET: &str = "unix:///run/cri.sock";
+const SOCKET: &str = "socket=unix:///run/cri.sock";
 
 /// A worker.
-const WORKER: [&str; 6] = [SOCKET, "", "", "", "", "no"];
-/// The data directory of etcd.
-pub(super) const DATA: &str = "/var/lib/etcd";
+const WORKER: [&str; 1] = [SOCKET];
 /// A control plane that joins with a member of etcd.
-pub(super) const MEMBER: [&str; 6] = [SOCKET, DATA, "node2", "https://192.0.2.1:2380", "", "no"];
+pub(super) const MEMBER: [&str; 4] = [
+    SOCKET,
+    "etcd=/var/lib/etcd",
+    "first=node2",
+    "peer=https://192.0.2.1:2380",
+];
 
 /// Arguments of the first control plane.
-pub(super) fn first(etcd: &'static str, static_pods: &'static str) -> [&'static str; 6] {
-    [SOCKET, etcd, "", "", "/etc/init.yaml", static_pods]
+pub(super) fn first(etcd: &'static str, static_pods: &'static str) -> [&'static str; 4] {
+    [SOCKET, etcd, "config=/etc/init.yaml", static_pods]
 }
 
 const MEMBERS: &str = "1, started, node1, https://192.0.2.1:2380, https://192.0.2.1:2379, false\n\
@@ -85,7 +88,7 @@ fn clean_up_removes_only_what_the_attempt_created() {
             machine.write(path, content);
         }
         let before = files(machine);
-        let arguments = first(DATA, "yes");
+        let arguments = first("etcd=/var/lib/etcd", "static_pods=yes");
         for _ in 0..2 {
             let ended = machine.run(NODE.verb("init"), &arguments);
             assert_eq!(ended.status, 1);
@@ -129,7 +132,7 @@ fn clean_up_and_reset_remove_the_data_of_etcd_where_it_is() {
         with_kubeadm(machine);
         machine.write("/root/broken", "");
         machine.write("/var/lib/etcd/member/wal/0.wal", "another etcd");
-        let arguments = first("/srv/etcd", "no");
+        let arguments = first("etcd=/srv/etcd", "static_pods=no");
         machine.run(NODE.verb("init"), &arguments);
         machine.write("/srv/etcd/member/wal/0.wal", "new");
         machine.done(NODE.verb("clean-up"), &arguments);
@@ -152,7 +155,7 @@ fn clean_up_removes_all_that_kubeadm_created_on_an_empty_host() {
     Machine::with_each_shell(|machine| {
         with_kubeadm(machine);
         machine.write("/root/broken", "");
-        let arguments = first(DATA, "no");
+        let arguments = first("etcd=/var/lib/etcd", "static_pods=no");
         machine.run(NODE.verb("init"), &arguments);
         machine.write("/disk/data", "theirs");
         let volume = "/var/lib/kubelet/pods/uid1/volumes/a disk";
@@ -178,7 +181,7 @@ fn clean_up_fails_while_pods_of_the_attempt_run() {
     Machine::with_each_shell(|machine| {
         with_kubeadm(machine);
         machine.write("/root/broken", "");
-        let arguments = first(DATA, "no");
+        let arguments = first("etcd=/var/lib/etcd", "static_pods=no");
         machine.run(NODE.verb("init"), &arguments);
         let before = files(machine);
         for (state, words) in [
@@ -213,7 +216,7 @@ fn clean_up_after_an_earlier_version_removes_what_is_newer_than_its_attempt() {
     Machine::with_each_shell(|machine| {
         with_kubeadm(machine);
         machine.write("/root/broken", "");
-        let arguments = first(DATA, "no");
+        let arguments = first("etcd=/var/lib/etcd", "static_pods=no");
         machine.write("/etc/kubernetes/pki/ca.crt", "theirs");
         machine.write("/var/lib/etcd/member/wal/0.wal", "theirs");
         let before = files(machine);
@@ -332,12 +335,12 @@ fn data_of_an_etcd_that_kubeadm_does_not_run_is_kept() {
         with_kubeadm(machine);
         machine.write("/etc/kubexm/static-pods/vip.yaml", "pod");
         machine.write("/root/broken", "");
-        machine.run(NODE.verb("init"), &first("", "no"));
+        machine.run(NODE.verb("init"), &first("etcd=", "static_pods=no"));
         assert!(!machine.has("/etc/kubernetes/manifests/vip.yaml"));
-        machine.done(NODE.verb("clean-up"), &first("", "no"));
+        machine.done(NODE.verb("clean-up"), &first("etcd=", "static_pods=no"));
         assert!(machine.has("/var/lib/etcd/member"));
         std::fs::remove_file(machine.at("/root/broken")).unwrap();
-        machine.done(NODE.verb("init"), &first("", "yes"));
+        machine.done(NODE.verb("init"), &first("etcd=", "static_pods=yes"));
         assert_eq!(machine.read("/etc/kubernetes/manifests/vip.yaml"), "pod");
         let calls = machine.calls();
         assert!(calls.contains(&"kubeadm init --config /etc/init.yaml".to_owned()));

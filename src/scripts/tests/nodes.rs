@@ -218,7 +218,7 @@ fn node_without_a_kubelet_is_drained_without_waiting_for_it() {
              esac",
         );
         machine.fake("sleep", "");
-        let arguments = ["node1", "1.36.3", "5", "", "--force"];
+        let arguments = ["node=node1", "version=1.36.3", "seconds=5", "--", "--force"];
         assert_eq!(machine.run(DRAIN.verb("left"), &arguments).status, 1);
         machine.done(DRAIN.verb("leave"), &arguments);
         let calls = machine.calls();

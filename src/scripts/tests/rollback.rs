@@ -4,8 +4,8 @@ use super::machine::Machine;
 use crate::kubernetes::{FORMER, VERSIONS};
 
 /// The ID of the restore, what runs Kubernetes, and the former version.
-pub(super) const KUBEADM: [&str; 3] = ["r1", "kubeadm", "1.34.4"];
-const SYSTEMD: [&str; 3] = ["r1", "systemd", "1.34.4"];
+pub(super) const KUBEADM: [&str; 3] = ["restore=r1", "kind=kubeadm", "version=1.34.4"];
+const SYSTEMD: [&str; 3] = ["restore=r1", "kind=systemd", "version=1.34.4"];
 
 const FILES: [(&str, &str); 7] = [
     (
@@ -106,7 +106,10 @@ fn former_units_and_settings_are_put_back() {
         assert_eq!(machine.read("/var/lib/kubexm/upgraded"), "1.35.4\n");
         // A host with a member of etcd alone has no kubelet.
         machine.calls();
-        machine.done(FORMER.verb("apply"), &["r1", "none", "1.34.4"]);
+        machine.done(
+            FORMER.verb("apply"),
+            &["restore=r1", "kind=none", "version=1.34.4"],
+        );
         assert_eq!(machine.calls(), ["systemctl daemon-reload"]);
     });
 }

@@ -325,14 +325,18 @@ fn api_servers_write_the_cas_of_aggregated_ones_again() {
              [ $(wc -l <$at/deleted) -lt 2 ] || cp $at/one $at/stored ;;\n\
              esac",
         );
-        let arguments = [ONE, ""];
+        let one = format!("clients={ONE}");
+        let arguments = [one.as_str()];
         let found = machine.run(AUTHENTICATION_CAS.verb("check"), &arguments);
         assert_eq!(found.status, 1);
         assert!(found.printed.starts_with("client-ca-file in the ConfigMap"));
         machine.done(AUTHENTICATION_CAS.verb("apply"), &arguments);
         assert_eq!(machine.read("/root/fake/deleted"), "\n\n");
         machine.done(AUTHENTICATION_CAS.verb("check"), &arguments);
-        let ended = machine.run(AUTHENTICATION_CAS.verb("apply"), &[OTHER, ""]);
+        let ended = machine.run(
+            AUTHENTICATION_CAS.verb("apply"),
+            &[&format!("clients={OTHER}")],
+        );
         assert!(ended.status == 1 && ended.complained.contains("\nhint: "));
         machine.fake("kubectl", "exit 1");
         assert_eq!(

@@ -5,7 +5,7 @@ use super::machine::Machine;
 use crate::kubeadm::{CLUSTER_SETTINGS, ETCD_CA, KUBE_PROXY, SETTINGS};
 
 /// A configuration of `kubeadm init`, as far as the stand-in reads it.
-pub(super) const CONFIG: &str = "kind: ClusterConfiguration\nsetting: new\n";
+pub(super) const CONFIG: &str = "config=kind: ClusterConfiguration\nsetting: new\n";
 
 const MANIFESTS: [&str; 3] = [
     "kube-apiserver",
@@ -95,7 +95,7 @@ fn broken() -> String {
 fn files_of_the_kubelet_are_written_before_another_run_restarts_it() {
     Machine::with_each_shell(|machine| {
         with_programs(machine);
-        let arguments = ["kubelet", "node1", CONFIG];
+        let arguments = ["scope=kubelet", "node=node1", CONFIG];
         assert_eq!(machine.run(SETTINGS.verb("written"), &arguments).status, 1);
         machine.calls();
         machine.done(SETTINGS.verb("write"), &arguments);
@@ -135,7 +135,7 @@ fn signer_of_a_rotation_is_no_difference() {
             &format!("{manifests}/kube-controller-manager.yaml"),
             &manager,
         );
-        let arguments = ["control-plane", "node1", CONFIG];
+        let arguments = ["scope=control-plane", "node=node1", CONFIG];
         assert_eq!(machine.run(SETTINGS.verb("check"), &arguments).status, 1);
         machine.write(SIGNER, "one\n");
         machine.done(SETTINGS.verb("check"), &arguments);
@@ -146,7 +146,7 @@ fn signer_of_a_rotation_is_no_difference() {
 fn changed_static_pods_are_replaced_and_their_former_files_are_kept() {
     Machine::with_each_shell(|machine| {
         with_programs(machine);
-        let arguments = ["control-plane", "node1", CONFIG];
+        let arguments = ["scope=control-plane", "node=node1", CONFIG];
         let ended = machine.run(SETTINGS.verb("check"), &arguments);
         assert_eq!(ended.status, 1);
         let start = "/etc/kubernetes/manifests/kube-apiserver.yaml differs\n@@ -1 +1 @@\n-kube-apiserver old\n\
@@ -171,7 +171,7 @@ fn program_that_does_not_become_ready_gets_its_former_file_back() {
     Machine::with_each_shell(|machine| {
         with_programs(machine);
         let broken = broken();
-        let arguments = ["control-plane", "node1", &broken];
+        let arguments = ["scope=control-plane", "node=node1", &broken];
         let ended = machine.run(SETTINGS.verb("apply"), &arguments);
         assert_eq!(ended.status, 1);
         assert_eq!(
@@ -215,14 +215,17 @@ fn with_restarts(machine: &Machine, created: u64) {
 #[test]
 fn restarts_of_the_former_container_are_no_failure_of_the_new_one() {
     Machine::with_each_shell(|machine| {
-        let arguments = ["control-plane", "node1", CONFIG];
+        let arguments = ["scope=control-plane", "node=node1", CONFIG];
         with_restarts(machine, 1_500_000_000);
         machine.done(SETTINGS.verb("apply"), &arguments);
         machine.done(SETTINGS.verb("check"), &arguments);
     });
     Machine::with_each_shell(|machine| {
         with_restarts(machine, 4_102_444_800);
-        let ended = machine.run(SETTINGS.verb("apply"), &["control-plane", "node1", CONFIG]);
+        let ended = machine.run(
+            SETTINGS.verb("apply"),
+            &["scope=control-plane", "node=node1", CONFIG],
+        );
         assert!(
             ended
                 .complained
@@ -237,7 +240,7 @@ fn restarts_of_the_former_container_are_no_failure_of_the_new_one() {
 fn changed_configuration_of_the_kubelet_is_applied() {
     Machine::with_each_shell(|machine| {
         with_programs(machine);
-        let arguments = ["kubelet", "node1", CONFIG];
+        let arguments = ["scope=kubelet", "node=node1", CONFIG];
         let config = "/var/lib/kubelet/config.yaml";
         let flags = machine.read("/var/lib/kubelet/kubeadm-flags.env");
         machine.done(SETTINGS.verb("apply"), &arguments);
@@ -266,7 +269,7 @@ fn resolv_conf_that_the_unit_of_the_kubelet_replaces_is_no_difference() {
     const DROP_IN: &str = "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf";
     Machine::with_each_shell(|machine| {
         with_programs(machine);
-        let arguments = ["kubelet", "node1", CONFIG];
+        let arguments = ["scope=kubelet", "node=node1", CONFIG];
         machine.done(SETTINGS.verb("apply"), &arguments);
         let config = "/var/lib/kubelet/config.yaml";
         let joined = machine.read(config) + "resolvConf: /run/systemd/resolve/resolv.conf\n";
@@ -287,7 +290,10 @@ fn kubelet_that_does_not_start_gets_its_former_files_back() {
     Machine::with_each_shell(|machine| {
         with_programs(machine);
         let broken = broken();
-        let ended = machine.run(SETTINGS.verb("apply"), &["kubelet", "node1", &broken]);
+        let ended = machine.run(
+            SETTINGS.verb("apply"),
+            &["scope=kubelet", "node=node1", &broken],
+        );
         assert_eq!(ended.status, 1);
         assert!(
             ended.complained.contains("kubelet: the cause\n"),
@@ -307,9 +313,15 @@ fn other_flags_of_etcd_are_reported_and_not_changed() {
         let manifest =
             "    - etcd\n    - --initial-cluster=b\n    - --name=node1\n    - --quota=new\n";
         machine.write("/etc/kubernetes/manifests/etcd.yaml", manifest);
-        machine.done(SETTINGS.verb("check"), &["etcd", "node1", CONFIG]);
+        machine.done(
+            SETTINGS.verb("check"),
+            &["scope=etcd", "node=node1", CONFIG],
+        );
         let other = broken();
-        let ended = machine.run(SETTINGS.verb("check"), &["etcd", "node1", &other]);
+        let ended = machine.run(
+            SETTINGS.verb("check"),
+            &["scope=etcd", "node=node1", &other],
+        );
         let expected = "etcd.extraArgs is not applied to the member of etcd on this host: it does not have \
                         --quota=broken, it has --quota=new\n\
                         hint: change the flags in /etc/kubernetes/manifests/etcd.yaml, on one host after another\n";
@@ -322,7 +334,10 @@ fn configuration_that_kubeadm_refuses_is_an_error_and_not_a_difference() {
     Machine::with_each_shell(|machine| {
         with_programs(machine);
         machine.fake("kubeadm", "echo 'unknown field' >&2; exit 1");
-        let ended = machine.run(SETTINGS.verb("check"), &["kubelet", "node1", CONFIG]);
+        let ended = machine.run(
+            SETTINGS.verb("check"),
+            &["scope=kubelet", "node=node1", CONFIG],
+        );
         assert_eq!(
             (ended.status, ended.complained.as_str()),
             (75, "unknown field\n")
@@ -334,7 +349,7 @@ fn configuration_that_kubeadm_refuses_is_an_error_and_not_a_difference() {
 fn cluster_stores_changed_settings_and_restarts_kube_proxy() {
     Machine::with_each_shell(|machine| {
         with_cluster(machine);
-        let arguments = ["digest", "proxy-digest", CONFIG];
+        let arguments = ["digest=digest", "proxy_digest=proxy-digest", CONFIG];
         let ended = machine.run(CLUSTER_SETTINGS.verb("check"), &arguments);
         let expected = "the ConfigMap kubeadm-config has other settings\n";
         assert_eq!((ended.status, ended.printed.as_str()), (1, expected));
@@ -356,7 +371,7 @@ fn kube_proxy_that_does_not_become_ready_gets_its_former_settings_back() {
     Machine::with_each_shell(|machine| {
         with_cluster(machine);
         let broken = broken();
-        let arguments = ["digest", "proxy-digest", &broken];
+        let arguments = ["digest=digest", "proxy_digest=proxy-digest", &broken];
         let ended = machine.run(CLUSTER_SETTINGS.verb("apply"), &arguments);
         assert_eq!(ended.status, 1);
         assert!(

@@ -12,7 +12,7 @@ fn unit_restarts_if_its_files_changed() {
         );
         machine.fake("journalctl", "echo 'bind: address in use'");
         machine.write("/etc/a.conf", "1");
-        let arguments = ["a.service", "yes", "", "", "/etc/a.conf"];
+        let arguments = ["unit=a.service", "start=yes", "--", "/etc/a.conf"];
         let says = |words: &str| {
             let ended = machine.run(systemd::UNIT.verb("check"), &arguments);
             assert_eq!((ended.status, ended.printed.as_str()), (1, words));
@@ -31,7 +31,7 @@ fn unit_restarts_if_its_files_changed() {
         machine.write("/etc/a.conf", "2");
         says("runs with older files\n");
         machine.calls();
-        machine.done(systemd::UNIT.verb("apply"), &["a.service", "no", "", ""]);
+        machine.done(systemd::UNIT.verb("apply"), &["unit=a.service", "start=no"]);
         assert_eq!(
             machine.calls(),
             [
@@ -49,7 +49,7 @@ fn unit_that_is_only_not_enabled_does_not_restart() {
                          enable) : >/root/enabled ;;\nrestart) : >/root/runs ;;\nesac";
         machine.fake("systemctl", systemctl);
         machine.write("/etc/a.conf", "1");
-        let arguments = ["a.service", "yes", "", "", "/etc/a.conf"];
+        let arguments = ["unit=a.service", "start=yes", "--", "/etc/a.conf"];
         let restarts = || {
             machine.calls();
             machine.done(systemd::UNIT.verb("apply"), &arguments);
@@ -76,10 +76,9 @@ fn unit_that_read_other_files_after_its_start_restarts() {
         machine.fake("systemctl", systemctl);
         machine.write("/etc/a.conf", "1");
         let arguments = [
-            "a.service",
-            "yes",
-            "",
-            "",
+            "unit=a.service",
+            "start=yes",
+            "--",
             "/etc/a.conf",
             "/etc/absent.conf",
         ];
@@ -117,8 +116,15 @@ fn unit_that_reads_its_configuration_again_is_reloaded() {
         machine.fake("systemctl", systemctl);
         machine.write("/etc/a.conf", "1");
         machine.write("/etc/a.service", "1");
-        let test = "! grep wrong /etc/a.conf";
-        let arguments = ["a.service", "yes", "/etc/a.conf", test, "/etc/a.service"];
+        let test = "test=! grep wrong /etc/a.conf";
+        let arguments = [
+            "unit=a.service",
+            "start=yes",
+            "config=/etc/a.conf",
+            test,
+            "--",
+            "/etc/a.service",
+        ];
         // Returns how an apply made the unit read its files.
         let applied = || {
             machine.calls();
@@ -183,7 +189,10 @@ fn masked_unit_is_enabled() {
         let systemctl = "case $1 in\nenable) [ ! -e /root/masked ] || { echo masked >&2; exit 1; } ;;\n\
                          unmask) rm /root/masked ;;\nesac";
         machine.fake("systemctl", systemctl);
-        machine.done(systemd::UNIT.verb("apply"), &["a.service", "yes", "", ""]);
+        machine.done(
+            systemd::UNIT.verb("apply"),
+            &["unit=a.service", "start=yes"],
+        );
         assert!(!machine.has("/root/masked"));
     });
 }

@@ -6,7 +6,13 @@ use crate::kubeadm::{UPGRADE, UPGRADE_SPACE};
 use crate::kubernetes::{KUBELET_RESTART, LIVE_SETTINGS, UPGRADE_SURVEY};
 
 /// The arguments for the first control plane.
-pub(super) const FIRST: [&str; 5] = ["first", "1.36.3", "/etc/kubexm/patches", "A,B", "kind: x\n"];
+pub(super) const FIRST: [&str; 5] = [
+    "role=first",
+    "version=1.36.3",
+    "patches=/etc/kubexm/patches",
+    "ignored=A,B",
+    "config=kind: x\n",
+];
 
 /// Adds a kubeadm that keeps what it uploads and upgrades.
 pub(super) fn with_kubeadm(machine: &Machine) {
@@ -42,7 +48,7 @@ fn kubeadm_gets_the_settings_of_the_cluster_file_before_it_upgrades() {
         assert!(!machine.has("/run/kubexm/upgrade.yaml"));
         assert!(!machine.has("/etc/kubernetes/tmp/kubeadm-backup-etcd-1"));
         assert!(machine.has("/etc/kubernetes/tmp/kubeadm-backup-manifests-1"));
-        let other = ["other", "1.36.4", "", "", ""];
+        let other = ["role=other", "version=1.36.4"];
         assert_eq!(machine.run(UPGRADE.verb("check"), &other).status, 1);
         machine.done(UPGRADE.verb("apply"), &other);
         assert_eq!(machine.calls(), ["kubeadm upgrade node"]);
@@ -62,12 +68,12 @@ fn kubeadm_is_asked_again_if_its_pod_takes_longer() {
              [ $(wc -l </usr/local/bin/tries) -gt $(cat /usr/local/bin/failures) ] || {\n\
              echo '[ERROR CreateJob]: Job \"upgrade-health-check-1\" did not complete in 15s' >&2; exit 1; }",
         );
-        let other = ["other", "1.36.3", "", "", ""];
+        let other = ["role=other", "version=1.36.3"];
         machine.write("/root/fake/failures", "2");
         machine.done(UPGRADE.verb("apply"), &other);
         assert_eq!(machine.calls().len(), 5, "three runs and two pauses");
         machine.write("/root/fake/failures", "9");
-        let next = ["other", "1.36.4", "", "", ""];
+        let next = ["role=other", "version=1.36.4"];
         let ended = machine.run(UPGRADE.verb("apply"), &next);
         assert!(ended.status == 1 && ended.complained.contains("15s\nhint: "));
     });
@@ -97,7 +103,7 @@ fn kubelet_restarts_only_if_its_program_was_replaced() {
         machine.fake("readlink", "cat /usr/local/bin/program");
         machine.fake("journalctl", "echo 'unknown flag'");
         machine.write("/root/fake/program", "/usr/local/bin/kubelet (deleted)\n");
-        let arguments = ["node1", "1.36.3"];
+        let arguments = ["node=node1", "version=1.36.3"];
         let check = || machine.run(KUBELET_RESTART.verb("check"), &arguments);
         assert_eq!(check().printed, "it does not run the program on disk\n");
         let failed = machine.run(KUBELET_RESTART.verb("apply"), &arguments);
@@ -142,7 +148,7 @@ fn kubelet_that_an_interrupted_run_has_stopped_starts_again() {
             "case $* in show*) cat /usr/local/bin/pid ;; esac",
         );
         machine.fake("crictl", "case $* in *etcd*) echo e ;; esac");
-        let arguments = ["node1", "1.36.3"];
+        let arguments = ["node=node1", "version=1.36.3"];
         let started = || machine.run(KUBELET_RESTART.verb("started"), &arguments);
         machine.write("/root/fake/pid", "42\n");
         assert_eq!(started().status, 0);
@@ -177,7 +183,7 @@ fn api_server_and_etcd_end_before_a_kubelet_of_another_minor_version_starts() {
              'stop --timeout 30 e') : >/usr/local/bin/ended ;;\n\
              esac",
         );
-        let arguments = ["node1", "1.36.3"];
+        let arguments = ["node=node1", "version=1.36.3"];
         let stopped = || machine.run(KUBELET_RESTART.verb("stopped"), &arguments);
         let found = stopped();
         assert_eq!(

@@ -226,6 +226,14 @@ impl Installed {
     }
 }
 
+/// Returns the value of a named parameter.
+fn named<'a>(arguments: &'a [String], name: &str) -> &'a str {
+    let mut pairs = arguments.iter().filter_map(|pair| pair.split_once('='));
+    pairs
+        .find(|(found, _)| *found == name)
+        .map_or("", |(_, value)| value)
+}
+
 impl Machine {
     /// Returns the arguments of the commands since the last call.
     fn asked(&self) -> Vec<String> {
@@ -281,21 +289,22 @@ impl Machine {
                 (0, String::new())
             }
             _ if text == kubeadm::SETTINGS.text => {
-                let (scope, config) = (&arguments[1], &arguments[3]);
-                let wanted = generated::files(scope, config);
+                let scope = named(arguments, "scope");
+                let wanted = generated::files(scope, named(arguments, "config"));
                 let is_same = state.generated.get(scope) == Some(&wanted);
                 if learns {
-                    state.generated.insert(scope.clone(), wanted);
+                    state.generated.insert(scope.to_owned(), wanted);
                     return (0, String::new());
                 }
-                match scope.as_str() {
+                match scope {
                     _ if is_same => (0, String::new()),
                     "etcd" => (78, "etcd.extraArgs is not applied".to_owned()),
                     _ => (1, "differs".to_owned()),
                 }
             }
             _ if text == kubeadm::CLUSTER_SETTINGS.text => {
-                let (stored, proxy) = (json!(arguments[1]), json!(arguments[2]));
+                let of = |name| json!(named(arguments, name));
+                let (stored, proxy) = (of("digest"), of("proxy_digest"));
                 if learns {
                     state.generated.insert("stored".to_owned(), stored);
                     state.generated.insert("proxy".to_owned(), proxy);
@@ -467,7 +476,12 @@ impl Host for Machine {
         let (argv, input) = command.into_parts();
         // `sh -euc TEXT kubexm ARGUMENTS…`
         let arguments = argv.get(4..).unwrap_or_default();
-        lock(&self.asked).extend(arguments.iter().cloned());
+        // `config=/etc/…` is a named parameter.
+        let value = |argument: &String| match argument.split_once("=/") {
+            Some((_, path)) => format!("/{path}"),
+            None => argument.clone(),
+        };
+        lock(&self.asked).extend(arguments.iter().map(value));
         let (mut status, stdout) =
             self.answer(argv.get(2).map_or("", String::as_str), arguments, input);
         if description.starts_with("read /") {

@@ -15,7 +15,7 @@ use kubexm_engine::steps::{RunScript, RunToCompletion, WriteFile};
 use kubexm_render::kubeadm as template;
 use kubexm_render::kubeadm::{ComponentSection, Volume};
 use kubexm_render::{RenderError, merge};
-use kubexm_scripts::kubeadm;
+use kubexm_scripts::{Parameters, kubeadm};
 use kubexm_types::HostPath;
 
 /// What kubexm renders, in errors.
@@ -56,14 +56,14 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
         command: kubeadm::NODE.verb("init"),
         input: None,
         cleanup: kubeadm::NODE.verb("clean-up"),
-        arguments: vec![
-            undo::socket(inputs).to_owned(),
-            etcd::member_directory(inputs.cluster, first),
-            String::new(),
-            String::new(),
-            path.to_string(),
-            yes_or_no(load_balancer::is_static_pod(inputs.cluster)),
-        ],
+        arguments: kubeadm::Node {
+            socket: undo::socket(inputs).to_owned(),
+            etcd: etcd::member_directory(inputs.cluster, first),
+            config: path.to_string(),
+            static_pods: yes_or_no(load_balancer::is_static_pod(inputs.cluster)),
+            ..Default::default()
+        }
+        .arguments(),
         limit: super::LIMIT,
         undo: undo::undo(inputs, first),
     });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::init::{marker, yes_or_no};
+use super::init::marker;
 use super::secrets::JoinSecrets;
 use super::{etcd, file_modes, kubelet_runs, node, patches, tasks_before_join, undo};
 use crate::{DeployError, Inputs, kubernetes, load_balancer};
@@ -12,7 +12,7 @@ use kubexm_engine::steps::{InputFile, RunToCompletion};
 use kubexm_render::kubeadm as template;
 use kubexm_render::kubeadm::JoinControlPlane;
 use kubexm_render::{RenderError, merge};
-use kubexm_scripts::kubeadm;
+use kubexm_scripts::{Parameters, kubeadm};
 use kubexm_types::HostPath;
 
 /// The marker file of `kubeadm join`.
@@ -56,23 +56,21 @@ pub(super) fn join(
     load_balancer::after_join(inputs, host, task)
 }
 
-/// Returns the arguments of the script: the runtime's socket, the data directory of kubeadm's member of etcd, the
-/// first control plane, and the member's peer URL. These three are empty for a node without such a member, like the two
-/// that only `kubeadm init` has.
+/// Returns the arguments of the script. A node without a member of etcd needs only the runtime's socket.
 fn arguments(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
     let has_member = etcd::has_member(inputs.cluster, host);
     let (first, peer) = match inputs.first().filter(|_| has_member) {
         Some(first) => (first.name.to_string(), kubexm_etcd::peer_url(host)),
         None => (String::new(), String::new()),
     };
-    vec![
-        undo::socket(inputs).to_owned(),
-        etcd::member_directory(inputs.cluster, host),
+    let arguments = kubeadm::Node {
+        socket: undo::socket(inputs).to_owned(),
+        etcd: etcd::member_directory(inputs.cluster, host),
         first,
         peer,
-        String::new(),
-        yes_or_no(false),
-    ]
+        ..Default::default()
+    };
+    arguments.arguments()
 }
 
 fn config_file(

@@ -54,6 +54,14 @@ impl Scope {
         }
     }
 
+    fn arguments(self, host: &HostSpec, config: String) -> kubeadm::Settings {
+        kubeadm::Settings {
+            scope: self.name().to_owned(),
+            node: host.name.to_string(),
+            config,
+        }
+    }
+
     /// Returns the step for a node, with the configuration from which kubeadm would generate its files.
     fn step(self, host: &HostSpec, config: String) -> RunScript {
         let step = RunScript::new(
@@ -62,7 +70,7 @@ impl Scope {
             kubeadm::SETTINGS.verb("check"),
             kubeadm::SETTINGS.verb("apply"),
         );
-        let step = step.arguments([self.name().to_owned(), host.name.to_string(), config]);
+        let step = step.arguments(self.arguments(host, config));
         match self {
             Self::Kubelet | Self::ControlPlane => step.limit(LIMIT),
             Self::Etcd => step,
@@ -83,8 +91,7 @@ pub(super) fn files_of_kubelet(host: &HostSpec, config: String) -> RunScript {
         kubeadm::SETTINGS.verb("written"),
         kubeadm::SETTINGS.verb("write"),
     );
-    let scope = Scope::Kubelet.name().to_owned();
-    step.arguments([scope, host.name.to_string(), config])
+    step.arguments(Scope::Kubelet.arguments(host, config))
 }
 
 /// Returns the tasks that configure the kubelets of all nodes, one after another; none for a new cluster, because `kubeadm init`
@@ -162,9 +169,11 @@ pub(super) fn stored(
         kubeadm::CLUSTER_SETTINGS.verb(apply),
     );
     let digest = |text: &str| Digest::of(text.as_bytes()).hex();
-    let step = step
-        .limit(LIMIT)
-        .arguments([digest(&config), digest(&kube_proxy), config]);
+    let step = step.limit(LIMIT).arguments(kubeadm::ClusterSettings {
+        digest: digest(&config),
+        proxy_digest: digest(&kube_proxy),
+        config,
+    });
     let task = kubernetes::STORED_SETTINGS
         .task(&first.name)
         .after([kubernetes::ADMIT.id(&first.name)])

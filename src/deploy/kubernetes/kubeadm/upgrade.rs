@@ -33,8 +33,10 @@ pub(crate) fn steps(
             scripts::KUBELET_RESTART.verb(check),
             scripts::KUBELET_RESTART.verb(apply),
         );
-        step.arguments([host.name.to_string(), version.to_string()])
-            .limit(KUBELET)
+        step.limit(KUBELET).arguments(scripts::KubeletRestart {
+            node: host.name.to_string(),
+            version: version.to_string(),
+        })
     };
     let mut task = task;
     if cluster.is_control_plane(&host.name) {
@@ -97,13 +99,13 @@ fn kubeadm_step(
     );
     let patches = patches::folder(cluster, host).unwrap_or_default();
     let ignored = cluster.kubernetes.kubeadm.ignore_preflight_errors.join(",");
-    let arguments = [
-        role.to_owned(),
-        version.to_string(),
-        patches.to_owned(),
+    let arguments = kubeadm::Upgrade {
+        role: role.to_owned(),
+        version: version.to_string(),
+        patches: patches.to_owned(),
         ignored,
         config,
-    ];
+    };
     Ok(step.arguments(arguments).limit(super::LIMIT))
 }
 

@@ -2,7 +2,7 @@
 //! script is killed.
 
 use super::super::certificates::{FILES, with_control_plane, with_lost_files};
-use super::super::kubeadm::{DATA, MEMBER, first, with_kubeadm};
+use super::super::kubeadm::{MEMBER, first, with_kubeadm};
 use super::super::kubelet_credentials::{KUBECONFIG_TEXT, with_kubelet};
 use super::super::machine::Machine;
 use super::super::settings::{CONFIG, with_cluster, with_programs};
@@ -18,7 +18,7 @@ const WITH_BASH: &str = "exec bash -euc \"$KUBEXM_TEXT\" kubexm \"$@\"";
 /// A node.
 struct Node {
     verb: &'static str,
-    arguments: [&'static str; 6],
+    arguments: [&'static str; 4],
     before: fn(&Machine),
     after: fn(&Machine),
 }
@@ -155,7 +155,7 @@ fn kill_everywhere(node: &Node, fails: bool, killed: fn(usize) -> Killed) {
 fn init_node() -> Node {
     Node {
         verb: "init",
-        arguments: first(DATA, "yes"),
+        arguments: first("etcd=/var/lib/etcd", "static_pods=yes"),
         before: |machine| machine.write("/etc/kubexm/static-pods/vip.yaml", "pod"),
         after: |machine| {
             assert_eq!(machine.read("/root/pods"), "new-pod\n");
@@ -227,8 +227,8 @@ pub(super) fn join() {
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
 pub(super) fn settings() {
-    for scope in ["kubelet", "control-plane"] {
-        let arguments = [scope, "node1", CONFIG];
+    for scope in ["scope=kubelet", "scope=control-plane"] {
+        let arguments = [scope, "node=node1", CONFIG];
         kill_case(&Case {
             before: |machine| {
                 with_programs(machine);
@@ -246,7 +246,7 @@ pub(super) fn settings() {
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
 pub(super) fn settings_of_the_cluster() {
-    let arguments = ["digest", "proxy-digest", CONFIG];
+    let arguments = ["digest=digest", "proxy_digest=proxy-digest", CONFIG];
     let script = kubeadm::CLUSTER_SETTINGS;
     for verb in ["mark", "apply"] {
         kill_case(&Case {

@@ -19,7 +19,7 @@ pub(super) fn host_settings() {
         apply: call(os::HOSTNAME.verb("apply"), &["node1"]),
         undo: vec![call(os::HOSTNAME_RESTORE, &[])],
     });
-    let resolvers = ["192.0.2.53 192.0.2.54", "corp.example"];
+    let resolvers = ["servers=192.0.2.53 192.0.2.54", "searches=corp.example"];
     let with_table = |machine: &Machine| {
         machine.fake("systemctl", SYSTEMCTL);
         machine.write("/root/units/keep", "");
@@ -46,7 +46,7 @@ pub(super) fn host_settings() {
             undo: vec![call(os::RESOLVERS_RESTORE, &[])],
         });
     }
-    let servers = ["source", "ntp.example", "192.0.2.12"];
+    let servers = ["role=source", "servers=ntp.example", "clients=192.0.2.12"];
     let with_directory = |machine: &Machine| {
         machine.fake("systemctl", SYSTEMCTL);
         machine.write("/root/units/chrony.service", "");

@@ -164,8 +164,15 @@ pub(super) fn swap_and_services() {
         undo: vec![call(load_balancer::UNMASK_SERVICES, &[])],
     });
     let unit: [&[&str]; 2] = [
-        &["kubelet.service", "yes", "", "", "/etc/fstab"],
-        &["kubelet.service", "yes", "/etc/fstab", "true", "/etc/hosts"],
+        &["unit=kubelet.service", "start=yes", "--", "/etc/fstab"],
+        &[
+            "unit=kubelet.service",
+            "start=yes",
+            "config=/etc/fstab",
+            "test=true",
+            "--",
+            "/etc/hosts",
+        ],
     ];
     for arguments in unit {
         kill_everywhere(&Case {
@@ -248,9 +255,9 @@ pub(super) fn users_of_services() {
 #[ignore = "kills scripts some hundred times, which takes minutes"]
 pub(super) fn load_balancer() {
     let join = [
-        "127.0.0.1:7443",
-        "192.0.2.1:6443",
-        "/etc/kubernetes/manifests/proxy.yaml",
+        "address=127.0.0.1:7443",
+        "server=192.0.2.1:6443",
+        "manifest=/etc/kubernetes/manifests/proxy.yaml",
     ];
     kill_everywhere(&Case {
         before: |machine| {
