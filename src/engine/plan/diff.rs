@@ -152,7 +152,7 @@ impl fmt::Display for HostDiff {
             writeln!(f, "  {task}: {step}: {reason}")?;
         }
         match &self.unreachable {
-            Some(error) => writeln!(f, "  not checked to the end: {error}"),
+            Some(error) => writeln!(f, "  not checked to the end: {}", error.cause.as_item()),
             None => Ok(()),
         }
     }
