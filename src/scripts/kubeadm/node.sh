@@ -130,8 +130,9 @@ clean_up() (
   # It must stop before the pods, because it starts them again.
   systemctl stop kubelet 2>/dev/null || :
   remove_pods
-  # The clean-up of a join needs these to remove the member, so they are last.
-  last='^/etc/kubernetes/(admin[.]conf|pki/etcd/)'
+  # The clean-up of a join needs these to remove the member, and a reset looks at etcd.yaml to remove the data of etcd, so
+  # they are last.
+  last='^/etc/kubernetes/(admin[.]conf|manifests/etcd[.]yaml|pki/etcd/)'
   { printf '%s\n' "$created" | grep -Ev "$last" || :; printf '%s\n' "$created" | grep -E "$last" || :; } |
     while IFS= read -r path; do remove "$path" || exit 1; done || exit 1
   rmdir /etc/kubernetes/pki/etcd /etc/kubernetes/pki /etc/kubernetes/manifests /var/lib/kubelet/pki \

@@ -150,6 +150,26 @@ fn clean_up_and_reset_remove_the_data_of_etcd_where_it_is() {
     });
 }
 
+/// A reset removes the data of etcd only where etcd.yaml is, because another etcd may own it.
+#[test]
+fn reset_after_a_killed_clean_up_removes_the_data_of_etcd() {
+    Machine::with_each_shell(|machine| {
+        with_kubeadm(machine);
+        machine.write("/root/broken", "");
+        let arguments = first("etcd=/var/lib/etcd", "static_pods=no");
+        machine.run(NODE.verb("init"), &arguments);
+        machine.fake(
+            "rm",
+            "case \"$*\" in */var/lib/etcd/member*) exit 1 ;; esac\nexec /bin/rm \"$@\"",
+        );
+        assert_eq!(machine.run(NODE.verb("clean-up"), &arguments).status, 1);
+        machine.fake("rm", "exec /bin/rm \"$@\"");
+        assert!(machine.has("/var/lib/etcd/member"));
+        machine.done(crate::kubeadm::RESET, &[SOCKET, "/var/lib/etcd"]);
+        assert!(!machine.has("/var/lib/etcd/member"));
+    });
+}
+
 #[test]
 fn clean_up_removes_all_that_kubeadm_created_on_an_empty_host() {
     Machine::with_each_shell(|machine| {
