@@ -14,6 +14,14 @@ has_module() {
   [ -d "/sys/module/$1" ] ||
     grep -qs "/$1\.ko" "/lib/modules/$2/modules.builtin" "/lib/modules/$2/modules.dep"
 }
+# Whether the file system of a path is writable, as the kernel has mounted it: `test -w` of busybox asks only for the mode. A
+# later mount is above those of the same path.
+is_writable() {
+  [ -w "$1" ] && awk -v target="$(readlink -f "$1")/" '
+    { at = $5; sub("/*$", "/", at) }
+    index(target, at) == 1 && length(at) >= deepest { deepest = length(at); is_ro = ("," $6 "," $NF ",") ~ /,ro,/ }
+    END { exit is_ro }' /proc/self/mountinfo
+}
 has_container_selinux() { ls -d /var/lib/selinux/*/active/modules/*/container; }
 echo "arch=$(uname -m)"
 echo "kernel=$(uname -r)"
@@ -64,7 +72,7 @@ echo "container_selinux=$(yes has_container_selinux)"
 for folder in /etc /opt /usr/local /var/lib; do
   nearest=$folder
   while [ ! -e "$nearest" ]; do nearest=$(dirname "$nearest"); done
-  [ -w "$nearest" ] || echo "readonly=$folder"
+  is_writable "$nearest" || echo "readonly=$folder"
 done
 for path in "$@"; do
   nearest=$path
@@ -80,7 +88,7 @@ for path in "$@"; do
   # Free inodes and all of them. Some file systems, as btrfs, have no limit, and report 0.
   df -Pi "$nearest" 2>/dev/null |
     awk -v path="$path" 'NR == 2 && $2 > 0 { print "inodes=" $4 " " $2 " " path }'
-  [ -w "$nearest" ] || echo "disk_readonly=$path"
+  is_writable "$nearest" || echo "disk_readonly=$path"
   # The file system of /etc/fstab that the path would be on if it were mounted, unless one is mounted below it. Both files write
   # special characters the same way.
   [ ! -r /etc/fstab ] || awk -v path="$path" -v target="$(readlink -m "$path" 2>/dev/null || echo "$path")/" '
