@@ -18,8 +18,16 @@ pub const SYSTEMCTL: &str = "units=/root/units\ncase $1 in\ncat) [ -e \"$units/$
      restart) : >\"$units/$2.active\" ;;\nstop) rm -f \"$units/$2.active\" ;;\n\
      is-enabled) [ -e \"$units/$3.enabled\" ] ;;\nis-active) [ -e \"$units/$3.active\" ] ;;\nesac";
 
+/// Shells that hosts have as `sh`, each as a command and with an awk: those of Debian, RHEL and small systems. bash follows
+/// POSIX if its name is `sh`.
+const SHELLS: [(&str, &str, &str); 3] = [
+    ("dash", "dash", "mawk"),
+    ("bash", "bash --posix", "gawk"),
+    ("busybox", "busybox sh", "busybox awk"),
+];
+
 /// What scripts run in. Fake programs are in `/usr/local/bin` of the machine; each writes a line with its
-/// name and arguments to `/root/calls` first.
+/// name and arguments to `/root/calls` first. The awk of the shell is there, too.
 pub struct Machine {
     folder: tempfile::TempDir,
     shell: &'static str,
@@ -36,13 +44,17 @@ pub struct Ended {
 impl Machine {
     /// Calls `test` with a machine for each shell that hosts have as `sh`.
     pub fn with_each_shell(test: impl Fn(&Machine)) {
-        for shell in ["dash", "bash"] {
+        for (shell, _, _) in SHELLS {
+            eprintln!("with {shell}");
             test(&Self::new(shell));
         }
     }
 
-    pub fn new(shell: &'static str) -> Self {
+    /// Returns a machine with a shell of [`SHELLS`], and its awk.
+    pub fn new(shell: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let of_name = SHELLS.into_iter().find(|(name, _, _)| *name == shell);
+        let (_, shell, awk) = of_name.unwrap();
         let machine = Self { folder, shell };
         let root = machine.at("/");
         std::fs::set_permissions(&root, PermissionsExt::from_mode(0o755)).unwrap();
@@ -54,6 +66,8 @@ impl Machine {
                 symlink(target, root.join(path)).unwrap();
             }
         }
+        // Not a link: a test that replaces it would write to the program of this machine.
+        machine.program("awk", &format!("exec {awk} \"$@\""));
         machine
     }
 
@@ -71,16 +85,24 @@ impl Machine {
         std::fs::read_to_string(self.at(path)).unwrap_or_default()
     }
 
+    /// Writes a file. A link with an absolute path would lead to a file of this machine.
     pub fn write(&self, path: &str, content: &str) {
-        std::fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
-        std::fs::write(self.at(path), content).unwrap();
+        let file = self.at(path);
+        let leads_out = std::fs::read_link(&file).is_ok_and(|target| target.is_absolute());
+        assert!(!leads_out, "{path} is a link that leads out of the machine");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, content).unwrap();
     }
 
     /// Adds a program whose text is `body`.
     pub fn fake(&self, name: &str, body: &str) {
+        let note = format!("echo \"{name}${{*:+ }}$*\" >>/root/calls");
+        self.program(name, &format!("{note}\n{body}"));
+    }
+
+    fn program(&self, name: &str, body: &str) {
         let path = format!("/root/fake/{name}");
-        let text = format!("#!/bin/sh\necho \"{name}${{*:+ }}$*\" >>/root/calls\n{body}\n");
-        self.write(&path, &text);
+        self.write(&path, &format!("#!/bin/sh\n{body}\n"));
         let mode = PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(self.at(&path), mode).unwrap();
     }
