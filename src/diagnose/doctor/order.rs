@@ -19,7 +19,7 @@ pub(super) enum Where {
 }
 use Where::{Anywhere, FromControlPlane, SameHost, SameNamespace};
 
-/// Checks, and those whose findings they explain. A check explains no check before it.
+/// Checks, and those whose findings they explain.
 pub(super) const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
     (
         &["unreachable"],
