@@ -171,7 +171,8 @@ scripts! {
         HOST = "doctor/host.sh"
         LOGS = "doctor/logs.sh"
         RUNTIME = "doctor/runtime.sh"
-        SUPPORT = "doctor/support.sh"
+        SUPPORT = "doctor/support.sh" [below_limit first newest time_for]
+        SUPPORT_API = "doctor/support-api.sh" [below_limit first newest time_for]
         WAYS = "doctor/ways.sh"
     }
     /// Members of etcd.

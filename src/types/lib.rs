@@ -1,5 +1,6 @@
 //! Values that every other crate uses, each a type that refuses what is not valid: digests, versions,
 //! architectures, image references, host names and addresses, host paths, labels, flags, keys; the [`message`]s and [`event`]s that commands emit.
+//! [`redacted`] removes secrets from texts of others.
 
 pub mod arch;
 pub mod artifact;
@@ -27,6 +28,7 @@ pub mod name_server;
 pub mod package_manager;
 pub mod path_prefix;
 pub mod public_key;
+pub mod redacted;
 pub mod rpm_version;
 pub mod secret;
 pub mod shown_url;

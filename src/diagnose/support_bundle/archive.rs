@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::secrets;
 use kubexm_session::{CommandError, FileError};
-use kubexm_types::AtomicFile;
+use kubexm_types::{AtomicFile, redacted};
 
 /// What fails if the archive cannot be written.
 const WRITE: &str = "write the support bundle";
@@ -44,9 +43,9 @@ impl Archive {
         })
     }
 
-    /// Adds a text. What looks like a secret is replaced once more: an old `awk` of a host may know less.
+    /// Adds a text. What looks like a secret is replaced: the file never has it.
     pub(super) fn add_text(&mut self, name: &str, text: &str) -> Result<(), CommandError> {
-        self.add(name, secrets::without(text).as_bytes())
+        self.add(name, redacted::without(text).as_bytes())
     }
 
     /// Adds a document. Its texts quote hosts and the API, so that what looks like a secret in them is replaced.
@@ -56,7 +55,7 @@ impl Archive {
         value: &impl Serialize,
     ) -> Result<(), CommandError> {
         let mut document = serde_json::to_value(value).map_err(CommandError::configuration)?;
-        secrets::remove_from(&mut document);
+        redacted::remove_from(&mut document);
         let text = serde_json::to_vec_pretty(&document).map_err(CommandError::configuration)?;
         self.add(name, &text)
     }

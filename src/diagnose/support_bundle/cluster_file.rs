@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::secrets::{self, REPLACEMENT};
+use kubexm_types::redacted::{self, REPLACEMENT};
 
 /// What the text begins with, so that no reader looks for lines of the user's file.
 const HEADER: &str =
@@ -37,11 +37,11 @@ pub(super) fn without_secrets(text: &str) -> Option<String> {
 fn redact(value: &mut Value) {
     match value {
         // A text can contain several lines, as a patch does.
-        Value::String(text) => *text = secrets::without_in(text),
+        Value::String(text) => *text = redacted::without_in(text),
         Value::Array(values) => values.iter_mut().for_each(redact),
         Value::Object(fields) => {
             let name = fields.get("name").and_then(Value::as_str);
-            let is_variable = name.is_some_and(secrets::is_secret_variable);
+            let is_variable = name.is_some_and(redacted::is_secret_variable);
             for (key, value) in fields {
                 if is_secret(key, value) || (is_variable && key == "value") {
                     hide(value)
@@ -128,7 +128,7 @@ spec:
     #[test]
     fn secrets_are_removed_in_every_form_of_yaml() {
         // The archive removes secrets from every text once more.
-        let text = secrets::without(&without_secrets(FILE).unwrap());
+        let text = redacted::without(&without_secrets(FILE).unwrap());
         assert!(
             !text.contains("PLANTED") && !text.contains("75319"),
             "{text}"

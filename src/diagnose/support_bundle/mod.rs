@@ -2,7 +2,7 @@
 
 mod archive;
 mod cluster_file;
-mod secrets;
+mod pod_states;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use kubexm_bundle::format::volumes::VolumeSet;
 use kubexm_deploy::expected;
 use kubexm_host::{Command, Host, Limit};
 use kubexm_lifecycle::plan;
-use kubexm_scripts::doctor::SUPPORT;
+use kubexm_scripts::doctor::{SUPPORT, SUPPORT_API};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{ClusterSource, CommandError, Connection, FileError, Stop};
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, untrusted};
+use kubexm_types::{HostName, redacted, untrusted};
 
 /// How long a part of a host may take. Each of its answers has a limit of its own.
 const LIMIT: Limit = Limit::new(Duration::from_secs(180), "a part of a support bundle");
@@ -75,7 +75,7 @@ struct About<'a> {
 }
 
 /// Collects facts, state, findings, logs, configurations and objects, and writes them to an archive that only the user can
-/// read. Hosts remove secrets before anything leaves them. Memory has at most one part of one host.
+/// read. Secrets of hosts are removed before anything is written. Memory has at most one part of one host.
 ///
 /// # Errors
 /// The cluster file is wrong, a bundle does not exist, the archive exists or cannot be written, or the user stopped the
@@ -205,12 +205,18 @@ async fn collect_host(
     }
     for part in parts {
         let what = format!("collect {}", part[..part.len().min(2)].join(" "));
-        let arguments = std::iter::once(ASKING.to_string()).chain(part);
-        let command = Command::from_script(SUPPORT, arguments).describe(what.clone());
-        let text = match host.run(command.limit(LIMIT)).await {
+        let (script, arguments) = match &part[..] {
+            [name, server] if name == "api" => (SUPPORT_API, vec![server.clone()]),
+            _ => (SUPPORT, part),
+        };
+        let arguments = std::iter::once(ASKING.to_string()).chain(arguments);
+        // The log file of the host must not get what is not redacted.
+        let command = Command::from_script(script, arguments).secret_output();
+        let text = match host.run(command.describe(what.clone()).limit(LIMIT)).await {
             Ok(output) if output.success() => output.text(),
             Ok(output) => {
-                missing.push(format!("{name}: {what}: {}", output.complaint()));
+                let complaint = redacted::without_in(output.complaint().as_str());
+                missing.push(format!("{name}: {what}: {complaint}"));
                 continue;
             }
             Err(error) => {
@@ -225,6 +231,10 @@ async fn collect_host(
             missing.push(format!("{name}: {what}: {left_out}"));
         }
         for (file, content) in files(&text) {
+            let content = match &*file {
+                pod_states::FILE => pod_states::without_messages(&content),
+                _ => content,
+            };
             archive.add_text(&format!("hosts/{name}/{file}"), &content)?;
         }
     }

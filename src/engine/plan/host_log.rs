@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 
 use kubexm_host::{Command, Host, HostError, Output, TunnelError, TunnelStream};
+use kubexm_types::redacted;
 use kubexm_types::untrusted::printable;
 use kubexm_types::{HostName, UtcTime};
 
@@ -89,7 +90,7 @@ fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Returns a stream with its name, without control sequences. A text that is too long keeps its end.
+/// Returns a stream with its name, without control sequences and secrets. A text that is too long keeps its end.
 fn section(name: &str, stream: &[u8]) -> String {
     let left_out = stream.len().saturating_sub(LARGEST_OUTPUT);
     let cut = match left_out {
@@ -97,8 +98,7 @@ fn section(name: &str, stream: &[u8]) -> String {
         count => format!(" (the first {count} bytes are left out)"),
     };
     let text = printable(&String::from_utf8_lossy(&stream[left_out..]));
-    let end = if text.ends_with('\n') { "" } else { "\n" };
-    format!("-- {name}{cut}\n{text}{end}")
+    format!("-- {name}{cut}\n{}", redacted::without(&text))
 }
 
 #[async_trait]
@@ -183,6 +183,17 @@ mod tests {
             log.contains("exit status 3") && !log.contains("s3cret"),
             "{log}"
         );
+    }
+
+    #[tokio::test]
+    async fn secrets_in_other_output_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = logged(folder.path());
+        let script = "echo 'run --token abcdef.planted890123456 failed' >&2; exit 3";
+        failure(&host, Command::script(script, [""; 0])).await;
+        let log = std::fs::read_to_string(folder.path().join("logs/node1.log")).unwrap();
+        assert!(log.contains("run --token [redacted"), "{log}");
+        assert!(!log.contains("planted"), "{log}");
     }
 
     #[tokio::test]

@@ -61,6 +61,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "doctor/host.sh",
             "doctor/logs.sh",
             "doctor/runtime.sh",
+            "doctor/support-api.sh",
             "doctor/support.sh",
             "doctor/ways.sh",
             "etcd/quorum.sh",

@@ -1,11 +1,11 @@
-//! Removes what looks like a secret from a text. Hosts do the same before they print anything (`doctor/support.sh`); this is
-//! for texts in the cluster file, and the second line of defence for hosts.
+//! Removes what looks like a secret from texts that kubexm did not write: files and answers of hosts, texts in the cluster
+//! file, output of commands in logs.
 
 mod shapes;
 
 use serde_json::Value;
 
-/// The ends of names whose values are secret, in lower case and without `-` and `_`. `doctor/support.sh` has the same ones.
+/// The ends of names whose values are secret, in lower case and without `-` and `_`.
 const NAMES: [&str; 20] = [
     "pass",
     "password",
@@ -44,23 +44,42 @@ const VARIABLES: [&str; 13] = [
     "cookie",
     "dsn",
 ];
+/// The largest length of a line, in bytes, that is searched at once.
+const LONGEST: usize = 8 * 1024;
 /// What stands around names and values, also in JSON that is a string of JSON.
 const QUOTES: [char; 4] = ['"', '\'', '\\', ' '];
-pub(super) const REPLACEMENT: &str = "[redacted]";
+/// What stands in the place of a secret value.
+pub const REPLACEMENT: &str = "[redacted]";
 
-/// Returns the text without private keys and without values of fields and variables with such names.
-pub(super) fn without(text: &str) -> String {
+/// Returns the text without private keys and without values of fields, flags and variables with such names. Each line has a
+/// line end.
+#[must_use]
+pub fn without(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut filter = Filter::default();
-    for line in text.lines().filter_map(|line| filter.line(line)) {
-        out.push_str(&line);
+    // Where the line before has a value whose name can follow.
+    let mut unnamed = None;
+    for line in text.lines() {
+        let lower = line.to_ascii_lowercase();
+        if let Some(value) = unnamed.take().filter(|_| has_name_of_variable(&lower)) {
+            out.truncate(value);
+            out.push_str(" [redacted]\n");
+        }
+        let Some(shown) = filter.long_line(line) else {
+            continue;
+        };
+        if begins_with_value(&lower) {
+            unnamed = shown.find(':').map(|at| out.len() + at + 1);
+        }
+        out.push_str(&shown);
         out.push('\n');
     }
     out
 }
 
 /// Does the same with a text that needs no line end.
-pub(super) fn without_in(text: &str) -> String {
+#[must_use]
+pub fn without_in(text: &str) -> String {
     let mut redacted = without(text);
     if !text.ends_with('\n') {
         redacted.pop();
@@ -69,7 +88,7 @@ pub(super) fn without_in(text: &str) -> String {
 }
 
 /// Removes secrets from all texts of a document, whose form stays.
-pub(super) fn remove_from(document: &mut Value) {
+pub fn remove_from(document: &mut Value) {
     match document {
         Value::String(text) => *text = without_in(text),
         Value::Array(values) => values.iter_mut().for_each(remove_from),
@@ -88,7 +107,7 @@ pub(super) fn remove_from(document: &mut Value) {
 }
 
 /// Returns whether an environment variable with this name can have a secret.
-pub(super) fn is_secret_variable(name: &str) -> bool {
+pub fn is_secret_variable(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     VARIABLES.iter().any(|word| lower.contains(word))
 }
@@ -107,6 +126,19 @@ struct Filter {
 }
 
 impl Filter {
+    /// Does the same as [`Self::line`] with a line of any length.
+    fn long_line(&mut self, line: &str) -> Option<String> {
+        let (first, mut rest) = split(line);
+        let mut shown = self.line(first)?;
+        // What follows a secret value belongs to it.
+        while !rest.is_empty() && !shown.ends_with(REPLACEMENT) {
+            let (next, after) = split(rest);
+            shown.push_str(&self.line(next).unwrap_or_default());
+            rest = after;
+        }
+        Some(shown)
+    }
+
     /// Returns the line without secrets, or `None` if all of it is secret.
     fn line(&mut self, line: &str) -> Option<String> {
         if line.contains("-----BEGIN ") && line.contains("PRIVATE KEY-----") {
@@ -160,7 +192,7 @@ impl Filter {
     /// Returns where the value of a secret variable begins. Its name can be in the same line, or in the one before.
     fn variable(&mut self, lower: &str) -> Option<usize> {
         let start = lower.trim_start();
-        let is_named = values_of(lower, "name").any(|at| names_variable(&lower[at..]));
+        let is_named = has_name_of_variable(lower);
         let is_value = start.trim_start_matches(QUOTES).starts_with("value");
         let value = values_of(lower, "value").next();
         let value = value.filter(|_| is_named || (self.is_named && is_value));
@@ -169,6 +201,29 @@ impl Filter {
         }
         value
     }
+}
+
+/// Splits a line that is too long at the end of a word, so that a search in a hostile line takes no minutes.
+fn split(line: &str) -> (&str, &str) {
+    if line.len() <= LONGEST {
+        return (line, "");
+    }
+    let end = (0..=LONGEST).rev().find(|at| line.is_char_boundary(*at));
+    let end = end.unwrap_or(LONGEST);
+    let word = line[..end].rfind([' ', '"', ',']).map(|at| at + 1);
+    line.split_at(word.unwrap_or(end))
+}
+
+/// Returns whether a line has a field `name` with the name of a secret variable.
+fn has_name_of_variable(lower: &str) -> bool {
+    values_of(lower, "name").any(|at| names_variable(&lower[at..]))
+}
+
+/// Returns whether a line begins an item of a list with a field `value`.
+fn begins_with_value(lower: &str) -> bool {
+    let item = lower.trim_start().strip_prefix('-');
+    let field = item.and_then(|item| item.trim_start_matches(QUOTES).strip_prefix("value"));
+    field.is_some_and(|rest| rest.trim_start_matches(QUOTES).starts_with(':'))
 }
 
 /// Returns whether the value of a field is the name of a secret variable.
@@ -299,17 +354,50 @@ mod tests {
         assert_eq!(without(expected), expected);
     }
 
+    /// Lines between the secrets that support needs.
+    const KEPT: [&str; 8] = [
+        "keep this line",
+        "      value: db.example",
+        "        - {name: \"vip_interface\", value: \"eth0\"}",
+        "        - {name: address, value: 192.0.2.99}",
+        "      value: \"6443\"",
+        "  after: keep this too",
+        "image: registry.k8s.io/kube-apiserver:v1.36.3",
+        "- --service-account-signing-key-file=/etc/kubernetes/pki/sa.key",
+    ];
+
     #[test]
-    fn hosts_and_kubexm_remove_the_same_secrets() {
-        let text = without(include_str!("../../scripts/tests/planted.txt"));
-        let left = text
-            .lines()
-            .find(|line| line.to_ascii_uppercase().contains("PLANTED"));
-        assert_eq!(left, None);
-        assert!(text.ends_with("\nend of the secrets\n"), "{text}");
+    fn planted_secrets_are_removed_and_ordinary_lines_stay() {
+        let planted = include_str!("redacted/planted.txt");
+        let of_hosts = include_str!("redacted/hosts.txt");
+        for (text, kept) in [(planted, &[][..]), (of_hosts, &KEPT)] {
+            let text = without(text);
+            let lower = text.to_ascii_lowercase();
+            let mut left = ["planted", "uexbtlrfr", "ls0tls1crudjtibsu0"].into_iter();
+            assert_eq!(left.find(|planted| lower.contains(planted)), None, "{text}");
+            for kept in kept {
+                assert!(text.lines().any(|line| line == *kept), "{kept}: {text}");
+            }
+            assert!(text.ends_with("\nend of the secrets\n"), "{text}");
+        }
+        let text = without(planted);
         assert_eq!(without(&text), text);
-        let ordinary = include_str!("../../scripts/tests/ordinary.txt");
+        let ordinary = include_str!("redacted/ordinary.txt");
         assert_eq!(without(ordinary), ordinary);
+    }
+
+    #[test]
+    fn long_lines_are_searched_to_their_end() {
+        let filler = "a b, ".repeat(10_000);
+        let text = without(&format!(
+            "{filler}AGE-SECRET-KEY-1PLANTED {filler}password: PLANTED {filler}PLANTED"
+        ));
+        let expected = format!("{filler}[redacted: a key of age] {filler}password: [redacted]\n");
+        assert!(text == expected, "{} {}", text.len(), expected.len());
+        assert_eq!(without(&filler), format!("{filler}\n"));
+        let hostile =
+            ["basic aaaa ", "eyJ", "://", "name=", "--token "].map(|part| part.repeat(5_000));
+        assert!(hostile.iter().all(|line| !without(line).is_empty()));
     }
 
     #[test]
