@@ -8,14 +8,15 @@ use std::time::Duration;
 
 pub use revision::{LEAST_BUMP, revision_bump, target_revision};
 
-use super::{DeployError, etcd, health, journal, kubernetes, network, rotation};
+use super::etcd::{self, AllVote};
+use super::{DeployError, health, journal, kubernetes, network, rotation};
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
 use kubexm_engine::steps::{RunScript, WaitFor};
 use kubexm_etcd::{initial_cluster, members, peer_url};
 use kubexm_scripts::Call;
-use kubexm_scripts::etcd::RESTORE;
+use kubexm_scripts::etcd::{RESTORE, Restore};
 use kubexm_scripts::kubernetes::{API_SERVER_READY, CONTROL_PLANE, NODES};
 use kubexm_scripts::network::POD_BRIDGE;
 use kubexm_types::HostName;
@@ -117,7 +118,7 @@ pub fn restore(given: &RestoreInputs<'_>, phase: Phase) -> Result<Plan, DeployEr
             START_ETCD
                 .task(&host.name)
                 .step(start)
-                .step(given.healthy(host))
+                .step(given.healthy())
         }),
         Phase::ControlPlanes => given.control_planes(),
         Phase::Nodes => given.nodes(),
@@ -131,16 +132,9 @@ pub fn restore(given: &RestoreInputs<'_>, phase: Phase) -> Result<Plan, DeployEr
 
 /// Returns the call that checks whether a member has space for a snapshot of so many bytes and for its new data.
 pub fn space_of_member(given: &RestoreInputs<'_>, host: &HostSpec, bytes: u64) -> Call {
-    let arguments = given.arguments(host).into_iter();
-    let script = RESTORE.verb("space");
-    script.with(arguments.chain([bytes.to_string()]))
-}
-
-/// Returns the call that prints what a member has at a revision.
-pub fn data_of_member(given: &RestoreInputs<'_>, host: &HostSpec, revision: u64) -> Call {
-    let arguments = given.arguments(host).into_iter();
-    let script = RESTORE.verb("data");
-    script.with(arguments.chain([revision.to_string()]))
+    let bytes = bytes.to_string();
+    let arguments = given.arguments(host);
+    RESTORE.verb("space").with(Restore { bytes, ..arguments })
 }
 
 /// Returns the address at which a control plane's own API server answers.
@@ -171,22 +165,18 @@ impl RestoreInputs<'_> {
     }
 
     /// Returns the arguments of `etcd/restore.sh`.
-    fn arguments(&self, host: &HostSpec) -> Vec<String> {
-        let members = initial_cluster(self.cluster);
-        vec![
-            self.id.to_owned(),
-            self.etcd_kind().to_owned(),
-            self.cluster
-                .etcd
-                .data_directory()
-                .unwrap_or_default()
-                .to_owned(),
-            host.name.to_string(),
-            peer_url(host),
-            members.join(","),
-            members.len().to_string(),
-            self.bump.to_string(),
-        ]
+    fn arguments(&self, host: &HostSpec) -> Restore {
+        let data = self.cluster.etcd.data_directory();
+        Restore {
+            id: self.id.to_owned(),
+            kind: self.etcd_kind().to_owned(),
+            data: data.unwrap_or_default().to_owned(),
+            name: host.name.to_string(),
+            peer: peer_url(host),
+            members: initial_cluster(self.cluster).join(","),
+            bump: self.bump.to_string(),
+            ..Default::default()
+        }
     }
 
     /// Returns how to make a step of `etcd/restore.sh` from its check and its change.
@@ -259,18 +249,16 @@ impl RestoreInputs<'_> {
         tasks
     }
 
-    fn healthy(&self, host: &HostSpec) -> WaitFor {
+    fn healthy(&self) -> AllVote {
         let unit = match self.etcd_kind() {
             "systemd" => etcd::UNIT,
             _ => "kubelet.service",
         };
-        WaitFor {
-            title: "Wait until all members of etcd are healthy".to_owned(),
-            script: RESTORE.verb("healthy"),
-            arguments: self.arguments(host),
+        AllVote {
+            kind: self.etcd_kind(),
+            count: members(self.cluster).len(),
             at_most: ANSWER,
             diagnosis: journal(unit, 20),
-            hosts: Vec::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::etcd::{Leaves, RemoveMembers};
 use super::upgrade::{AROUND_EVICTIONS, Drain};
 use super::{DeployError, Inputs, load_balancer};
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
@@ -11,12 +12,9 @@ use kubexm_engine::plan::{Plan, Task, TaskId};
 use kubexm_engine::steps::RunScript;
 use kubexm_etcd::{has_member, kind, member_names, peer_url};
 use kubexm_scripts::Parameters;
-use kubexm_scripts::etcd::MEMBERSHIP;
 use kubexm_scripts::kubernetes::{self as scripts, CONTROL_PLANE_STOP, DRAIN, NODE_REMOVE};
 use kubexm_types::HostName;
 
-/// How long a change of the members of etcd may take.
-const MEMBERS: Limit = Limit::new(Duration::from_secs(300), "a change of the members of etcd");
 /// How long the objects of a node may take to disappear.
 const OBJECTS: Limit = Limit::new(Duration::from_secs(300), "the removal of a node");
 
@@ -161,15 +159,13 @@ impl RemovalInputs<'_> {
         let kind = kind(cluster).filter(|_| host.has_member)?;
         let on = self.asked.or(member_names(cluster).first())?;
         let name = &host.spec.name;
-        let step = RunScript::new(
-            &format!("member {name}"),
-            format!("Remove the member of {name} from etcd"),
-            MEMBERSHIP.verb("gone"),
-            MEMBERSHIP.verb("remove"),
-        );
-        let step = step.arguments([kind.to_owned(), peer_url(&host.spec)]);
-        let task = Task::new("node", &format!("member-{name}"), on);
-        Some(task.step(step.limit(MEMBERS)))
+        let step = RemoveMembers {
+            kind,
+            id: format!("member {name}"),
+            title: format!("Remove the member of {name} from etcd"),
+            leaves: Leaves::Host(peer_url(&host.spec)),
+        };
+        Some(Task::new("node", &format!("member-{name}"), on).step(step))
     }
 
     fn delete(&self, host: &Leaving) -> Option<Task> {
@@ -199,23 +195,17 @@ impl RemovalInputs<'_> {
     }
 }
 
-/// Returns the step that removes members of etcd without a host before control planes join: members that have never
-/// started, those of these hosts, which have no data, and learners of hosts that the cluster does not have. etcd accepts
-/// one learner at a time.
-pub(crate) fn sweep_members(cluster: &Cluster, joining: &[&HostSpec]) -> Option<RunScript> {
-    let kind = kind(cluster)?;
-    let step = RunScript::new(
-        "etcd members",
-        "Remove members of etcd without a host",
-        MEMBERSHIP.verb("clean"),
-        MEMBERSHIP.verb("sweep"),
-    );
-    let joining = joining.iter().map(|host| peer_url(host));
-    let arguments = std::iter::once(kind.to_owned())
-        .chain(joining)
-        .chain(["--".to_owned()])
-        .chain(cluster.hosts.iter().map(peer_url));
-    Some(step.arguments(arguments).limit(MEMBERS))
+/// Returns the step that removes members of etcd without a host before these control planes join.
+pub(crate) fn sweep_members(cluster: &Cluster, joining: &[&HostSpec]) -> Option<RemoveMembers> {
+    Some(RemoveMembers {
+        kind: kind(cluster)?,
+        id: "etcd members".to_owned(),
+        title: "Remove members of etcd without a host".to_owned(),
+        leaves: Leaves::WithoutHost {
+            joining: joining.iter().map(|host| peer_url(host)).collect(),
+            all: cluster.hosts.iter().map(peer_url).collect(),
+        },
+    })
 }
 
 #[cfg(test)]

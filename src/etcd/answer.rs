@@ -169,6 +169,11 @@ impl Status {
         self.leader == Some(self.id)
     }
 
+    /// Returns whether the member has a leader and reports nothing but alarms.
+    pub fn is_healthy(&self) -> bool {
+        self.leader.is_some() && self.errors.is_empty()
+    }
+
     /// Returns alarms and other problems that the member reports.
     pub fn problems(&self) -> Vec<String> {
         self.alarms.iter().chain(&self.errors).cloned().collect()
@@ -253,6 +258,11 @@ impl Listed {
         self.peers.iter().any(|one| one == peer)
     }
 
+    /// Returns whether it is a learner at this address that has never started.
+    pub fn is_new_at(&self, peer: &str) -> bool {
+        self.is_learner && self.name.is_empty() && self.has_peer(peer)
+    }
+
     /// Returns the name for people.
     pub fn label(&self) -> String {
         if self.name.is_empty() {
@@ -307,12 +317,16 @@ impl SnapshotStatus {
     }
 }
 
-/// Parses the number of keys that `etcdctl get --count-only` found.
+/// Parses the number of keys that `etcdctl get --count-only -w fields` found.
 ///
 /// # Errors
 /// It is something else.
 pub(crate) fn keys(text: &str) -> Result<u64, Unreadable> {
-    text.trim().parse().map_err(|_| Unreadable::Keys)
+    let count = text
+        .lines()
+        .find_map(|line| line.strip_prefix("\"Count\" :"));
+    let count = count.and_then(|count| count.trim().parse().ok());
+    count.ok_or(Unreadable::Keys)
 }
 
 fn parse<T: DeserializeOwned>(json: &[u8], otherwise: Unreadable) -> Result<T, Unreadable> {

@@ -1,6 +1,7 @@
-//! etcd: which hosts have members, what etcdctl prints about them, whether they have a quorum, and their snapshots.
+//! etcd: which hosts have members, the client of these, whether they have a quorum, and their snapshots.
 
 mod answer;
+mod client;
 mod members;
 mod placement;
 mod quorum;
@@ -9,7 +10,8 @@ mod survey;
 mod version;
 
 pub use answer::{CORRUPT, Listed, MemberHash, SnapshotStatus, Status, Unreadable};
-pub use members::{Members, Unlisted};
+pub use client::{Client, ClientError};
+pub use members::Members;
 pub use placement::{
     client_url, has_member, initial_cluster, kind, local_endpoint, member_names, members, peer_url,
 };

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::answer::{SnapshotStatus, Status, Unreadable, keys};
+use super::answer::{SnapshotStatus, Status};
+use super::client::{Client, ClientError};
 use super::placement::{kind, member_names};
 use kubexm_config::Cluster;
 use kubexm_host::{Command, Host, HostError, Limit, Output};
@@ -156,8 +157,12 @@ impl<'a> Member<'a> {
     /// # Errors
     /// Returns why the member does not answer.
     pub async fn status(&self) -> Result<Status, String> {
-        let output = self.done("status", &[], LIMIT).await?;
-        Status::one(&output.stdout).map_err(|cause| format!("what etcdctl printed {cause}"))
+        let status = self.client("take a snapshot of etcd").status().await;
+        status.map_err(cause)
+    }
+
+    fn client(&self, what: &'a str) -> Client<'a> {
+        Client::new(self.host.as_ref(), self.kind, what)
     }
 
     /// Takes a snapshot, which stays on the host until [`Member::remove`].
@@ -179,18 +184,12 @@ impl<'a> Member<'a> {
     /// # Errors
     /// Returns why a program failed, or that it printed something else.
     pub async fn describe(&self) -> Result<Content, String> {
-        let text = self.done("describe", &[], SAVE_LIMIT).await?.text();
-        let mut lines = text.lines();
-        let (Some(status), Some(count)) = (lines.next(), lines.next()) else {
-            return Err("etcdutl or etcdctl printed nothing".to_owned());
-        };
-        let content = || {
-            Ok::<_, Unreadable>(Content {
-                status: SnapshotStatus::one(status.as_bytes())?,
-                keys: keys(count)?,
-            })
-        };
-        content().map_err(|cause| format!("the answer about the snapshot {cause}"))
+        let printed = self.done("describe", &[], SAVE_LIMIT).await?.stdout;
+        let status = SnapshotStatus::one(&printed)
+            .map_err(|cause| format!("the answer about the snapshot {cause}"))?;
+        let client = self.client("count the keys of etcd");
+        let keys = client.keys(status.revision).await.map_err(cause)?;
+        Ok(Content { status, keys })
     }
 
     /// Returns the program etcdutl on the host, or in the container of the member.
@@ -236,6 +235,15 @@ impl<'a> Member<'a> {
             )));
         }
         Ok(target)
+    }
+}
+
+/// Returns why etcdctl gave no answer.
+fn cause(error: ClientError) -> String {
+    match error {
+        ClientError::Failed { complaint, .. } => complaint.to_string(),
+        ClientError::Unreadable { cause, .. } => format!("what etcdctl printed {cause}"),
+        ClientError::Host(error) => error.to_string(),
     }
 }
 

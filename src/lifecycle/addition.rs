@@ -203,7 +203,7 @@ mod tests {
     use super::*;
     use kubexm_engine::plan::Task;
     use kubexm_engine::steps::RunScript;
-    use kubexm_scripts::etcd::MEMBERSHIP;
+    use kubexm_scripts::etcd::FORMED;
     use kubexm_session::example::cluster_of_four;
 
     fn plan() -> Plan {
@@ -211,8 +211,8 @@ mod tests {
             let step = RunScript::new(
                 "step",
                 "Do something",
-                MEMBERSHIP.verb("gone"),
-                MEMBERSHIP.verb("remove"),
+                FORMED.verb("check"),
+                FORMED.verb("mark"),
             );
             Task::new("module", "task", &name.parse().unwrap()).step(step)
         };

@@ -177,6 +177,7 @@ scripts! {
     }
     /// Members of etcd.
     etcd {
+        ASK = "etcd/ask.sh" [in_etcd etcdctl_of_member] { Ask: kind endpoints most }
         AWAKE = "etcd/awake.sh"
         CLIENTS_END = "etcd/clients-end.sh"
         ETCDCTL = "etcd/etcdctl.sh"
@@ -184,12 +185,11 @@ scripts! {
         FOLDER_RESTORE = "etcd/folder-restore.sh"
         FOLDER = "etcd/folder.sh"
         FORMED = "etcd/formed.sh"
-        MEMBER = "etcd/member.sh"
-        MEMBERSHIP = "etcd/membership.sh"
+        MEMBER = "etcd/member.sh" [in_etcd etcdctl_of_member] { Member: data state members }
         PREPARE = "etcd/prepare.sh"
-        QUORUM = "etcd/quorum.sh"
-        RESTORE = "etcd/restore.sh"
-        SNAPSHOT = "etcd/snapshot.sh"
+        RESTARTS = "etcd/restarts.sh"
+        RESTORE = "etcd/restore.sh" { Restore: id kind data name peer members bump bytes }
+        SNAPSHOT = "etcd/snapshot.sh" [in_etcd etcdctl_of_member]
     }
     /// Scripts of the crate `kubexm-host`.
     host {

@@ -46,8 +46,6 @@ const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Scripts that have a function of their own with the name of a shared one.
 const OWN_FUNCTIONS: &[(&str, &str)] = &[
-    ("etcd/member.sh", "patiently"),
-    ("etcd/membership.sh", "patiently"),
     ("kubeadm/renew.sh", "patiently"),
     ("kubeadm/rotate.sh", "patiently"),
 ];

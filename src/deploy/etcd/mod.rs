@@ -1,7 +1,12 @@
 //! etcd: members that kubexm runs, and the API servers' connection to an etcd that kubeadm does not run.
 
+mod all_vote;
 mod external;
+#[cfg(test)]
+mod fake_etcd;
+mod joining;
 mod member;
+mod membership;
 mod release;
 mod settings;
 mod start;
@@ -9,12 +14,14 @@ mod start;
 use super::module::Module;
 use super::rotation_inputs::RotationPhase;
 use super::{DeployError, Deployment, Inputs};
+pub(super) use all_vote::AllVote;
 use kubexm_bundle::Lock;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_engine::steps::{WaitFor, WriteFile};
 use kubexm_types::{Arch, HostName, HostPath, Version};
 pub(super) use member::{UNIT, USER};
+pub(super) use membership::{Leaves, RemoveMembers};
 
 /// The module of the members' tasks.
 pub(crate) const MODULE: &str = "etcd";
@@ -105,12 +112,17 @@ pub fn version(
     }
 }
 
+/// Returns whether the members are systemd units of kubexm.
+fn is_run_by_kubexm(cluster: &Cluster) -> bool {
+    matches!(cluster.etcd, Etcd::Systemd { .. })
+}
+
 /// The members of an etcd that kubexm runs.
 pub(super) struct Members;
 
 impl Module for Members {
     fn missing(&self, inputs: &Inputs<'_>) -> Vec<String> {
-        if !matches!(inputs.cluster.etcd, Etcd::Systemd { .. }) {
+        if !is_run_by_kubexm(inputs.cluster) {
             return Vec::new();
         }
         let arches = inputs.arches().into_iter();
@@ -159,14 +171,12 @@ pub(super) fn renewed(
     host: &HostSpec,
     task: Task,
 ) -> Result<Task, DeployError> {
-    let user = member::UserSettings::from_cluster(inputs.cluster);
-    let is_member = inputs.cluster.roles.etcd.contains(&host.name);
-    let Some(user) = user.filter(|_| is_member) else {
+    if !is_run_by_kubexm(inputs.cluster) || !inputs.cluster.roles.etcd.contains(&host.name) {
         return Ok(task);
-    };
+    }
     let files = member::certificates(inputs, host)?.into_iter();
     let task = files.fold(task, Task::step);
-    Ok(task.step(start::answers(inputs.cluster, host, &user)))
+    Ok(task.step(start::answers()))
 }
 
 /// Adds the steps of a member, and of a control plane as its client, in a phase of the rotation of etcd's CA.
@@ -176,9 +186,9 @@ pub(super) fn rotated(
     host: &HostSpec,
     mut task: Task,
 ) -> Result<Task, DeployError> {
-    let Some(user) = member::UserSettings::from_cluster(inputs.cluster) else {
+    if !is_run_by_kubexm(inputs.cluster) {
         return Ok(task);
-    };
+    }
     let is_written = |file: &WriteFile| {
         phase == RotationPhase::Switch || file.path.as_str().ends_with("/ca.crt")
     };
@@ -199,24 +209,22 @@ pub(super) fn rotated(
         // It reads the CAs only when it starts, and other certificates for each connection.
         task = task.step(start::unit()?);
     }
-    Ok(task.step(start::answers(inputs.cluster, host, &user)))
+    Ok(task.step(start::answers()))
 }
 
 /// Returns the steps that wait until each member answers, with the hosts on which they run: a member ends only while all others
 /// are healthy.
 pub(super) fn all_answer(cluster: &Cluster) -> Vec<(&HostSpec, WaitFor)> {
-    let Some(user) = member::UserSettings::from_cluster(cluster) else {
+    if !is_run_by_kubexm(cluster) {
         return Vec::new();
-    };
+    }
     let hosts = cluster.etcd_hosts().into_iter();
-    hosts
-        .map(|host| (host, start::answers(cluster, host, &user)))
-        .collect()
+    hosts.map(|host| (host, start::answers())).collect()
 }
 
 /// Returns the tasks after which all members of kubexm's etcd are healthy.
 pub(super) fn healthy(inputs: &Inputs<'_>) -> Vec<TaskId> {
-    if !matches!(inputs.cluster.etcd, Etcd::Systemd { .. }) {
+    if !is_run_by_kubexm(inputs.cluster) {
         return Vec::new();
     }
     let hosts = inputs.cluster.etcd_hosts().into_iter();

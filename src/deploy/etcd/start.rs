@@ -4,12 +4,17 @@
 use std::time::Duration;
 
 use super::CLIENT_CA;
+use super::joining::{Joining, PromoteMember, ReplaceMember};
 use super::member::{INITIAL, UNIT, UserSettings, read_at_start};
+use super::membership::KeepQuorum;
 use crate::{DeployError, journal, kubernetes};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{ManageUnit, RunScript, WaitFor};
-use kubexm_scripts::etcd as scripts;
+use kubexm_scripts::{Script, etcd as scripts};
+
+/// Checks whether a member answers. A learner does not.
+const ANSWERS: Script = scripts::MEMBER.verb("answers");
 
 /// Starts a member, or restarts it if its files changed. `formed` states that all members were healthy once.
 pub(super) fn start(
@@ -18,46 +23,61 @@ pub(super) fn start(
     user: &UserSettings<'_>,
     formed: bool,
 ) -> Result<Task, DeployError> {
-    let arguments = arguments(cluster, host, user);
-    let member = scripts::MEMBER;
-    let (title, begin) = if formed {
-        (
-            "Replace a member of etcd that has lost its data",
-            member.verb("join"),
-        )
-    } else {
-        ("Create a new etcd cluster", member.verb("found"))
+    let member = joining(cluster, host, user);
+    let promote = PromoteMember {
+        member: member.clone(),
+        answers: RunScript::new(
+            "etcd voter",
+            "Promote the etcd learner to a voting member",
+            ANSWERS,
+            ANSWERS,
+        ),
     };
-    let begin = RunScript::new("etcd member", title, member.verb("has-data"), begin);
-    let promote = RunScript::new(
-        "etcd voter",
-        "Promote the etcd learner to a voting member",
-        member.verb("answers"),
-        member.verb("promote"),
-    );
-    let mut task = super::START
-        .task(&host.name)
-        .step(begin.arguments(arguments.clone()));
-    if formed {
-        task = task.step(quorum(cluster, host)?);
+    let task = super::START.task(&host.name);
+    let task = if formed {
+        let title = "Replace a member of etcd that has lost its data";
+        let has_data = begin(cluster, user, title);
+        let replace = ReplaceMember { member, has_data };
+        task.step(replace).step(quorum(cluster, host)?)
+    } else {
+        task.step(begin(cluster, user, "Create a new etcd cluster"))
+    };
+    Ok(task.step(unit()?).step(promote).step(answers()))
+}
+
+/// Returns the step that prepares the first start of all members. No member has been part of a complete cluster, so none can have
+/// lost data. An aborted start leaves no data.
+fn begin(cluster: &Cluster, user: &UserSettings<'_>, title: &str) -> RunScript {
+    let member = scripts::MEMBER;
+    let begin = member.verb("begin");
+    let step = RunScript::new("etcd member", title, member.verb("has-data"), begin);
+    step.arguments(scripts::Member {
+        data: user.data_dir.to_string(),
+        state: "new".to_owned(),
+        members: kubexm_etcd::initial_cluster(cluster).join(","),
+    })
+}
+
+fn joining(cluster: &Cluster, host: &HostSpec, user: &UserSettings<'_>) -> Joining {
+    let members = kubexm_etcd::members(cluster).into_iter();
+    Joining {
+        name: host.name.to_string(),
+        peer: kubexm_etcd::peer_url(host),
+        data: user.data_dir.to_string(),
+        others: others(cluster, host),
+        all: members.map(kubexm_etcd::peer_url).collect(),
     }
-    Ok(task
-        .step(unit()?)
-        .step(promote.arguments(arguments))
-        .step(answers(cluster, host, user)))
 }
 
 /// Returns the step that fails if the member is about to restart, and the others have no quorum.
-fn quorum(cluster: &Cluster, host: &HostSpec) -> Result<RunScript, DeployError> {
-    let fixed = [UNIT.to_owned(), others(cluster, host)];
-    let files = read_at_start()?.into_iter().map(|path| path.to_string());
-    let step = RunScript::new(
-        "etcd quorum",
-        "Check that etcd keeps its quorum while this member restarts",
-        scripts::QUORUM.verb("check"),
-        scripts::QUORUM.verb("apply"),
-    );
-    Ok(step.arguments(fixed.into_iter().chain(files)))
+fn quorum(cluster: &Cluster, host: &HostSpec) -> Result<KeepQuorum, DeployError> {
+    let files = read_at_start()?.into_iter();
+    Ok(KeepQuorum {
+        unit: UNIT,
+        files: files.map(|path| path.to_string()).collect(),
+        peer: kubexm_etcd::peer_url(host),
+        others: others(cluster, host).join(","),
+    })
 }
 
 /// Returns the step that starts etcd, or restarts it if the files changed that it reads when it starts.
@@ -89,11 +109,11 @@ pub(super) fn clients_end(cluster: &Cluster) -> Result<RunScript, DeployError> {
 }
 
 /// Returns the step that waits until a member answers.
-pub(super) fn answers(cluster: &Cluster, host: &HostSpec, user: &UserSettings<'_>) -> WaitFor {
+pub(super) fn answers() -> WaitFor {
     WaitFor {
         title: "Wait until etcd is healthy".to_owned(),
-        script: scripts::MEMBER.verb("answers"),
-        arguments: arguments(cluster, host, user),
+        script: ANSWERS,
+        arguments: Vec::new(),
         at_most: Duration::from_secs(60),
         diagnosis: journal(UNIT, 20),
         hosts: Vec::new(),
@@ -111,25 +131,11 @@ pub(super) fn mark(host: &HostSpec) -> Task {
     super::MARK.task(&host.name).step(mark.arguments([INITIAL]))
 }
 
-/// Returns the arguments of `etcd/member.sh`.
-fn arguments(cluster: &Cluster, host: &HostSpec, user: &UserSettings<'_>) -> Vec<String> {
-    vec![
-        host.name.to_string(),
-        kubexm_etcd::peer_url(host),
-        user.data_dir.to_string(),
-        others(cluster, host),
-        kubexm_etcd::initial_cluster(cluster).join(","),
-    ]
-}
-
-/// Returns the client addresses of the other members, with commas between them.
-fn others(cluster: &Cluster, host: &HostSpec) -> String {
+/// Returns the client addresses of the other members.
+fn others(cluster: &Cluster, host: &HostSpec) -> Vec<String> {
     let hosts = cluster.etcd_hosts().into_iter();
-    let others: Vec<String> = hosts
-        .filter(|other| other.name != host.name)
-        .map(kubexm_etcd::client_url)
-        .collect();
-    others.join(",")
+    let others = hosts.filter(|other| other.name != host.name);
+    others.map(kubexm_etcd::client_url).collect()
 }
 
 #[cfg(test)]
@@ -147,8 +153,8 @@ mod tests {
             format!("unit={UNIT}\n"),
             format!("initial={INITIAL}\n"),
             format!("files={folder}\n"),
-            format!("ask={local}\n"),
-            format!("{CTL} --command-timeout=10s"),
+            format!("ETCDCTL_ENDPOINTS=${{endpoints:-{local}}} "),
+            format!(" {CTL} \"$@\""),
         ];
         for line in lines {
             assert!(scripts::MEMBER.text.contains(&line), "{line}");

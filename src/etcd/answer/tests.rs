@@ -142,6 +142,8 @@ fn status_of_a_snapshot_is_read() {
     }
     let wrong = SnapshotStatus::one(br#"{"hash":1}"#);
     assert_eq!(wrong, Err(Unreadable::Snapshot));
-    assert_eq!(keys("311\n"), Ok(311));
-    assert_eq!(keys(""), Err(Unreadable::Keys));
+    assert_eq!(keys("\"Revision\" : 7\n\"Count\" : 311\n"), Ok(311));
+    for text in ["", "311\n", "\"Count\" : x\n"] {
+        assert_eq!(keys(text), Err(Unreadable::Keys));
+    }
 }

@@ -11,7 +11,7 @@ use crate::addition::joined;
 use crate::upgrade::survey::{Survey, listed};
 use kubexm_config::Cluster;
 use kubexm_deploy::removal::Leaving;
-use kubexm_etcd::{Members, Unlisted};
+use kubexm_etcd::{Client, ClientError, Members};
 use kubexm_host::{Facts, Host};
 use kubexm_preflight::Finding;
 use kubexm_session::session::Hosts;
@@ -170,7 +170,10 @@ async fn first_answer<'a>(
             continue;
         };
         let what = "list the members of etcd";
-        match Members::read(host.as_ref(), kind, what, Some(AFTER_A_CHANGE)).await {
+        match Client::new(host.as_ref(), kind, what)
+            .members(Some(AFTER_A_CHANGE))
+            .await
+        {
             Ok(members) => return Ok((name.clone(), members)),
             Err(error) => failed.push(cause(name, &error)),
         }
@@ -179,9 +182,9 @@ async fn first_answer<'a>(
 }
 
 /// Returns why the member of a host does not list the members. The error of a host has its name.
-fn cause(name: &HostName, error: &Unlisted) -> String {
+fn cause(name: &HostName, error: &ClientError) -> String {
     match error {
-        Unlisted::Host(error) => {
+        ClientError::Host(error) => {
             let text = error.to_string();
             let without_hint = text.split("\nhint: ").next();
             without_hint.unwrap_or_default().to_owned()
@@ -244,8 +247,8 @@ mod tests {
     #[test]
     fn etcd_without_a_quorum_is_refused_with_numbers() {
         let leaving = ["node3".parse().unwrap()];
-        let error = Unlisted::Unreadable {
-            what: "list the members of etcd",
+        let error = ClientError::Unreadable {
+            what: "list the members of etcd".to_owned(),
             cause: Unreadable::List,
         };
         let failed = [

@@ -133,6 +133,7 @@ fn hint(voters: &Voters<'_>, peer: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kubexm_etcd::Status;
     use kubexm_session::example::cluster_of_four;
 
     /// Returns members node1, node2, …, of which these are healthy.
@@ -146,9 +147,12 @@ mod tests {
                 r#"[{{"Status":{{"header":{{"cluster_id":9,"member_id":{at}}},"version":"3.6.8","leader":1}}}}]"#
             )
         });
-        let statuses: Vec<String> = statuses.collect();
         let list = format!(r#"{{"header":{{}},"members":[{}]}}"#, listed.join(","));
-        Members::parse(&format!("{list}\n{}\n", statuses.join("\n"))).unwrap()
+        let answered = statuses.map(|status| Status::one(status.as_bytes()).unwrap());
+        Members {
+            listed: Listed::all(list.as_bytes()).unwrap(),
+            answered: answered.collect(),
+        }
     }
 
     fn leaving(names: &[&str]) -> Vec<Leaving> {

@@ -4,14 +4,14 @@ use futures_util::future::try_join_all;
 
 use kubexm_config::Cluster;
 use kubexm_deploy::backup::{self, RestoreInputs};
-use kubexm_etcd::{MemberHash, Status};
+use kubexm_etcd::{Client, ClientError};
 use kubexm_host::{Command, Host, Limit};
 use kubexm_safekeeping::backup::EtcdSnapshot;
 use kubexm_scripts::kubernetes::RESTORED;
 use kubexm_session::CommandError;
 use kubexm_session::session::Hosts;
-use kubexm_types::Untrusted;
 use kubexm_types::event::Events;
+use kubexm_types::{HostName, Untrusted};
 
 /// How long an API server may take for a few requests.
 const LIMIT: Limit = Limit::new(
@@ -29,18 +29,6 @@ struct Data {
     errors: Vec<String>,
 }
 
-/// Parses what `etcd/restore.sh data` prints.
-fn parse(text: &str) -> Option<Data> {
-    // crictl adds empty lines.
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    let status = Status::one(lines.next()?.as_bytes()).ok()?;
-    Some(Data {
-        hash: MemberHash::one(lines.next()?.as_bytes()).ok()?.hash,
-        keys: lines.next()?.trim().parse().ok()?,
-        errors: status.problems(),
-    })
-}
-
 /// Compares the data of all members with each other and with the backup, before the first API server starts.
 ///
 /// # Errors
@@ -51,6 +39,9 @@ pub async fn of_members(
     hosts: &Hosts,
     events: &Events,
 ) -> Result<(), CommandError> {
+    let Some(kind) = kubexm_etcd::kind(given.cluster) else {
+        return Ok(());
+    };
     let revision = snapshot.revision + given.bump;
     let reads = kubexm_etcd::members(given.cluster)
         .into_iter()
@@ -58,18 +49,9 @@ pub async fn of_members(
             let Some(host) = hosts.get(&spec.name) else {
                 return Ok(None);
             };
-            let call = backup::data_of_member(given, spec, revision);
-            let command = Command::from_script(call.script, call.arguments)
-                .describe("compare the data of etcd")
-                .limit(LIMIT);
-            let text = done(host.as_ref(), command).await?;
-            let data = parse(&text).ok_or_else(|| {
-                let line = Untrusted::one_line(&text, 200);
-                refused(format!(
-                    "{}: unexpected answer of etcdctl: {line}",
-                    spec.name
-                ))
-            })?;
+            let client = Client::new(host.as_ref(), kind, "compare the data of etcd");
+            let data = Data::read(client, revision).await;
+            let data = data.map_err(|error| refused_read(&spec.name, error))?;
             Ok::<_, CommandError>(Some((spec, data)))
         });
     let found: Vec<_> = try_join_all(reads).await?.into_iter().flatten().collect();
@@ -104,6 +86,27 @@ pub async fn of_members(
     Ok(())
 }
 
+impl Data {
+    async fn read(client: Client<'_>, revision: u64) -> Result<Self, ClientError> {
+        Ok(Self {
+            errors: client.status().await?.problems(),
+            hash: client.hash(revision).await?.hash,
+            keys: client.keys(revision).await?,
+        })
+    }
+}
+
+/// Returns the error about a member that does not state its data.
+fn refused_read(name: &HostName, error: ClientError) -> CommandError {
+    match error {
+        error @ ClientError::Unreadable { .. } => refused(format!("{name}: {error}")),
+        ClientError::Failed {
+            what, complaint, ..
+        } => unanswered(name, &what, &complaint),
+        ClientError::Host(error) => error.into(),
+    }
+}
+
 fn refused(cause: String) -> CommandError {
     CommandError::Configuration(format!(
         "the restored etcd is not usable: {cause}\nhint: no API server runs; restore from another backup with the same command"
@@ -116,12 +119,14 @@ async fn done(host: &dyn Host, command: Command) -> Result<String, CommandError>
     if output.success() {
         Ok(output.text())
     } else {
-        Err(CommandError::Configuration(format!(
-            "{}: {what}: {}\nhint: run the same command again to go on",
-            host.name(),
-            output.complaint()
-        )))
+        Err(unanswered(host.name(), &what, &output.complaint()))
     }
+}
+
+fn unanswered(name: &HostName, what: &str, complaint: &Untrusted) -> CommandError {
+    CommandError::Configuration(format!(
+        "{name}: {what}: {complaint}\nhint: run the same command again to go on"
+    ))
 }
 
 /// Proves that each API server stores objects. Reports nodes that the backup has and the cluster file has not.
@@ -166,25 +171,4 @@ pub async fn of_api_servers(
         known.len()
     ));
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn data_of_a_member_is_parsed() {
-        let text = r#"[{"Endpoint":"https://127.0.0.1:2379","Status":{"header":{"cluster_id":1,"member_id":2,"revision":1000000009},"version":"3.6.8"}}]
-[{"Endpoint":"https://127.0.0.1:2379","HashKV":{"header":{"revision":1000000009},"hash":1748064894,"compact_revision":1000000008,"hash_revision":1000000008}}]
-
-6
-"#;
-        let data = parse(text).unwrap();
-        assert_eq!(
-            (data.hash, data.keys, data.errors.len()),
-            (1_748_064_894, 6, 0)
-        );
-        assert_eq!(parse("[]\n[]\n6\n"), None);
-        assert_eq!(parse(""), None);
-    }
 }

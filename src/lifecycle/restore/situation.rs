@@ -9,7 +9,7 @@ use super::content::Content;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
 use kubexm_engine::cluster::ClusterRecord;
-use kubexm_etcd::{Members, members};
+use kubexm_etcd::{Client, members};
 use kubexm_host::Facts;
 use kubexm_host::facts::Membership;
 use kubexm_safekeeping::backup::manifest::{Manifest, program};
@@ -168,13 +168,9 @@ pub(super) async fn no_other_members(cluster: &Cluster, hosts: &Hosts) -> Result
         .into_iter()
         .filter_map(|host| hosts.get(&host.name));
     // Without a quorum, no member answers, and none can go on.
-    let read = reachable.map(|host| {
-        Members::read(
-            host.as_ref(),
-            kind,
-            "list the members of etcd",
-            Some(ELECTION),
-        )
+    let read = reachable.map(async |host| {
+        let client = Client::new(host.as_ref(), kind, "list the members of etcd");
+        client.members(Some(ELECTION)).await
     });
     let answers = join_all(read).await;
     for found in answers.into_iter().flatten() {

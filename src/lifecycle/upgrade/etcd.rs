@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kubexm_config::Cluster;
-use kubexm_etcd::{Listed, Members, Unlisted, kind, members, peer_url};
+use kubexm_etcd::{Client, ClientError, Listed, Members, kind, members, peer_url};
 use kubexm_preflight::Finding;
 use kubexm_session::CommandError;
 use kubexm_session::session::Hosts;
@@ -28,9 +28,12 @@ pub(super) async fn read(
         let Some(host) = hosts.get(&spec.name) else {
             continue;
         };
-        match Members::read(host.as_ref(), kind, "ask the members of etcd", None).await {
+        match Client::new(host.as_ref(), kind, "ask the members of etcd")
+            .members(None)
+            .await
+        {
             Ok(found) => return Ok(Some(found)),
-            Err(Unlisted::Host(error)) => return Err(error.into()),
+            Err(ClientError::Host(error)) => return Err(error.into()),
             Err(cause) => failures.push(format!("{}: {cause}", spec.name)),
         }
     }
@@ -129,6 +132,7 @@ fn shown(member: &Listed) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use kubexm_etcd::Status;
 
     pub(in super::super) fn cluster() -> Cluster {
         let text = "
@@ -144,12 +148,21 @@ spec:
         kubexm_config::parse_cluster("example", text).unwrap()
     }
 
+    /// Returns what etcd answers: the list of members, and the status of each one that answers.
     pub(in super::super) fn state(answers: &[String]) -> Members {
-        Members::parse(&answers.join("\n")).unwrap()
+        let (list, statuses) = answers.split_first().unwrap();
+        let answered = statuses.iter();
+        Members {
+            listed: Listed::all(list.as_bytes()).unwrap(),
+            answered: answered
+                .map(|status| Status::one(status.as_bytes()).unwrap())
+                .collect(),
+        }
     }
 
     fn found(text: &str, continues: bool) -> Vec<String> {
-        let state = Members::parse(text).unwrap();
+        let answers: Vec<String> = text.lines().map(str::to_owned).collect();
+        let state = state(&answers);
         let findings = super::findings(&state, &cluster(), &"node1".parse().unwrap(), continues);
         let findings = findings.iter();
         findings

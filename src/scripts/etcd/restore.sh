@@ -5,16 +5,18 @@
 #   prepare    creates the new data beside the old one, while the cluster goes on to run
 #   replaced   checks whether the new data is in its place
 #   replace    moves the former data aside and the new data to its place; etcd must not run
-#   healthy    checks whether the member answers, and every member votes
-#   data       prints three lines about the data: its status and its hash at the revision of the restore as JSON of
-#              etcdctl, and the number of keys at that revision
 #   tidy       checks whether files of the restore are left
 #   remove     removes them, but not the former data
-# Arguments: verb; the ID of the restore; `kubeadm` or `systemd`, which runs etcd; its data directory; name and peer address
-# of the member; all members as etcd expects them for a first start; the number of members; what is added to revisions; for `data`
-# the revision, for `space` the size of the snapshot in bytes.
-verb=$1 id=$2 kind=$3 data=$4 name=$5 peer=$6 members=$7 count=$8 bump=$9
-shift 9
+# Parameters:
+#   id       the ID of the restore
+#   kind     `kubeadm` or `systemd`, which runs etcd
+#   data     its data directory
+#   name     the name of the member
+#   peer     its address for other members
+#   members  all members as etcd expects them for a first start
+#   bump     what is added to revisions
+#   bytes    for `space` the size of the snapshot
+: "${verb=}" "${id=}" "${kind=}" "${data=}" "${name=}" "${peer=}" "${members=}" "${bump=}" "${bytes=}"
 export PATH="/usr/local/bin:$PATH"
 folder=/var/lib/kubexm/restore/$id
 new=$data/restore-$id
@@ -26,20 +28,6 @@ is_running() {
     [ -n "$running" ]
     ;;
   esac
-}
-# Arguments: those of etcdctl.
-etcdctl_of_member() {
-  if [ "$kind" = systemd ]; then
-    etcdctl --command-timeout=10s "$@"
-    return
-  fi
-  container=$(crictl ps -q --state running --label io.kubernetes.pod.namespace=kube-system --name '^etcd$' | head -n 1)
-  [ -n "$container" ] || { echo "the container of etcd does not run"; return 1; }
-  pki=/etc/kubernetes/pki/etcd
-  server=$(sed -n '/--listen-client-urls=/{s/.*--listen-client-urls=//;s/[,"].*//;p;q;}' \
-    /etc/kubernetes/manifests/etcd.yaml 2>/dev/null || :)
-  timeout 30 crictl exec -s "$container" etcdctl --command-timeout=10s --endpoints "${server:-https://127.0.0.1:2379}" \
-    --cacert "$pki/ca.crt" --cert "$pki/server.crt" --key "$pki/server.key" "$@"
 }
 nearest() {
   path=$1
@@ -55,10 +43,10 @@ enough() { # PATH MIB
     exit 1
   }
 }
-space() { # BYTES
+space() {
   [ ! -e "$folder/prepared" ] && [ ! -e "$folder/replaced" ] || exit 0
   # etcdutl writes logs beside the data.
-  sent=$(($1 / 1048576 + 1)) made=$(($1 / 1048576 + 129))
+  sent=$((bytes / 1048576 + 1)) made=$((bytes / 1048576 + 129))
   here=$(nearest "$folder") there=$(nearest "$data")
   if [ "$(stat -c %d "$here")" = "$(stat -c %d "$there")" ]; then
     enough "$there" $((sent + made))
@@ -95,10 +83,7 @@ prepare() {
   : >"$folder/prepared"
 }
 replace_data() {
-  if is_running; then
-    echo "etcd still runs" >&2
-    exit 1
-  fi
+  ! is_running || { echo "etcd still runs" >&2; exit 1; }
   # A run that was killed between the two renames has moved the former data already.
   if [ -d "$new/member" ]; then
     former=$data/member.before-$id
@@ -119,23 +104,11 @@ replace_data() {
   : >"$folder/replaced"
 }
 case $verb in
-space) space "$1" ;;
+space) space ;;
 prepared) [ -e "$folder/prepared" ] || [ -e "$folder/replaced" ] || { echo "the new data is not ready"; exit 1; } ;;
 prepare) prepare ;;
 replaced) [ -e "$folder/replaced" ] || { echo "the member has its former data"; exit 1; } ;;
 replace) replace_data ;;
-healthy)
-  said=$(etcdctl_of_member endpoint health 2>&1) || { printf '%s\n' "$said" | tail -n 1; exit 1; }
-  list=$(etcdctl_of_member member list 2>&1) || { printf '%s\n' "$list" | tail -n 1; exit 1; }
-  voters=$(printf '%s\n' "$list" | awk -F', ' '$2 == "started" && $6 == "false" { n++ } END { print n + 0 }')
-  all=$(printf '%s\n' "$list" | grep -c ', ')
-  [ "$voters $all" = "$count $count" ] || { echo "$voters of $count members have started"; exit 1; }
-  ;;
-data)
-  etcdctl_of_member endpoint status -w json
-  etcdctl_of_member endpoint hashkv "--rev=$1" -w json
-  etcdctl_of_member get '' --from-key --count-only "--rev=$1" -w fields | sed -n 's/^"Count" : //p'
-  ;;
 tidy)
   # The names of other files of a site can begin in the same way.
   for path in /var/lib/kubexm/restore "$data"/restore-[0-9]*T[0-9]*Z; do
@@ -143,5 +116,5 @@ tidy)
   done
   ;;
 remove) rm -rf /var/lib/kubexm/restore "${data:?}"/restore-[0-9]*T[0-9]*Z ;;
-*) echo "usage: restore.sh space|prepared|prepare|replaced|replace|healthy|data|tidy|remove" >&2; exit 2 ;;
+*) echo "usage: restore.sh space|prepared|prepare|replaced|replace|tidy|remove" >&2; exit 2 ;;
 esac

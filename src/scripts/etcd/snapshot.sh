@@ -1,10 +1,8 @@
 #!/bin/sh -eu
 # Takes a snapshot of etcd from the member on this host, and reads what a backup records about it.
 #   has-data  exits with 0 if the member has data
-#   status    prints the status of the member, as JSON of etcdctl
 #   save      writes the snapshot, and prints its size in bytes and its SHA-256
-#   describe  prints in two lines what etcdutl reads in the snapshot, as JSON, and how many keys the member has at the
-#             revision of the snapshot
+#   describe  prints what etcdutl reads in the snapshot, as JSON
 #   read      prints a part of it, of 8 MiB
 #   remove    removes it
 #   program   prints path, size and SHA-256 of the program etcdutl of the same version as the member
@@ -17,34 +15,11 @@ case $kind in
 # The container of the member sees only its data directory.
 kubeadm) file=$data/kubexm-snapshot.db ;;
 systemd) file=/var/lib/kubexm/etcd-snapshot.db ;;
-*) echo "usage: snapshot.sh has-data|status|save|describe|read|remove|program|read-program kubeadm|systemd" >&2; exit 2 ;;
+*) echo "usage: snapshot.sh has-data|save|describe|read|remove|program|read-program kubeadm|systemd" >&2; exit 2 ;;
 esac
 # MiB for the writes of etcd while the snapshot exists.
 reserve=256
-# Runs a program in the container of the member.
-# Arguments: program and its arguments.
-in_container() {
-  container=$(crictl ps -q --state running --label io.kubernetes.pod.namespace=kube-system --name '^etcd$' | head -n 1)
-  [ -n "$container" ] || { echo "the container of etcd does not run" >&2; exit 1; }
-  timeout 600 crictl exec -s "$container" "$@"
-}
-# Arguments: those of etcdctl.
-etcdctl_of_member() {
-  if [ "$kind" = systemd ]; then
-    timeout 600 etcdctl "$@"
-    return
-  fi
-  pki=/etc/kubernetes/pki/etcd
-  # The first address is that of the loopback interface, in the address family of the member.
-  server=$(sed -n '/--listen-client-urls=/{s/.*--listen-client-urls=//;s/[,"].*//;p;q;}' \
-    /etc/kubernetes/manifests/etcd.yaml 2>/dev/null || :)
-  in_container etcdctl --endpoints "${server:-https://127.0.0.1:2379}" \
-    --cacert "$pki/ca.crt" --cert "$pki/server.crt" --key "$pki/server.key" "$@"
-}
-# Arguments: those of etcdutl.
-etcdutl_of_member() {
-  if [ "$kind" = systemd ]; then timeout 600 etcdutl "$@"; else in_container etcdutl "$@"; fi
-}
+most=600
 # Prints the path of the program. That of a container is visible below the root directory of its process.
 program() {
   if [ "$kind" = systemd ]; then
@@ -66,7 +41,6 @@ program() {
 }
 case $verb in
 has-data) [ -n "$(find "$data/member/wal" -name '*.wal' 2>/dev/null | head -n 1)" ] ;;
-status) etcdctl_of_member --command-timeout=10s endpoint status -w json ;;
 save)
   umask 077
   rm -f "$file" "$file.part"
@@ -82,12 +56,11 @@ save)
   echo "$(wc -c <"$file") $(sha256sum <"$file" | cut -d' ' -f1)"
   ;;
 describe)
-  found=$(etcdutl_of_member snapshot status "$file" -w json)
-  revision=$(printf '%s\n' "$found" | sed -n 's/.*"revision":\([0-9]*\).*/\1/p')
-  printf '%s\n' "$found"
-  # Without a quorum, only the member itself answers.
-  etcdctl_of_member --command-timeout=60s get '' --from-key --count-only "--rev=${revision:-0}" --consistency=s -w fields |
-    sed -n 's/^"Count" : //p'
+  if [ "$kind" = systemd ]; then
+    timeout "$most" etcdutl snapshot status "$file" -w json
+  else
+    in_etcd etcdutl snapshot status "$file" -w json
+  fi
   ;;
 read) dd if="$file" bs=8388608 skip="$4" count=1 status=none ;;
 remove) rm -f "$file" "$file.part" ;;
@@ -99,5 +72,5 @@ read-program)
   found=$(program)
   dd if="$found" bs=8388608 skip="$4" count=1 status=none
   ;;
-*) echo "usage: snapshot.sh has-data|status|save|describe|read|remove|program|read-program kubeadm|systemd" >&2; exit 2 ;;
+*) echo "usage: snapshot.sh has-data|save|describe|read|remove|program|read-program kubeadm|systemd" >&2; exit 2 ;;
 esac

@@ -1,5 +1,6 @@
 //! Scripts that remove directories of the cluster's programs.
 
+use super::etcd::LINKED_ETCDCTL;
 use super::machine::Machine;
 use crate::undo::directories;
 use crate::{etcd, kubeadm, kubernetes, os, steps};
@@ -275,7 +276,8 @@ fn snapshot_of_etcd_is_written_and_read_in_parts() {
     Machine::with_each_shell(|machine| {
         for kind in ["kubeadm", "systemd"] {
             let call = |verb: &'static str| {
-                machine.run(etcd::SNAPSHOT.verb(verb), &[kind, "/var/lib/etcd", "0"])
+                let script = etcd::SNAPSHOT.verb(verb);
+                machine.run_after(LINKED_ETCDCTL, script, &[kind, "/var/lib/etcd", "0"], "")
             };
             assert_ne!(call("has-data").status, 0);
             machine.write("/var/lib/etcd/member/wal/0.wal", "");

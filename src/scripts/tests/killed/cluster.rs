@@ -1,47 +1,15 @@
 //! Members of etcd, images, and objects of the cluster.
 
+use super::super::etcd::LINKED_ETCDCTL;
 use super::super::machine::Machine;
 use super::{Case, call, kill_everywhere, kill_everywhere_and, with};
 use crate::{dns, etcd, kubeadm, kubernetes, runtime, steps, systemd};
 
-/// Puts the stand-in for `etcdctl` into its own directory.
-const ETCDCTL: &str = "mount -t tmpfs none /usr/local/lib\nmkdir -p /usr/local/lib/kubexm\n\
-                       ln -s /usr/local/bin/etcdctl /usr/local/lib/kubexm/etcdctl";
-
-const ARGUMENTS: [&str; 5] = [
-    "node1",
-    "https://192.0.2.1:2380",
-    "/srv/etcd",
-    "https://192.0.2.2:2379,https://192.0.2.3:2379",
-    "node1=https://192.0.2.1:2380",
+const ARGUMENTS: [&str; 3] = [
+    "data=/srv/etcd",
+    "state=existing",
+    "members=node1=https://192.0.2.1:2380",
 ];
-
-/// A member whose data is incomplete, and a cluster that has it and two healthy members. The stand-in for etcdctl stores
-/// the members in `/root/fake`, because they outlive a reset of this host.
-fn lost_member(machine: &Machine) {
-    machine.fake(
-        "etcdctl",
-        "members=/usr/local/bin/members\n\
-         case \"$*\" in\n\
-         *'member list') cat $members ;;\n\
-         *'member remove'*) for id in \"$@\"; do :; done; sed -i \"/^$id,/d\" $members ;;\n\
-         *'member add'*)\n\
-           ! grep -q 192.0.2.1 $members || { echo 'Peer URLs already exists' >&2; exit 1; }\n\
-           echo '4, unstarted, , https://192.0.2.1:2380, , true' >>$members\n\
-           printf 'ETCD_INITIAL_CLUSTER=\"a=b\"\\nETCD_INITIAL_CLUSTER_STATE=\"existing\"\\n' ;;\n\
-         *'member promote 4') sed -i 's/^4,.*/4, started, node1, https:\\/\\/192.0.2.1:2380, , false/' $members ;;\n\
-         esac",
-    );
-    machine.fake("systemctl", "");
-    machine.fake("sleep", "");
-    machine.write("/srv/etcd/member/snap/db", "half");
-    machine.write(
-        "/root/fake/members",
-        "1, started, node1, https://192.0.2.1:2380, https://192.0.2.1:2379, false\n\
-         2, started, node2, https://192.0.2.2:2380, https://192.0.2.2:2379, false\n\
-         3, started, node3, https://192.0.2.3:2380, https://192.0.2.3:2379, false\n",
-    );
-}
 
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
@@ -53,52 +21,20 @@ pub(super) fn etcd_members() {
         ]
     };
     // A case without an undo, because the directory existed before.
-    let join = Case {
-        before: lost_member,
-        enter: ETCDCTL,
-        check: Some(call(etcd::MEMBER.verb("has-data"), &ARGUMENTS)),
-        apply: call(etcd::MEMBER.verb("join"), &ARGUMENTS),
-        undo: vec![],
-    };
-    kill_everywhere_and(&join, |machine| {
-        let initial = machine.read("/run/kubexm/etcd-initial.env");
-        assert_eq!(initial.lines().count(), 2, "{initial}");
-        let members = machine.read("/root/fake/members");
-        assert_eq!(members.matches("192.0.2.1:2380").count(), 1, "{members}");
-        assert_eq!(members.lines().count(), 3, "{members}");
-    });
-    let promote = Case {
+    let begin = Case {
         before: |machine| {
-            lost_member(machine);
-            let members = machine.read("/root/fake/members");
-            let members = members.replace(
-                "1, started, node1, https://192.0.2.1:2380, https://192.0.2.1:2379, false",
-                "4, started, node1, https://192.0.2.1:2380, , true",
-            );
-            machine.write("/root/fake/members", "");
-            machine.write("/root/members", &members);
-            let program = machine.read("/root/fake/etcdctl");
-            machine.write(
-                "/root/fake/etcdctl",
-                &program.replace("/usr/local/bin/members", "/root/members"),
-            );
+            machine.fake("systemctl", "");
+            machine.write("/srv/etcd/member/snap/db", "half");
         },
-        enter: ETCDCTL,
-        check: None,
-        apply: call(etcd::MEMBER.verb("promote"), &ARGUMENTS),
-        undo: vec![],
-    };
-    kill_everywhere(&promote);
-    let found = Case {
-        before: lost_member,
-        enter: ETCDCTL,
+        enter: ":",
         check: Some(call(etcd::MEMBER.verb("has-data"), &ARGUMENTS)),
-        apply: call(etcd::MEMBER.verb("found"), &ARGUMENTS),
+        apply: call(etcd::MEMBER.verb("begin"), &ARGUMENTS),
         undo: vec![],
     };
-    kill_everywhere_and(&found, |machine| {
+    kill_everywhere_and(&begin, |machine| {
         let initial = machine.read("/run/kubexm/etcd-initial.env");
         assert_eq!(initial.lines().count(), 2, "{initial}");
+        assert!(!machine.has("/srv/etcd/member"));
     });
     // The member starts; a reset removes its data.
     kill_everywhere(&Case {
@@ -135,7 +71,7 @@ pub(super) fn snapshots() {
                     "for file in \"$@\"; do :; done; mkdir -p \"${file%/*}\"; echo snapshot >\"$file\"",
                 );
             },
-            enter: ":",
+            enter: LINKED_ETCDCTL,
             check: None,
             apply: call(etcd::SNAPSHOT.verb("save"), &arguments),
             undo: vec![call(etcd::SNAPSHOT.verb("remove"), &arguments)],
