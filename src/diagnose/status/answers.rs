@@ -169,7 +169,7 @@ fn store(answers: &mut Answers, key: &str, name: &str, text: &str) -> Result<(),
         ),
         "static-pod" => drop(answers.static_pods.insert(name, flag(text)?)),
         "version" => drop(answers.versions.insert(name, version(text)?)),
-        "running" => drop(answers.running.insert(name, version(text)?)),
+        "running" => drop(answers.running.insert(name, server_version(text)?)),
         "health" => drop(answers.health.insert(name, reply(text))),
         "registry" => drop(answers.registries.insert(name, reply(text))),
         "endpoint" => answers.endpoint = Some(reply(text)),
@@ -192,25 +192,23 @@ fn members(text: &str) -> Result<Option<Vec<String>>, &'static str> {
     Ok(Some(members.map(|member| member.name).collect()))
 }
 
-/// Parses load state, active state, substate and number of restarts.
+/// Parses properties of a unit, in any order. A unit that is not a service has no restarts.
 fn unit(text: &str) -> Option<Unit> {
-    let words: Vec<&str> = text.split(' ').collect();
-    let [load, active, sub, restarts] = words.as_slice() else {
-        return None;
+    let properties = text.split(' ').filter_map(|word| word.split_once('='));
+    let properties: BTreeMap<&str, &str> = properties.collect();
+    let state = |name| {
+        let word = *properties.get(name)?;
+        let is_part = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
+        (!word.is_empty() && word.bytes().all(is_part)).then(|| word.to_owned())
     };
-    let is_state = |word: &&str| {
-        !word.is_empty()
-            && word
-                .bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte == b'-')
-    };
-    let is_valid = [load, active, sub].into_iter().all(is_state);
-    is_valid.then_some(())?;
+    let restarts = properties
+        .get("NRestarts")
+        .filter(|count| !count.is_empty());
     Some(Unit {
-        load: (*load).to_owned(),
-        active: (*active).to_owned(),
-        sub: (*sub).to_owned(),
-        restarts: restarts.parse().ok()?,
+        load: state("LoadState")?,
+        active: state("ActiveState")?,
+        sub: state("SubState")?,
+        restarts: restarts.map_or(Ok(0), |count| count.parse()).ok()?,
     })
 }
 
@@ -242,6 +240,20 @@ fn version(text: &str) -> Result<Option<Version>, &'static str> {
     }
 }
 
+/// Parses what an API server says at `/version`; `None` if it has not answered.
+fn server_version(text: &str) -> Result<Option<Version>, &'static str> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Said {
+        git_version: String,
+    }
+    let said: Option<Said> = serde_json::from_slice(&decoded(text)?).ok();
+    let found = said
+        .as_ref()
+        .and_then(|said| said.git_version.strip_prefix('v'));
+    version(found.unwrap_or_default())
+}
+
 fn decoded(value: &str) -> Result<Vec<u8>, &'static str> {
     STANDARD.decode(value).map_err(|_| "is not base64")
 }
@@ -264,7 +276,7 @@ mod tests {
     }
 
     const LINES: [&str; 8] = [
-        "unit=kubelet.service loaded activating auto-restart 7",
+        "unit=kubelet.service NRestarts=7 LoadState=loaded ActiveState=activating SubState=auto-restart ",
         "static-pod=etcd yes",
         "version=kubelet 1.36.3",
         "health=kubelet The connection was refused",
@@ -295,6 +307,11 @@ mod tests {
             Reply::No("The connection was refused".to_owned())
         );
         assert_eq!(answers.running["kube-apiserver"], None);
+        let said = "eyJtYWpvciI6ICIxIiwgImdpdFZlcnNpb24iOiAidjEuMzYuMyJ9";
+        assert_eq!(server_version(said), Ok(Some(Version::new(1, 36, 3))));
+        let absent =
+            super::unit("LoadState=not-found ActiveState=inactive SubState=dead ").unwrap();
+        assert_eq!((absent.load.as_str(), absent.restarts), ("not-found", 0));
         assert_eq!(answers.endpoint, Some(Reply::Ok));
         assert_eq!(answers.registries["registry.example:5000"], Reply::Ok);
         assert_eq!(
@@ -316,11 +333,11 @@ mod tests {
         assert_eq!(parse(&LINES.join("\n"), &asked()), Err(Incomplete));
     }
 
-    /// systemd did not answer the first question in time, and the script prints what awk makes of nothing.
+    /// systemd did not answer the first question in time.
     #[test]
     fn unreadable_answer_leaves_the_others() {
         let mut lines = LINES;
-        lines[0] = "unit=kubelet.service    0";
+        lines[0] = "unit=kubelet.service ";
         let answers = parsed(&lines);
         assert!(answers.units.is_empty());
         let others = Answers {
@@ -332,15 +349,27 @@ mod tests {
             ..parsed(&lines)
         };
         assert_eq!(found, others);
-        insta::assert_snapshot!(faults(&lines).join("\n"), @"the question 'unit kubelet.service' was not answered: line 1 of the state is 'unit=kubelet.service    0': is not a state");
+        insta::assert_snapshot!(faults(&lines).join("\n"), @"the question 'unit kubelet.service' was not answered: line 1 of the state is 'unit=kubelet.service': is not a state");
     }
 
     #[test]
     fn answers_of_another_form_are_faults() {
         for (at, line) in [
-            (0, "unit=kubelet.service loaded active running"),
-            (0, "unit=kubelet.service loaded active \u{1b}[31m 0"),
-            (0, "unit=kubelet.service    0"),
+            (
+                0,
+                "unit=kubelet.service LoadState=loaded ActiveState=active",
+            ),
+            (
+                0,
+                "unit=kubelet.service LoadState=loaded ActiveState=active SubState=\u{1b}[31m",
+            ),
+            (
+                0,
+                "unit=kubelet.service LoadState=loaded ActiveState=active SubState=dead NRestarts=-1",
+            ),
+            (0, "unit=kubelet.service loaded active running 0"),
+            (4, "running=kube-apiserver !"),
+            (4, "running=kube-apiserver eyJnaXRWZXJzaW9uIjogInYxLngifQ=="),
             (1, "static-pod=etcd perhaps"),
             (2, "version=kubelet new"),
             (7, "etcd-status=!"),
@@ -368,8 +397,8 @@ mod tests {
             "evil",
             "more=1",
             "end",
-            "unit=other.service loaded active running 0",
-            "unit=kubelet.service loaded active running 0",
+            "unit=other.service LoadState=loaded",
+            "unit=kubelet.service LoadState=loaded",
             "health=other ok",
             "etcd-failed=again",
         ] {

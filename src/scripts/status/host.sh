@@ -2,11 +2,11 @@
 # Prints the state of programs on this host, one `key=value` in a line, in any order, and `end=` at the end. The crate
 # kubexm-diagnose parses the lines, and refuses a key that it does not know. Needs no API server, and changes nothing.
 # Arguments: questions.
-#   unit NAME          load state, active state, substate and number of restarts of a systemd unit
+#   unit NAME          properties of a systemd unit, as systemctl prints them, in one line
 #   static-pod NAME    whether the kubelet has the manifest of a static pod
 #   version NAME       the version of a program of Kubernetes, by its manifest or by its file
 #   health NAME URL    whether a program answers its health check; the URL ends with the path of the check
-#   running NAME URL   the version of the API server that answers at this URL
+#   running NAME URL   what the API server at this URL says about its version, in base64
 #   endpoint FILE      whether the API server in this kubeconfig answers
 #   registry NAME      whether the registry HOST:PORT answers
 #   etcd KIND          what the member of etcd on this host reports, in base64; `kubeadm` or `systemd` runs it
@@ -34,11 +34,8 @@ cause() {
   esac
 }
 unit() {
-  timeout 20 systemctl show -p LoadState -p ActiveState -p SubState -p NRestarts "$1" |
-    awk -F= -v unit="$1" '{ of[$1] = $2 } END {
-      restarts = of["NRestarts"]
-      print "unit=" unit, of["LoadState"], of["ActiveState"], of["SubState"], restarts == "" ? 0 : restarts
-    }'
+  said=$(timeout 20 systemctl show -p LoadState -p ActiveState -p SubState -p NRestarts "$1") || said=
+  echo "unit=$1 $(printf '%s\n' "$said" | tr '\n' ' ')"
 }
 static_pod() { if [ -f "$manifests/$1.yaml" ]; then echo "static-pod=$1 yes"; else echo "static-pod=$1 no"; fi; }
 version() {
@@ -60,7 +57,7 @@ health() {
 }
 running() {
   said=$(ask /etc/kubernetes/admin.conf --server "$2" --insecure-skip-tls-verify get --raw /version) || said=
-  echo "running=$1 $(printf '%s\n' "$said" | sed -n 's/.*"gitVersion": *"v\([^"]*\)".*/\1/p')"
+  echo "running=$1 $(printf '%s' "$said" | base64 | tr -d '\n')"
 }
 endpoint() {
   if said=$(ask "$1" get --raw /readyz); then echo "endpoint=ok"; else echo "endpoint=$(cause "$said")"; fi

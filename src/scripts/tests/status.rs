@@ -39,8 +39,8 @@ fn units_and_manifests_are_answers() {
         let expected = [
             "static-pod=etcd no",
             "static-pod=kube-scheduler yes",
-            "unit=a.service loaded failed failed 3",
-            "unit=b.service not-found inactive dead 0",
+            "unit=a.service NRestarts=3 LoadState=loaded ActiveState=failed SubState=failed ",
+            "unit=b.service LoadState=not-found ActiveState=inactive SubState=dead ",
             "version=absent ",
             "version=kube-scheduler 1.36.3",
             "version=kubelet 1.36.2",
@@ -105,13 +105,10 @@ fn version_of_an_api_server_is_that_of_its_answer() {
     Machine::with_each_shell(|machine| {
         machine_with_programs(machine);
         let questions = "running kube-apiserver https://192.0.2.11:6443";
-        machine.write(
-            "/root/says",
-            "{\n  \"major\": \"1\",\n  \"gitVersion\": \"v1.36.3\",\n  \"x\": \"y\"\n}\n",
-        );
+        machine.write("/root/says", "{\n  \"gitVersion\": \"v1.36.3\"\n}\n");
         assert_eq!(
             answers(machine, questions),
-            ["running=kube-apiserver 1.36.3"]
+            ["running=kube-apiserver ewogICJnaXRWZXJzaW9uIjogInYxLjM2LjMiCn0="]
         );
         machine.write("/root/fails", "");
         assert_eq!(answers(machine, questions), ["running=kube-apiserver "]);

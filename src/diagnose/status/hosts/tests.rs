@@ -121,7 +121,8 @@ fn question_without_an_answer_is_a_problem_besides_the_others() {
         Question::new(["unit", "containerd.service"]),
         Question::new(["version", "kubelet"]),
     ];
-    let text = "unit=kubelet.service    0\nunit=containerd.service loaded failed failed 3\n\
+    let text = "unit=kubelet.service \n\
+                unit=containerd.service NRestarts=3 LoadState=loaded ActiveState=failed SubState=failed \n\
                 version=kubelet 1.36.3\nend=\n";
     let answers = answers::parse(text, &asked.into()).unwrap();
     seen.answers.insert(host.name.clone(), answers);
@@ -129,7 +130,7 @@ fn question_without_an_answer_is_a_problem_besides_the_others() {
     insta::assert_snapshot!(shown(&judged), @"
     node2: containerd.service is failed (failed), restarts: 3
       hint: read its log with `kubexm logs containerd --host node2`; `kubexm install` starts it again
-    node2: the question 'unit kubelet.service' was not answered: line 1 of the state is 'unit=kubelet.service    0': is not a state
+    node2: the question 'unit kubelet.service' was not answered: line 1 of the state is 'unit=kubelet.service': is not a state
       hint: run the command again; if it fails again, log in to the host and look for what is slow or broken
     ");
     assert_eq!(judged.state.unhealthy, ["containerd"]);
