@@ -4,18 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::module::Module;
-use super::modules;
-use super::runtime::{self, Login, Preload};
+use super::runtime::{self, Login};
 use super::{DeployError, Deployment, Inputs, registry};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::Limit;
-use kubexm_engine::plan::{Task, TaskName};
+use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{RunScript, Undo};
 use kubexm_scripts::undo::STOP_PODS;
-use kubexm_types::ImageRef;
-
-/// Pulls a node's images.
-pub(crate) const PULL: TaskName = TaskName::new("images", "pull");
 
 /// How long all pulls of a node may take. A runtime waits without a limit for a registry that does not answer.
 const LIMIT: Limit = Limit::new(Duration::from_secs(3600), "image pulls");
@@ -24,26 +19,20 @@ const LIMIT: Limit = Limit::new(Duration::from_secs(3600), "image pulls");
 pub(super) struct Pulls;
 
 impl Module for Pulls {
-    fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
+    fn tasks(
+        &self,
+        inputs: &Inputs<'_>,
+        deployment: &Deployment,
+    ) -> Result<Vec<Task>, DeployError> {
         let nodes = inputs.cluster.nodes().into_iter();
-        nodes.map(|host| pull(inputs, host)).collect()
+        nodes
+            .map(|host| pull(inputs, host, runtime::preloaded(inputs, deployment, host)))
+            .collect()
     }
-}
-
-/// Returns the names of the images that a node pulls before a pod needs them.
-pub(super) fn on_node(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
-    if runtime::configured(inputs).preload() == Preload::AllImages {
-        let all = inputs.lock.images.iter().map(|image| &image.name);
-        let named = all.filter(|name| name.tag().is_some());
-        return named.map(ImageRef::to_string).collect();
-    }
-    let images = modules::node_images(inputs, host);
-    images.iter().map(ToString::to_string).collect()
 }
 
 /// Pulls and pins a node's images.
-fn pull(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
-    let images = on_node(inputs, host);
+fn pull(inputs: &Inputs<'_>, host: &HostSpec, images: Vec<String>) -> Result<Task, DeployError> {
     let title = format!("Pull and pin {} images", images.len());
     let registry = registry::endpoints(inputs.cluster).into_iter().next();
     let registry = registry.unwrap_or_default();
@@ -62,7 +51,7 @@ fn pull(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         step = step.undo(Undo::run(script, [""; 0]));
     }
     step = step.undo(Undo::run(STOP_PODS, [""; 0]));
-    Ok(PULL
+    Ok(runtime::PULL
         .task(&host.name)
         .after(registry::serving(inputs))
         .after([runtime::installed(&host.name)])

@@ -34,6 +34,7 @@ mod payloads;
 mod placeholders;
 mod pod_leftovers;
 mod post_install;
+mod preparation;
 mod registry;
 pub mod relocation;
 pub mod removal;
@@ -85,7 +86,13 @@ pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
     if !missing.is_empty() {
         return Err(DeployError::Incomplete(missing));
     }
-    let mut deployment = Deployment::new();
+    let nodes = inputs.cluster.nodes().into_iter();
+    let mut deployment = Deployment::new(
+        nodes
+            .map(|host| (host.name.clone(), modules::node_images(inputs, host)))
+            .collect(),
+    );
+    deployment.plan.tasks = modules::prepare(inputs)?;
     for module in MODULES {
         let tasks = module.tasks(inputs, &deployment)?;
         deployment.plan.tasks.extend(tasks);

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::Inputs;
 use super::module::{Component, Module};
 use super::{
-    dns, etcd, health, images, kubernetes, load_balancer, network, os, post_install, registry,
-    runtime,
+    DeployError, Inputs, dns, etcd, health, images, kubernetes, load_balancer, network,
+    post_install, preparation, registry, runtime,
 };
 use kubexm_config::cluster::HostSpec;
+use kubexm_engine::plan::Task;
 use kubexm_types::ImageRef;
 
 /// All modules, in the order in which kubexm plans their tasks. A task may wait for tasks of any module.
 pub(super) const MODULES: &[&dyn Module] = &[
-    &os::OperatingSystem,
     &registry::Registries,
     &etcd::Members,
     &load_balancer::LoadBalancers,
@@ -25,6 +24,19 @@ pub(super) const MODULES: &[&dyn Module] = &[
     &post_install::PostInstall,
     &health::Health,
 ];
+
+/// Returns the tasks that prepare the hosts for all modules.
+pub(super) fn prepare(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
+    let hosts = inputs.cluster.hosts.iter();
+    hosts
+        .map(|host| {
+            let mut modules = MODULES.iter();
+            modules.try_fold(preparation::prepare(inputs, host)?, |task, module| {
+                module.prepare(inputs, host, task)
+            })
+        })
+        .collect()
+}
 
 /// Returns the images of the whole cluster.
 pub(super) fn cluster_images(inputs: &Inputs<'_>) -> BTreeSet<ImageRef> {

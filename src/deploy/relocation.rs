@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-use super::{DeployError, Inputs, os, registry, runtime};
+use super::{DeployError, Inputs, preparation, registry, runtime};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Kind, Plan, Step, Task, TaskId, TaskName};
 use kubexm_engine::seed::StoreImages;
@@ -69,7 +69,7 @@ pub fn follow(inputs: &Inputs<'_>) -> Result<Plan, DeployError> {
     for host in hosts.filter(|host| !inputs.absent.contains(&host.name)) {
         let mut task = FOLLOW.task(&host.name);
         if inputs.cluster.system.manage_hosts_file {
-            task = task.step(os::hosts_block(inputs)?);
+            task = task.step(preparation::hosts_block(inputs)?);
         }
         if inputs.cluster.is_node(&host.name) && inputs.host_facts(&host.name).is_node {
             task.steps.extend(clients(inputs, host)?);
@@ -87,8 +87,8 @@ fn clients(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Vec<Step>, DeployErro
         return Ok(task.steps);
     }
     let unit = format!("unit {}", inputs.cluster.runtime.kind.properties().unit);
-    let mut steps = runtime.install(inputs, host)?.steps;
-    // The others could bring other programs and settings, for which pods have to leave the node.
+    let mut steps = runtime.install(inputs, host, &[])?.steps;
+    // Those with the images of the node are not among them. The others could bring other programs and settings, for which pods have to leave the node.
     steps.retain(|step| is_of_registry(step) || step.id() == unit || step.kind() == Kind::Wait);
     Ok(steps)
 }

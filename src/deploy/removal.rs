@@ -195,19 +195,6 @@ impl RemovalInputs<'_> {
     }
 }
 
-/// Returns the step that removes members of etcd without a host before these control planes join.
-pub(crate) fn sweep_members(cluster: &Cluster, joining: &[&HostSpec]) -> Option<RemoveMembers> {
-    Some(RemoveMembers {
-        kind: kind(cluster)?,
-        id: "etcd members".to_owned(),
-        title: "Remove members of etcd without a host".to_owned(),
-        leaves: Leaves::WithoutHost {
-            joining: joining.iter().map(|host| peer_url(host)).collect(),
-            all: cluster.hosts.iter().map(peer_url).collect(),
-        },
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Certificates, DeployError, HostFacts, Inputs, etcd, health, kubernetes, load_balancer,
-    post_install, registry,
+    Certificates, DeployError, HostFacts, Inputs, etcd, health, kubernetes, load_balancer, registry,
 };
 use kubexm_bundle::{Blobs, BundleError, Lock};
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
@@ -249,7 +248,9 @@ fn cluster_task(
         task = task.step(kubernetes::approve_serving(inputs, &nodes));
     }
     if given.selected.contains(&first.name) {
-        task = task.step(post_install::fetch_kubeconfig(inputs, first, kubeconfig));
+        task = task.step(kubernetes::kubeconfig::fetch_kubeconfig(
+            inputs, first, kubeconfig,
+        ));
         if given.has_super_admin && inputs.cluster.kubernetes.kind == KubernetesKind::Kubeadm {
             task = task.step(kubernetes::kubeadm::super_admin(
                 inputs,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::renewal::{chained, in_order, inputs_without_bundle};
-use super::{DeployError, Inputs, etcd, health, kubernetes, load_balancer, post_install, registry};
+use super::{DeployError, Inputs, etcd, health, kubernetes, load_balancer, registry};
 use kubexm_bundle::Lock;
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
@@ -164,7 +164,9 @@ fn cluster_task(
         task = task.step(step);
     }
     if given.issues() || given.trusted_cas().is_some() {
-        task = task.step(post_install::fetch_kubeconfig(inputs, first, kubeconfig));
+        task = task.step(kubernetes::kubeconfig::fetch_kubeconfig(
+            inputs, first, kubeconfig,
+        ));
     }
     if given.issues() && given.has_super_admin {
         let issue = kubernetes::kubeadm::super_admin(inputs, first, super_admin)?;

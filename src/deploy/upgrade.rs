@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::module::Module;
 use super::network::PodNetwork;
-use super::{DeployError, Deployment, Inputs, images, kubernetes, load_balancer, runtime};
+use super::{DeployError, Deployment, Inputs, kubernetes, load_balancer, runtime};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
@@ -117,7 +117,7 @@ pub fn hop(given: &HopInputs<'_>) -> Result<Deployment, DeployError> {
 fn entries(host: &HostName) -> [TaskId; 3] {
     [
         runtime::installed(host),
-        images::PULL.id(host),
+        runtime::PULL.id(host),
         kubernetes::PROGRAMS.id(host),
     ]
 }

@@ -288,6 +288,14 @@ pub struct KubeadmFacts {
     pub minimum_etcd: Option<Version>,
 }
 
+impl KubeadmFacts {
+    /// Returns the image of the sandboxes of pods that this version expects.
+    pub fn pause_image(&self) -> Option<&ImageRef> {
+        let mut images = self.images.iter();
+        images.find(|image| image.repository().ends_with("pause"))
+    }
+}
+
 impl Lock {
     /// The newest version that this program reads and writes.
     pub const VERSION: u32 = 4;

@@ -3,11 +3,14 @@
 use super::corefile;
 use crate::{DeployError, ETC, Inputs, kubernetes, manifest};
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
-use kubexm_engine::plan::Task;
+use kubexm_engine::plan::{Task, TaskName};
 use kubexm_engine::steps::{RunScript, WriteFile};
 use kubexm_render::dns;
 use kubexm_scripts::dns as scripts;
 use kubexm_types::{HostPath, ImageRef};
+
+/// Configures DNS in the cluster.
+pub(crate) const CONFIGURE: TaskName = TaskName::new("dns", "configure");
 
 /// The default number of replicas, as in kubeadm.
 const REPLICAS: u32 = 2;
@@ -21,7 +24,7 @@ pub(super) fn image(inputs: &Inputs<'_>) -> Option<ImageRef> {
 
 /// Returns the task that configures CoreDNS before its pods start.
 pub(super) fn configure(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, DeployError> {
-    let task = super::CONFIGURE
+    let task = CONFIGURE
         .task(&first.name)
         .after([kubernetes::first_control_plane(first)]);
     match inputs.cluster.kubernetes.kind {

@@ -6,15 +6,15 @@ mod node_local;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use coredns::CONFIGURE;
+use node_local::NO_CACHE;
+
 use super::module::Module;
 use super::{DeployError, Deployment, Inputs};
 use kubexm_config::cluster::{CacheInterface, Cluster, HostSpec};
-use kubexm_engine::plan::{Task, TaskId, TaskName};
+use kubexm_engine::plan::{Task, TaskId};
 use kubexm_engine::steps::WaitFor;
 use kubexm_types::{HostName, ImageRef};
-
-/// Configures DNS in the cluster.
-pub(crate) const CONFIGURE: TaskName = TaskName::new("dns", "configure");
 
 /// Returns the unit of the cache on every node; `None` if it has none.
 pub(super) fn unit(cluster: &Cluster) -> Option<&'static str> {
@@ -65,9 +65,6 @@ impl Module for Dns {
         }])
     }
 }
-
-/// The message for a bundle without the image of the cache.
-const NO_CACHE: &str = "NodeLocal DNSCache (spec.components.node-local-dns of the manifest)";
 
 /// Returns conditions that must hold before pods can resolve names, besides an answer from CoreDNS.
 pub(super) fn waits(inputs: &Inputs<'_>) -> Vec<WaitFor> {

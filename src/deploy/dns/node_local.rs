@@ -14,6 +14,10 @@ use kubexm_types::{HostPath, ImageRef};
 
 pub(super) const ADDRESS_UNIT: &str = "kubexm-dns-address.service";
 
+/// The message for a bundle without the image of the cache.
+pub(super) const NO_CACHE: &str =
+    "NodeLocal DNSCache (spec.components.node-local-dns of the manifest)";
+
 /// Returns the image of the cache in the bundle.
 pub(super) fn image(inputs: &Inputs<'_>) -> Option<ImageRef> {
     inputs.image_of("dns/k8s-dns-node-cache")
@@ -51,8 +55,7 @@ pub(super) fn deploy(
     cache: &NodeLocal,
     task: Task,
 ) -> Result<Task, DeployError> {
-    let image =
-        image(inputs).ok_or_else(|| DeployError::Incomplete(vec![super::NO_CACHE.to_owned()]))?;
+    let image = image(inputs).ok_or_else(|| DeployError::Incomplete(vec![NO_CACHE.to_owned()]))?;
     let text = kubexm_render::text(
         "NodeLocal DNSCache",
         &dns::NodeLocal {

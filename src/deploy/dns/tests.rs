@@ -156,7 +156,9 @@ fn coredns_is_deployed_without_kubeadm() {
     let mut cluster = cluster("", "dns: {replicas: 3}");
     cluster.kubernetes.kind = kubexm_config::cluster::KubernetesKind::Systemd;
     let files: Vec<_> = with_inputs(&cluster, &[], "", |inputs| {
-        let tasks = Dns.tasks(inputs, &Deployment::new()).unwrap();
+        let tasks = Dns
+            .tasks(inputs, &Deployment::new(Default::default()))
+            .unwrap();
         tasks[0]
             .steps
             .iter()

@@ -7,13 +7,17 @@ use super::{release, settings};
 use crate::{BIN, DeployError, Inputs, members, os, service_user};
 use kubexm_bundle::lock::LockedFile;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
-use kubexm_engine::plan::Task;
+use kubexm_engine::plan::{Task, TaskName};
 use kubexm_engine::steps::{InstallFiles, Payload, RunScript, TrackNewDirs, Undo, WriteFile};
 use kubexm_render::etcd;
 use kubexm_scripts::etcd as scripts;
 use kubexm_scripts::undo::ETCD_FOLDER_RESTORE;
 use kubexm_types::{HostPath, InvalidValue};
 
+/// The module of the members' tasks.
+pub(crate) const MODULE: &str = "etcd";
+/// Installs a member's programs and files.
+pub(crate) const INSTALL: TaskName = TaskName::new(MODULE, "install");
 /// etcd's unit.
 pub(crate) const UNIT: &str = "etcd.service";
 /// The directory of a member's files. The API servers' files are elsewhere.
@@ -87,7 +91,7 @@ pub(super) fn install(
     // A reset removes the data even if the directory itself existed before, as the mount point of a disk.
     let dirs = [data, &format!("{data}/member"), LIB];
     let dirs = TrackNewDirs::new("etcd-folders", "etcd's directories", &dirs)?;
-    let mut task = super::INSTALL
+    let mut task = INSTALL
         .task(&host.name)
         .after([os::PREPARE.id(&host.name)])
         .step(service_user::create(USER, &dirs))

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_engine::{Command, Host};
-use kubexm_etcd::{Client, ClientError, Listed, Members, Voters};
+use kubexm_etcd::{Client, ClientError, Listed, Members, Voters, kind, peer_url};
 use kubexm_scripts::etcd::RESTARTS;
 use kubexm_types::Message;
 
@@ -45,6 +46,19 @@ pub(crate) struct RemoveMembers {
     pub(crate) title: String,
     /// Which of all members leave.
     pub(crate) leaves: Leaves,
+}
+
+/// Returns the step that removes members of etcd without a host before these control planes join.
+pub(crate) fn sweep_members(cluster: &Cluster, joining: &[&HostSpec]) -> Option<RemoveMembers> {
+    Some(RemoveMembers {
+        kind: kind(cluster)?,
+        id: "etcd members".to_owned(),
+        title: "Remove members of etcd without a host".to_owned(),
+        leaves: Leaves::WithoutHost {
+            joining: joining.iter().map(|host| peer_url(host)).collect(),
+            all: cluster.hosts.iter().map(peer_url).collect(),
+        },
+    })
 }
 
 /// Which members leave etcd.

@@ -1,7 +1,7 @@
 //! etcd: members that kubexm runs, and the API servers' connection to an etcd that kubeadm does not run.
 
 mod all_vote;
-mod external;
+mod client;
 #[cfg(test)]
 mod fake_etcd;
 mod joining;
@@ -15,86 +15,15 @@ use super::module::Module;
 use super::rotation_inputs::RotationPhase;
 use super::{DeployError, Deployment, Inputs};
 pub(super) use all_vote::AllVote;
+pub(super) use client::{CLIENT_CA, client, client_files};
 use kubexm_bundle::Lock;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
-use kubexm_engine::plan::{Task, TaskId, TaskName};
+use kubexm_engine::plan::{Task, TaskId};
 use kubexm_engine::steps::{WaitFor, WriteFile};
-use kubexm_types::{Arch, HostName, HostPath, Version};
-pub(super) use member::{UNIT, USER};
-pub(super) use membership::{Leaves, RemoveMembers};
-
-/// The module of the members' tasks.
-pub(crate) const MODULE: &str = "etcd";
-/// Installs a member's programs and files.
-pub(crate) const INSTALL: TaskName = TaskName::new(MODULE, "install");
-/// Starts a member.
-pub(crate) const START: TaskName = TaskName::new(MODULE, "start");
-/// Records on a member that all members were healthy.
-pub(crate) const MARK: TaskName = TaskName::new(MODULE, "mark");
-
-/// The API servers' connection to an etcd that kubeadm does not run. Paths are on control planes.
-pub(super) struct Client {
-    /// `https://host:port`.
-    pub(super) endpoints: Vec<String>,
-    /// Path of the CA certificate.
-    pub(super) ca_file: &'static str,
-    /// Path of the client certificate.
-    pub(super) cert_file: &'static str,
-    /// Path of the client key.
-    pub(super) key_file: &'static str,
-}
-
-/// The CA of etcd on control planes.
-pub(super) const CLIENT_CA: &str = "/etc/kubexm/etcd/ca.crt";
-
-/// CA, client certificate and client key on control planes. kubeadm mounts their directory into the API
-/// server, so it must not contain other files.
-const CLIENT_FILES: [&str; 3] = [
-    CLIENT_CA,
-    "/etc/kubexm/etcd/client.crt",
-    "/etc/kubexm/etcd/client.key",
-];
-
-/// Returns how the API servers on these hosts connect to etcd; `None` if kubeadm runs etcd.
-///
-/// If every host has a member, each API server uses only the local one, as with kubeadm. Requests to a host
-/// that disappeared would block for many seconds.
-pub(super) fn client(cluster: &Cluster, servers: &[HostName]) -> Option<Client> {
-    let is_member = |name: &HostName| cluster.roles.etcd.contains(name);
-    let endpoints = match &cluster.etcd {
-        Etcd::External { endpoints, .. } => endpoints.clone(),
-        Etcd::Systemd { .. } if servers.iter().all(is_member) => {
-            vec![kubexm_etcd::local_endpoint()]
-        }
-        Etcd::Systemd { .. } => {
-            let hosts = cluster.etcd_hosts().into_iter();
-            hosts.map(kubexm_etcd::client_url).collect()
-        }
-        Etcd::Kubeadm { .. } => return None,
-    };
-    let [ca_file, cert_file, key_file] = CLIENT_FILES;
-    Some(Client {
-        endpoints,
-        ca_file,
-        cert_file,
-        key_file,
-    })
-}
-
-/// Returns the client's files for control planes. `kubeadm join` writes the same files with the same modes,
-/// from the upload of the first control plane.
-pub(super) fn client_files(inputs: &Inputs<'_>) -> Result<Vec<WriteFile>, DeployError> {
-    let Some(certificates) = &inputs.certificates.etcd else {
-        return external::client_files(inputs.cluster);
-    };
-    let [ca, cert, key] = CLIENT_FILES;
-    let client = &certificates.client;
-    Ok(vec![
-        WriteFile::new(HostPath::parse(ca)?, certificates.ca.clone()),
-        WriteFile::new(HostPath::parse(cert)?, client.certificate.clone()),
-        WriteFile::secret(HostPath::parse(key)?, client.key.clone()),
-    ])
-}
+use kubexm_types::{Arch, Version};
+pub(crate) use member::{INSTALL, MODULE, UNIT, USER};
+pub(super) use membership::{Leaves, RemoveMembers, sweep_members};
+pub(crate) use start::{MARK, START};
 
 /// Returns the version of etcd that a bundle brings with a version of Kubernetes; `None` if it has none.
 pub fn version(

@@ -3,18 +3,23 @@
 
 use std::time::Duration;
 
-use super::CLIENT_CA;
+use super::client::CLIENT_CA;
 use super::joining::{Joining, PromoteMember, ReplaceMember};
-use super::member::{INITIAL, UNIT, UserSettings, read_at_start};
+use super::member::{INITIAL, MODULE, UNIT, UserSettings, read_at_start};
 use super::membership::KeepQuorum;
-use crate::{DeployError, journal, kubernetes};
-use kubexm_config::cluster::{Cluster, HostSpec};
-use kubexm_engine::plan::Task;
+use crate::{DeployError, journal};
+use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
+use kubexm_engine::plan::{Task, TaskName};
 use kubexm_engine::steps::{ManageUnit, RunScript, WaitFor};
 use kubexm_scripts::{Script, etcd as scripts};
 
 /// Checks whether a member answers. A learner does not.
 const ANSWERS: Script = scripts::MEMBER.verb("answers");
+
+/// Starts a member.
+pub(crate) const START: TaskName = TaskName::new(MODULE, "start");
+/// Records on a member that all members were healthy.
+pub(crate) const MARK: TaskName = TaskName::new(MODULE, "mark");
 
 /// Starts a member, or restarts it if its files changed. `formed` states that all members were healthy once.
 pub(super) fn start(
@@ -33,7 +38,7 @@ pub(super) fn start(
             ANSWERS,
         ),
     };
-    let task = super::START.task(&host.name);
+    let task = START.task(&host.name);
     let task = if formed {
         let title = "Replace a member of etcd that has lost its data";
         let has_data = begin(cluster, user, title);
@@ -92,7 +97,7 @@ pub(super) fn unit() -> Result<ManageUnit, DeployError> {
 
 /// Returns the step that ends the API server of a member's host before the member restarts. A later step starts it.
 pub(super) fn clients_end(cluster: &Cluster) -> Result<RunScript, DeployError> {
-    let kind = if kubernetes::is_kubeadm(cluster) {
+    let kind = if cluster.kubernetes.kind == KubernetesKind::Kubeadm {
         "kubeadm"
     } else {
         "systemd"
@@ -128,7 +133,7 @@ pub(super) fn mark(host: &HostSpec) -> Task {
         scripts::FORMED.verb("check"),
         scripts::FORMED.verb("mark"),
     );
-    super::MARK.task(&host.name).step(mark.arguments([INITIAL]))
+    MARK.task(&host.name).step(mark.arguments([INITIAL]))
 }
 
 /// Returns the client addresses of the other members.

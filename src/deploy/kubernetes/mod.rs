@@ -3,6 +3,7 @@
 mod config;
 mod hardening;
 pub(super) mod kubeadm;
+pub(super) mod kubeconfig;
 mod node_metadata;
 pub(super) mod profile;
 mod serving;
@@ -13,7 +14,6 @@ use std::time::Duration;
 use super::module::{Component, Module};
 use super::rotation_inputs::RotationInputs;
 use super::{DeployError, Deployment, Inputs};
-use kubexm_bundle::lock::KubeadmFacts;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Step, Task, TaskId, TaskName};
@@ -95,7 +95,7 @@ impl Module for Nodes {
         let version = &inputs.cluster.kubernetes.version;
         match inputs.lock.kubeadm(version) {
             None => vec![format!("the image list of kubeadm {version}")],
-            Some(facts) if pause_image(facts).is_none() => {
+            Some(facts) if facts.pause_image().is_none() => {
                 vec![format!("a pause image in the list of kubeadm {version}")]
             }
             Some(_) => Vec::new(),
@@ -170,12 +170,6 @@ pub(super) fn kube_vip_kubeconfig(
         KubernetesKind::Kubeadm => Ok(None),
         KubernetesKind::Systemd => systemd::kube_vip_kubeconfig(inputs, host).map(Some),
     }
-}
-
-/// Returns the sandbox image that kubeadm expects.
-pub(super) fn pause_image(facts: &KubeadmFacts) -> Option<&ImageRef> {
-    let mut images = facts.images.iter();
-    images.find(|image| image.repository().ends_with("pause"))
 }
 
 /// Returns the task that creates the first control plane.

@@ -4,9 +4,10 @@ use std::net::IpAddr;
 use std::num::NonZeroU8;
 use std::sync::Arc;
 
+use super::interface::SERVE;
 use super::proxy::{self, Proxy};
 use super::{Balancer, address};
-use crate::{DeployError, ETC, Inputs, controller_file, load_balancer, os};
+use crate::{DeployError, ETC, Inputs, controller_file, os};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{Cluster, HostSpec, KeepalivedSettings, LoadBalancer, PasswordSource};
 use kubexm_config::ports;
@@ -65,9 +66,7 @@ impl Balancer for Keepalived {
         let mut tasks = Vec::new();
         let mut before = None;
         for host in &hosts {
-            let task = load_balancer::SERVE
-                .task(&host.name)
-                .after([os::PREPARE.id(&host.name)]);
+            let task = SERVE.task(&host.name).after([os::PREPARE.id(&host.name)]);
             // Clients use the endpoint of a cluster that exists: one host at a time may restart what serves it.
             let task = task.after(before.filter(|_| inputs.cluster_exists()));
             before = Some(task.id());

@@ -15,9 +15,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::interface::SERVE;
 use super::static_pod::{MANIFESTS, SOURCES};
 use super::{Balancer, Image, address, pods, proxy, required_image};
-use crate::{DeployError, ETC, Inputs, kubernetes, load_balancer, os};
+use crate::{DeployError, ETC, Inputs, kubernetes, os};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{StepError, Task, TaskId, TaskValue};
 use kubexm_engine::steps::{Content, ProvideValue, RunScript, Undo, WaitFor, WriteFile};
@@ -204,7 +205,7 @@ impl Balancer for KubeVip {
 }
 
 fn serve(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
-    let task = load_balancer::SERVE
+    let task = SERVE
         .task(&host.name)
         .after([os::PREPARE.id(&host.name)])
         .step(address::register_cleanup(endpoint_address(inputs.cluster)?))

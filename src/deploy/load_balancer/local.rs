@@ -3,8 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::Balancer;
+use super::interface::SERVE;
 use super::proxy::{self, Proxy};
-use crate::{DeployError, Inputs, load_balancer, os};
+use crate::{DeployError, Inputs, os};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Task, TaskId};
@@ -36,9 +37,7 @@ impl Balancer for Local {
         let nodes = inputs.cluster.nodes();
         let mut tasks = Vec::new();
         for host in &nodes {
-            let task = load_balancer::SERVE
-                .task(&host.name)
-                .after([os::PREPARE.id(&host.name)]);
+            let task = SERVE.task(&host.name).after([os::PREPARE.id(&host.name)]);
             let bind = listen_address(inputs.cluster).to_string();
             tasks.push(proxy::serve(inputs, task, self.proxy, bind, false)?);
         }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Image;
-use crate::{DeployError, ETC, Inputs, journal, kubernetes, load_balancer};
+use super::interface::{AUTHORITY, Image, SERVE, VERIFY};
+use crate::{DeployError, ETC, Inputs, journal, kubernetes};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_config::ports;
@@ -102,7 +102,7 @@ pub(super) fn servers(cluster: &Cluster) -> Vec<Server> {
 
 /// Returns the task that starts a load balancer on a host.
 pub(super) fn serving(host: &HostName) -> TaskId {
-    load_balancer::SERVE.id(host)
+    SERVE.id(host)
 }
 
 /// Returns the tasks that must succeed before a host becomes a node, with proxies on `balancers`.
@@ -118,9 +118,7 @@ pub(super) fn tasks_before_join<'a>(
     let is_first = inputs.first().is_some_and(|first| first.name == host.name);
     let balancers = balancers.into_iter();
     if proxy.checks_servers() && !is_first {
-        balancers
-            .map(|name| load_balancer::VERIFY.id(name))
-            .collect()
+        balancers.map(|name| VERIFY.id(name)).collect()
     } else {
         balancers.map(serving).collect()
     }
@@ -237,7 +235,7 @@ pub(super) fn verify(
         only_reads: true,
         files: Vec::new(),
     };
-    let authority = load_balancer::AUTHORITY
+    let authority = AUTHORITY
         .task(&first.name)
         .after([kubernetes::first_control_plane(first)])
         .step(read_ca);
@@ -250,7 +248,7 @@ pub(super) fn verify(
             preview: "<the cluster's CA>\n".to_owned(),
             render: Arc::new(move || ca.require().cloned()),
         };
-        let mut task = load_balancer::VERIFY
+        let mut task = VERIFY
             .task(&host.name)
             .after([serving(&host.name)])
             .step(file)

@@ -7,10 +7,11 @@
 
 use std::time::Duration;
 
+use super::interface::SERVE;
 use super::local::listen_address;
 use super::proxy::{self, Proxy};
 use super::{Balancer, Image, pods, required_image};
-use crate::{DeployError, Inputs, load_balancer, os};
+use crate::{DeployError, Inputs, os};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Task, TaskId};
 use kubexm_engine::steps::{RunScript, Undo, WaitFor, WriteFile};
@@ -118,7 +119,7 @@ impl StaticPod {
 
     fn serve(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         let config = HostPath::parse(&self.proxy.config_file())?;
-        let task = load_balancer::SERVE
+        let task = SERVE
             .task(&host.name)
             .after([os::PREPARE.id(&host.name)])
             .step(WriteFile::new(config, self.config(inputs)?));

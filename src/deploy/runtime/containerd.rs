@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{ImageScripts, Runtime, cri, pods};
-use crate::{BIN, DeployError, Inputs, binary, members, os, runtime};
+use super::{INSTALL, ImageScripts, Runtime, cri, pods};
+use crate::{BIN, DeployError, Inputs, binary, members, os};
 use kubexm_config::cluster;
 use kubexm_config::cluster::{CgroupDriver, HostSpec, RuntimeKind, RuntimeProperties};
 use kubexm_engine::plan::Task;
@@ -19,7 +19,12 @@ const RUNC: &str = "/usr/local/bin/runc";
 pub(super) struct Containerd;
 
 impl Runtime for Containerd {
-    fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
+    fn install(
+        &self,
+        inputs: &Inputs<'_>,
+        host: &HostSpec,
+        _: &[String],
+    ) -> Result<Task, DeployError> {
         install(inputs, host)
     }
 
@@ -72,7 +77,7 @@ fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let mut restart_for = vec![config.clone(), unit.clone()];
     restart_for.extend(cri::restart_for(&payloads));
     let dirs = directories(&inputs.cluster.runtime);
-    let task = runtime::INSTALL
+    let task = INSTALL
         .task(name)
         .after([os::PREPARE.id(name)])
         .step(TrackNewDirs::new(

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::CNI_BIN;
 use crate::registry::site::{self, Site};
-use crate::{BIN, DeployError, Inputs, journal, kubernetes, members, registry};
+use crate::{BIN, DeployError, Inputs, journal, members, registry};
+use kubexm_bundle::lock::KubeadmFacts;
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{Payload, WaitFor, WriteFile};
@@ -233,6 +234,6 @@ pub(super) fn wait_until_ready(name: &str, unit: &str) -> WaitFor {
 /// Returns the sandbox image that this version of kubeadm expects.
 pub(super) fn sandbox_image(inputs: &Inputs<'_>) -> String {
     let facts = inputs.lock.kubeadm(&inputs.cluster.kubernetes.version);
-    let image = facts.and_then(kubernetes::pause_image);
+    let image = facts.and_then(KubeadmFacts::pause_image);
     image.map(ImageRef::to_string).unwrap_or_default()
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{CNI_BIN, ImageScripts, Runtime, cri};
+use super::{CNI_BIN, INSTALL, ImageScripts, Runtime, cri};
 use crate::registry::site;
-use crate::{BIN, DeployError, Inputs, images, members, os, registry, runtime};
+use crate::{BIN, DeployError, Inputs, members, os, registry};
 use kubexm_bundle::lock::LockedFile;
 use kubexm_config::cluster::{HostSpec, RuntimeKind, RuntimeProperties};
 use kubexm_engine::plan::Task;
@@ -26,14 +26,19 @@ const LIBEXEC: &str = "/usr/local/libexec/crio";
 pub(super) struct CriO;
 
 impl Runtime for CriO {
-    fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
+    fn install(
+        &self,
+        inputs: &Inputs<'_>,
+        host: &HostSpec,
+        images: &[String],
+    ) -> Result<Task, DeployError> {
         let file = inputs.file("cri-o", &host.name)?;
         let data_dir = inputs.cluster.runtime.data_directory();
         let mut payloads = programs(file)?;
         payloads.extend(cri::payloads(inputs, host)?);
         let mut restart_for = cri::restart_for(&payloads);
         let dirs = [OWN.directories, &cri::DIRS[..], &[data_dir]].concat();
-        let mut task = runtime::INSTALL
+        let mut task = INSTALL
             .task(&host.name)
             .after([os::PREPARE.id(&host.name)])
             .step(TrackNewDirs::new(
@@ -54,7 +59,7 @@ impl Runtime for CriO {
         if let Some(logins) = logins {
             task = task.step(WriteFile::secret(HostPath::parse(LOGINS)?, logins));
         }
-        for (path, text) in files(inputs, host, data_dir, has_logins)? {
+        for (path, text) in files(inputs, images, data_dir, has_logins)? {
             let path = HostPath::parse(path)?;
             restart_for.push(path.clone());
             task = task.step(WriteFile::new(path, text));
@@ -169,7 +174,7 @@ fn locations(inputs: &Inputs<'_>) -> Result<Vec<crio::RegistryLocation>, DeployE
 /// Returns the files that CRI-O reads when it starts.
 fn files(
     inputs: &Inputs<'_>,
-    host: &HostSpec,
+    images: &[String],
     data_dir: &str,
     has_logins: bool,
 ) -> Result<[(&'static str, String); 3], DeployError> {
@@ -183,7 +188,7 @@ fn files(
         runc: format!("{LIBEXEC}/runc"),
         conmon: format!("{LIBEXEC}/conmon"),
         sandbox_image: cri::sandbox_image(inputs),
-        pinned_images: images::on_node(inputs, host),
+        pinned_images: images.to_vec(),
         policy: POLICY.to_owned(),
         cni_bin: CNI_BIN.to_owned(),
         logins: has_logins.then(|| LOGINS.to_owned()),

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use super::{CNI_BIN, ImageScripts, Runtime, cri};
-use crate::{BIN, DeployError, Inputs, members, os, runtime};
+use super::{CNI_BIN, INSTALL, ImageScripts, Runtime, cri};
+use crate::{BIN, DeployError, Inputs, members, os};
 use kubexm_config::cluster::{HostSpec, RuntimeKind, RuntimeProperties};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, TrackNewDirs, WriteFile};
@@ -32,7 +32,12 @@ impl Runtime for Docker {
         }
     }
 
-    fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
+    fn install(
+        &self,
+        inputs: &Inputs<'_>,
+        host: &HostSpec,
+        _: &[String],
+    ) -> Result<Task, DeployError> {
         let engine = inputs.file("docker", &host.name)?;
         let data_dir = inputs.cluster.runtime.data_directory();
         let mut payloads = members(engine, BIN, |_| true)?;
@@ -42,7 +47,7 @@ impl Runtime for Docker {
         let shim_files = cri::restart_for(&shim);
         payloads.extend(shim);
         let dirs = [OWN.directories, &cri::DIRS[..], &[data_dir]].concat();
-        let task = runtime::INSTALL
+        let task = INSTALL
             .task(&host.name)
             .after([os::PREPARE.id(&host.name)])
             .step(TrackNewDirs::new(

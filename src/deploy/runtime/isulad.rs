@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use super::{CNI_BIN, ImageScripts, Login, Preload, Runtime, cri};
-use crate::{DeployError, Inputs, os, runtime};
+use super::{CNI_BIN, INSTALL, ImageScripts, Login, Preload, Runtime, cri};
+use crate::{DeployError, Inputs, os};
 use kubexm_config::cluster::{CgroupDriver, Cluster, HostSpec, RuntimeKind, RuntimeProperties};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, RunScript, TrackNewDirs, WriteFile};
@@ -38,7 +38,12 @@ impl Runtime for Isulad {
         Some(Message::new(text).hint(hint))
     }
 
-    fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
+    fn install(
+        &self,
+        inputs: &Inputs<'_>,
+        host: &HostSpec,
+        _: &[String],
+    ) -> Result<Task, DeployError> {
         let what = "iSulad configuration";
         let data_dir = inputs.cluster.runtime.data_directory();
         let payloads = cri::payloads(inputs, host)?;
@@ -61,7 +66,7 @@ impl Runtime for Isulad {
             reachable: cri::reachable(inputs),
         };
         let (path, unit) = (HostPath::parse(OWN.config)?, cri::unit_file(OWN.unit)?);
-        let task = runtime::INSTALL
+        let task = INSTALL
             .task(&host.name)
             .after([os::PREPARE.id(&host.name)])
             .step(TrackNewDirs::new(

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{etcd, file_modes, join, kubelet_runs, node, patches, tasks_before_join, undo};
+use super::node::{LIMIT, file_modes, kubelet_runs, node, tasks_before_join};
+use super::{etcd, join, patches, undo};
 use crate::kubernetes::config;
 use crate::kubernetes::config::{kube_proxy_config, kubelet_config};
 use crate::kubernetes::hardening::{self, Flag};
@@ -64,7 +65,7 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
             ..Default::default()
         }
         .arguments(),
-        limit: super::LIMIT,
+        limit: LIMIT,
         undo: undo::undo(inputs, first),
     });
     let task = etcd::own_data(

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::init::marker;
+use super::node::{LIMIT, file_modes, kubelet_runs, node, tasks_before_join};
 use super::secrets::JoinSecrets;
-use super::{etcd, file_modes, kubelet_runs, node, patches, tasks_before_join, undo};
+use super::{etcd, patches, undo};
 use crate::{DeployError, Inputs, kubernetes, load_balancer};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{StepError, Task, TaskValue};
@@ -42,7 +43,7 @@ pub(super) fn join(
         input: Some(config_file(inputs.cluster, host, secrets)?),
         cleanup: kubeadm::NODE.verb("clean-up"),
         arguments: arguments(inputs, host),
-        limit: super::LIMIT,
+        limit: LIMIT,
         undo: undo::undo(inputs, host),
     });
     task = etcd::own_data(

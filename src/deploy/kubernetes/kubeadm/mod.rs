@@ -3,6 +3,7 @@
 mod etcd;
 mod init;
 mod join;
+mod node;
 pub(crate) mod patches;
 mod programs;
 mod renewal;
@@ -12,30 +13,20 @@ mod settings;
 mod undo;
 mod upgrade;
 
-use std::time::Duration;
-
 use crate::kubernetes::node_metadata::NodeMetadata;
 use crate::kubernetes::profile;
 use crate::kubernetes::serving::{ApproveServing, registered};
-use crate::{DeployError, Inputs, images, kubernetes};
+use crate::{DeployError, Inputs, kubernetes};
 pub(crate) use init::init_config;
 pub(crate) use join::join_config_for_validation;
-use kubexm_config::cluster::{Cluster, HostSpec};
-use kubexm_engine::Limit;
+use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::{Task, TaskId, TaskValue};
-use kubexm_engine::steps::{ConfigReadAtInit, RunScript, WriteFile};
-use kubexm_render::kubeadm::Node;
-use kubexm_scripts::kubernetes as scripts;
 pub(crate) use renewal::{
     CERTIFICATE_FILES, kubelet_begins_again, kubelet_credentials, renewed, super_admin,
 };
 pub(crate) use rotation::{rotated, rotated_kubelet};
 pub(crate) use settings::ETCD_SETTINGS;
 pub(crate) use upgrade::steps as upgraded;
-
-/// How long kubeadm may run. It waits four minutes each for the kubelet and for the control plane, and five for a
-/// certificate; a slow host needs several times as long.
-const LIMIT: Limit = Limit::new(Duration::from_secs(1800), "kubeadm");
 
 /// Returns the tasks: programs on all nodes, init on the first control plane, joins on all others.
 pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
@@ -92,67 +83,4 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     tasks.extend(control_planes);
     tasks.push(profile::rewrite(inputs, stored));
     Ok(tasks)
-}
-
-/// Files that kubeadm writes with a mode with which every user of the host can read them.
-const FILES: [&str; 3] = [
-    "/var/lib/kubelet/config.yaml",
-    "/var/lib/kubelet/instance-config.yaml",
-    "/var/lib/kubelet/kubeadm-flags.env",
-];
-
-/// Returns the step that makes files of kubeadm readable by root only. kubeadm keeps the mode when it writes them
-/// again.
-fn file_modes() -> RunScript {
-    RunScript::new(
-        "kubeadm file modes",
-        "Protect the kubelet's configuration",
-        scripts::FILE_MODES.verb("check"),
-        scripts::FILE_MODES.verb("apply"),
-    )
-    .arguments(FILES)
-}
-
-/// Returns the step that starts the kubelet of a node again. kubeadm starts it only when the node joins, and a restart of
-/// one that runs is not necessary.
-fn kubelet_runs() -> RunScript {
-    RunScript::new(
-        "kubelet runs",
-        "Start the kubelet",
-        "systemctl is-active --quiet kubelet.service || { echo 'it does not run'; exit 1; }",
-        "systemctl start kubelet.service",
-    )
-}
-
-/// Returns the step for a file that the kubeadm command with the marker file `marker` reads.
-fn config_read_at_init(marker: &str, file: WriteFile) -> ConfigReadAtInit {
-    ConfigReadAtInit {
-        file,
-        marker: marker.to_owned(),
-        advice: "To apply the change, follow \
-                 https://kubernetes.io/docs/tasks/administer-cluster/kubeadm/kubeadm-reconfigure/"
-            .to_owned(),
-    }
-}
-
-/// Returns the tasks that prepare a host for `kubeadm init` or `kubeadm join`.
-fn tasks_before_join(host: &HostSpec) -> [TaskId; 2] {
-    [
-        images::PULL.id(&host.name),
-        kubernetes::PROGRAMS.id(&host.name),
-    ]
-}
-
-fn node(cluster: &Cluster, host: &HostSpec) -> Node {
-    let mut kubelet_args = cluster.kubernetes.kubelet.extra_args.clone();
-    kubelet_args
-        .entry("node-ip".to_owned())
-        .or_insert_with(|| host.internal_addresses.to_string());
-    Node {
-        name: host.name.to_string(),
-        cri_socket: cluster.runtime.kind.properties().socket.to_owned(),
-        ignore_preflight_errors: cluster.kubernetes.kubeadm.ignore_preflight_errors.clone(),
-        taints: host.taints.clone(),
-        kubelet_args,
-    }
 }

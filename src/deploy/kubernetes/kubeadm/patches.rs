@@ -1,10 +1,9 @@
 //! Patches of the user for kubeadm's output: files in a directory that `kubeadm init` and `join` read.
 
-use super::config_read_at_init;
 use crate::DeployError;
 use kubexm_config::cluster::{Cluster, HostSpec, Patch, PatchFile, PatchTarget};
 use kubexm_engine::plan::Task;
-use kubexm_engine::steps::{RunScript, WriteFile};
+use kubexm_engine::steps::{ConfigReadAtInit, RunScript, WriteFile};
 use kubexm_scripts::kubeadm;
 use kubexm_types::HostPath;
 
@@ -66,4 +65,15 @@ pub(super) fn write(
         )
         .arguments([FOLDER.to_owned()].into_iter().chain(names)),
     ))
+}
+
+/// Returns the step for a file that the kubeadm command with the marker file `marker` reads.
+fn config_read_at_init(marker: &str, file: WriteFile) -> ConfigReadAtInit {
+    ConfigReadAtInit {
+        file,
+        marker: marker.to_owned(),
+        advice: "To apply the change, follow \
+                 https://kubernetes.io/docs/tasks/administer-cluster/kubeadm/kubeadm-reconfigure/"
+            .to_owned(),
+    }
 }

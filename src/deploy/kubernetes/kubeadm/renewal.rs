@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::init::node_config;
-use crate::post_install::kubeconfig_for_controller;
+use crate::kubernetes::kubeconfig::kubeconfig_for_controller;
 use crate::{DeployError, Inputs};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::Limit;

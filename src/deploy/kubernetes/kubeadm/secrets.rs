@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::etcd;
-use crate::{DeployError, Inputs, kubernetes, removal};
+use crate::{DeployError, Inputs, kubernetes};
 
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{FileContent, PlannedFile, StepError, Task, TaskValue};
@@ -80,7 +80,7 @@ pub(super) fn mint(
         .collect();
     // A new cluster has no former members.
     let is_old = inputs.host_facts(&first.name).is_node && !joining.is_empty();
-    let sweep = removal::sweep_members(inputs.cluster, &joining).filter(|_| is_old);
+    let sweep = crate::etcd::sweep_members(inputs.cluster, &joining).filter(|_| is_old);
     let task = sweep.into_iter().fold(task, Task::step);
     Ok(task.step(create))
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::init::{init_config, marker, node_config};
+use super::node::LIMIT;
 use super::{patches, settings};
 use crate::{BIN, DeployError, Inputs, binary, health};
 use kubexm_config::cluster::HostSpec;
@@ -106,7 +107,7 @@ fn kubeadm_step(
         ignored,
         config,
     };
-    Ok(step.arguments(arguments).limit(super::LIMIT))
+    Ok(step.arguments(arguments).limit(LIMIT))
 }
 
 /// Returns the step that installs programs in the version of the cluster.

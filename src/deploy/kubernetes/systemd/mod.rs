@@ -10,7 +10,7 @@ mod programs;
 pub(super) mod rotation;
 
 use super::{first_control_plane, joined};
-use crate::{DeployError, Inputs, images, kubernetes, load_balancer};
+use crate::{DeployError, Inputs, kubernetes, load_balancer, runtime};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::{Kind, Step, Task};
 use kubexm_pki::kubernetes::{ClusterPki, KUBE_VIP};
@@ -61,7 +61,7 @@ fn join(
     let mut task = name
         .task(&host.name)
         .after([
-            images::PULL.id(&host.name),
+            runtime::PULL.id(&host.name),
             kubernetes::PROGRAMS.id(&host.name),
         ])
         .after(load_balancer::tasks_before_join(inputs, host));
