@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 use gzip_exact::{GzipWriter, Recipe};
 
-use crate::read::group::damaged;
+use crate::error::damaged;
 use crate::threads::cores;
 use kubexm_types::{Digest, DigestReader};
 

@@ -3,6 +3,7 @@
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 
+use crate::error::damaged;
 use crate::format::chunks::{Chunk, GroupLayout};
 use crate::format::tar_entry::{TAR_BLOCK, entry_header};
 use crate::format::volumes::{VolumeReader, VolumeSet};
@@ -40,11 +41,6 @@ pub fn zeros(rest: impl Read, count: u64) -> io::Result<()> {
         return Ok(());
     }
     Err(damaged("other bytes follow it"))
-}
-
-/// Returns the error for damaged content.
-pub fn damaged(reason: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("damaged: {reason}"))
 }
 
 /// Reads the chunks of a group in order. It does not verify digests.

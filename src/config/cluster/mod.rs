@@ -17,6 +17,7 @@ mod network_plugin;
 mod password;
 mod patch;
 mod registry;
+mod roles;
 mod runtime;
 mod security;
 mod system;
@@ -53,6 +54,7 @@ pub use network_plugin::{
 pub use password::PasswordSource;
 pub use patch::{Patch, PatchFile, PatchKind, PatchTarget};
 pub use registry::{ExternalRegistry, Registry, RegistryLogin, SiteRegistry};
+pub use roles::Roles;
 pub(crate) use runtime::FORMER_RUNTIMES;
 pub use runtime::{Runtime, RuntimeKind, RuntimeProperties};
 pub use security::{
@@ -88,22 +90,6 @@ pub struct Cluster {
     pub servers: BTreeSet<String>,
     /// What the user should write in another way.
     pub notices: Vec<Notice>,
-}
-
-/// Host names by role. Each list is in the order of the file, without duplicates.
-#[derive(Debug, Clone, Default)]
-pub struct Roles {
-    /// Control planes; the first runs `kubeadm init`. Never empty.
-    pub control_plane: Vec<HostName>,
-    /// Workers. A host that is also a control plane joins only once.
-    pub worker: Vec<HostName>,
-    /// Hosts of the registries that kubexm runs, each with all images. Default: the first control plane, or no host
-    /// with an external registry.
-    pub registry: Vec<HostName>,
-    /// Members of an etcd that kubexm runs. Default: the control planes.
-    pub etcd: Vec<HostName>,
-    /// Hosts of a load balancer that kubexm runs. Default: the control planes.
-    pub load_balancer: Vec<HostName>,
 }
 
 impl Cluster {

@@ -100,7 +100,7 @@ pub(crate) fn required_image(inputs: &Inputs<'_>, image: &Image) -> Result<Image
     bundled_image(inputs, image).ok_or_else(|| DeployError::Incomplete(vec![missing_image(image)]))
 }
 
-/// Returns what the bundle lacks, for the user.
+/// Returns that an image is missing, for the user.
 pub(crate) fn missing_image(image: &Image) -> String {
     let component = image.component;
     format!("the image of {component} (spec.loadBalancer.{component} of the manifest)")

@@ -16,6 +16,7 @@ mod members;
 mod nodes;
 mod questions;
 mod report;
+mod seen;
 mod skew;
 #[cfg(test)]
 mod tests;
@@ -34,24 +35,23 @@ use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::HostSpec;
 use kubexm_deploy::expected;
-use kubexm_engine::cluster::{ClusterRecord, Removal};
+use kubexm_engine::cluster::ClusterRecord;
 use kubexm_host::{Command, Facts, Host, HostError, Limit};
-use kubexm_lifecycle::plan::HostDiff;
 use kubexm_preflight::{Finding, external_checks, registry_checks};
-use kubexm_safekeeping::certs::{self, CertificateReport};
-use kubexm_safekeeping::timer::{self, TimerState};
+use kubexm_safekeeping::certs;
+use kubexm_safekeeping::timer;
 use kubexm_scripts::Script;
 use kubexm_scripts::status::{HOST, NODES};
 use kubexm_session::certificates::CaEncryption;
-use kubexm_session::rollback::{self, Newest};
+use kubexm_session::rollback;
 use kubexm_session::session::{self, HostErrors, Hosts, PARALLEL};
 use kubexm_session::stop::{AGAIN, unless_stopped};
 use kubexm_session::{
     BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, data_directories,
     notices,
 };
+use kubexm_types::HostName;
 use kubexm_types::event::Events;
-use kubexm_types::{ClusterIdentity, HostName};
 use nodes::Nodes;
 pub use report::{
     About, CertificateState, DiskState, EndpointState, EtcdState, HostState, InodeState,
@@ -59,6 +59,7 @@ pub use report::{
     Subject,
 };
 pub use rollback::Newest as NewestBundle;
+use seen::Seen;
 
 /// How long the programs of a host may take to answer all questions. Each question has limits of its own.
 const LIMIT: Limit = Limit::new(Duration::from_secs(90), "the state of programs");
@@ -83,31 +84,6 @@ pub struct BundlesToCompare {
     pub bundles: Vec<PathBuf>,
     /// How they are opened.
     pub access: BundleAccess,
-}
-
-/// Everything that kubexm saw.
-struct Seen<'a> {
-    cluster: &'a Cluster,
-    /// The cluster by the state directory; `None` if it has no record.
-    identity: Option<ClusterIdentity>,
-    /// Hosts that were removed from the cluster.
-    removed: BTreeMap<HostName, Removal>,
-    bundle: Option<Newest>,
-    facts: BTreeMap<HostName, Facts>,
-    answers: BTreeMap<HostName, Answers>,
-    /// Hosts that failed, or cannot be reached.
-    errors: HostErrors,
-    /// The nodes; `None` if no API server is ready.
-    nodes: Option<Result<Nodes, String>>,
-    certificates: CertificateReport,
-    /// Problems of an etcd and of a registry that kubexm does not run.
-    findings: Vec<Problem>,
-    /// The differences to the plan of an install; `None` without a bundle.
-    drift: Option<Vec<HostDiff>>,
-    /// Why the bundle is not the one of the hosts; `None` if it is, or without a bundle.
-    other_bundle: Option<String>,
-    /// The timers of this machine.
-    timers: Vec<TimerState>,
 }
 
 /// What kubexm knows after a look at a cluster.

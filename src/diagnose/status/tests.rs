@@ -9,7 +9,7 @@ use kubexm_etcd::Status;
 use kubexm_host::facts::Membership;
 use kubexm_safekeeping::certs::{CheckedCertificate, Content, Standing};
 use kubexm_session::example::{cluster_of_two as cluster, cluster_of_units};
-use kubexm_types::{ClusterId, UtcTime, Version};
+use kubexm_types::{ClusterId, ClusterIdentity, UtcTime, Version};
 
 fn host(name: &str) -> HostName {
     name.parse().unwrap()

@@ -3,7 +3,7 @@
 use clap::Args;
 use clap_complete::Shell;
 
-use super::{Failure, command, output};
+use super::{Failure, output};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -15,10 +15,10 @@ pub struct Completions {
     shell: Shell,
 }
 
-/// Prints the script.
-pub fn run(arguments: &Completions) -> Result<(), Failure> {
+/// Prints the script for the commands of `program`.
+pub fn run(arguments: &Completions, mut program: clap::Command) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut command(), "kubexm", &mut script);
+    clap_complete::generate(arguments.shell, &mut program, "kubexm", &mut script);
     output::text(&String::from_utf8(script).map_err(Failure::unexpected)?);
     Ok(())
 }

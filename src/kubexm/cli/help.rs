@@ -29,6 +29,9 @@ pub const GROUPS: &Groups = &[
     ("Tools", &["completions", "man", "version"]),
 ];
 
+/// The heading of options that every command accepts.
+pub const GLOBAL: &str = "Global options";
+
 /// The width of a help, in characters.
 const WIDTH: usize = 80;
 

@@ -12,7 +12,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
-use super::{Failure, GLOBAL};
+use super::Failure;
+use super::help::GLOBAL;
 use kubexm_types::event::{Event, Events, Listener};
 use kubexm_types::untrusted::printable;
 

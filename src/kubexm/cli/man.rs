@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::output::outln;
-use super::{Failure, command, output};
+use super::{Failure, output};
 use crate::report::Output;
 
 #[derive(Debug, Args)]
@@ -25,8 +25,8 @@ pub struct Pages<'a> {
     pub folder: &'a Path,
 }
 
-/// Writes one page for each command.
-pub fn run(arguments: &Man, output: Output) -> Result<(), Failure> {
+/// Writes one page for each command of `program`.
+pub fn run(arguments: &Man, program: clap::Command, output: Output) -> Result<(), Failure> {
     let folder = &arguments.folder;
     let failed = |error: std::io::Error| {
         let folder = folder.display();
@@ -35,7 +35,7 @@ pub fn run(arguments: &Man, output: Output) -> Result<(), Failure> {
         ))
     };
     std::fs::create_dir_all(folder).map_err(failed)?;
-    clap_mangen::generate_to(command(), folder).map_err(failed)?;
+    clap_mangen::generate_to(program, folder).map_err(failed)?;
     if output == Output::Json {
         return output::document("ManualPages", &Pages { folder });
     }

@@ -69,7 +69,7 @@ struct Arguments {
         global = true,
         value_enum,
         default_value = "auto",
-        help_heading = GLOBAL
+        help_heading = help::GLOBAL
     )]
     output: Output,
     #[command(flatten)]
@@ -77,9 +77,6 @@ struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
-
-/// The heading of options that every command accepts.
-const GLOBAL: &str = "Global options";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -249,8 +246,8 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Config(command) => config::run(command, output, events),
         Command::Inventory(arguments) => inventory::run(&arguments, output),
         Command::Cache(command) => cache::run(command, output),
-        Command::Completions(arguments) => completions::run(&arguments),
-        Command::Man(arguments) => man::run(&arguments, output),
+        Command::Completions(arguments) => completions::run(&arguments, self::command()),
+        Command::Man(arguments) => man::run(&arguments, self::command(), output),
         Command::Version(arguments) => version::run(&arguments, output),
     }
 }

@@ -1,6 +1,6 @@
 //! `node add`.
 
-use super::check_names;
+use super::names::check_names;
 use crate::install::{self, DryRun, InstallOptions, InstallReport};
 use kubexm_session::rollback::{self, Newest};
 use kubexm_session::{CommandError, Stop};

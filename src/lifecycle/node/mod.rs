@@ -4,6 +4,7 @@ mod add;
 mod checks;
 mod contact;
 mod members;
+mod names;
 mod refusals;
 mod removal;
 mod remove;
@@ -11,30 +12,8 @@ mod replace;
 mod text;
 mod understated;
 
-use kubexm_config::Cluster;
-use kubexm_session::CommandError;
-use kubexm_types::HostName;
-
 pub use add::{AddOptions, add, add_dry_run};
 pub use kubexm_deploy::upgrade::Drain;
-pub use remove::{RemoveOptions, RemoveReport, remove};
+pub use removal::RemoveOptions;
+pub use remove::{RemoveReport, remove};
 pub use replace::{ReplaceReport, replace};
-
-/// Fails if the cluster file does not have one of these hosts.
-fn check_names(cluster: &Cluster, names: &[HostName], hint: &str) -> Result<(), CommandError> {
-    let unknown = names.iter().filter(|name| cluster.host(name).is_none());
-    let unknown: Vec<String> = unknown.map(|name| format!("'{name}'")).collect();
-    if unknown.is_empty() {
-        return Ok(());
-    }
-    let hosts: Vec<&str> = cluster
-        .hosts
-        .iter()
-        .map(|host| host.name.as_str())
-        .collect();
-    Err(CommandError::Configuration(format!(
-        "the cluster file does not have the host {}; it has {}\nhint: {hint}",
-        unknown.join(", "),
-        hosts.join(", ")
-    )))
-}

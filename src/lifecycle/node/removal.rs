@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::members::Quorum;
-use super::remove::RemoveOptions;
 use super::text::{self, Purpose};
 use super::{refusals, understated};
 use crate::addition::joined;
@@ -18,6 +17,7 @@ use crate::upgrade::survey::Survey;
 use kubexm_bundle::BundleSet;
 use kubexm_config::{Cluster, HostMention};
 use kubexm_deploy::removal::{Leaving, RemovalInputs};
+use kubexm_deploy::upgrade::Drain;
 use kubexm_deploy::{Certificates, DeployError, Deployment};
 use kubexm_engine::cluster::RemovalState;
 use kubexm_engine::plan::{Journal, Plan};
@@ -32,9 +32,34 @@ use kubexm_session::kubeconfigs;
 use kubexm_session::outcome::{Ended, carry_out};
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{CommandError, Stop, listeners, notices, plan_inputs, preflight};
+use kubexm_session::{
+    ClusterSource, CommandError, Connection, Stop, listeners, notices, plan_inputs, preflight,
+};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
+
+/// Which hosts leave a cluster, and how.
+#[derive(Debug, Clone)]
+pub struct RemoveOptions {
+    /// The cluster file, which still has the hosts, and the bundle of the cluster.
+    pub source: ClusterSource,
+    /// How to reach the hosts.
+    pub connection: Connection,
+    /// Whether to accept a bundle whose signature cannot be verified, because no key is trusted.
+    pub unsigned: bool,
+    /// Whether to accept a bundle that is older than the newest one that the cluster was installed from.
+    pub allow_older: bool,
+    /// What encrypts the keys of CAs; `None` for keys in clear text.
+    pub ca_encryption: Option<CaEncryption>,
+    /// The hosts.
+    pub names: Vec<HostName>,
+    /// Whether to remove hosts that cannot be reached. Nothing is reset there.
+    pub unreachable: bool,
+    /// How pods leave a node.
+    pub drain: Drain,
+    /// Whether to end after the plan.
+    pub dry_run: bool,
+}
 
 /// What a removal works with.
 pub(super) struct Context<'a> {

@@ -2,41 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::removal::{Connected, Context, Remaining};
+use super::names::check_names;
+use super::removal::{Connected, Context, Remaining, RemoveOptions};
 use super::text::{self, Purpose};
-use super::{Drain, check_names};
 use crate::addition::joined;
 use kubexm_session::begun::{Operation, end_replacement};
 use kubexm_session::bundle_access::verify;
-use kubexm_session::certificates::CaEncryption;
 use kubexm_session::change::{Change, Session};
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{ClusterSource, CommandError, Connection, Stop, rollback};
+use kubexm_session::{CommandError, Stop, rollback};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
-
-/// Which hosts leave a cluster, and how.
-#[derive(Debug, Clone)]
-pub struct RemoveOptions {
-    /// The cluster file, which still has the hosts, and the bundle of the cluster.
-    pub source: ClusterSource,
-    /// How to reach the hosts.
-    pub connection: Connection,
-    /// Whether to accept a bundle whose signature cannot be verified, because no key is trusted.
-    pub unsigned: bool,
-    /// Whether to accept a bundle that is older than the newest one that the cluster was installed from.
-    pub allow_older: bool,
-    /// What encrypts the keys of CAs; `None` for keys in clear text.
-    pub ca_encryption: Option<CaEncryption>,
-    /// The hosts.
-    pub names: Vec<HostName>,
-    /// Whether to remove hosts that cannot be reached. Nothing is reset there.
-    pub unreachable: bool,
-    /// How pods leave a node.
-    pub drain: Drain,
-    /// Whether to end after the plan.
-    pub dry_run: bool,
-}
 
 /// What a removal did.
 #[derive(Debug, Clone, PartialEq, Eq)]

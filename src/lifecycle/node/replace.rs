@@ -1,7 +1,8 @@
 //! `node replace`.
 
-use super::check_names;
-use super::remove::{self, RemoveOptions};
+use super::names::check_names;
+use super::removal::RemoveOptions;
+use super::remove;
 use super::text::Purpose;
 use crate::addition::{joined, words};
 use crate::install::{self, InstallOptions};

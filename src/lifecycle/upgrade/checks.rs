@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Context;
+use super::context::Context;
 use super::survey::{Permitted, Survey};
 use kubexm_config::Cluster;
 use kubexm_deploy::upgrade_path::Running;

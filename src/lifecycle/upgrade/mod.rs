@@ -2,6 +2,7 @@
 
 mod ask;
 mod checks;
+mod context;
 mod etcd;
 mod etcd_changes;
 mod former;
@@ -17,15 +18,12 @@ pub mod survey;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroUsize;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
+use self::context::Context;
+pub use self::context::UpgradeOptions;
 use self::prepare::Prepared;
 use self::rollback::way;
 pub use self::rollback::{RollbackReport, rollback};
-use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 pub use kubexm_deploy::upgrade::Drain;
 use kubexm_deploy::upgrade::{self as deploy, HopInputs};
@@ -42,32 +40,9 @@ use kubexm_session::kubeconfigs;
 use kubexm_session::outcome::carry_out;
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{
-    ClusterSource, CommandError, Connection, Stop, plan_inputs, rollback as older_bundle,
-};
+use kubexm_session::{CommandError, Stop, plan_inputs, rollback as older_bundle};
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, Version};
-
-/// What to upgrade, and how.
-#[derive(Debug, Clone)]
-pub struct UpgradeOptions {
-    /// The cluster file with the new version, and its bundle.
-    pub source: ClusterSource,
-    /// How to reach the hosts.
-    pub connection: Connection,
-    /// Whether to accept a bundle whose signature cannot be verified, because no key is trusted.
-    pub unsigned: bool,
-    /// Whether to accept a bundle that is older than the newest one that the cluster was installed from.
-    pub allow_older: bool,
-    /// What encrypts the keys of CAs; `None` for keys in clear text.
-    pub ca_encryption: Option<CaEncryption>,
-    /// How pods leave a node.
-    pub drain: Drain,
-    /// The number of workers that change at the same time.
-    pub max_unavailable: NonZeroUsize,
-    /// Whether to end after the plan.
-    pub dry_run: bool,
-}
 
 /// What an upgrade did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,18 +106,6 @@ pub async fn upgrade(
     let work = async |session: Session<'_>, ()| context.upgrade(&session).await;
     let upgraded = change.run(events, stop, connect, work).await?;
     Ok(report(Some(upgraded)))
-}
-
-/// How long the API server of the first control plane may take after an interrupted run: a stopped kubelet starts after two
-/// minutes.
-const PROGRAMS_START: Duration = Duration::from_secs(300);
-
-/// What an upgrade works with.
-struct Context<'a> {
-    options: &'a UpgradeOptions,
-    bundle: &'a Arc<BundleSet>,
-    cluster: &'a Cluster,
-    state: &'a Path,
 }
 
 /// The cluster before a hop.

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::checks::{all_nodes, first_control_plane, running};
+use super::context::Context;
 use super::live::Live;
 use super::programs::{self, Target};
 use super::rollback::versions::Programs;
 use super::runtime::Runtimes;
 use super::saved::{Present, Saved};
 use super::survey::Survey;
-use super::{Context, PROGRAMS_START, etcd, etcd_changes, space};
+use super::{etcd, etcd_changes, space};
 use kubexm_config::cluster::Etcd;
 use kubexm_deploy::Certificates;
 use kubexm_deploy::upgrade::network_images;
@@ -22,6 +23,10 @@ use kubexm_session::session::{self, Hosts};
 use kubexm_session::{CommandError, notices, preflight};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
+
+/// How long the API server of the first control plane may take after an interrupted run: a stopped kubelet starts after two
+/// minutes.
+const PROGRAMS_START: Duration = Duration::from_secs(300);
 
 /// What is known before the first change.
 pub(super) struct Prepared {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::relocate;
 use kubexm_config::Cluster;
 use kubexm_host::{Facts, HostError};
+use kubexm_session::begun::MoveRecord;
 use kubexm_session::identity::KnownCluster;
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::{CommandError, Connection, FileError};
@@ -108,7 +108,7 @@ impl<'a> Site<'a> {
         });
         let missing: Vec<&str> = missing.map(HostName::as_str).collect();
         if !missing.is_empty() {
-            let hint = relocate::hint(cluster, state)?;
+            let hint = MoveRecord::load(cluster, state)?.map(|record| record.hint());
             return Err(CommandError::Configuration(format!(
                 "no registry of kubexm is on {}\nhint: {}",
                 missing.join(", "),

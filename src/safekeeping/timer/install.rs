@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use super::checks::{
     check_machine, check_passwords, check_path, check_state, try_login, try_read, try_write,
 };
+use super::options::absolute;
 use super::record::{self, TimerState};
 use super::schedule::Schedule;
 use super::unit::{Service, service_name, timer_name};
-use super::{Job, TimerOptions, absolute, system};
+use super::{Job, TimerOptions, system};
 use crate::backup::BackupRecipients;
 use kubexm_config::Cluster;
 use kubexm_pki::{CertificateStore, PkiError};

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::Job;
+use super::job::Job;
+use super::options::absolute;
 use kubexm_session::{CommandError, FileError};
 use kubexm_types::{Untrusted, UtcTime, write_atomic};
 
@@ -240,7 +241,7 @@ impl<'a> Recorder<'a> {
             record.last_success = Some(time);
         }
         if let Some(backup) = backup {
-            record.backup = Some(super::absolute(backup));
+            record.backup = Some(absolute(backup));
         }
         save(self.state, &record)
     }

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::checks::check_machine;
+use super::options::absolute;
 use super::unit::{service_name, timer_name};
-use super::{Job, TimerOptions, absolute, record, system};
+use super::{Job, TimerOptions, record, system};
 use kubexm_session::{CommandError, FileError};
 use kubexm_types::event::Events;
 

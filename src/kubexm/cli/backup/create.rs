@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::size;
+use super::size::size;
 use crate::cli::connection::ConnectionArgs;
 use crate::cli::output::outln;
 use crate::cli::password::BackupPassphraseArgs;

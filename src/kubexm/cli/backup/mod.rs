@@ -3,6 +3,7 @@
 mod create;
 mod list;
 mod restore;
+mod size;
 mod verify;
 
 use clap::Subcommand;
@@ -69,13 +70,5 @@ pub async fn run(command: Command, output: Output, events: &Events) -> Result<()
         Command::Verify(arguments) => verify::run(&arguments, output, events).await,
         Command::Restore(arguments) => restore::run(&arguments, output, events).await,
         Command::Timer(command) => timer::backup(command, output, events).await,
-    }
-}
-
-/// Returns a size for people.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_048_576 => format!("{} KiB", bytes.div_ceil(1024)),
-        _ => format!("{}.{} MiB", bytes >> 20, ((bytes & 0xf_ffff) * 10) >> 20),
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::size;
+use super::size::size;
 use crate::cli::output::outln;
 use crate::cli::password::BackupIdentityArgs;
 use crate::cli::{Failure, interrupt, output};

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use clap::{Arg, Command};
 
-use super::escaped;
+use super::table::escaped;
 use crate::cli::help::GROUPS;
 
 /// A section per command and per group of commands, with its usage and its arguments.

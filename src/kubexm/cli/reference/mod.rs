@@ -6,9 +6,11 @@ mod events;
 mod examples;
 mod output;
 mod schemas;
+mod table;
 
 use std::path::{Path, PathBuf};
 
+use self::table::escaped;
 use super::exit;
 use kubexm_config::schema;
 
@@ -57,26 +59,6 @@ fn exit_codes() -> String {
     )
 }
 
-/// Text for a cell of a table: one line, without markup outside code spans.
-fn escaped(text: &str) -> String {
-    let mut is_code = false;
-    let mut out = String::new();
-    for character in text
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-        .chars()
-    {
-        is_code ^= character == '`';
-        match character {
-            '|' => out.push_str("\\|"),
-            '<' | '*' | '_' | '[' if !is_code => out.extend(['\\', character]),
-            _ => out.push(character),
-        }
-    }
-    out
-}
-
 /// The directory of the generated pages, wherever in the workspace this crate is.
 fn folder() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -102,13 +84,5 @@ fn reference_pages_match_the_code() {
         stale.is_empty(),
         "these pages differ from the code; run: UPDATE_REFERENCE=1 cargo test -p kubexm reference_pages\n{}",
         stale.join("\n")
-    );
-}
-
-#[test]
-fn table_cells_contain_no_markup() {
-    assert_eq!(
-        escaped("<name>\n  a|b `<x>|y` *"),
-        "\\<name> a\\|b `<x>\\|y` \\*"
     );
 }

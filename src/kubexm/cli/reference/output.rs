@@ -6,7 +6,7 @@ mod hosts;
 use std::fmt::Write;
 use std::path::Path;
 
-use super::escaped;
+use super::table::escaped;
 use crate::cli::bundle::sbom::SbomFile;
 use crate::cli::doctor;
 use crate::cli::man::Pages;

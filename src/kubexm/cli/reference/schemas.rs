@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::escaped;
+use super::table::escaped;
 
 /// What a page says besides its schema.
 pub struct Page {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{ClusterArgs, print};
+use super::change::{ClusterArgs, print};
 use crate::cli::bundle_args::AccessArgs;
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;

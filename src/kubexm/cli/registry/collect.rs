@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 
 use clap::Args;
 
-use super::{ClusterArgs, print};
+use super::change::{ClusterArgs, print};
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;
 use kubexm_operate::registry::{self, CollectOptions};

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::ClusterArgs;
+use super::change::ClusterArgs;
 use crate::cli::{Failure, interrupt, output};
 use crate::report::{Output, bytes};
 use kubexm_operate::registry::{self, Copy, ListOptions, ListedImage, RegistryReport};

@@ -1,6 +1,7 @@
 //! `kubexm registry`: the images in the registries of a cluster.
 
 mod add;
+mod change;
 mod collect;
 #[cfg(test)]
 pub mod example;
@@ -10,15 +11,10 @@ mod remove;
 mod seed;
 mod sync;
 
-use std::path::PathBuf;
-
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use super::Failure;
-use super::connection::ConnectionArgs;
-use super::output::outln;
 use crate::report::Output;
-use kubexm_operate::registry::ChangeReport;
 use kubexm_types::event::Events;
 
 #[derive(Debug, Subcommand)]
@@ -83,16 +79,6 @@ impl Command {
     }
 }
 
-/// A cluster, and how to reach it.
-#[derive(Debug, Args)]
-struct ClusterArgs {
-    /// The cluster file
-    #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
-    cluster: PathBuf,
-    #[command(flatten)]
-    connection: ConnectionArgs,
-}
-
 /// Runs one of the commands.
 pub async fn run(command: Command, output: Output, events: &Events) -> Result<(), Failure> {
     match command {
@@ -103,13 +89,5 @@ pub async fn run(command: Command, output: Output, events: &Events) -> Result<()
         Command::Gc(arguments) => collect::run(&arguments, output, events).await,
         Command::Move(arguments) => relocate::run(&arguments, output, events).await,
         Command::Seed(arguments) => seed::run(arguments, events).await,
-    }
-}
-
-/// Prints the result of a change for people.
-fn print(report: &ChangeReport, output: Output, done: &str) {
-    match report.changed {
-        Some(changed) if output != Output::Json => outln!("{done}: {changed} changes"),
-        _ => {}
     }
 }

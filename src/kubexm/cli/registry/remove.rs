@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{ClusterArgs, print};
+use super::change::{ClusterArgs, print};
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;
 use kubexm_operate::registry::{self, RemoveOptions};

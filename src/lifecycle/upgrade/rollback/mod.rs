@@ -1,6 +1,7 @@
 //! `upgrade --rollback`: brings a cluster back to the version before an upgrade that has not been completed.
 
 pub(super) mod archive;
+mod context;
 mod given_up;
 mod prepare;
 mod restore;
@@ -10,15 +11,15 @@ pub(super) mod way;
 
 use std::collections::BTreeSet;
 
+use self::context::Rollback;
 pub(super) use self::given_up::give_up;
 use self::prepare::Prepared;
 use self::restore::SnapshotRollback;
 use self::way::{Begun, Way};
+use super::context::{Context, UpgradeOptions};
 use super::former::Former;
 use super::runtime;
-use super::{Context, UpgradeOptions};
 use kubexm_bundle::Lock;
-use kubexm_config::Cluster;
 use kubexm_deploy::rollback as deploy;
 use kubexm_engine::plan::Plan;
 use kubexm_session::begun::{Operation, RollbackRecord, RollbackStage, StateRecord, UpgradeRecord};
@@ -154,23 +155,7 @@ fn chosen(record: &UpgradeRecord, to: &Version, lock: &Lock) -> Result<Begun, Co
     Ok(hop)
 }
 
-/// What a rollback works with. The cluster of the context has the former version.
-struct Rollback<'a> {
-    context: Context<'a>,
-    hop: Begun,
-    /// What the archive of the hop has.
-    former: Option<Former>,
-}
-
 impl Rollback<'_> {
-    fn to(&self) -> &Version {
-        &self.hop.former
-    }
-
-    fn cluster(&self) -> &Cluster {
-        self.context.cluster
-    }
-
     fn text(&self, prepared: &Prepared) -> Result<String, CommandError> {
         match (prepared.way, &self.former) {
             (Way::Snapshot, Some(former)) => Ok(text::snapshot(

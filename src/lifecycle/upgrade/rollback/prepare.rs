@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::archive;
+use super::context::Rollback;
 use super::versions::Programs;
 use super::way::{self, Way};
-use super::{Rollback, archive};
 use crate::upgrade::checks::{all_nodes, first_control_plane};
 use crate::upgrade::former::Former;
 use crate::upgrade::programs::{self, Target};

@@ -9,9 +9,10 @@ use std::path::Path;
 use futures_util::future::try_join_all;
 
 use super::archive::{self, no_program};
+use super::context::Rollback;
 use super::prepare::Prepared;
 use super::versions::Programs;
-use super::{Rollback, way};
+use super::way;
 use crate::restore::{proof, upload};
 use crate::upgrade::former::{self, Former};
 use kubexm_deploy::backup::{self, Phase, RestoreInputs};

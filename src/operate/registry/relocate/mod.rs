@@ -134,15 +134,6 @@ pub async fn relocate(
     })
 }
 
-/// Returns what the user does about a move that is not complete; `None` if there is none.
-///
-/// # Errors
-/// The record of the move cannot be read.
-pub(super) fn hint(cluster: &Cluster, state: &Path) -> Result<Option<String>, CommandError> {
-    let record = MoveRecord::load(cluster, state)?;
-    Ok(record.map(|record| record.hint()))
-}
-
 impl<'a> Move<'a> {
     /// Returns the move that the options name. It begins now, or an earlier run began it.
     fn of(

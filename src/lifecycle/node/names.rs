@@ -1,0 +1,28 @@
+//! The hosts that a command names.
+
+use kubexm_config::Cluster;
+use kubexm_session::CommandError;
+use kubexm_types::HostName;
+
+/// Fails if the cluster file does not have one of these hosts.
+pub(super) fn check_names(
+    cluster: &Cluster,
+    names: &[HostName],
+    hint: &str,
+) -> Result<(), CommandError> {
+    let unknown = names.iter().filter(|name| cluster.host(name).is_none());
+    let unknown: Vec<String> = unknown.map(|name| format!("'{name}'")).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let hosts: Vec<&str> = cluster
+        .hosts
+        .iter()
+        .map(|host| host.name.as_str())
+        .collect();
+    Err(CommandError::Configuration(format!(
+        "the cluster file does not have the host {}; it has {}\nhint: {hint}",
+        unknown.join(", "),
+        hosts.join(", ")
+    )))
+}
