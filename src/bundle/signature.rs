@@ -10,7 +10,7 @@ use minisign::{KeyPair, SecretKey, SecretKeyBox};
 
 use crate::statement::{Revision, Statement};
 use kubexm_types::public_key::BadSignature;
-use kubexm_types::{Digest, Hint, Message, PublicKey};
+use kubexm_types::{Digest, Message, PublicKey};
 
 /// The key derivation algorithm of a secret key without a password.
 const NO_PASSWORD: [u8; 2] = [0, 0];
@@ -29,12 +29,9 @@ impl std::fmt::Debug for Signer {
 
 /// Why a secret key cannot be loaded.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", Message::from(self))]
 pub enum KeyError {
     /// The file is not a secret key.
-    #[error(
-        "{path}: cannot read the minisign secret key: {reason}{}",
-        Hint(Some("create one with `kubexm bundle keygen` or `minisign -G`"))
-    )]
     Unreadable {
         /// The file.
         path: String,
@@ -42,22 +39,35 @@ pub enum KeyError {
         reason: String,
     },
     /// The file is a public key.
-    #[error(
-        "{path}: this is a public key, but a signature needs the secret key{}",
-        Hint(Some("give the .key file that belongs to it"))
-    )]
     Public {
         /// The file.
         path: String,
     },
     /// The password is missing or wrong.
-    #[error("{path}: cannot decrypt the secret key: {reason}")]
     Password {
         /// The file.
         path: String,
         /// Why the password cannot be read, or that it is wrong.
-        reason: String,
+        reason: Message,
     },
+}
+
+impl From<&KeyError> for Message {
+    fn from(error: &KeyError) -> Self {
+        match error {
+            KeyError::Unreadable { path, reason } => Self::new(format!(
+                "{path}: cannot read the minisign secret key: {reason}"
+            ))
+            .hint("create one with `kubexm bundle keygen` or `minisign -G`"),
+            KeyError::Public { path } => Self::new(format!(
+                "{path}: this is a public key, but a signature needs the secret key"
+            ))
+            .hint("give the .key file that belongs to it"),
+            KeyError::Password { path, reason } => {
+                (reason.clone()).within(format!("{path}: cannot decrypt the secret key"))
+            }
+        }
+    }
 }
 
 impl Signer {
@@ -68,7 +78,7 @@ impl Signer {
     pub fn load(
         path: &Path,
         revision: Revision,
-        password: impl FnOnce() -> Result<String, String>,
+        password: impl FnOnce() -> Result<String, Message>,
     ) -> Result<Self, KeyError> {
         let unreadable = |reason: String| KeyError::Unreadable {
             path: path.display().to_string(),
@@ -89,7 +99,7 @@ impl Signer {
             let key = SecretKey::from_bytes(&bytes).map_err(|e| unreadable(e.to_string()))?;
             return Ok(Self { key, revision });
         }
-        let failed = |reason: String| KeyError::Password {
+        let failed = |reason: Message| KeyError::Password {
             path: path.display().to_string(),
             reason,
         };
@@ -97,7 +107,7 @@ impl Signer {
         let key = SecretKeyBox::from_string(&text)
             .map_err(|error| unreadable(error.to_string()))?
             .into_secret_key(Some(password))
-            .map_err(|error| failed(error.to_string()))?;
+            .map_err(|error| failed(error.to_string().into()))?;
         Ok(Self { key, revision })
     }
 

@@ -85,8 +85,8 @@ pub async fn add(
     stop: &Stop,
 ) -> Result<AddReport, CommandError> {
     if options.sources.is_empty() && options.images.is_empty() {
-        return Err(CommandError::Configuration(
-            "nothing to add: give --image, --file, --chart or --manifest".to_owned(),
+        return Err(CommandError::configuration(
+            "nothing to add: give --image, --file, --chart or --manifest",
         ));
     }
     let old = Arc::new(options.access.open_complete(&options.bundle)?);

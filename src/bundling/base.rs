@@ -53,7 +53,7 @@ fn inventory_of(path: &Path) -> Result<Inventory, CommandError> {
         return Ok(inventory.map_err(|reason| FileError::new("read the inventory", path, reason))?);
     }
     let lock = lock_file::of_bundle_or_file(path)?;
-    let text = serde_saphyr::to_string(&lock).map_err(CommandError::bundle)?;
+    let text = serde_saphyr::to_string(&lock).map_err(CommandError::defect)?;
     let bundle = InventoryBundle {
         name: lock.name.clone(),
         lock: Digest::of(text.as_bytes()),

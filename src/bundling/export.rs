@@ -6,7 +6,7 @@ use kubexm_bundle::export::{Run, choose, docker_archive, oci_layout, only_for};
 use kubexm_bundle::{Bundle, BundleError};
 use kubexm_session::{BundleAccess, CommandError, Stop, background};
 use kubexm_types::event::Events;
-use kubexm_types::{Arch, ImageRef};
+use kubexm_types::{Arch, ImageRef, Message};
 
 /// The format of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +91,7 @@ fn write(options: &ExportOptions, run: Run<'_>) -> Result<ExportReport, CommandE
 /// An export keeps no downloads, so it does not use the hint of the general conversion.
 fn stopped(error: BundleError) -> CommandError {
     match error {
-        BundleError::Stopped => CommandError::Interrupted(error.to_string()),
+        BundleError::Stopped => CommandError::interrupted(Message::from(&error)),
         other => other.into(),
     }
 }
@@ -103,7 +103,7 @@ fn single_arch(bundle: &Bundle, given: Option<Arch>) -> Result<Arch, CommandErro
         (None, [only]) => Ok(*only),
         (None, several) => {
             let names: Vec<&str> = several.iter().map(|arch| arch.name()).collect();
-            Err(CommandError::Configuration(format!(
+            Err(CommandError::configuration(format!(
                 "a docker archive has one architecture, the bundle {}: choose by --arch",
                 names.join(", ")
             )))

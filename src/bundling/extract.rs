@@ -8,7 +8,7 @@ use serde::Serialize;
 use kubexm_bundle::read::extract::{Item, find};
 use kubexm_bundle::{Bundle, BundleError};
 use kubexm_session::{BundleAccess, CommandError};
-use kubexm_types::{Arch, AtomicFile, Version};
+use kubexm_types::{Arch, AtomicFile, Message, Version};
 
 /// What to extract.
 #[derive(Debug, Clone)]
@@ -78,15 +78,16 @@ fn check_space(items: &[Item<'_>], out: &Path) -> Result<(), CommandError> {
     if needed <= free {
         return Ok(());
     }
-    let reason = format!(
-        "the disk is full: the files need {needed} bytes and {free} are free; nothing was written\nhint: free some space, or name another folder with --out"
-    );
+    let reason = Message::new(format!(
+        "the disk is full: the files need {needed} bytes and {free} are free; nothing was written"
+    ))
+    .hint("free some space, or name another folder with --out");
     Err(failed(io::Error::new(io::ErrorKind::StorageFull, reason)).into())
 }
 
 fn ambiguous(name: &str, found: &[Item<'_>]) -> CommandError {
     let list: Vec<String> = found.iter().map(Item::describe).collect();
-    CommandError::Configuration(format!(
+    CommandError::configuration(format!(
         "the bundle has '{name}' more than once; choose by --version, --arch or the full file name:\n  {}",
         list.join("\n  ")
     ))

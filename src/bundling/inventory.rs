@@ -43,7 +43,7 @@ pub fn inventory(options: &InventoryOptions) -> Result<InventoryReport, CommandE
         .map(|path| options.access.open(path))
         .collect::<Result<_, _>>()?;
     let inventory = Inventory::new(&options.site, &bundles);
-    let text = serde_saphyr::to_string(&inventory).map_err(CommandError::bundle)?;
+    let text = serde_saphyr::to_string(&inventory).map_err(CommandError::defect)?;
     text_file::write(&options.out, &text)?;
     Ok(InventoryReport {
         path: options.out.clone(),

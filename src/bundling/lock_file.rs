@@ -51,7 +51,7 @@ fn not_a_lock(path: &Path, reason: &str) -> CommandError {
 
 /// Writes a lock file.
 pub fn write(path: &Path, lock: &Lock) -> Result<(), CommandError> {
-    let text = serde_saphyr::to_string(lock).map_err(CommandError::bundle)?;
+    let text = serde_saphyr::to_string(lock).map_err(CommandError::defect)?;
     text_file::write(path, &text)
 }
 

@@ -76,11 +76,8 @@ pub async fn push(
     let pushed = tokio::select! {
         pushed = pusher.push(Arc::clone(&bundle)) => pushed?,
         () = stop.cancelled() => {
-            return Err(CommandError::Interrupted(
-                "stopped; the tag was not changed, and the same command continues with what was not \
-                 sent"
-                    .to_owned(),
-            ));
+            return Err(CommandError::interrupted("stopped; the tag was not changed, and the same \
+                                                  command continues with what was not sent"));
         }
     };
     Ok(PushReport {

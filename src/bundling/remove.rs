@@ -105,8 +105,8 @@ fn without(lock: &Lock, arches: &[Arch]) -> Result<Lock, CommandError> {
     let present = lock.architectures.iter().copied();
     let rest: BTreeSet<Arch> = present.filter(|arch| !arches.contains(arch)).collect();
     if rest.is_empty() {
-        Err(CommandError::Configuration(
-            "cannot remove the only architecture of the bundle".to_owned(),
+        Err(CommandError::configuration(
+            "cannot remove the only architecture of the bundle",
         ))
     } else {
         Ok(lock.only(&rest))

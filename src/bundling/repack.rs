@@ -11,8 +11,8 @@ use kubexm_bundle::{
 };
 use kubexm_fetch::Cache;
 use kubexm_session::{CommandError, Stop, background, text_file, threads};
-use kubexm_types::Digest;
 use kubexm_types::event::Events;
+use kubexm_types::{Digest, Message};
 
 /// Where and how the new bundle is written.
 #[derive(Debug, Clone)]
@@ -81,11 +81,12 @@ impl Target {
         lock_file::write(&beside, lock)?;
         if let Some(signature) = old.signature() {
             let key = &signature.key;
-            events.warn(format!(
-                "{} is not signed: the signature of key {key} is for the old content\nhint: sign it with \
-                 `kubexm bundle sign`",
+            let text = format!(
+                "{} is not signed: the signature of key {key} is for the old content",
                 out.display()
-            ));
+            );
+            let warning = Message::new(text).hint("sign it with `kubexm bundle sign`");
+            events.warn(warning.to_string());
         }
         Ok(Repacked {
             written: WrittenBundle::announce(events, out, &written, self.split),

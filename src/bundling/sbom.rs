@@ -75,7 +75,7 @@ fn document(bundle: &Bundle, format: SbomFormat) -> Result<Sbom, CommandError> {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let stamp = Stamp::parse(epoch.as_deref()).map_err(CommandError::configuration)?;
     let inventory = Inventory::scan(bundle, threads())?;
-    let json = |document| serde_json::to_string_pretty(&document).map_err(CommandError::bundle);
+    let json = |document| serde_json::to_string_pretty(&document).map_err(CommandError::defect);
     let mut document = match format {
         SbomFormat::SpdxJson => json(spdx::document(&inventory, stamp))?,
         SbomFormat::CyclonedxJson => json(cyclonedx::document(&inventory, stamp))?,

@@ -11,8 +11,8 @@ use kubexm_bundle::signature::new_keys;
 use kubexm_bundle::write::rewrite;
 use kubexm_bundle::{CreationTime, Revision};
 use kubexm_session::{BundleAccess, CommandError, FileError, Stop, background};
-use kubexm_types::PublicKey;
 use kubexm_types::event::Events;
+use kubexm_types::{Message, PublicKey};
 
 pub use kubexm_bundle::{Sequence, Signer};
 
@@ -61,13 +61,14 @@ pub struct KeyFiles {
 pub fn load_key(
     path: &Path,
     sequence: Option<Sequence>,
-    password: impl FnOnce() -> Result<String, String>,
+    password: impl FnOnce() -> Result<String, Message>,
 ) -> Result<Signer, CommandError> {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let created = CreationTime::of_source_date_epoch(epoch.as_deref());
     let created = created.map_err(CommandError::configuration)?;
     let revision = Revision::new(created.unwrap_or_else(CreationTime::now), sequence);
-    Signer::load(path, revision, password).map_err(CommandError::configuration)
+    let signer = Signer::load(path, revision, password);
+    signer.map_err(|error| CommandError::configuration(Message::from(&error)))
 }
 
 /// Signs a bundle.
@@ -82,12 +83,12 @@ pub async fn sign(
     let bundle = options.access.open(&options.bundle)?;
     let (signer, split) = (options.signer, options.split);
     let revision = signer.revision();
-    let public_key = signer.public_key().map_err(CommandError::configuration)?;
+    let public_key = signer.public_key().map_err(CommandError::defect)?;
     if options.out.is_none() && split.is_none() && bundle.volume_count().is_some() {
-        return Err(CommandError::Configuration(
-            "the bundle consists of volumes\nhint: give --split SIZE for new volumes, or --out FILE"
-                .to_owned(),
-        ));
+        return Err(
+            CommandError::configuration("the bundle consists of volumes")
+                .hint("give --split SIZE for new volumes, or --out FILE"),
+        );
     }
     let path = options.out.unwrap_or_else(|| bundle.path().to_owned());
     let (events, stop) = (events.clone(), stop.clone());
@@ -109,7 +110,7 @@ pub async fn sign(
 /// # Errors
 /// A file exists or cannot be written.
 pub fn keygen(name: &Path, password: Option<String>) -> Result<KeyFiles, CommandError> {
-    let keys = new_keys(password).map_err(CommandError::configuration)?;
+    let keys = new_keys(password).map_err(CommandError::defect)?;
     let named = |suffix: &str| {
         let mut name = name.to_owned().into_os_string();
         name.push(suffix);

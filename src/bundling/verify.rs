@@ -71,9 +71,7 @@ pub async fn verify(
     tokio::select! {
         result = background::run(move || verify_now(&options, &events)) => result,
         // The thread that reads the bundle ends with the process.
-        () = stop.cancelled() => Err(CommandError::Interrupted(
-            "stopped: the bundle was not verified".to_owned(),
-        )),
+        () = stop.cancelled() => Err(CommandError::interrupted("stopped: the bundle was not verified")),
     }
 }
 
@@ -118,25 +116,22 @@ fn open(options: &VerifyOptions) -> Result<Bundle, CommandError> {
         return Ok(bundle);
     };
     let signature = bundle.signature();
-    let cause = match signature.map(|signature| (signature.verified, signature.revision)) {
+    let (cause, hint) = match signature.map(|signature| (signature.verified, signature.revision)) {
         Some((true, Some(revision))) if revision.sequence >= least => return Ok(bundle),
         Some((true, Some(revision))) => {
             let sequence = revision.sequence;
-            format!(
-                "its sequence number {sequence} is less than {least}\nhint: get the newest bundle"
-            )
+            let cause = format!("its sequence number {sequence} is less than {least}");
+            (cause, "get the newest bundle")
         }
-        Some((true, None)) => {
-            "its signature has no sequence number\nhint: sign the bundle again with \
-             `kubexm bundle sign` of this version"
-                .to_owned()
-        }
-        Some((false, _)) | None => {
-            "its sequence number is not verified\nhint: name the key that signed \
-             the bundle with --trust"
-                .to_owned()
-        }
+        Some((true, None)) => (
+            "its signature has no sequence number".to_owned(),
+            "sign the bundle again with `kubexm bundle sign` of this version",
+        ),
+        Some((false, _)) | None => (
+            "its sequence number is not verified".to_owned(),
+            "name the key that signed the bundle with --trust",
+        ),
     };
     let path = bundle.path().display();
-    Err(CommandError::Bundle(format!("{path}: {cause}")))
+    Err(CommandError::bundle(format!("{path}: {cause}")).hint(hint))
 }

@@ -1,5 +1,6 @@
 //! `bundle vulnerabilities`: known vulnerabilities of a bundle's content.
 
+use kubexm_types::Message;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -67,7 +68,8 @@ pub fn vulnerabilities(options: &VulnerabilityOptions) -> Result<Vulnerabilities
     })?;
     let bundle = options.access.open_complete(&options.bundle)?;
     let inventory = Inventory::scan(&bundle, threads())?;
-    let report = Report::create(&inventory, database).map_err(CommandError::configuration)?;
+    let report = Report::create(&inventory, database)
+        .map_err(|error| CommandError::configuration(Message::from(&error)))?;
     Ok(Vulnerabilities {
         report,
         notes: inventory.notes.into_iter().collect(),

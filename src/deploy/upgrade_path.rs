@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::version_skew::{KUBELET_BEHIND, is_behind};
-use kubexm_types::{HostName, Version};
+use kubexm_types::{HostName, Message, Version};
 
 /// A version through which an upgrade goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,12 +17,9 @@ pub struct Hop {
 
 /// Why no path exists. The text is complete.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", Message::from(self))]
 pub enum NoPath {
     /// The cluster has a newer version.
-    #[error(
-        "the cluster runs Kubernetes {from}, and the cluster file has {to}: Kubernetes does not support a downgrade\n\
-         hint: set kubernetes.version to {from} or a newer version"
-    )]
     Downgrade {
         /// The newest version in the cluster.
         from: Version,
@@ -30,9 +27,6 @@ pub enum NoPath {
         to: Version,
     },
     /// The major versions differ.
-    #[error(
-        "an upgrade from Kubernetes {from} to {to} is not supported: the major versions differ"
-    )]
     Major {
         /// The version of the cluster.
         from: Version,
@@ -40,11 +34,6 @@ pub enum NoPath {
         to: Version,
     },
     /// The bundle does not have each minor version in between.
-    #[error(
-        "an upgrade from Kubernetes {from} to {to} goes through each minor version, and the bundle has no {}\n\
-         hint: add a version of each to kubernetes.versions of the manifest, and build the bundle again",
-        .minors.join(" and no ")
-    )]
     Missing {
         /// The version of the cluster.
         from: Version,
@@ -54,10 +43,6 @@ pub enum NoPath {
         minors: Vec<String>,
     },
     /// A node must first get a version that the bundle does not have.
-    #[error(
-        "{host}: kubelet {kubelet} is too old for API servers of Kubernetes {next}, and the bundle has no Kubernetes {from} for it\n\
-         hint: add {from} to kubernetes.versions of the manifest, and build the bundle again"
-    )]
     TooOld {
         /// The node.
         host: HostName,
@@ -69,11 +54,6 @@ pub enum NoPath {
         from: Version,
     },
     /// A control plane is newer than a version on the way.
-    #[error(
-        "{host}: its API server has the version {found}, and the upgrade goes through the older version {hop}: Kubernetes does \
-         not support a downgrade\n\
-         hint: add {found} to kubernetes.versions of the manifest, and build the bundle again"
-    )]
     Newer {
         /// The control plane.
         host: HostName,
@@ -82,6 +62,35 @@ pub enum NoPath {
         /// The version of the hop.
         hop: Version,
     },
+}
+
+impl From<&NoPath> for Message {
+    fn from(error: &NoPath) -> Self {
+        match error {
+            NoPath::Downgrade { from, to } => Self::new(format!(
+                "the cluster runs Kubernetes {from}, and the cluster file has {to}: Kubernetes does not support a downgrade"
+            ))
+            .hint(format!("set kubernetes.version to {from} or a newer version")),
+            NoPath::Major { from, to } => Self::new(format!(
+                "an upgrade from Kubernetes {from} to {to} is not supported: the major versions differ"
+            )),
+            NoPath::Missing { from, to, minors } => Self::new(format!(
+                "an upgrade from Kubernetes {from} to {to} goes through each minor version, and the bundle has no {}",
+                minors.join(" and no ")
+            ))
+            .hint("add a version of each to kubernetes.versions of the manifest, and build the bundle again"),
+            NoPath::TooOld { host, kubelet, next, from } => Self::new(format!(
+                "{host}: kubelet {kubelet} is too old for API servers of Kubernetes {next}, and the bundle has no Kubernetes \
+                 {from} for it"
+            ))
+            .hint(format!("add {from} to kubernetes.versions of the manifest, and build the bundle again")),
+            NoPath::Newer { host, found, hop } => Self::new(format!(
+                "{host}: its API server has the version {found}, and the upgrade goes through the older version {hop}: \
+                 Kubernetes does not support a downgrade"
+            ))
+            .hint(format!("add {found} to kubernetes.versions of the manifest, and build the bundle again")),
+        }
+    }
 }
 
 /// The versions with which the programs of a cluster run.

@@ -1,7 +1,7 @@
 //! Errors of this crate, and how several of them become one.
 
 use kubexm_bundle::BundleError;
-use kubexm_types::{Digest, ShownUrl};
+use kubexm_types::{Digest, Hint, ShownUrl};
 
 use crate::openpgp::OpenPgpError;
 
@@ -89,7 +89,7 @@ pub enum FetchError {
         source: OpenPgpError,
     },
     /// A downloaded program did not run to its end.
-    #[error("{what}: {source}")]
+    #[error("{what}: {source}{}", Hint(source.hint()))]
     Program {
         /// The program and its version.
         what: String,

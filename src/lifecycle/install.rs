@@ -133,9 +133,7 @@ async fn install_locked(
     let outcome = loop {
         let counted = listeners::with_counter(events, &deployment.plan);
         let plan = std::mem::take(&mut deployment.plan);
-        let outcome = plan::execute(plan, &hosts, &counted, stop)
-            .await
-            .map_err(CommandError::configuration)?;
+        let outcome = plan::execute(plan, &hosts, &counted, stop).await?;
         if !failed.leave_out_failed(&outcome, &hosts, events).await {
             break outcome;
         }

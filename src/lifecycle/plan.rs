@@ -31,7 +31,7 @@ impl Planned {
     /// # Errors
     /// The tasks form a cycle.
     pub fn text(&self) -> Result<String, CommandError> {
-        show::as_text(&self.plan).map_err(CommandError::configuration)
+        show::as_text(&self.plan).map_err(CommandError::from)
     }
 
     /// Returns the plan as a document, for `plan -o`.
@@ -39,7 +39,7 @@ impl Planned {
     /// # Errors
     /// The tasks form a cycle.
     pub fn document(&self) -> Result<PlanDocument, CommandError> {
-        PlanDocument::new(&self.plan).map_err(CommandError::configuration)
+        PlanDocument::new(&self.plan).map_err(CommandError::from)
     }
 
     /// Emits one `planned` event for each task, in an order in which the tasks can run.
@@ -47,7 +47,7 @@ impl Planned {
     /// # Errors
     /// The tasks form a cycle.
     pub fn emit(&self, events: &Events) -> Result<(), CommandError> {
-        show::emit(&self.plan, events).map_err(CommandError::configuration)
+        show::emit(&self.plan, events).map_err(CommandError::from)
     }
 }
 
@@ -90,9 +90,7 @@ pub async fn compare(inputs: &Inputs<'_>, hosts: &Hosts) -> Result<PlanDiff, Com
 
 /// Compares a plan with the hosts.
 pub async fn compare_plan(plan: &Plan, hosts: &Hosts) -> Result<PlanDiff, CommandError> {
-    diff::diff(plan, hosts)
-        .await
-        .map_err(CommandError::configuration)
+    Ok(diff::diff(plan, hosts).await?)
 }
 
 /// Fails if a host was lost before all of its state was compared.
@@ -126,6 +124,6 @@ pub fn plan(source: &ClusterSource, events: &Events) -> Result<Planned, CommandE
 /// # Errors
 /// The file cannot be written.
 pub fn save(path: &Path, document: &PlanDocument) -> Result<(), CommandError> {
-    let text = document.to_json().map_err(CommandError::configuration)?;
+    let text = document.to_json().map_err(CommandError::defect)?;
     text_file::write(path, &text)
 }

@@ -96,7 +96,10 @@ pub async fn reset(
             let text = survey::survey(&cluster, hosts, resets, &unreachable).await;
             events.note(text);
             if !confirm().await {
-                return Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()));
+                return Err(CommandError::configuration(
+                    "the reset was not confirmed; nothing was touched",
+                )
+                .hint("type the cluster's name, or pass --yes"));
             }
             archive = save(&cluster, &state, hosts, options.snapshot, events).await?;
             Ok(())
@@ -128,8 +131,6 @@ pub async fn reset(
         archive,
     })
 }
-
-const NOT_CONFIRMED: &str = "the reset was not confirmed; nothing was touched\nhint: type the cluster's name, or pass --yes";
 
 /// Saves what cannot be created again. Returns the directory.
 async fn save(
@@ -204,7 +205,7 @@ pub async fn revert(
     events.phase("reset");
     let resetting = join_all(resets.iter().map(|reset| hooks.around(reset, events, stop)));
     let Some(results) = in_time(stop, resetting).await else {
-        return Err(CommandError::Interrupted(format!("stopped\nhint: {AGAIN}")));
+        return Err(CommandError::interrupted("stopped").hint(AGAIN));
     };
     if !stop.is_cancelled() {
         let ended = hosts.keys().zip(&results);
@@ -213,7 +214,7 @@ pub async fn revert(
     }
     let reverted = all(results)?.iter().map(|host| host.changes).sum();
     if stop.is_cancelled() {
-        return Err(CommandError::Interrupted(format!("stopped\nhint: {AGAIN}")));
+        return Err(CommandError::interrupted("stopped").hint(AGAIN));
     }
     Ok((reverted, known))
 }

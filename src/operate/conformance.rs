@@ -130,16 +130,20 @@ fn check_version(cluster: &Cluster, bundle: &BundleSet) -> Result<Version, Comma
     let version = cluster.kubernetes.version.clone();
     let mut files = bundle.lock().files.iter();
     if !files.any(|file| file.component == COMPONENT && file.version == version) {
-        return Err(CommandError::Configuration(format!(
-            "the bundle has no conformance tests of Kubernetes {version}\nhint: build it from a manifest with \
-             spec.kubernetes.conformance: true, and install it, so that the registry has the images of the tests"
-        )));
+        return Err(CommandError::configuration(format!(
+            "the bundle has no conformance tests of Kubernetes {version}"
+        ))
+        .hint(
+            "build it from a manifest with spec.kubernetes.conformance: true, and install it, so \
+             that the registry has the images of the tests",
+        ));
     }
     if version.minor() < FIRST_MINOR {
-        return Err(CommandError::Configuration(format!(
-            "kubexm cannot select the conformance tests of Kubernetes {version}: they have no labels\nhint: run \
-             e2e.test of this version yourself; `kubexm bundle extract` writes it"
-        )));
+        return Err(CommandError::configuration(format!(
+            "kubexm cannot select the conformance tests of Kubernetes {version}: they have no \
+             labels"
+        ))
+        .hint("run e2e.test of this version yourself; `kubexm bundle extract` writes it"));
     }
     Ok(version)
 }
@@ -180,10 +184,10 @@ fn check_host(name: &HostName, facts: &Facts) -> Result<(), CommandError> {
     if facts.receipt {
         Ok(())
     } else {
-        Err(CommandError::Configuration(format!(
-            "{name}: kubexm has not installed a cluster on this host\nhint: install the cluster first, or correct the \
-         address of the host in the cluster file"
-        )))
+        Err(CommandError::refused(format!(
+            "{name}: kubexm has not installed a cluster on this host"
+        ))
+        .hint("install the cluster first, or correct the address of the host in the cluster file"))
     }
 }
 
@@ -199,7 +203,7 @@ pub async fn record(host: &Arc<dyn Host>) -> Result<(), CommandError> {
     };
     recorded
         .await
-        .map_err(|error| run::failure(host.name(), error, ""))
+        .map_err(|error| run::failure(host.name(), error))
 }
 
 /// Returns the archive with the tests for a host.
@@ -212,9 +216,8 @@ fn archive<'a>(
     let file = arch.and_then(|arch| bundle.lock().file_version(COMPONENT, version, arch));
     file.ok_or_else(|| {
         let arch = arch.map_or("its architecture".to_owned(), |arch| arch.to_string());
-        CommandError::Configuration(format!(
-            "the bundle has no conformance tests for {arch}\nhint: build it for this architecture, too"
-        ))
+        CommandError::configuration(format!("the bundle has no conformance tests for {arch}"))
+            .hint("build it for this architecture, too")
     })
 }
 
@@ -264,12 +267,12 @@ async fn run_pass(
     save(&folder.join(&log), &unpack(host.read("log").await?)?)?;
     let junit = host.read(&format!("report-{}/{JUNIT}", pass.name)).await;
     let Ok(junit) = junit else {
-        return Err(CommandError::Tests(format!(
-            "the {} did not run to their end: ginkgo exited with {ended}; it printed last:\n{}\nhint: the whole log is {}",
+        return Err(CommandError::step(format!(
+            "the {} did not run to their end: ginkgo exited with {ended}; it printed last:\n{}",
             pass.what,
-            host.last().await?,
-            folder.join(log).display()
-        )));
+            host.last().await?
+        ))
+        .hint(format!("the whole log is {}", folder.join(log).display())));
     };
     let junit = unpack(junit)?;
     let path = folder.join(pass.name).join(JUNIT);
@@ -300,7 +303,7 @@ fn unpack(packed: Vec<u8>) -> Result<Vec<u8>, CommandError> {
     let mut content = Vec::new();
     let mut limited = flate2::read::GzDecoder::new(packed.as_slice()).take(LARGEST);
     limited.read_to_end(&mut content).map_err(|error| {
-        CommandError::Tests(format!("cannot read a report that the host sent: {error}"))
+        CommandError::step(format!("cannot read a report that the host sent: {error}"))
     })?;
     Ok(content)
 }

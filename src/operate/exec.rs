@@ -13,8 +13,8 @@ use kubexm_session::session::{HostErrors, Hosts};
 use kubexm_session::share::Share;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, Connection, HostSelection, Stop, notices};
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{HostName, Message};
 
 /// What to run, and where.
 #[derive(Debug, Clone)]
@@ -57,6 +57,10 @@ pub struct Ended {
     pub stderr: String,
 }
 
+/// What the user can do about a program that does not exist.
+const WITHOUT_SHELL: &str =
+    "kubexm runs a program without a shell; for a line of shell, use -- sh -c 'LINE'";
+
 /// A host on which the command did not run to its end.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -81,9 +85,12 @@ impl ExecReport {
         match stopped {
             None => ended,
             Some(stopped) => {
-                let also = ended.err().map(|error| format!("\n{error}"));
-                let also = also.unwrap_or_default();
-                Err(CommandError::Interrupted(format!("{stopped}{also}")))
+                let mut message = Message::new(stopped);
+                if let Some(also) = ended.err().map(|error| Message::from(&error)) {
+                    message.text += &format!("\n{}", also.text);
+                    message.hint = also.hint;
+                }
+                Err(CommandError::interrupted(message))
             }
         }
     }
@@ -120,14 +127,14 @@ impl ExecReport {
             ));
         }
         // The status of a shell and of kubexm for a program that does not exist.
-        if ended.clone().any(|host| host.exit_status == 127) {
-            let hint = "hint: kubexm runs a program without a shell; for a line of shell, use -- sh -c 'LINE'";
-            lines.push(hint.to_owned());
-        }
+        let without_shell = ended.clone().any(|host| host.exit_status == 127);
         if lines.is_empty() {
             Ok(())
         } else {
-            Err(CommandError::Exec(lines.join("\n")))
+            let message = Message::new(lines.join("\n"));
+            Err(CommandError::step(
+                message.or_hint(without_shell.then_some(WITHOUT_SHELL)),
+            ))
         }
     }
 }

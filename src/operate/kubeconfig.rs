@@ -20,7 +20,7 @@ use kubexm_scripts::kubernetes::USER_CERTIFICATE;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, Connection, FileError, Stop, notices};
 use kubexm_types::event::Events;
-use kubexm_types::{AtomicFile, Digest, HostName, write_atomic};
+use kubexm_types::{AtomicFile, Digest, HostName, Message, write_atomic};
 pub use subject::SubjectName;
 
 /// The shortest validity that the signer of Kubernetes accepts
@@ -75,12 +75,12 @@ pub async fn kubeconfig(
 ) -> Result<WrittenKubeconfig, CommandError> {
     let prepared = prepare(options, events, stop).await?;
     let (user, group) = (&options.user.0, prepared.group);
-    let request = UserRequest::new(user, group).map_err(CommandError::configuration)?;
+    let request = UserRequest::new(user, group)?;
     let host = prepared.host.as_ref();
     let signing = sign(host, &request, options.validity);
     let certificate = unless_stopped(stop, signing).await?;
     let name = format!("the certificate of {user}");
-    let signed = Certificate::first(&name, &certificate).map_err(CommandError::configuration)?;
+    let signed = Certificate::first(&name, &certificate)?;
     let text = document(&prepared.server, user, &certificate, &request.key)?;
     write_atomic(&options.out, text.as_bytes(), 0o600)
         .map_err(|error| FileError::io("write the kubeconfig", &options.out, &error))?;
@@ -197,7 +197,7 @@ fn only_control_planes(mut cluster: Cluster) -> Cluster {
 
 fn no_control_plane(names: &[HostName]) -> CommandError {
     let names: Vec<&str> = names.iter().map(HostName::as_str).collect();
-    CommandError::Configuration(format!(
+    CommandError::host(format!(
         "no control plane can be reached: {}",
         names.join(", ")
     ))
@@ -247,11 +247,11 @@ async fn sign(
         .describe(what);
     let output = host.run(command).await?;
     let output = StepError::unless_done(what, output)
-        .map_err(|error| CommandError::Exec(format!("{}: {error}", host.name())))?;
+        .map_err(|error| CommandError::step(Message::from(&error).within(host.name())))?;
     let decoded = STANDARD.decode(output.text().trim()).ok();
     let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
     decoded.ok_or_else(|| {
-        CommandError::Exec(format!(
+        CommandError::step(format!(
             "{}: {what}: the answer is not a certificate",
             host.name()
         ))
@@ -280,7 +280,7 @@ fn document(
     });
     // As in files of kubectl, data is on one line: scripts take it out with sed.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    serde_saphyr::to_string_with_options(&config, options).map_err(CommandError::configuration)
+    serde_saphyr::to_string_with_options(&config, options).map_err(CommandError::defect)
 }
 
 #[cfg(test)]

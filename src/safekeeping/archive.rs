@@ -145,12 +145,12 @@ impl Archive {
         if failures.is_empty() {
             Ok(None)
         } else {
-            Err(CommandError::Configuration(format!(
-                "no snapshot of etcd could be taken before {}:\n{}\nhint: {}",
+            Err(CommandError::refused(format!(
+                "no snapshot of etcd could be taken before {}:\n{}",
                 self.occasion.name(),
-                failures.join("\n"),
-                self.occasion.hint()
-            )))
+                failures.join("\n")
+            ))
+            .hint(self.occasion.hint()))
         }
     }
 }

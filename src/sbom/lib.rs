@@ -31,19 +31,30 @@ pub use document::Stamp;
 pub use inventory::Inventory;
 
 use kubexm_bundle::BundleError;
+use kubexm_types::Message;
 
 /// Why the content of a bundle cannot be listed.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", Message::from(self))]
 pub enum SbomError {
     /// The bundle cannot be read.
-    #[error(transparent)]
     Bundle(#[from] BundleError),
     /// The bundle exceeds a limit.
-    #[error("{path}: {reason}\nhint: do not use this bundle")]
     TooMuch {
         /// The bundle.
         path: String,
         /// The limit.
         reason: String,
     },
+}
+
+impl From<&SbomError> for Message {
+    fn from(error: &SbomError) -> Self {
+        match error {
+            SbomError::Bundle(error) => Self::from(error),
+            SbomError::TooMuch { path, reason } => {
+                Self::new(format!("{path}: {reason}")).hint("do not use this bundle")
+            }
+        }
+    }
 }

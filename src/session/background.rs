@@ -7,5 +7,5 @@ pub async fn run<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CommandError> + Send + 'static,
 ) -> Result<T, CommandError> {
     let result = tokio::task::spawn_blocking(work).await;
-    result.map_err(CommandError::bundle)?
+    result.map_err(CommandError::defect)?
 }

@@ -136,17 +136,19 @@ impl ClusterSource {
         let cluster = self.cluster.display();
         let is_trusting = !self.access.trusting(&self.cluster)?.trust.is_empty();
         if !is_trusting && !unsigned {
-            return Err(CommandError::Configuration(format!(
-                "{bundle}: cannot verify the signature: neither --trust nor spec.bundle.trust in {cluster} \
-                 names a key\nhint: give the public key of the bundle's builder with --trust FILE, or \
-                 install without this check with --unsigned"
-            )));
+            return Err(CommandError::configuration(format!(
+                "{bundle}: cannot verify the signature: neither --trust nor spec.bundle.trust in \
+                 {cluster} names a key"
+            ))
+            .hint(
+                "give the public key of the bundle's builder with --trust FILE, or install \
+                 without this check with --unsigned",
+            ));
         }
         if is_trusting && unsigned {
-            return Err(CommandError::Configuration(format!(
-                "--unsigned contradicts spec.bundle.trust in {cluster}: the key there must have signed the \
-                 bundle\nhint: leave out --unsigned, or remove the keys"
-            )));
+            return Err(CommandError::configuration(format!("--unsigned contradicts \
+                                                            spec.bundle.trust in {cluster}: the key \
+                                                            there must have signed the bundle")).hint("leave out --unsigned, or remove the keys"));
         }
         Ok(())
     }
@@ -159,5 +161,5 @@ pub async fn verify(bundle: &Arc<BundleSet>, events: &Events) -> Result<(), Comm
     let (bundle, events) = (Arc::clone(bundle), watch.events());
     let verifying = tokio::task::spawn_blocking(move || bundle.verify(crate::threads(), &events));
     let verified = watch.during(verifying).await;
-    Ok(verified.map_err(CommandError::bundle)??)
+    Ok(verified.map_err(CommandError::defect)??)
 }

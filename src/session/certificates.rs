@@ -98,8 +98,7 @@ pub fn preview(
 }
 
 fn from_store(cluster: &Cluster, store: &CertificateStore) -> Result<Certificates, CommandError> {
-    let ca = Ca::load_or_create(store, &format!("kubexm-{}", cluster.name))
-        .map_err(CommandError::configuration)?;
+    let ca = Ca::load_or_create(store, &format!("kubexm-{}", cluster.name))?;
     Ok(Certificates {
         registry: registry(cluster, &ca, store)?,
         registry_login: registry_login(cluster, store)?,
@@ -128,7 +127,7 @@ pub fn kept(
             _ => (ca_fingerprint(&store, &name), format!("{name}.crt")),
         };
         let expected = Expected {
-            fingerprint: fingerprint.map_err(CommandError::configuration)?,
+            fingerprint: fingerprint?,
             source: store.path(&file).display().to_string(),
         };
         Ok((authority, expected))
@@ -166,7 +165,7 @@ pub fn is_in_rotation(
     let store = CertificateStore::read_only(state.join("pki"));
     let (store, name) = place(cluster, &store, authority);
     let kind = rotation::Kind::of(authority);
-    let others = rotation::others(&store, &name, kind).map_err(CommandError::configuration)?;
+    let others = rotation::others(&store, &name, kind)?;
     let mut others = others.iter().flatten();
     Ok(others.any(|text| authority::fingerprints(text).contains(&fingerprint)))
 }
@@ -195,7 +194,7 @@ fn registry(cluster: &Cluster, ca: &Ca, store: &CertificateStore) -> Result<Pair
         names.push(host.internal_address().to_string());
     }
     ca.issue(store, REGISTRY, &Leaf::server("registry", names))
-        .map_err(CommandError::configuration)
+        .map_err(CommandError::from)
 }
 
 /// The nodes' login at the registry that kubexm runs.
@@ -205,7 +204,7 @@ fn registry_login(
 ) -> Result<Option<RegistryLogin>, CommandError> {
     let login =
         kubexm_deploy::registry_has_login(cluster).then(|| RegistryLogin::load_or_create(store));
-    login.transpose().map_err(CommandError::configuration)
+    login.transpose().map_err(CommandError::from)
 }
 
 /// The certificates of an etcd that kubexm runs.
@@ -216,10 +215,9 @@ fn etcd(
     if !matches!(cluster.etcd, Etcd::Systemd { .. }) {
         return Ok(None);
     }
-    let ca = Ca::load_or_create(store, &format!("etcd-{}", cluster.name))
-        .map_err(CommandError::configuration)?;
+    let ca = Ca::load_or_create(store, &format!("etcd-{}", cluster.name))?;
     let issue = |name: &str, leaf: &Leaf| ca.issue(store, name, leaf);
-    EtcdCertificates::issue(cluster, ca.trusted(), issue).map_err(CommandError::configuration)
+    Ok(EtcdCertificates::issue(cluster, ca.trusted(), issue)?)
 }
 
 /// The certificates of Kubernetes, where kubeadm does not issue them.
@@ -233,7 +231,7 @@ fn kubernetes(
             let store = store.subdirectory("kubernetes");
             let pki = ClusterPki::load_or_create(&store, cluster);
             pki.map(|pki| Some(Arc::new(pki)))
-                .map_err(CommandError::configuration)
+                .map_err(CommandError::from)
         }
     }
 }
@@ -247,7 +245,7 @@ fn encryption(
     let keys = settings.map(|settings| EncryptionKeys::load_or_create(store, settings));
     keys.transpose()
         .map(|keys| keys.map(Arc::new))
-        .map_err(CommandError::configuration)
+        .map_err(CommandError::from)
 }
 
 #[cfg(test)]

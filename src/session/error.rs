@@ -1,17 +1,18 @@
 //! Why a command failed, and of which kind the failure is.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+mod causes;
+mod failures;
+mod file;
+
 use std::fmt::{self, Write};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use kubexm_bundle::BundleError;
 use kubexm_bundle::lock::difference::Difference;
 use kubexm_catalog::CatalogError;
 use kubexm_config::Problems;
 use kubexm_deploy::DeployError;
-use kubexm_engine::plan::{StepError, TaskId};
+use kubexm_engine::plan::diff::Lost;
 use kubexm_engine::reset::ResetError;
 use kubexm_fetch::FetchError;
 use kubexm_fetch::resolve::ChangedEntry;
@@ -19,49 +20,38 @@ use kubexm_host::HostError;
 use kubexm_preflight::Finding;
 use kubexm_sbom::SbomError;
 use kubexm_sbom::vulnerability::Severity;
-use kubexm_types::{HostName, Message, disk_failure};
+use kubexm_types::{ErrorKind, HostName, Message};
 
 use crate::rollback::OlderBundle;
 use crate::stop::AGAIN;
-use kubexm_engine::plan::diff::Lost;
+
+pub use failures::{LeftOver, StepFailures, WorkersLeftOut};
+pub use file::FileError;
 
 /// The failure of a command. Its text is complete: what failed, where, the cause, and hints.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", Message::from(self))]
 pub enum CommandError {
-    /// Wrong options, or a wrong combination of options and files.
-    #[error("{0}")]
-    Configuration(String),
+    /// A failure of which code needs to know no more than the kind.
+    Failed {
+        /// The kind.
+        kind: ErrorKind,
+        /// What failed, and what the user can do.
+        message: Message,
+    },
     /// A file or folder on this machine that a user named cannot be used.
-    #[error(transparent)]
     File(#[from] FileError),
     /// A file that a user wrote contains errors.
-    #[error(transparent)]
     Problems(#[from] Problems),
     /// The catalog does not know a component or a version.
-    #[error(transparent)]
     Catalog(#[from] CatalogError),
     /// The cluster cannot be planned from the bundle.
-    #[error(transparent)]
-    Deploy(#[from] DeployError),
+    Deploy(DeployError),
     /// Other content of a bundle needs what `bundle remove` would remove.
-    #[error(
-        "other content of the bundle needs what you remove; nothing was written{}\nhint: --force removes it \
-         anyway",
-        indented(.0)
-    )]
     StillNeeded(Vec<String>),
     /// Preflight found errors on hosts.
-    #[error("the hosts are not ready; nothing was touched\n{}", lines(.0))]
     NotReady(Vec<Finding>),
-    /// A bundle cannot be written or read, for a cause that is not the user's.
-    #[error("{0}")]
-    Bundle(String),
     /// Clusters could not be installed from the bundle alone.
-    #[error(
-        "the bundle would not be complete; nothing was written{}{}",
-        indented(.missing),
-        hint_line(.default_clusters.then_some(CHECK_YOUR_CLUSTER))
-    )]
     Incomplete {
         /// What the bundle does not have, and what the bundled kubeadm refuses.
         missing: Vec<String>,
@@ -69,12 +59,6 @@ pub enum CommandError {
         default_clusters: bool,
     },
     /// The bundle would differ from its lock, which `--locked` forbids.
-    #[error(
-        "the bundle would differ from {}; nothing was written{}\nhint: build without --locked to accept the \
-         differences",
-        .lock.display(),
-        drift(.differences)
-    )]
     Drift {
         /// The lock.
         lock: PathBuf,
@@ -82,19 +66,8 @@ pub enum CommandError {
         differences: Vec<Difference>,
     },
     /// Entries of an existing lock differ from what their publishers state now.
-    #[error(
-        "the lock differs from what publishers state; nothing was written{}\nhint: compare the lock with its \
-         history; remove an entry to accept the publisher's digest, or keep the lock with --keep-locked",
-        indented(.0)
-    )]
     LockDiffers(Vec<ChangedEntry>),
     /// A command needs a complete bundle and got an incremental one.
-    #[error(
-        "{}: this is an incremental bundle: it does not contain the blobs of its base '{base}'\nhint: \
-         `kubexm bundle merge BASE {} -o COMPLETE` writes a complete bundle",
-        .bundle.display(),
-        .bundle.display()
-    )]
     Incremental {
         /// The bundle.
         bundle: PathBuf,
@@ -102,11 +75,6 @@ pub enum CommandError {
         base: String,
     },
     /// The cache contained damaged blobs, which were removed.
-    #[error(
-        "{} of {blobs} blobs were damaged and were removed; the next build downloads them again{}",
-        .removed.len(),
-        indented(&.removed.iter().map(|path| path.display()).collect::<Vec<_>>())
-    )]
     DamagedCache {
         /// The number of blobs that were read.
         blobs: usize,
@@ -114,7 +82,6 @@ pub enum CommandError {
         removed: Vec<PathBuf>,
     },
     /// A bundle has vulnerabilities that the user does not accept.
-    #[error("{}: {count} known vulnerabilities{}", .bundle.display(), at_least(*.severity))]
     Vulnerable {
         /// The bundle.
         bundle: PathBuf,
@@ -124,22 +91,16 @@ pub enum CommandError {
         severity: Severity,
     },
     /// The bundle format reports an error.
-    #[error(transparent)]
     Format(BundleError),
     /// A bundle is older than the newest one that the cluster was installed from.
-    #[error(transparent)]
     Older(#[from] OlderBundle),
     /// A download failed.
-    #[error(transparent)]
     Fetch(FetchError),
     /// The content of a bundle cannot be listed.
-    #[error(transparent)]
     Sbom(#[from] SbomError),
     /// Hosts cannot be reached, or refuse the login.
-    #[error("{}", lines(.0))]
     Hosts(Vec<HostError>),
     /// A change of the cluster needs hosts that cannot be reached, or that refuse the login.
-    #[error("{}\nhint: {hint}", lines(.hosts))]
     HostsNeeded {
         /// Why, for each of these hosts.
         hosts: Vec<HostError>,
@@ -147,14 +108,8 @@ pub enum CommandError {
         hint: String,
     },
     /// No host of these, all of which have a registry, can be reached.
-    #[error(
-        "no host with a registry can be reached: {}\nhint: start one of these hosts and its SSH server, or correct its \
-         address and its login in the cluster file",
-        names(.0)
-    )]
     NoRegistry(Vec<HostName>),
     /// A run of a timer does not change a cluster that is not healthy.
-    #[error("{what}: the control plane is not healthy:{}\nhint: {hint}", indented(.problems))]
     Unhealthy {
         /// What was not done, or what was done before.
         what: &'static str,
@@ -162,89 +117,144 @@ pub enum CommandError {
         /// What the user can do.
         hint: &'static str,
     },
-    /// The command of a user failed on hosts.
-    #[error("{0}")]
-    Exec(String),
     /// Hosts were lost before a plan was compared with all of their state.
-    #[error("{}", lines(.0))]
     NotCompared(Vec<Lost>),
     /// Steps failed on hosts.
-    #[error("{}\nhint: {AGAIN}", .0)]
     Steps(StepFailures),
     /// A cluster was installed without workers that cannot be used.
-    #[error(
-        "the cluster was installed without these workers:{0}\nhint: repair them, then run the same install again: \
-         it adds them to the cluster"
-    )]
     FailedWorkers(WorkersLeftOut),
-    /// Tests of Kubernetes did not run to their end.
-    #[error("{0}")]
-    Tests(String),
     /// Changes on hosts cannot be reverted.
-    #[error("{}\nhint: {AGAIN}", lines(.0))]
     Reset(Vec<ResetError>),
     /// The other hosts were reset; these cannot be reached.
-    #[error(
-        "these hosts were not reset, the others were:\n{}\nhint: run the same command again when they answer; the \
-         state directory keeps the keys of the cluster until then",
-        lines(.0)
-    )]
     NotReset(Vec<HostError>),
-    /// The user stopped the command.
-    #[error("{0}")]
-    Interrupted(String),
 }
 
 impl From<&CommandError> for Message {
     fn from(error: &CommandError) -> Self {
         match error {
-            CommandError::File(error) => Self {
-                hint: error.hint.clone(),
-                ..Self::new(format!(
-                    "cannot {} {}: {}",
-                    error.action,
-                    error.path.display(),
-                    error.cause
-                ))
-            },
+            CommandError::Failed { message, .. } => message.clone(),
+            CommandError::File(error) => Self::from(error),
+            CommandError::Problems(problems) => Self::new(problems.to_string()),
+            CommandError::Catalog(error) => Self::new(error.to_string()),
             CommandError::Deploy(error) => Self::from(error),
+            CommandError::StillNeeded(what) => Self::new(format!(
+                "other content of the bundle needs what you remove; nothing was written{}",
+                indented(what)
+            ))
+            .hint("--force removes it anyway"),
+            CommandError::NotReady(findings) => Self::new(format!(
+                "the hosts are not ready; nothing was touched\n{}",
+                lines(findings)
+            )),
+            CommandError::Incomplete {
+                missing,
+                default_clusters,
+            } => Self::new(format!(
+                "the bundle would not be complete; nothing was written{}",
+                indented(missing)
+            ))
+            .or_hint(default_clusters.then_some(CHECK_YOUR_CLUSTER)),
+            CommandError::Drift { lock, differences } => Self::new(format!(
+                "the bundle would differ from {}; nothing was written{}",
+                lock.display(),
+                drift(differences)
+            ))
+            .hint("build without --locked to accept the differences"),
+            CommandError::LockDiffers(entries) => Self::new(format!(
+                "the lock differs from what publishers state; nothing was written{}",
+                indented(entries)
+            ))
+            .hint(
+                "compare the lock with its history; remove an entry to accept the publisher's \
+                 digest, or keep the lock with --keep-locked",
+            ),
+            CommandError::Incremental { bundle, base } => {
+                let bundle = bundle.display();
+                Self::new(format!(
+                    "{bundle}: this is an incremental bundle: it does not contain the blobs of \
+                     its base '{base}'"
+                ))
+                .hint(format!(
+                    "`kubexm bundle merge BASE {bundle} -o COMPLETE` writes a complete bundle"
+                ))
+            }
+            CommandError::DamagedCache { blobs, removed } => {
+                let paths: Vec<_> = removed.iter().map(|path| path.display()).collect();
+                Self::new(format!(
+                    "{} of {blobs} blobs were damaged and were removed; the next build downloads \
+                     them again{}",
+                    removed.len(),
+                    indented(&paths)
+                ))
+            }
+            CommandError::Vulnerable {
+                bundle,
+                count,
+                severity,
+            } => Self::new(format!(
+                "{}: {count} known vulnerabilities{}",
+                bundle.display(),
+                at_least(*severity)
+            )),
             CommandError::Format(error) => Self::from(error),
+            CommandError::Older(error) => Self::from(error),
+            CommandError::Fetch(error) => Self::new(error.to_string()),
+            CommandError::Sbom(error) => Self::from(error),
+            CommandError::Hosts(errors) => match errors.as_slice() {
+                [error] => error.message().within(error.host()),
+                errors => Self::new(lines(errors)),
+            },
             CommandError::HostsNeeded { hosts, hint } => Self::new(lines(hosts)).hint(hint),
-            other => Self::new(other.to_string()),
+            CommandError::NoRegistry(hosts) => Self::new(format!(
+                "no host with a registry can be reached: {}",
+                names(hosts)
+            ))
+            .hint(
+                "start one of these hosts and its SSH server, or correct its address and its \
+                 login in the cluster file",
+            ),
+            CommandError::Unhealthy {
+                what,
+                problems,
+                hint,
+            } => Self::new(format!(
+                "{what}: the control plane is not healthy:{}",
+                indented(problems)
+            ))
+            .hint(*hint),
+            CommandError::NotCompared(lost) => Self::new(lines(lost)),
+            CommandError::Steps(failures) => Self::new(failures.to_string()).hint(AGAIN),
+            CommandError::FailedWorkers(workers) => Self::new(format!(
+                "the cluster was installed without these workers:{workers}"
+            ))
+            .hint("repair them, then run the same install again: it adds them to the cluster"),
+            CommandError::Reset(errors) => Self::new(lines(errors)).hint(AGAIN),
+            CommandError::NotReset(hosts) => Self::new(format!(
+                "these hosts were not reset, the others were:\n{}",
+                lines(hosts)
+            ))
+            .hint(
+                "run the same command again when they answer; the state directory keeps the keys \
+                 of the cluster until then",
+            ),
         }
     }
-}
-
-/// The kinds of failure that an exit code distinguishes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// Wrong usage or configuration.
-    Configuration,
-    /// A bundle cannot be built, downloaded or read.
-    Bundle,
-    /// A host cannot be reached or was lost.
-    Host,
-    /// A step failed on a host.
-    Step,
-    /// The user stopped the command.
-    Interrupted,
 }
 
 impl CommandError {
     /// Returns the kind of the failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Configuration(_)
-            | Self::Problems(_)
+            Self::Failed { kind, .. } => *kind,
+            Self::File(error) => error.kind(),
+            Self::Problems(_)
             | Self::Catalog(_)
             | Self::StillNeeded(_)
-            | Self::NotReady(_)
             | Self::Fetch(FetchError::Resolve(_)) => ErrorKind::Configuration,
-            Self::File(error) => error.kind,
+            Self::NotReady(_) => ErrorKind::Refused,
             Self::Deploy(DeployError::Incomplete(_)) => ErrorKind::Bundle,
             Self::Deploy(_) => ErrorKind::Configuration,
-            Self::Bundle(_)
-            | Self::Incomplete { .. }
+            Self::Incomplete { .. }
             | Self::Drift { .. }
             | Self::LockDiffers(_)
             | Self::Incremental { .. }
@@ -260,188 +270,71 @@ impl CommandError {
             | Self::NotCompared(_)
             | Self::NotReset(_)
             | Self::FailedWorkers(_) => ErrorKind::Host,
-            Self::Tests(_) | Self::Exec(_) | Self::Unhealthy { .. } => ErrorKind::Step,
-            Self::Steps(failures) => {
-                if failures.has_lost_host() {
-                    ErrorKind::Host
-                } else {
-                    ErrorKind::Step
-                }
-            }
-            Self::Reset(errors) => {
-                if errors.iter().any(ResetError::is_loss_of_host) {
-                    ErrorKind::Host
-                } else {
-                    ErrorKind::Step
-                }
-            }
-            Self::Interrupted(_) => ErrorKind::Interrupted,
+            Self::Unhealthy { .. } => ErrorKind::Step,
+            Self::Steps(failures) => host_or_step(failures.has_lost_host()),
+            Self::Reset(errors) => host_or_step(errors.iter().any(ResetError::is_loss_of_host)),
         }
     }
 
-    /// Wraps a cause as [`CommandError::Configuration`].
-    pub fn configuration(message: impl fmt::Display) -> Self {
-        Self::Configuration(message.to_string())
+    /// Returns the error of wrong options, or of a wrong combination of options and files.
+    pub fn configuration(message: impl Into<Message>) -> Self {
+        Self::failed(ErrorKind::Configuration, message)
     }
 
-    /// Wraps a cause as [`CommandError::Bundle`].
-    pub fn bundle(message: impl fmt::Display) -> Self {
-        Self::Bundle(message.to_string())
-    }
-}
-
-/// A file or folder on this machine that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {action} {}: {cause}{}", .path.display(), hint_line(.hint.as_deref()))]
-pub struct FileError {
-    /// A verb and what the file is, as in "read the lock".
-    action: Cow<'static, str>,
-    path: PathBuf,
-    cause: String,
-    hint: Option<String>,
-    kind: ErrorKind,
-}
-
-impl FileError {
-    /// Returns the error of an action on a file that a user named.
-    pub fn new(
-        action: impl Into<Cow<'static, str>>,
-        path: &Path,
-        cause: impl fmt::Display,
-    ) -> Self {
-        Self {
-            action: action.into(),
-            path: path.to_owned(),
-            cause: cause.to_string(),
-            hint: None,
-            kind: ErrorKind::Configuration,
-        }
+    /// Returns the error of a command that the state of the cluster, or what has begun, does not permit.
+    pub fn refused(message: impl Into<Message>) -> Self {
+        Self::failed(ErrorKind::Refused, message)
     }
 
-    /// Returns the error of an action on a file that the file system refused, with a hint if the cause shows one.
-    pub fn io(action: impl Into<Cow<'static, str>>, path: &Path, cause: &io::Error) -> Self {
-        Self {
-            hint: disk_failure::hint(cause).map(str::to_owned),
-            ..Self::new(action, path, cause)
-        }
+    /// Returns the error of a bundle or a backup that cannot be built, downloaded or read.
+    pub fn bundle(message: impl Into<Message>) -> Self {
+        Self::failed(ErrorKind::Bundle, message)
     }
 
-    /// Adds what the user can do.
+    /// Returns the error of hosts that a command needs and that cannot be reached.
+    pub fn host(message: impl Into<Message>) -> Self {
+        Self::failed(ErrorKind::Host, message)
+    }
+
+    /// Returns the error of a step, a program or a file that failed on a host which answers.
+    pub fn step(message: impl Into<Message>) -> Self {
+        Self::failed(ErrorKind::Step, message)
+    }
+
+    /// Returns the error of a command that the user stopped.
+    pub fn interrupted(message: impl Into<Message>) -> Self {
+        Self::failed(ErrorKind::Interrupted, message)
+    }
+
+    /// Returns the error of a state that cannot occur.
+    pub fn defect(cause: impl fmt::Display) -> Self {
+        let message = Message::new(format!("a defect of kubexm: {cause}")).hint(REPORT);
+        Self::failed(ErrorKind::Defect, message)
+    }
+
+    fn failed(kind: ErrorKind, message: impl Into<Message>) -> Self {
+        let message = message.into();
+        Self::Failed { kind, message }
+    }
+
+    /// Sets what the user can do.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-
-    /// Makes the failure one of writing a bundle, or a file that belongs to it.
-    #[must_use]
-    pub fn of_bundle(mut self) -> Self {
-        self.kind = ErrorKind::Bundle;
-        self
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self::failed(self.kind(), Message::from(&self).hint(hint))
     }
 }
 
-/// The workers that an install left out, with the causes.
-#[derive(Debug)]
-pub struct WorkersLeftOut(pub BTreeMap<HostName, String>);
-
-impl fmt::Display for WorkersLeftOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, cause) in &self.0 {
-            write!(f, "\n  {name}: {}", cause.replace('\n', "\n    "))?;
-        }
-        Ok(())
+fn host_or_step(is_host: bool) -> ErrorKind {
+    if is_host {
+        ErrorKind::Host
+    } else {
+        ErrorKind::Step
     }
 }
 
-/// The steps that failed in a run, the hosts that were lost, and what was left undone.
-#[derive(Debug)]
-pub struct StepFailures {
-    /// Task, step and cause of each failure.
-    pub failed: Vec<(TaskId, String, StepError)>,
-    /// Hosts that no longer answer. A step on another host may have failed because it waited for one.
-    pub unreachable: Vec<HostError>,
-    /// What was left undone.
-    pub left: LeftOver,
-}
-
-impl StepFailures {
-    fn has_lost_host(&self) -> bool {
-        let mut failed = self.failed.iter();
-        !self.unreachable.is_empty() || failed.any(|(_, _, error)| error.is_loss_of_host())
-    }
-}
-
-impl fmt::Display for StepFailures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let failed = self.failed.iter();
-        let failed: Vec<String> = failed
-            .map(|(task, step, error)| format!("{task}: {step}: {error}"))
-            .collect();
-        let reported = failed.join("\n");
-        f.write_str(&reported)?;
-        for error in &self.unreachable {
-            let error = error.to_string();
-            // The step that failed on a lost host already names the cause.
-            if !reported.contains(&error) {
-                write!(f, "\n{error}")?;
-            }
-        }
-        self.left.fmt(f)
-    }
-}
-
-/// The number of tasks that did not end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeftOver {
-    /// Tasks whose commands may still run on the hosts.
-    pub running: usize,
-    /// Tasks that did not start.
-    pub waiting: usize,
-}
-
-impl fmt::Display for LeftOver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.running > 0 {
-            write!(
-                f,
-                "\n{} tasks did not end in time: their commands may still run on the hosts, and the next run \
-                 waits for them",
-                self.running
-            )?;
-        }
-        if self.waiting > 0 {
-            write!(f, "\n{} tasks were not started", self.waiting)?;
-        }
-        Ok(())
-    }
-}
-
-impl From<BundleError> for CommandError {
-    fn from(error: BundleError) -> Self {
-        match error {
-            BundleError::Stopped => Self::Interrupted(format!(
-                "{error}\nhint: {AGAIN}: what was downloaded is kept"
-            )),
-            other => Self::Format(other),
-        }
-    }
-}
-
-impl From<FetchError> for CommandError {
-    fn from(error: FetchError) -> Self {
-        match error {
-            FetchError::Bundle(error) => error.into(),
-            other => Self::Fetch(other),
-        }
-    }
-}
-
-impl From<HostError> for CommandError {
-    fn from(error: HostError) -> Self {
-        Self::Hosts(vec![error])
-    }
-}
+/// What the user can do about a defect.
+const REPORT: &str =
+    "report it, with what `kubexm version` prints and the archive of `kubexm support-bundle`";
 
 const CHECK_YOUR_CLUSTER: &str =
     "`--cluster FILE` checks your cluster instead of kubexm's default clusters";
@@ -462,10 +355,6 @@ fn indented(items: &[impl fmt::Display]) -> String {
         let _ = write!(text, "\n  {item}");
         text
     })
-}
-
-fn hint_line(hint: Option<&str>) -> String {
-    hint.map_or_else(String::new, |hint| format!("\nhint: {hint}"))
 }
 
 fn drift(differences: &[Difference]) -> String {

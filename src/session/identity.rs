@@ -84,7 +84,7 @@ impl KnownCluster {
             accept_earlier: false,
         };
         Ok(Self {
-            name: cluster.name.parse().map_err(CommandError::configuration)?,
+            name: cluster.name.parse().map_err(CommandError::defect)?,
             state: state.to_owned(),
             record,
             controller,
@@ -326,7 +326,7 @@ fn failed_claims(failed: Vec<(&HostName, StepError)>) -> Result<(), CommandError
         }
     }
     match (others.is_empty(), lost.is_empty()) {
-        (false, _) => Err(CommandError::Configuration(others.join("\n"))),
+        (false, _) => Err(CommandError::step(others.join("\n"))),
         (true, false) => Err(CommandError::Hosts(lost)),
         (true, true) => Ok(()),
     }

@@ -91,9 +91,7 @@ pub async fn run(
     stop: &Stop,
 ) -> Result<Run, CommandError> {
     let counted = listeners::with_counter(events, &plan);
-    let outcome = plan::execute(plan, hosts, &counted, stop)
-        .await
-        .map_err(CommandError::configuration)?;
+    let outcome = plan::execute(plan, hosts, &counted, stop).await?;
     Ok(Run::of(outcome, hosts).await)
 }
 
@@ -107,9 +105,7 @@ fn judge(outcome: Outcome, unreachable: Vec<HostError>) -> Result<(), CommandErr
         }));
     }
     if outcome.interrupted {
-        Err(CommandError::Interrupted(format!(
-            "stopped{left}\nhint: {AGAIN}"
-        )))
+        Err(CommandError::interrupted(format!("stopped{left}")).hint(AGAIN))
     } else {
         Ok(())
     }

@@ -25,7 +25,7 @@ pub fn create(folder: &Path, action: &'static str) -> Result<(), FileError> {
 pub fn create_for_now(parent: &Path, action: &'static str) -> Result<PathBuf, CommandError> {
     let format = format_description!("[year][month][day]T[hour][minute][second]Z");
     let now = OffsetDateTime::now_utc().format(format);
-    let folder = parent.join(now.map_err(CommandError::configuration)?);
+    let folder = parent.join(now.map_err(CommandError::defect)?);
     create(&folder, action)?;
     Ok(folder)
 }

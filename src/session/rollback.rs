@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::{CommandError, FileError};
 use kubexm_bundle::{Bundle, Revision, Sequence};
 use kubexm_engine::plan::Journal;
-use kubexm_types::Digest;
 use kubexm_types::event::Events;
+use kubexm_types::{Digest, Message};
 
 /// The name of the record in the state directory.
 pub const RECORD: &str = "newest-bundle.json";
@@ -41,14 +41,7 @@ pub fn newest(state: &Path) -> Result<Option<Newest>, CommandError> {
 
 /// Why a bundle is refused.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{}: {}: {}; {} records {newest}\nhint: {}",
-    .bundle.display(),
-    .reason.problem(),
-    .given.as_deref().unwrap_or("this one has no sequence number that a trusted key signed"),
-    .record.display(),
-    .reason.hint()
-)]
+#[error("{}", Message::from(self))]
 pub struct OlderBundle {
     bundle: PathBuf,
     reason: Reason,
@@ -56,6 +49,21 @@ pub struct OlderBundle {
     given: Option<String>,
     newest: String,
     record: PathBuf,
+}
+
+impl From<&OlderBundle> for Message {
+    fn from(error: &OlderBundle) -> Self {
+        let given = error.given.as_deref();
+        let given = given.unwrap_or("this one has no sequence number that a trusted key signed");
+        Self::new(format!(
+            "{}: {}: {given}; {} records {}",
+            error.bundle.display(),
+            error.reason.problem(),
+            error.record.display(),
+            error.newest
+        ))
+        .hint(error.reason.hint())
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,7 +206,7 @@ fn write(
         created: created.to_string(),
         sequence,
     };
-    let text = serde_json::to_string_pretty(&newest).map_err(CommandError::bundle)?;
+    let text = serde_json::to_string_pretty(&newest).map_err(CommandError::defect)?;
     journal
         .save(RECORD, format!("{text}\n").as_bytes())
         .map_err(|error| FileError::io("write", &path, &error))?;

@@ -109,19 +109,20 @@ impl HostSelection {
         for name in &self.names {
             if cluster.host(name).is_none() {
                 let all: Vec<&str> = all().map(HostName::as_str).collect();
-                return Err(CommandError::Configuration(format!(
-                    "'{name}' is not a host of the cluster file\nhint: its hosts are {}",
-                    all.join(", ")
-                )));
+                return Err(CommandError::configuration(format!(
+                    "'{name}' is not a host of the cluster file"
+                ))
+                .hint(format!("its hosts are {}", all.join(", "))));
             }
             selected.insert(name.clone());
         }
         for role in &self.roles {
             let hosts = role.hosts(cluster);
             if hosts.is_empty() {
-                return Err(CommandError::Configuration(format!(
-                    "no host of the cluster has the role {role}\nhint: name hosts with --host, or another role"
-                )));
+                return Err(CommandError::configuration(format!(
+                    "no host of the cluster has the role {role}"
+                ))
+                .hint("name hosts with --host, or another role"));
             }
             selected.extend(hosts.iter().cloned());
         }

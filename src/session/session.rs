@@ -16,7 +16,7 @@ use kubexm_engine::plan::{Journal, LoggedHost, Watch, WatchedHost};
 use kubexm_host::known_hosts::{Accepted, HostKeys};
 use kubexm_host::{Command, Facts, Host, HostError, JumpHosts, Limit, Server, SshHost, SshOptions};
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, Secret};
+use kubexm_types::{HostName, Message, Secret};
 
 /// The number of connections that are opened at the same time.
 pub const PARALLEL: usize = 20;
@@ -76,11 +76,12 @@ impl Connection {
     /// Warns of a state directory of the options that does not exist: a command that only reads knows less then.
     pub fn warn_of_lost_state(&self, events: &Events) {
         if let Some(state) = self.state.as_ref().filter(|state| !state.exists()) {
-            events.warn(format!(
+            let text = format!(
                 "the state directory {} does not exist, so that kubexm knows neither the ID of the cluster nor timers and commands \
-                 that were interrupted\nhint: correct --state",
+                 that were interrupted",
                 state.display()
-            ));
+            );
+            events.warn(Message::new(text).hint("correct --state").to_string());
         }
     }
 
@@ -229,7 +230,7 @@ impl Passwords {
         if let Some((_, password)) = known {
             return Ok(password.clone());
         }
-        let password = source.read().map_err(CommandError::configuration)?;
+        let password = source.read()?;
         self.0.push((source.clone(), password.clone()));
         Ok(password)
     }

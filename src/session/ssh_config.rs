@@ -107,10 +107,13 @@ impl SshConfig {
 
     fn jump_server(&self, jump: &Jump<'_>) -> Result<Server, CommandError> {
         self.server_at(jump.host, (jump.user, jump.port), || {
-            Err(CommandError::configuration(format!(
-                "the jump host {0} has no user\nhint: add a User for {0} to the SSH configuration",
-                jump.host
-            )))
+            Err(
+                CommandError::configuration(format!("the jump host {} has no user", jump.host))
+                    .hint(format!(
+                        "add a User for {} to the SSH configuration",
+                        jump.host
+                    )),
+            )
         })
     }
 
@@ -142,9 +145,9 @@ impl SshConfig {
         let mut unsupported = found.unsupported_fields.iter();
         if unsupported.any(|(name, values)| command(name, values)) {
             Err(CommandError::configuration(format!(
-                "the SSH configuration has a ProxyCommand for {host}, which kubexm does not run\n\
-             hint: write ProxyJump, or jumpHost in the cluster file"
-            )))
+                "the SSH configuration has a ProxyCommand for {host}, which kubexm does not run"
+            ))
+            .hint("write ProxyJump, or jumpHost in the cluster file"))
         } else {
             Ok(found)
         }

@@ -36,7 +36,10 @@ fn choose(now: Option<PathBuf>, former: PathBuf, events: &Events) -> Result<Path
     match (now, has_state(&former)) {
         (Some(now), false) => Ok(now),
         (Some(now), true) if has_state(&now) => {
-            let cause = format!("{} is a state directory of this cluster, too", now.display());
+            let cause = format!(
+                "{} is a state directory of this cluster, too",
+                now.display()
+            );
             Err(FileError::new("use the state directory", &former, cause)
                 .hint("pass the directory of the cluster with --state, and move the other one away")
                 .into())
@@ -51,11 +54,11 @@ fn choose(now: Option<PathBuf>, former: PathBuf, events: &Events) -> Result<Path
             ));
             Ok(former)
         }
-        (None, false) => Err(CommandError::Configuration(
-            "cannot choose the state directory: neither XDG_STATE_HOME nor HOME is an absolute path\n\
-             hint: pass the directory with --state"
-                .to_owned(),
-        )),
+        (None, false) => Err(CommandError::configuration(
+            "cannot choose the state directory: neither XDG_STATE_HOME nor HOME is an absolute \
+             path",
+        )
+        .hint("pass the directory with --state")),
     }
 }
 

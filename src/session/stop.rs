@@ -17,9 +17,7 @@ pub async fn unless_stopped<T>(
 ) -> Result<T, CommandError> {
     tokio::select! {
         result = work => result,
-        () = stop.cancelled() => Err(CommandError::Interrupted(format!(
-            "stopped before any host was touched\nhint: {AGAIN}"
-        ))),
+        () = stop.cancelled() => Err(CommandError::interrupted("stopped before any host was touched").hint(AGAIN)),
     }
 }
 

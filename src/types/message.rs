@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::untrusted;
+use crate::{InvalidValue, untrusted};
 
 /// How the line of a hint begins that a script prints on a host.
 const SCRIPT_HINT: &str = "hint: ";
@@ -99,6 +99,12 @@ impl From<String> for Message {
     }
 }
 
+impl From<InvalidValue> for Message {
+    fn from(error: InvalidValue) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
 impl From<&str> for Message {
     fn from(text: &str) -> Self {
         Self::new(text)
@@ -122,36 +128,6 @@ impl fmt::Display for Hint<'_> {
     }
 }
 
-/// The kind of a failure. It decides the exit code of the process, and its name is stable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Wrong usage or configuration, or a refusal of kubexm.
-    Configuration,
-    /// A bundle cannot be built, downloaded or read.
-    Bundle,
-    /// A host cannot be reached, refuses the login, or was lost.
-    Host,
-    /// A step or a command failed on a host.
-    Step,
-    /// The user stopped the command.
-    Interrupted,
-    /// kubexm broke a promise of its own.
-    Defect,
-}
-
-impl Kind {
-    /// Every kind.
-    pub const ALL: [Self; 6] = [
-        Self::Configuration,
-        Self::Bundle,
-        Self::Host,
-        Self::Step,
-        Self::Interrupted,
-        Self::Defect,
-    ];
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,12 +145,5 @@ mod tests {
         let expected = Message::new("a is wrong\nb is wrong:\n  line").hint("mend a; mend b");
         assert_eq!(Message::printed(printed), expected);
         assert_eq!(Message::printed("fine\n"), Message::new("fine"));
-    }
-
-    #[test]
-    fn names_of_kinds_are_stable() {
-        let names = serde_json::to_string(&Kind::ALL).unwrap();
-        let expected = r#"["configuration","bundle","host","step","interrupted","defect"]"#;
-        assert_eq!(names, expected);
     }
 }

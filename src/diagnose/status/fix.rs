@@ -118,9 +118,8 @@ pub async fn fix(
 /// Fails if the bundle is not the one that the hosts have. The differences would be those of an upgrade.
 fn check_bundle(state: &Path, bundle: &BundleSet) -> Result<(), CommandError> {
     match drift::other_bundle(state, bundle.bundle()) {
-        Some(what) => Err(CommandError::Configuration(format!(
-            "{what}\nhint: pass the bundle of the last install, or run kubexm install with this one"
-        ))),
+        Some(what) => Err(CommandError::refused(what)
+            .hint("pass the bundle of the last install, or run kubexm install with this one")),
         None => Ok(()),
     }
 }
@@ -175,7 +174,7 @@ async fn apply(
         events.phase("apply");
         let whole = std::mem::take(&mut deployment.plan);
         let part = restrict(whole, &choice.steps, &choice.excluded);
-        let part = part.map_err(CommandError::configuration)?;
+        let part = part?;
         changed += outcome::carry_out(part, &hosts, events, stop)
             .await?
             .changed;

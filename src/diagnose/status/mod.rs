@@ -50,8 +50,8 @@ use kubexm_session::{
     BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, data_directories,
     notices,
 };
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{ErrorKind, HostName};
 use nodes::Nodes;
 pub use report::{
     About, CertificateState, DiskState, EndpointState, EtcdState, HostState, InodeState,
@@ -195,9 +195,10 @@ pub async fn look(
 
 /// Returns the error of a command that the user stopped with another text, and other errors as they are.
 fn stopped(error: CommandError, what: &str) -> CommandError {
-    match error {
-        CommandError::Interrupted(_) => CommandError::Interrupted(format!("{what}\nhint: {AGAIN}")),
-        other => other,
+    if error.kind() == ErrorKind::Interrupted {
+        CommandError::interrupted(what).hint(AGAIN)
+    } else {
+        error
     }
 }
 

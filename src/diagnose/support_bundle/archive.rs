@@ -54,9 +54,9 @@ impl Archive {
         name: &str,
         value: &impl Serialize,
     ) -> Result<(), CommandError> {
-        let mut document = serde_json::to_value(value).map_err(CommandError::configuration)?;
+        let mut document = serde_json::to_value(value).map_err(CommandError::defect)?;
         redacted::remove_from(&mut document);
-        let text = serde_json::to_vec_pretty(&document).map_err(CommandError::configuration)?;
+        let text = serde_json::to_vec_pretty(&document).map_err(CommandError::defect)?;
         self.add(name, &text)
     }
 

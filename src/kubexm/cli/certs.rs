@@ -2,6 +2,7 @@
 
 mod rotate;
 
+use kubexm_types::ErrorKind;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -151,12 +152,12 @@ async fn check(arguments: &Check, output: Output, events: &Events) -> Result<(),
         Output::Auto | Output::Plain => print(&report),
     }
     if report.has_findings() {
-        return Err(Failure::certificates());
+        return Err(Failure::found(ErrorKind::Certificates));
     }
     if report.unchecked.is_empty() {
         Ok(())
     } else {
-        Err(Failure::unreachable())
+        Err(Failure::found(ErrorKind::Host))
     }
 }
 

@@ -19,6 +19,6 @@ pub struct Completions {
 pub fn run(arguments: &Completions, mut program: clap::Command) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut program, "kubexm", &mut script);
-    output::text(&String::from_utf8(script).map_err(Failure::unexpected)?);
+    output::text(&String::from_utf8(script).map_err(Failure::defect)?);
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `kubexm conformance`.
 
+use kubexm_types::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -78,7 +79,7 @@ pub async fn run(arguments: &Conformance, format: Output, events: &Events) -> Re
     if report.failed.is_empty() {
         Ok(())
     } else {
-        Err(Failure::tests())
+        Err(Failure::found(ErrorKind::Tests))
     }
 }
 

@@ -61,7 +61,10 @@ impl ConnectionArgs {
     pub fn unattended(&self) -> Result<Vec<String>, Failure> {
         if self.accept_new_host_keys {
             return Err(Failure::configuration(
-                "a run of a timer does not accept new SSH host keys\nhint: leave out --accept-new-host-keys, and connect once \
+                "a run of a timer does not accept new SSH host keys",
+            )
+            .hint(
+                "leave out --accept-new-host-keys, and connect once \
                  before: `kubexm status --accept-new-host-keys`",
             ));
         }

@@ -2,123 +2,107 @@
 
 use std::fmt;
 
-use kubexm_session::{CommandError, ErrorKind};
+use kubexm_session::CommandError;
+use kubexm_types::{ErrorKind, Message};
 
-/// Every exit code and its meaning.
-pub const CODES: [(u8, &str); 10] = [
-    (0, "success"),
-    (1, "interrupted or unexpected"),
-    (2, "usage or configuration, or kubexm refused the command"),
-    (3, "bundle (building, downloading or reading it)"),
-    (
-        4,
-        "a host cannot be reached, refuses the login or was lost during the work",
-    ),
-    (
-        5,
-        "a step, or the command of `exec`, failed on a host; `certs timer run`: the control plane is not healthy",
-    ),
-    (
-        6,
-        "`plan --diff`, or a dry run of `install` or `status --fix` on an installed cluster, found changes",
-    ),
-    (7, "`conformance`: a test failed"),
-    (
-        8,
-        "`certs check`: a certificate has expired, expires soon, is missing or unreadable, or does not match its CA",
-    ),
-    (
-        9,
-        "`status` or `doctor`: the cluster needs attention; `registry list`: registries differ; `timer status`: a timer needs attention; \
-         `backup timer run`: the backup is not complete",
-    ),
-];
+/// Returns the exit code of a kind, and what it means.
+pub fn code(kind: ErrorKind) -> (u8, &'static str) {
+    match kind {
+        ErrorKind::Interrupted => (1, "interrupted"),
+        ErrorKind::Differences => (1, "`bundle diff --exit-code` found differences"),
+        ErrorKind::Machine => (1, "this machine cannot run kubexm"),
+        ErrorKind::Configuration => (2, "usage or configuration, or a file that cannot be used"),
+        ErrorKind::Refused => (
+            2,
+            "the state of the hosts, or what has begun on them, does not permit the command",
+        ),
+        ErrorKind::Bundle => (3, "bundle (building, downloading or reading it)"),
+        ErrorKind::Host => (
+            4,
+            "a host cannot be reached, refuses the login or was lost during the work",
+        ),
+        ErrorKind::Step => (
+            5,
+            "a step, a program or a file, or the command of `exec`, failed on a host; `certs timer run`: the control plane is \
+             not healthy",
+        ),
+        ErrorKind::Changes => (
+            6,
+            "`plan --diff`, or a dry run of `install` or `status --fix` on an installed cluster, found changes",
+        ),
+        ErrorKind::Tests => (7, "`conformance`: a test failed"),
+        ErrorKind::Certificates => (
+            8,
+            "`certs check`: a certificate has expired, expires soon, is missing or unreadable, or does not match its CA",
+        ),
+        ErrorKind::Attention => (
+            9,
+            "`status` or `doctor`: the cluster needs attention; `registry list`: registries differ; `timer status`: a timer \
+             needs attention; `backup timer run`: the backup is not complete",
+        ),
+        ErrorKind::Defect => (10, "a defect of kubexm"),
+    }
+}
 
 /// Returns the text about exit codes at the end of `--help`.
 pub fn help() -> String {
-    let codes = CODES.map(|(code, meaning)| format!("{code} {meaning}"));
-    format!("Exit codes: {}", codes.join(", "))
+    let mut text = "Exit codes: 0 success".to_owned();
+    let mut last = 0;
+    for (code, meaning) in ErrorKind::ALL.map(code) {
+        if code == last {
+            text += &format!(", or {meaning}");
+        } else {
+            text += &format!(", {code} {meaning}");
+        }
+        last = code;
+    }
+    text
 }
 
-/// The message and the exit code of a command that failed.
+/// The message and the kind of a command that did not succeed.
 #[derive(Debug)]
 pub struct Failure {
-    code: u8,
-    message: String,
-    /// Whether a JSON document on standard output already describes the failure.
+    kind: ErrorKind,
+    message: Message,
+    /// Whether the output of the command already describes the failure.
     is_reported: bool,
 }
 
 impl Failure {
     /// Returns the failure for wrong arguments.
-    pub fn configuration(message: impl fmt::Display) -> Self {
+    pub fn configuration(message: impl Into<Message>) -> Self {
+        CommandError::configuration(message).into()
+    }
+
+    /// Returns the failure of a state that cannot occur.
+    pub fn defect(cause: impl fmt::Display) -> Self {
+        CommandError::defect(cause).into()
+    }
+
+    /// Returns the failure of this machine.
+    pub fn machine(message: impl Into<Message>) -> Self {
         Self {
-            code: 2,
-            message: message.to_string(),
+            kind: ErrorKind::Machine,
+            message: message.into(),
             is_reported: false,
         }
     }
 
-    /// Returns the failure for an error that no argument causes.
-    pub fn unexpected(message: impl fmt::Display) -> Self {
+    /// Returns the result of a command whose output says what it found. It has no message.
+    pub fn found(kind: ErrorKind) -> Self {
         Self {
-            code: 1,
-            message: message.to_string(),
-            is_reported: false,
-        }
-    }
-
-    /// Returns the result of a command that found differences: exit code 1 without a message.
-    pub fn differences() -> Self {
-        Self {
-            code: 1,
-            message: String::new(),
+            kind,
+            message: Message::new(""),
             is_reported: true,
         }
     }
 
-    /// Returns the result of a comparison that found what an install would change: exit code 6 without a message.
-    pub fn changes() -> Self {
+    /// Sets what the user can do.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
         Self {
-            code: 6,
-            message: String::new(),
-            is_reported: true,
-        }
-    }
-
-    /// Returns the result of tests of which some failed: exit code 7 without a message.
-    pub fn tests() -> Self {
-        Self {
-            code: 7,
-            message: String::new(),
-            is_reported: true,
-        }
-    }
-
-    /// Returns the result of a check that found certificates which need an action: exit code 8 without a message.
-    pub fn certificates() -> Self {
-        Self {
-            code: 8,
-            message: String::new(),
-            is_reported: true,
-        }
-    }
-
-    /// Returns the result of a look at a cluster that needs attention: exit code 9 without a message.
-    pub fn attention() -> Self {
-        Self {
-            code: 9,
-            message: String::new(),
-            is_reported: true,
-        }
-    }
-
-    /// Returns the result of a command that listed unreachable hosts: exit code 4 without a message.
-    pub fn unreachable() -> Self {
-        Self {
-            code: 4,
-            message: String::new(),
-            is_reported: true,
+            message: self.message.hint(hint),
+            ..self
         }
     }
 
@@ -135,30 +119,23 @@ impl Failure {
         self.is_reported
     }
 
-    /// Returns the exit code of the process.
-    pub fn code(&self) -> u8 {
-        self.code
+    /// Returns the kind.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        self.message.fmt(f)
     }
 }
 
 impl From<CommandError> for Failure {
     fn from(error: CommandError) -> Self {
-        let code = match error.kind() {
-            ErrorKind::Interrupted => 1,
-            ErrorKind::Configuration => 2,
-            ErrorKind::Bundle => 3,
-            ErrorKind::Host => 4,
-            ErrorKind::Step => 5,
-        };
         Self {
-            code,
-            message: error.to_string(),
+            kind: error.kind(),
+            message: Message::from(&error),
             is_reported: false,
         }
     }

@@ -1,7 +1,9 @@
 //! Reacts to Ctrl-C, `kill`, and a terminal that was closed.
 
+use kubexm_types::{ErrorKind, Message};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::exit;
 use kubexm_session::stop::{AGAIN, Stop};
 use kubexm_types::event::Events;
 
@@ -39,10 +41,12 @@ pub fn watch(events: &Events, stopping: &'static str) -> Stop {
         events.note(stopping);
         flag.cancel();
         any(&mut signals).await;
-        let message = format!("stopped at once, in the middle of the work\nhint: {AGAIN}");
-        events.note(&message);
-        events.end(1, Some(message));
-        std::process::exit(1);
+        let message = Message::new("stopped at once, in the middle of the work").hint(AGAIN);
+        events.note(message.to_string());
+        let kind = ErrorKind::Interrupted;
+        let (code, _) = exit::code(kind);
+        events.end(code, Some(kind), Some(message.to_string()));
+        std::process::exit(code.into());
     });
     stop
 }

@@ -87,10 +87,7 @@ pub async fn run(arguments: &Kubeconfig, format: Output, events: &Events) -> Res
     if format == Output::Json {
         return output::document("WrittenKubeconfig", &written);
     }
-    let expires = written
-        .expires
-        .format(&Rfc3339)
-        .map_err(Failure::unexpected)?;
+    let expires = written.expires.format(&Rfc3339).map_err(Failure::defect)?;
     let group = written
         .group
         .map_or_else(String::new, |group| format!(" of the group {group}"));

@@ -65,7 +65,7 @@ impl LoggingArgs {
             }
         };
         let subscriber = tracing_subscriber::registry().with(terminal).with(file);
-        subscriber.try_init().map_err(Failure::unexpected)
+        subscriber.try_init().map_err(Failure::defect)
     }
 }
 

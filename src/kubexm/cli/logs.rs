@@ -95,9 +95,10 @@ async fn follow(
     stop: &Stop,
 ) -> Result<(), Failure> {
     if format == Output::Json {
-        return Err(Failure::configuration(
-            "--follow prints lines, and no JSON document\nhint: remove --follow, and repeat the command with --since",
-        ));
+        return Err(
+            Failure::configuration("--follow prints lines, and no JSON document")
+                .hint("remove --follow, and repeat the command with --since"),
+        );
     }
     tokio::select! {
         ended = print_new(options, events, stop) => ended,
@@ -130,7 +131,7 @@ fn shown(entries: &[LogEntry]) -> Result<String, Failure> {
 fn lines(entry: &LogEntry) -> Result<String, Failure> {
     let format =
         format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
-    let time = entry.time.format(format).map_err(Failure::unexpected)?;
+    let time = entry.time.format(format).map_err(Failure::defect)?;
     let LogEntry {
         host,
         source,

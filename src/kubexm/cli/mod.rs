@@ -206,7 +206,7 @@ fn run(arguments: Arguments) -> u8 {
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let failure = Failure::unexpected(format!("cannot start: {error}"));
+            let failure = Failure::machine(format!("cannot start: {error}"));
             return end(&Events::silent(), output, false, Err(failure));
         }
     };
@@ -254,14 +254,15 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
 
 /// Reports how a command ended, and returns its exit code.
 fn end(events: &Events, output: Output, emits_events: bool, result: Result<(), Failure>) -> u8 {
-    let code = result.as_ref().err().map_or(0, Failure::code);
+    let kind = result.as_ref().err().map(Failure::kind);
+    let code = kind.map_or(0, |kind| exit::code(kind).0);
     let is_reported = result.as_ref().is_err_and(Failure::is_reported);
     // Hosts, servers and bundles provide parts of the message.
     let message = result
         .err()
         .map(|failure| untrusted::message(&failure.to_string()));
     if emits_events {
-        events.end(code, message.clone());
+        events.end(code, kind, message.clone());
     }
     let Some(message) = message.filter(|message| !message.is_empty()) else {
         return code;
@@ -273,6 +274,7 @@ fn end(events: &Events, output: Output, emits_events: bool, result: Result<(), F
         (Output::Json, false) => {
             let body = output::ErrorDocument {
                 exit_code: code,
+                error_kind: kind,
                 message: &message,
             };
             let _ = output::document("Error", &body);

@@ -206,9 +206,10 @@ impl LeaveArgs {
         if self.yes || self.dry_run || std::io::stdin().is_terminal() {
             return Ok(());
         }
-        Err(Failure::configuration(
-            "the removal was not confirmed; nothing was touched\nhint: type the names of the hosts, or pass --yes",
-        ))
+        Err(
+            Failure::configuration("the removal was not confirmed; nothing was touched")
+                .hint("type the names of the hosts, or pass --yes"),
+        )
     }
 
     /// Asks the user to type the names of the hosts, after the plan was printed.

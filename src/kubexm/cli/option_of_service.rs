@@ -12,10 +12,13 @@ pub fn option_with_file(option: &str, path: &Path) -> Result<Vec<String>, Failur
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if path.starts_with("/dev") || path.starts_with("/proc") {
         return Err(Failure::configuration(format!(
-            "{option} {}: a run of a timer does not have this file\nhint: pass a file that stays, and that only the owner of the \
-             state directory reads",
+            "{option} {}: a run of a timer does not have this file",
             path.display()
-        )));
+        ))
+        .hint(
+            "pass a file that stays, and that only the owner of the \
+             state directory reads",
+        ));
     }
     Ok(vec![option.to_owned(), path.display().to_string()])
 }

@@ -100,6 +100,8 @@ struct Document<'a, T> {
 pub struct ErrorDocument<'a> {
     /// The exit code of the process.
     pub exit_code: u8,
+    /// The kind of the failure.
+    pub error_kind: Option<kubexm_types::ErrorKind>,
     /// The text that people get.
     pub message: &'a str,
 }
@@ -119,7 +121,7 @@ pub fn json<T: Serialize>(kind: &'static str, body: &T) -> Result<String, Failur
         body,
     };
     let text = serde_json::to_string_pretty(&document);
-    Ok(untrusted::json(&text.map_err(Failure::unexpected)?) + "\n")
+    Ok(untrusted::json(&text.map_err(Failure::defect)?) + "\n")
 }
 
 /// Writes the JSON document of a result.

@@ -1,5 +1,6 @@
 //! `kubexm plan`: what a first install would do, or what an install would change now.
 
+use kubexm_types::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -128,7 +129,7 @@ pub fn print_diff(found: &PlanDiff, output: Output) -> Result<(), Failure> {
 pub fn report_diff(found: &PlanDiff, output: Output) -> Result<(), Failure> {
     print_diff(found, output)?;
     if found.has_changes() {
-        Err(Failure::changes())
+        Err(Failure::found(ErrorKind::Changes))
     } else {
         Ok(())
     }

@@ -47,9 +47,10 @@ pub struct Reset {
 pub async fn run(arguments: &Reset, output: Output, events: &Events) -> Result<(), Failure> {
     let name = reset::cluster_name(&arguments.cluster)?;
     if !arguments.yes && !arguments.dry_run && !std::io::stdin().is_terminal() {
-        return Err(Failure::configuration(
-            "the reset was not confirmed; nothing was touched\nhint: type the cluster's name, or pass --yes",
-        ));
+        return Err(
+            Failure::configuration("the reset was not confirmed; nothing was touched")
+                .hint("type the cluster's name, or pass --yes"),
+        );
     }
     let options = ResetOptions {
         cluster: arguments.cluster.clone(),

@@ -1,5 +1,6 @@
 //! `kubexm support-bundle`.
 
+use kubexm_types::ErrorKind;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -66,7 +67,7 @@ pub async fn run(
         Output::Auto | Output::Plain => print(&written),
     }
     if written.hosts.is_empty() {
-        Err(Failure::unreachable())
+        Err(Failure::found(ErrorKind::Host))
     } else {
         Ok(())
     }

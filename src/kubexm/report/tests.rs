@@ -151,6 +151,7 @@ fn every_event(text: &str) -> Vec<Event> {
         Event::End {
             ok: false,
             exit_code: 5,
+            kind: Some(kubexm_types::ErrorKind::Step),
             message: Some(text.to_owned()),
         },
     ]

@@ -47,12 +47,13 @@ impl Context<'_> {
         let is_node = |name: &HostName| facts.get(name).is_some_and(Facts::is_node);
         let first = names.find_map(|name| hosts.get(name).filter(|_| is_node(name)));
         first.ok_or_else(|| {
-            CommandError::Configuration(format!(
-                "cannot remove {}: none of the control planes that remain is a node of the cluster: {}\nhint: complete the \
-                 install first: kubexm install",
+            CommandError::refused(format!(
+                "cannot remove {}: none of the control planes that remain is a node of the \
+                 cluster: {}",
                 joined(&self.options.names),
                 joined(&self.remaining.roles.control_plane)
             ))
+            .hint("complete the install first: kubexm install")
         })
     }
 
@@ -184,11 +185,7 @@ async fn first_answer<'a>(
 /// Returns why the member of a host does not list the members. The error of a host has its name.
 fn cause(name: &HostName, error: &ClientError) -> String {
     match error {
-        ClientError::Host(error) => {
-            let text = error.to_string();
-            let without_hint = text.split("\nhint: ").next();
-            without_hint.unwrap_or_default().to_owned()
-        }
+        ClientError::Host(error) => error.message().within(error.host()).text,
         error => format!("{name}: {error}"),
     }
 }
@@ -208,22 +205,26 @@ fn left_behind(name: &HostName, volumes: &[String]) -> Option<Finding> {
 
 /// Returns the refusal for an etcd with a quorum, of which no member that stays lists the members.
 fn silent(leaving: &[HostName], failed: &[String]) -> CommandError {
-    CommandError::Configuration(format!(
-        "cannot remove {}: etcd has a quorum, but none of its members that stay answers\n  {}\nhint: correct what is named, then \
-         run the same command again",
+    CommandError::refused(format!(
+        "cannot remove {}: etcd has a quorum, but none of its members that stay answers\n  {}",
         joined(leaving),
         failed.join("\n  ")
     ))
+    .hint("correct what is named, then run the same command again")
 }
 
 /// Returns the refusal for an etcd of so many members, of which none lists the members.
 fn without_quorum(leaving: &[HostName], count: usize, failed: &[String]) -> CommandError {
     let needed = kubexm_etcd::needed(count);
-    CommandError::Configuration(format!(
-        "cannot remove {}: etcd has no quorum: of its {count} members, {needed} must be healthy, and none lists \
-         the others\n  {}\nhint: start members until {needed} are healthy; if they are lost, kubexm backup restore rebuilds etcd",
+    CommandError::refused(format!(
+        "cannot remove {}: etcd has no quorum: of its {count} members, {needed} must be healthy, \
+         and none lists the others\n  {}",
         joined(leaving),
         failed.join("\n  ")
+    ))
+    .hint(format!(
+        "start members until {needed} are healthy; if they are lost, kubexm backup restore \
+         rebuilds etcd"
     ))
 }
 

@@ -170,12 +170,15 @@ async fn until_not_ready(
 }
 
 fn still_ready(names: &str, patience: Patience) -> CommandError {
-    CommandError::Configuration(format!(
-        "cannot remove {names} without contact: SSH does not get there, but the kubelet works: the node was Ready for {} more \
-         seconds\nhint: correct the address or the SSH server, and remove it without --unreachable; or turn the machine off, \
-         and run the same command again",
+    CommandError::refused(format!(
+        "cannot remove {names} without contact: SSH does not get there, but the kubelet works: \
+         the node was Ready for {} more seconds",
         patience.at_most.as_secs()
     ))
+    .hint(
+        "correct the address or the SSH server, and remove it without --unreachable; or turn the \
+         machine off, and run the same command again",
+    )
 }
 
 #[cfg(test)]
@@ -281,7 +284,7 @@ mod tests {
             asked.set(asked.get() + 1);
             match asked.get() {
                 1 => Ok(survey(true)),
-                2 => Err(CommandError::configuration("no answer")),
+                2 => Err(CommandError::host("no answer")),
                 _ => Ok(survey(false)),
             }
         };
@@ -291,7 +294,7 @@ mod tests {
         };
         until_not_ready(&[&name], ask, patience).await.unwrap();
         assert_eq!(asked.get(), 3);
-        let silence = async || Err(CommandError::configuration("no answer"));
+        let silence = async || Err(CommandError::host("no answer"));
         let error = until_not_ready(&[&name], silence, SHORT).await.unwrap_err();
         assert_eq!(error.to_string(), "no answer");
     }

@@ -35,10 +35,11 @@ pub(super) fn check_listed(
         "kubeadm" => "control-plane",
         _ => "etcd",
     };
-    Err(CommandError::Configuration(format!(
-        "cannot remove {name}: etcd has its member, and the cluster file does not say so: the member would stay\nhint: {}",
-        understated::again(name, &[group])
-    )))
+    Err(CommandError::configuration(format!(
+        "cannot remove {name}: etcd has its member, and the cluster file does not say so: the \
+         member would stay"
+    ))
+    .hint(understated::again(name, &[group])))
 }
 
 /// Fails if etcd has the member of a host that leaves at another address than the cluster file: it would stay as a voter.
@@ -54,11 +55,14 @@ pub(super) fn check_addresses(members: &Members, leaving: &[Leaving]) -> Result<
     else {
         return Ok(());
     };
-    Err(CommandError::Configuration(format!(
-        "cannot remove {name}: etcd has its member at {}, and the cluster file has another address: the member would \
-         stay\nhint: remove it with its former address in the cluster file, then write the new one and add the host: kubexm \
-         node remove {name}, kubexm node add {name}",
+    Err(CommandError::configuration(format!(
+        "cannot remove {name}: etcd has its member at {}, and the cluster file has another \
+         address: the member would stay",
         member.peers.join(", ")
+    ))
+    .hint(format!(
+        "remove it with its former address in the cluster file, then write the new one and add \
+         the host: kubexm node remove {name}, kubexm node add {name}"
     )))
 }
 
@@ -84,11 +88,12 @@ pub(super) fn after<'a>(
         now = remaining;
         left.push(name.to_string());
         if !now.have_quorum() {
-            return Err(CommandError::Configuration(format!(
-                "cannot remove {name}: etcd would lose its quorum: now {before}; without {}, {}\nhint: {hint}",
+            return Err(CommandError::refused(format!(
+                "cannot remove {name}: etcd would lose its quorum: now {before}; without {}, {}",
                 left.join(" and "),
                 numbers(&now)
-            )));
+            ))
+            .hint(hint));
         }
     }
     let tolerated = now.healthy() - now.needed();

@@ -20,9 +20,10 @@ pub(super) fn check_names(
         .iter()
         .map(|host| host.name.as_str())
         .collect();
-    Err(CommandError::Configuration(format!(
-        "the cluster file does not have the host {}; it has {}\nhint: {hint}",
+    let text = format!(
+        "the cluster file does not have the host {}; it has {}",
         unknown.join(", "),
         hosts.join(", ")
-    )))
+    );
+    Err(CommandError::configuration(text).hint(hint))
 }

@@ -14,9 +14,7 @@ pub(super) fn check(cluster: &Cluster, leaving: &BTreeSet<HostName>) -> Result<(
     let roles = &cluster.roles;
     let refused = |why: String, hint: &str| {
         let names = joined(leaving);
-        Err(CommandError::Configuration(format!(
-            "cannot remove {names}: {why}\nhint: {hint}"
-        )))
+        Err(CommandError::refused(format!("cannot remove {names}: {why}")).hint(hint))
     };
     let only =
         |hosts: &[HostName]| !hosts.is_empty() && hosts.iter().all(|name| leaving.contains(name));

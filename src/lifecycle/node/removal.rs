@@ -102,7 +102,7 @@ impl Remaining {
         let offered = &bundle.lock().kubernetes;
         let read = kubexm_config::load_cluster_without(file, offered, &leaving);
         let read = read.map_err(|problems| {
-            CommandError::Configuration(format!(
+            CommandError::configuration(format!(
                 "cannot remove {}: the cluster file would not be valid without it\n{problems}",
                 joined(&leaving)
             ))

@@ -99,7 +99,10 @@ pub(super) async fn run(
         let prepared = unless_stopped(stop, context.prepare(&connected, events)).await?;
         events.note(context.text(&prepared)?);
         if !confirm().await {
-            return Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()));
+            return Err(CommandError::configuration(
+                "the removal was not confirmed; nothing was touched",
+            )
+            .hint("type the names of the hosts, or pass --yes"));
         }
         let Connected { hosts, .. } = &connected;
         let ended = context.carry_out(&prepared, hosts, session.journal, events, stop);
@@ -129,6 +132,3 @@ pub(super) async fn run(
         edits,
     })
 }
-
-const NOT_CONFIRMED: &str = "the removal was not confirmed; nothing was touched\nhint: type the names of the hosts, or \
-                             pass --yes";

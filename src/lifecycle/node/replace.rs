@@ -37,9 +37,10 @@ pub async fn replace(
         && !begun.is_of(&options.names)
     {
         let (names, again) = (joined(&begun.names), words(&begun.names));
-        return Err(CommandError::Configuration(format!(
-            "the replacement of {names} has begun and is not complete\nhint: complete it first: kubexm node replace {again}"
-        )));
+        return Err(CommandError::refused(format!(
+            "the replacement of {names} has begun and is not complete"
+        ))
+        .hint(format!("complete it first: kubexm node replace {again}")));
     }
     let mut changed = 0;
     if begun.is_none_or(|begun| !begun.removed) {

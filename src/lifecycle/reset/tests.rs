@@ -41,7 +41,7 @@ async fn nothing_is_reverted_before_the_user_confirms_and_etcd_is_saved() {
             lines[1].starts_with("  node1: control-plane") && lines[1].contains("1 changes"),
             "{text}"
         );
-        Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()))
+        Err(CommandError::configuration("the reset was not confirmed"))
     };
     let hosts = &site.hosts;
     let reset = super::reset_locked(&cluster, &state, hosts, None, refuse, &site.events, &stop);

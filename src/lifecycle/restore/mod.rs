@@ -70,8 +70,6 @@ pub struct RestoreReport {
     pub former: Option<String>,
 }
 
-const NOT_CONFIRMED: &str = "the restore was not confirmed; nothing was touched\nhint: type the cluster's name, or pass --yes";
-
 /// Restores etcd from a backup. On hosts without a cluster, it first installs them with the authorities of the backup. Calls
 /// `confirm` before it changes anything, after a note with the plan. A restore that was interrupted continues where it
 /// stopped.
@@ -195,7 +193,10 @@ impl Context<'_> {
         let prepared = self.prepare(events).await?;
         events.note(self.text(&prepared).text());
         if !unless_stopped(self.stop, async { Ok(confirm().await) }).await? {
-            return Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()));
+            return Err(CommandError::configuration(
+                "the restore was not confirmed; nothing was touched",
+            )
+            .hint("type the cluster's name, or pass --yes"));
         }
         // No other command may use the state directory meanwhile.
         let journal = session::journal(self.state)?;
@@ -283,10 +284,8 @@ impl Context<'_> {
             let programs = situation::programs(manifest, cluster, &prepared.facts)?;
             let cas = present_cas(cluster, &prepared.facts);
             let record = prepared.begun.ok_or_else(|| {
-                CommandError::Configuration(
-                    "the record of the restore is gone\nhint: run the same command again"
-                        .to_owned(),
-                )
+                CommandError::refused("the record of the restore is gone")
+                    .hint("run the same command again")
             })?;
             let work = Replacement {
                 context: self,

@@ -105,16 +105,16 @@ impl Context<'_> {
     /// Checks what hosts without a cluster need.
     fn check_new(&self, unreachable: &HostErrors) -> Result<(), CommandError> {
         if let Some((_, error)) = unreachable.first() {
-            return Err(CommandError::Configuration(format!(
-                "cannot install all hosts: {error}\nhint: repair the host, or remove it from the cluster file"
-            )));
+            return Err(
+                CommandError::host(format!("cannot install all hosts: {error}"))
+                    .hint("repair the host, or remove it from the cluster file"),
+            );
         }
         if self.options.bundles.is_empty() {
-            return Err(CommandError::Configuration(
-                "the hosts have no cluster: kubexm must install them before it restores the backup\nhint: name the bundle \
-                 of the cluster with --bundle"
-                    .to_owned(),
-            ));
+            return Err(CommandError::configuration(
+                "the hosts have no cluster: kubexm must install them before it restores the backup",
+            )
+            .hint("name the bundle of the cluster with --bundle"));
         }
         if self.cluster.kubernetes.kind != KubernetesKind::Kubeadm {
             return Ok(());
@@ -138,11 +138,14 @@ impl Context<'_> {
         if !has_record || missing.is_empty() {
             return Ok(());
         }
-        Err(CommandError::Configuration(format!(
-            "the state directory {} has no longer the keys of the Secrets in the backup: {}\nhint: take these files out of \
-             the backup (age -d -i IDENTITY FILE | zstd -d | tar -x state), put them back, and run kubexm install",
+        Err(CommandError::configuration(format!(
+            "the state directory {} has no longer the keys of the Secrets in the backup: {}",
             self.state.display(),
             missing.join(", ")
-        )))
+        ))
+        .hint(
+            "take these files out of the backup (age -d -i IDENTITY FILE | zstd -d | tar -x \
+             state), put them back, and run kubexm install",
+        ))
     }
 }

@@ -108,9 +108,8 @@ fn refused_read(name: &HostName, error: ClientError) -> CommandError {
 }
 
 fn refused(cause: String) -> CommandError {
-    CommandError::Configuration(format!(
-        "the restored etcd is not usable: {cause}\nhint: no API server runs; restore from another backup with the same command"
-    ))
+    CommandError::step(format!("the restored etcd is not usable: {cause}"))
+        .hint("no API server runs; restore from another backup with the same command")
 }
 
 async fn done(host: &dyn Host, command: Command) -> Result<String, CommandError> {
@@ -124,9 +123,8 @@ async fn done(host: &dyn Host, command: Command) -> Result<String, CommandError>
 }
 
 fn unanswered(name: &HostName, what: &str, complaint: &Untrusted) -> CommandError {
-    CommandError::Configuration(format!(
-        "{name}: {what}: {complaint}\nhint: run the same command again to go on"
-    ))
+    CommandError::step(format!("{name}: {what}: {complaint}"))
+        .hint("run the same command again to go on")
 }
 
 /// Proves that each API server stores objects. Reports nodes that the backup has and the cluster file has not.

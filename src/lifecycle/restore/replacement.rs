@@ -1,6 +1,7 @@
 //! The phases of a restore that replace the data of etcd.
 
 use futures_util::future::join_all;
+use kubexm_types::Message;
 
 use super::{Context, proof, upload};
 use kubexm_config::cluster::HostSpec;
@@ -116,7 +117,7 @@ impl Replacement<'_> {
             let output = host.run(command).await?;
             StepError::unless_done(what, output)
                 .map(|_| ())
-                .map_err(|error| CommandError::Configuration(format!("{}: {error}", spec.name)))
+                .map_err(|error| CommandError::step(Message::from(&error).within(&spec.name)))
         });
         let results = join_all(asked).await.into_iter();
         results.collect()

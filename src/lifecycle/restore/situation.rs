@@ -110,11 +110,14 @@ pub(super) fn of(
     let lost = unreachable.iter().filter(|(name, _)| needed.contains(name));
     let lost: Vec<String> = lost.map(|(_, error)| error.to_string()).collect();
     if !lost.is_empty() {
-        return Err(CommandError::Configuration(format!(
-            "cannot restore: control planes and members of etcd must be reachable:\n  {}\nhint: repair these hosts; or, if \
-             they are lost, restore with a cluster file without them, and add new hosts with kubexm install afterwards",
+        return Err(CommandError::host(format!(
+            "cannot restore: control planes and members of etcd must be reachable:\n  {}",
             lost.join("\n  ")
-        )));
+        ))
+        .hint(
+            "repair these hosts; or, if they are lost, restore with a cluster file without them, \
+             and add new hosts with kubexm install afterwards",
+        ));
     }
     let others: Vec<String> = facts
         .iter()
@@ -126,12 +129,12 @@ pub(super) fn of(
         })
         .collect();
     if !others.is_empty() {
-        return Err(CommandError::Configuration(format!(
-            "cannot restore a backup of {} on hosts of another cluster:\n  {}\nhint: correct the addresses in the cluster \
-             file, or pass a backup of that cluster",
+        return Err(CommandError::refused(format!(
+            "cannot restore a backup of {} on hosts of another cluster:\n  {}",
             manifest.cluster,
             others.join("\n  ")
-        )));
+        ))
+        .hint("correct the addresses in the cluster file, or pass a backup of that cluster"));
     }
     let is_old = |name: &&HostName| {
         let facts = facts.get(*name);
@@ -143,11 +146,14 @@ pub(super) fn of(
         (true, _) => Ok(Situation::New),
         (false, false) => {
             let new: Vec<&str> = new.into_iter().map(HostName::as_str).collect();
-            Err(CommandError::Configuration(format!(
-                "cannot restore: these hosts have no cluster, and the others do: {}\nhint: restore with a cluster file \
-                 without these hosts, and add them with kubexm install afterwards",
+            Err(CommandError::refused(format!(
+                "cannot restore: these hosts have no cluster, and the others do: {}",
                 new.join(", ")
-            )))
+            ))
+            .hint(
+                "restore with a cluster file without these hosts, and add them with kubexm \
+                 install afterwards",
+            ))
         }
     }
 }
@@ -176,12 +182,15 @@ pub(super) async fn no_other_members(cluster: &Cluster, hosts: &Hosts) -> Result
     for found in answers.into_iter().flatten() {
         let others = found.healthy_besides(&own);
         if !others.is_empty() {
-            return Err(CommandError::Configuration(format!(
-                "cannot restore: members of etcd work that the cluster file does not have: {}. They would go on with the \
-                 former data beside the restored one\nhint: restore with a cluster file that has them; if they are lost, \
-                 switch them off first",
+            return Err(CommandError::refused(format!(
+                "cannot restore: members of etcd work that the cluster file does not have: {}. \
+                 They would go on with the former data beside the restored one",
                 others.join(", ")
-            )));
+            ))
+            .hint(
+                "restore with a cluster file that has them; if they are lost, switch them off \
+                 first",
+            ));
         }
     }
     Ok(())
@@ -200,11 +209,14 @@ pub(super) fn without_workers(
     if nodes.is_empty() || cluster.kubernetes.kind != KubernetesKind::Kubeadm {
         return Ok(());
     }
-    Err(CommandError::Configuration(format!(
-        "cannot restore: no control plane has a cluster, and these workers are nodes of it: {}\nhint: restore with a \
-         cluster file without these workers; then add them to the file again, and run kubexm install",
+    Err(CommandError::refused(format!(
+        "cannot restore: no control plane has a cluster, and these workers are nodes of it: {}",
         nodes.join(", ")
-    )))
+    ))
+    .hint(
+        "restore with a cluster file without these workers; then add them to the file again, and \
+         run kubexm install",
+    ))
 }
 
 /// Returns control planes and members of etcd.
@@ -228,11 +240,11 @@ pub(super) fn programs<'a>(
         let path = arch.map(program).unwrap_or_default();
         match manifest.file(&path) {
             Some(_) => Ok((host, path)),
-            None => Err(CommandError::Configuration(format!(
-                "{}: the backup has no etcdutl for the architecture of this host\nhint: use a host of an architecture that \
-                 the cluster had at the time of the backup",
+            None => Err(CommandError::refused(format!(
+                "{}: the backup has no etcdutl for the architecture of this host",
                 host.name
-            ))),
+            ))
+            .hint("use a host of an architecture that the cluster had at the time of the backup")),
         }
     });
     members.collect()

@@ -81,10 +81,8 @@ pub async fn write(
         .input(Input::Stream(Box::new(digest.chain(stream))));
     let output = host.run(command).await?;
     StepError::unless_done(&what, output).map_err(|error| {
-        CommandError::Configuration(format!(
-            "{}: {error}\nhint: no data of etcd was replaced; run the same command again when the host is ready",
-            host.name()
-        ))
+        CommandError::step(format!("{}: {error}", host.name()))
+            .hint("no data of etcd was replaced; run the same command again when the host is ready")
     })?;
     Ok(())
 }

@@ -21,7 +21,7 @@ pub(super) async fn ask<T>(
     let output = host
         .run(Command::from_script(script, arguments).describe(what))
         .await?;
-    let failed = |cause: String| CommandError::Configuration(format!("{}: {cause}", host.name()));
+    let failed = |cause: String| CommandError::step(format!("{}: {cause}", host.name()));
     let output = StepError::unless_done(what, output).map_err(|error| failed(error.to_string()))?;
     parse(&output.text()).map_err(|line| {
         let line = Untrusted::one_line(&line, 100);

@@ -67,7 +67,7 @@ pub(super) fn first_control_plane<'a>(
     let mut names = cluster.roles.control_plane.iter();
     names
         .find_map(|name| hosts.get(name).map(|host| (name, host)))
-        .ok_or_else(|| CommandError::configuration("the cluster file has no control plane"))
+        .ok_or_else(|| CommandError::defect("the cluster file has no control plane"))
 }
 
 /// Fails if a host is not a node of the cluster yet.
@@ -83,11 +83,11 @@ pub(super) fn all_nodes(
     if missing.is_empty() {
         return Ok(());
     }
-    Err(CommandError::Configuration(format!(
-        "cannot upgrade: these hosts are not nodes of the cluster yet: {}\nhint: upgrade with a cluster file without \
-         them, and add them with kubexm install afterwards",
+    Err(CommandError::refused(format!(
+        "cannot upgrade: these hosts are not nodes of the cluster yet: {}",
         missing.join(", ")
-    )))
+    ))
+    .hint("upgrade with a cluster file without them, and add them with kubexm install afterwards"))
 }
 
 /// Returns the versions with which the programs of the cluster run.
@@ -98,10 +98,8 @@ pub(super) fn running(
 ) -> Result<Running, CommandError> {
     let mut running = Running::default();
     let refused = |name: &HostName, what: &str| {
-        CommandError::Configuration(format!(
-            "{name}: cannot see the version of {what}\nhint: repair the node first; kubexm logs kubelet shows the log \
-             of its kubelet"
-        ))
+        CommandError::step(format!("{name}: cannot see the version of {what}"))
+            .hint("repair the node first; kubexm logs kubelet shows the log of its kubelet")
     };
     for name in &cluster.roles.control_plane {
         let found = facts.get(name);

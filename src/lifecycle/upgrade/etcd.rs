@@ -37,11 +37,11 @@ pub(super) async fn read(
             Err(cause) => failures.push(format!("{}: {cause}", spec.name)),
         }
     }
-    Err(CommandError::Configuration(format!(
-        "no member of etcd answers with a quorum of the others:\n{}\nhint: repair etcd first; kubexm logs etcd shows its \
-         log",
+    Err(CommandError::refused(format!(
+        "no member of etcd answers with a quorum of the others:\n{}",
         failures.join("\n")
-    )))
+    ))
+    .hint("repair etcd first; kubexm logs etcd shows its log"))
 }
 
 /// Returns what prevents an upgrade, and warnings. Because of an upgrade that `continues`, a member may not answer.

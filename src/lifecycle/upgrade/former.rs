@@ -106,7 +106,7 @@ pub(super) async fn save(
         etcd: taken.etcd,
         snapshot: taken.file.digest,
     };
-    let text = serde_json::to_vec_pretty(&former).map_err(CommandError::configuration)?;
+    let text = serde_json::to_vec_pretty(&former).map_err(CommandError::defect)?;
     let file = folder.join(FILE);
     write_atomic(&file, &text, OWNER_ONLY)
         .map_err(|error| FileError::io("write", &file, &error))?;

@@ -99,7 +99,7 @@ impl Live {
             let text = answer(host.as_ref(), LIVE_SETTINGS, []).await?;
             let found = parse(&text).map_err(|line| {
                 let line = Untrusted::one_line(&line, 100);
-                CommandError::Configuration(format!(
+                CommandError::step(format!(
                     "{name}: read the flags of programs: unexpected line '{line}'"
                 ))
             })?;

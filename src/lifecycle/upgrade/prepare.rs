@@ -21,8 +21,8 @@ use kubexm_session::begun::UpgradeRecord;
 use kubexm_session::identity::KnownCluster;
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::{CommandError, notices, preflight};
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{HostName, Message};
 
 /// How long the API server of the first control plane may take after an interrupted run: a stopped kubelet starts after two
 /// minutes.
@@ -78,7 +78,7 @@ impl Context<'_> {
             Vec::new()
         } else {
             path::hops(&running, to, &self.bundle.lock().kubernetes)
-                .map_err(CommandError::configuration)?
+                .map_err(|error| CommandError::configuration(Message::from(&*error)))?
         };
         let mut findings = preflight::check_upgrade(cluster, hosts, &facts, self.bundle).await;
         findings.extend(known.findings(cluster, &facts));

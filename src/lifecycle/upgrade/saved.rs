@@ -52,12 +52,16 @@ impl Saved {
         let is_gone =
             !hop.archive.is_dir() || former.is_some() && !former::snapshot(&hop.archive).is_file();
         if is_gone && !is_untouched {
-            return Err(CommandError::Configuration(format!(
-                "{}: the archive from before Kubernetes {} is gone or has no snapshot of etcd, and hosts have changed since\nhint: copy \
-                 it back to this place; or remove upgrade.json from the state directory: the upgrade then begins with another \
-                 snapshot of etcd, and cannot go back to Kubernetes {}",
+            return Err(CommandError::refused(format!(
+                "{}: the archive from before Kubernetes {} is gone or has no snapshot of etcd, \
+                 and hosts have changed since",
                 hop.archive.display(),
-                hop.version,
+                hop.version
+            ))
+            .hint(format!(
+                "copy it back to this place; or remove upgrade.json from the state directory: the \
+                 upgrade then begins with another snapshot of etcd, and cannot go back to \
+                 Kubernetes {}",
                 hop.former
             )));
         }

@@ -36,8 +36,7 @@ pub(super) async fn findings(
         let what = "read the size of etcd and the free space";
         let command = Command::from_script(UPGRADE_SPACE, [data]).describe(what);
         let output = host.run(command).await?;
-        let failed =
-            |cause: String| CommandError::Configuration(format!("{name}: {what}: {cause}"));
+        let failed = |cause: String| CommandError::step(format!("{name}: {what}: {cause}"));
         let output =
             StepError::unless_done(what, output).map_err(|error| failed(error.to_string()))?;
         let text = output.text();

@@ -73,10 +73,9 @@ impl Survey {
         let command = Command::from_script(UPGRADE_SURVEY, arguments).describe(what);
         let output = host.run(command).await?;
         let failed = |cause: String| {
-            CommandError::Configuration(format!(
-                "{}: {cause}\nhint: kubexm needs an API server that answers; kubexm logs kube-apiserver shows its log",
-                host.name()
-            ))
+            CommandError::step(format!("{}: {cause}", host.name())).hint(
+                "kubexm needs an API server that answers; kubexm logs kube-apiserver shows its log",
+            )
         };
         let output =
             StepError::unless_done(what, output).map_err(|error| failed(error.to_string()))?;

@@ -13,7 +13,7 @@ use kubexm_scripts::kubernetes::{CONFORMANCE, Conformance};
 use kubexm_session::CommandError;
 use kubexm_session::stop::Stop;
 use kubexm_types::event::{Event, Events};
-use kubexm_types::{HostName, HostPath};
+use kubexm_types::{HostName, HostPath, Message};
 
 /// The directory on the control plane; see `kubernetes/conformance.sh`.
 const FOLDER: &str = "/var/lib/kubexm/conformance";
@@ -124,11 +124,12 @@ impl TestHost {
         if output.success() {
             Ok(output)
         } else {
-            Err(CommandError::Tests(format!(
-                "{}: cannot {what}: {}\nhint: look at the journal of the host (journalctl -u kubexm-conformance)",
+            Err(CommandError::step(format!(
+                "{}: cannot {what}: {}",
                 self.host.name(),
                 output.complaint()
-            )))
+            ))
+            .hint("look at the journal of the host (journalctl -u kubexm-conformance)"))
         }
     }
 
@@ -149,7 +150,7 @@ impl TestHost {
                 },
                 digest: member.digest,
                 size: member.size,
-                path: path.map_err(CommandError::configuration)?,
+                path: path.map_err(CommandError::defect)?,
                 mode: 0o700,
             })
         });
@@ -163,8 +164,9 @@ impl TestHost {
             .install_unrecorded(self.host.as_ref(), events)
             .await;
         installed.map_err(|error| {
-            let hint = format!("\nhint: the programs need {bytes} bytes; free space on the host");
-            failure(self.host.name(), error, &hint)
+            failure(self.host.name(), error).hint(format!(
+                "the programs need {bytes} bytes; free space on the host"
+            ))
         })
     }
 
@@ -196,7 +198,7 @@ impl TestHost {
             let what = format!("look at the {}", pass.what);
             let output = self.call("look", &what, []).await?;
             let progress = Progress::parse(&output.text()).ok_or_else(|| {
-                CommandError::Tests(format!(
+                CommandError::step(format!(
                     "{}: cannot read the progress of the tests: {}",
                     self.host.name(),
                     output.shown()
@@ -220,20 +222,18 @@ impl TestHost {
             }
             shown = progress;
             if tokio::time::Instant::now() > deadline {
-                return Err(CommandError::Tests(format!(
-                    "{}: the {} exceeded the time limit of {} seconds\nhint: allow more time with --timeout",
+                return Err(CommandError::step(format!(
+                    "{}: the {} exceeded the time limit of {} seconds",
                     self.host.name(),
                     pass.what,
                     self.limit.as_secs()
-                )));
+                ))
+                .hint("allow more time with --timeout"));
             }
             tokio::select! {
                 () = tokio::time::sleep(INTERVAL) => {}
                 () = stop.cancelled() => {
-                    return Err(CommandError::Interrupted(format!(
-                        "the tests were stopped on {}, and their namespaces are being deleted\nhint: run the same command again",
-                        self.host.name()
-                    )));
+                    return Err(CommandError::interrupted(format!("the tests were stopped on {}, and their namespaces are being deleted", self.host.name())).hint("run the same command again"));
                 }
             }
         }
@@ -264,10 +264,10 @@ impl TestHost {
 }
 
 /// Returns the failure of a step of the engine.
-pub(super) fn failure(host: &HostName, error: StepError, hint: &str) -> CommandError {
+pub(super) fn failure(host: &HostName, error: StepError) -> CommandError {
     match error {
         StepError::Host(error) => error.into(),
-        other => CommandError::Tests(format!("{host}: {other}{hint}")),
+        other => CommandError::step(Message::from(&other).within(host)),
     }
 }
 

@@ -69,7 +69,7 @@ impl Lost {
             match attempt {
                 Ok(Ok(found)) => hosts.extend(found),
                 Ok(Err(error)) => errors.push(error),
-                Err(defect) => errors.push(CommandError::Configuration(format!(
+                Err(defect) => errors.push(CommandError::defect(format!(
                     "cannot connect again: {defect}"
                 ))),
             }

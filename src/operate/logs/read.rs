@@ -50,11 +50,14 @@ impl Read {
         if self.has_source || !self.errors.is_empty() {
             Ok(())
         } else {
-            Err(CommandError::Configuration(format!(
-                "no selected host has a unit or a container '{}'\nhint: the names are those of units, as in kubelet or \
-             containerd, and of containers, as in kube-apiserver or coredns",
+            Err(CommandError::configuration(format!(
+                "no selected host has a unit or a container '{}'",
                 program.0
-            )))
+            ))
+            .hint(
+                "the names are those of units, as in kubelet or containerd, and of containers, as \
+                 in kube-apiserver or coredns",
+            ))
         }
     }
 

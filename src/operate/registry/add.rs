@@ -81,16 +81,18 @@ fn selected(lock: &Lock, images: &[ImageRef]) -> Result<Lock, CommandError> {
         .map(ToString::to_string)
         .collect();
     if !missing.is_empty() {
-        return Err(CommandError::Configuration(format!(
-            "the bundle does not contain {}\nhint: `kubexm bundle list` prints its images, such as {}",
-            missing.join(", "),
+        return Err(CommandError::configuration(format!(
+            "the bundle does not contain {}",
+            missing.join(", ")
+        ))
+        .hint(format!(
+            "`kubexm bundle list` prints its images, such as {}",
             names().next().unwrap_or_default()
         )));
     }
     if lock.images.is_empty() {
-        return Err(CommandError::Configuration(
-            "the bundle contains no images\nhint: name a bundle with images".to_owned(),
-        ));
+        return Err(CommandError::configuration("the bundle contains no images")
+            .hint("name a bundle with images"));
     }
     if !images.is_empty() {
         selected.images.retain(|image| images.contains(&image.name));
@@ -219,7 +221,7 @@ async fn needed(site: &Site<'_>, plan: Plan) -> Result<Vec<Task>, CommandError> 
                 Step::Ensure(ensure) => ensure.check(host.as_ref()).await,
                 Step::Action(_) | Step::Wait(_) => Ok(Check::Satisfied),
             };
-            match is_satisfied.map_err(CommandError::configuration)? {
+            match is_satisfied? {
                 Check::Satisfied => {}
                 Check::Needed { .. } | Check::Reported(_) => steps.push(step),
             }
@@ -256,12 +258,15 @@ fn clients(
         if new.is_empty() {
             return Ok(Plan::default());
         }
-        return Err(CommandError::Configuration(format!(
-            "cannot let nodes pull from {}: {} with the login at the registries does not exist\nhint: restore the state \
-             directory from a backup, or run kubexm install, which creates another login",
+        return Err(CommandError::configuration(format!(
+            "cannot let nodes pull from {}: {} with the login at the registries does not exist",
             new.join(", "),
             login.display()
-        )));
+        ))
+        .hint(
+            "restore the state directory from a backup, or run kubexm install, which creates \
+             another login",
+        ));
     }
     // Nodes get no key of a CA from this plan.
     let certificates = certificates::preview(site.cluster, site.state, None)?;

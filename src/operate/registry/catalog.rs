@@ -14,7 +14,7 @@ use kubexm_host::Host;
 use kubexm_session::CommandError;
 use kubexm_session::session::Hosts;
 use kubexm_types::event::Events;
-use kubexm_types::{Digest, HostName};
+use kubexm_types::{Digest, HostName, Message};
 
 /// What is in the registries of a cluster.
 pub(super) struct Catalog {
@@ -52,10 +52,7 @@ struct Configuration {
 }
 
 pub(super) fn failed(error: SeedError) -> CommandError {
-    match error {
-        SeedError::Host(error) => CommandError::Hosts(vec![error]),
-        other => CommandError::Configuration(StepError::from(other).to_string()),
-    }
+    StepError::from(error).into()
 }
 
 impl Catalog {
@@ -154,19 +151,22 @@ impl Catalog {
         if damaged.is_empty() {
             Ok(())
         } else {
-            Err(CommandError::Configuration(format!(
-                "these tags name no image, because their files are damaged; no other registry has them\n  {}\nhint: add the \
-             images again from a bundle that contains them: kubexm registry add; if nothing needs a tag, remove its \
-             directory on the host",
+            Err(CommandError::refused(format!(
+                "these tags name no image, because their files are damaged; no other registry has \
+                 them\n  {}",
                 damaged.join("\n  ")
-            )))
+            ))
+            .hint(
+                "add the images again from a bundle that contains them: kubexm registry add; if \
+                 nothing needs a tag, remove its directory on the host",
+            ))
         }
     }
 
     /// Warns where [`Self::check_tags`] fails.
     pub(super) fn warn_of_tags(&self, cluster: &Cluster, events: &Events) {
         if let Err(error) = self.check_tags(cluster) {
-            events.warn(error.to_string().replace("\nhint: ", "\n  hint: "));
+            events.warn(Message::from(&error).as_item().to_string());
         }
     }
 

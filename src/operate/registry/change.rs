@@ -91,7 +91,10 @@ impl Change<'_> {
             };
             let (prepared, lost) = unless_stopped(stop, looking).await?;
             if !prepared.plan.tasks.is_empty() && !confirm().await {
-                return Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()));
+                return Err(CommandError::configuration(
+                    "the change was not confirmed; nothing was touched",
+                )
+                .hint("type 'yes', or pass --yes"));
             }
             events.phase("apply");
             let ended = carry_out(prepared.plan, &session.hosts, events, stop).await?;
@@ -118,9 +121,6 @@ fn show(prepared: &Prepared, events: &Events) {
         text => text.trim_end(),
     });
 }
-
-const NOT_CONFIRMED: &str =
-    "the change was not confirmed; nothing was touched\nhint: type 'yes', or pass --yes";
 
 /// Returns a number of bytes for people.
 pub(super) fn bytes(count: u64) -> String {

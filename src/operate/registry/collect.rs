@@ -154,10 +154,10 @@ async fn unused(site: &mut Site<'_>, text: &mut String) -> Result<Former, Comman
     // Such an image has no name, and would look unused.
     catalog.check_tags(site.cluster)?;
     if let Some(cause) = &uses.unknown {
-        return Err(CommandError::Configuration(format!(
-            "cannot find unused images: it is not known which images the cluster uses: {cause}\nhint: leave out --unused, or \
-             repair it first: kubexm doctor"
-        )));
+        return Err(CommandError::refused(format!(
+            "cannot find unused images: it is not known which images the cluster uses: {cause}"
+        ))
+        .hint("leave out --unused, or repair it first: kubexm doctor"));
     }
     let all = catalog.images();
     let is_needed =

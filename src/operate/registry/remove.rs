@@ -73,11 +73,14 @@ pub async fn remove(
             (true, _) => {}
             (false, true) => problems.iter().for_each(|problem| events.warn(problem)),
             (false, false) => {
-                return Err(CommandError::Configuration(format!(
-                    "cannot remove images that are in use; nothing was touched\n  {}\nhint: end what uses them first, or \
-                     remove them nevertheless with --force: pods then start only where a node has the image",
+                return Err(CommandError::refused(format!(
+                    "cannot remove images that are in use; nothing was touched\n  {}",
                     problems.join("\n  ")
-                )));
+                ))
+                .hint(
+                    "end what uses them first, or remove them nevertheless with --force: pods \
+                     then start only where a node has the image",
+                ));
             }
         }
         let mut text = String::new();
@@ -115,10 +118,11 @@ fn named(catalog: &Catalog, names: &[ImageRef]) -> Result<Vec<Image>, CommandErr
     if missing.is_empty() {
         return Ok(found);
     }
-    Err(CommandError::Configuration(format!(
-        "no registry of the cluster has {}; nothing was touched\nhint: `kubexm registry list` prints the names of all images",
+    Err(CommandError::configuration(format!(
+        "no registry of the cluster has {}; nothing was touched",
         missing.join(", ")
-    )))
+    ))
+    .hint("`kubexm registry list` prints the names of all images"))
 }
 
 /// Returns a line for each image that is in use.

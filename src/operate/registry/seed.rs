@@ -67,9 +67,8 @@ pub async fn seed(
         sent += tokio::select! {
             pushed = pushing => pushed?,
             () = stop.cancelled() => {
-                return Err(CommandError::Interrupted(
-                    "stopped; the same command continues with what was not sent".to_owned(),
-                ));
+                return Err(CommandError::interrupted("stopped; the same command continues with \
+                                                      what was not sent"));
             }
         };
     }
@@ -173,7 +172,7 @@ fn push_access(registry: &ExternalRegistry) -> Result<PushAccess, CommandError> 
     let login = match &registry.login {
         None => None,
         Some(login) => {
-            let password = login.password().map_err(CommandError::configuration)?;
+            let password = login.password()?;
             Some((login.user.clone(), password.0))
         }
     };

@@ -109,11 +109,13 @@ impl<'a> Site<'a> {
         let missing: Vec<&str> = missing.map(HostName::as_str).collect();
         if !missing.is_empty() {
             let hint = MoveRecord::load(cluster, state)?.map(|record| record.hint());
-            return Err(CommandError::Configuration(format!(
-                "no registry of kubexm is on {}\nhint: {}",
-                missing.join(", "),
-                hint.unwrap_or_else(|| "run kubexm install, which installs it there".to_owned())
-            )));
+            return Err(CommandError::refused(format!(
+                "no registry of kubexm is on {}",
+                missing.join(", ")
+            ))
+            .hint(
+                hint.unwrap_or_else(|| "run kubexm install, which installs it there".to_owned()),
+            ));
         }
         Ok(Self {
             cluster,

@@ -47,10 +47,11 @@ pub(super) fn check(
     } else {
         disk
     };
-    Err(CommandError::Configuration(format!(
-        "cannot send the images, which do not fit on the disk; none was sent\n  {}\nhint: {hint}",
+    Err(CommandError::refused(format!(
+        "cannot send the images, which do not fit on the disk; none was sent\n  {}",
         short.join("\n  ")
-    )))
+    ))
+    .hint(hint))
 }
 
 #[cfg(test)]

@@ -156,10 +156,11 @@ fn chosen(catalog: &Catalog, deciding: Option<&Registry>) -> Result<Vec<Image>, 
     if different.is_empty() {
         return Ok(images);
     }
-    Err(CommandError::Configuration(format!(
-        "these names mean different images in the registries:\n{}\nhint: kubexm registry sync --from HOST makes them equal to the registry of this host",
+    Err(CommandError::refused(format!(
+        "these names mean different images in the registries:\n{}",
         different.join("\n")
-    )))
+    ))
+    .hint("kubexm registry sync --from HOST makes them equal to the registry of this host"))
 }
 
 /// Returns what an image is in each registry, if they differ.
@@ -184,10 +185,11 @@ pub(super) fn equal_content(catalog: &Catalog) -> Result<RegistryContent, Comman
     let (wanted, lost) = complete(catalog, &images, None);
     let lost: Vec<String> = lost.into_iter().map(|(name, _)| name).collect();
     if !lost.is_empty() {
-        return Err(CommandError::Configuration(format!(
-            "no registry has all blobs of {}\nhint: add these images again from a bundle, or remove them: kubexm registry add",
+        return Err(CommandError::refused(format!(
+            "no registry has all blobs of {}",
             lost.join(", ")
-        )));
+        ))
+        .hint("add these images again from a bundle, or remove them: kubexm registry add"));
     }
     let mut content = RegistryContent::empty();
     for (_, own) in wanted {
@@ -202,10 +204,8 @@ fn registry<'a>(catalog: &'a Catalog, name: &HostName) -> Result<&'a Registry, C
     found.ok_or_else(|| {
         let names = catalog.registries.iter();
         let names: Vec<&str> = names.map(|registry| registry.name.as_str()).collect();
-        CommandError::Configuration(format!(
-            "'{name}' has no registry that can be read\nhint: these have one: {}",
-            names.join(", ")
-        ))
+        CommandError::configuration(format!("'{name}' has no registry that can be read"))
+            .hint(format!("these have one: {}", names.join(", ")))
     })
 }
 

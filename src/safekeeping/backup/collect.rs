@@ -109,7 +109,7 @@ pub async fn of_hosts(
         let output = host.run(command).await?;
         if !output.success() {
             let complaint = output.complaint();
-            return Err(CommandError::Configuration(format!(
+            return Err(CommandError::step(format!(
                 "{name}: cannot read the configuration of the host: {complaint}"
             )));
         }
@@ -139,7 +139,7 @@ pub(super) fn control_planes<'a>(
         };
         let missing = authorities::missing(archive.content.as_slice(), runs_etcd);
         let missing = missing.map_err(|error| {
-            CommandError::Configuration(format!(
+            CommandError::step(format!(
                 "{name}: cannot read the configuration of the host: tar printed no archive: {error}"
             ))
         })?;

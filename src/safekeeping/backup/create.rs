@@ -219,7 +219,7 @@ impl Work<'_> {
         let path = &self.new.path(gaps.is_empty());
         self.events.phase("write");
         let unwritable = |error: io::Error| FileError::io("write the backup", path, &error);
-        let text = serde_json::to_vec_pretty(&manifest).map_err(CommandError::configuration)?;
+        let text = serde_json::to_vec_pretty(&manifest).map_err(CommandError::defect)?;
         let writing = || -> io::Result<Writer> {
             let mut writer = Writer::create(path, recipients)?;
             writer.add(MANIFEST, &text)?;
@@ -312,11 +312,11 @@ pub async fn take<'a>(
             }
         }
     }
-    Err(CommandError::Configuration(format!(
-        "no snapshot of etcd could be taken:\n{}\nhint: repair etcd on one of these hosts, then run the same command \
-         again",
+    Err(CommandError::refused(format!(
+        "no snapshot of etcd could be taken:\n{}",
         failures.join("\n")
-    )))
+    ))
+    .hint("repair etcd on one of these hosts, then run the same command again"))
 }
 
 pub(super) async fn survey(
@@ -341,10 +341,11 @@ pub(super) async fn survey(
 pub fn failed(member: &Member<'_>, failure: Failure, path: &Path) -> CommandError {
     match failure {
         Failure::Here(error) => FileError::io("write", path, &error).into(),
-        Failure::Member(cause) => CommandError::Configuration(format!(
-            "{}: cannot copy from the host: {cause}\nhint: run the same command again",
+        Failure::Member(cause) => CommandError::step(format!(
+            "{}: cannot copy from the host: {cause}",
             member.name
-        )),
+        ))
+        .hint("run the same command again"),
     }
 }
 

@@ -58,7 +58,7 @@ impl<'a> NewBackup<'a> {
         Ok(Self {
             folder,
             cluster,
-            time: time.map_err(CommandError::configuration)?,
+            time: time.map_err(CommandError::defect)?,
         })
     }
 

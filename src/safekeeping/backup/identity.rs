@@ -25,10 +25,8 @@ impl BackupRecipients {
         match self {
             Self::Passphrase(passphrase) => Ok(KeyIdentity::of_passphrase(&passphrase.0).into()),
             Self::Keys(keys) => Recipients::parse(keys).map_err(|cause| {
-                CommandError::Configuration(format!(
-                    "cannot encrypt the backup: {cause}\nhint: `age-keygen -y IDENTITY` prints the public key of an \
-                     identity"
-                ))
+                CommandError::configuration(format!("cannot encrypt the backup: {cause}"))
+                    .hint("`age-keygen -y IDENTITY` prints the public key of an identity")
             }),
         }
     }

@@ -81,7 +81,7 @@ pub(super) fn refused(disagreement: Disagreement, silent: &[String]) -> CommandE
             )
         }
     };
-    CommandError::Configuration(format!("cannot back up etcd: {what}\nhint: {hint}"))
+    CommandError::refused(format!("cannot back up etcd: {what}")).hint(hint)
 }
 
 #[cfg(test)]

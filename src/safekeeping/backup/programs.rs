@@ -35,7 +35,7 @@ pub async fn of_members(
         }
     }
     if files.is_empty() {
-        return Err(CommandError::Configuration(format!(
+        return Err(CommandError::step(format!(
             "cannot copy the program etcdutl of the members, without which a backup cannot be restored:\n{}",
             failures.join("\n")
         )));

@@ -79,11 +79,13 @@ pub fn etcd_deployment(cluster: &Cluster) -> Result<&'static str, CommandError> 
     match &cluster.etcd {
         Etcd::Kubeadm { .. } => Ok("kubeadm"),
         Etcd::Systemd { .. } => Ok("systemd"),
-        Etcd::External { .. } => Err(CommandError::Configuration(
-            "kubexm does not back up or restore an external etcd\nhint: take a snapshot with `etcdctl snapshot save`, and \
-             keep the state directory with it; after a restore of that etcd, restart kube-apiserver, \
-             kube-controller-manager, kube-scheduler and every kubelet"
-                .to_owned(),
+        Etcd::External { .. } => Err(CommandError::configuration(
+            "kubexm does not back up or restore an external etcd",
+        )
+        .hint(
+            "take a snapshot with `etcdctl snapshot save`, and keep the state directory with it; \
+             after a restore of that etcd, restart kube-apiserver, kube-controller-manager, \
+             kube-scheduler and every kubelet",
         )),
     }
 }

@@ -27,12 +27,15 @@ pub(super) fn check(
     if differing.is_empty() {
         return Ok(());
     }
-    Err(CommandError::Configuration(format!(
-        "cannot issue certificates: {}, and at most {} s are allowed\nhint: compare the clock of this machine with that of \
-         the hosts (`date -u`), set the wrong one, then run the command again",
+    Err(CommandError::refused(format!(
+        "cannot issue certificates: {}, and at most {} s are allowed",
         differing.join("; "),
         limit(cluster)
-    )))
+    ))
+    .hint(
+        "compare the clock of this machine with that of the hosts (`date -u`), set the wrong one, \
+         then run the command again",
+    ))
 }
 
 /// Returns by how many seconds the clock of a host is ahead of the clock of another machine, for people.

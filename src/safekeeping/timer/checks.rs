@@ -42,11 +42,14 @@ pub(super) fn check_passwords(cluster: &Cluster) -> Result<(), CommandError> {
                 }
                 PasswordSource::File(_) | PasswordSource::Text(_) => continue,
             };
-            return Err(CommandError::Configuration(format!(
-                "{}: its password comes from {where_from}, which a run of the timer does not have\nhint: let kubexm log in \
-                 with an SSH key that needs no passphrase, or name a file with the password in the cluster file",
+            return Err(CommandError::configuration(format!(
+                "{}: its password comes from {where_from}, which a run of the timer does not have",
                 host.name
-            )));
+            ))
+            .hint(
+                "let kubexm log in with an SSH key that needs no passphrase, or name a file with \
+                 the password in the cluster file",
+            ));
         }
     }
     Ok(())
@@ -80,20 +83,23 @@ pub(super) fn check_path(path: &Path) -> Result<(), CommandError> {
 /// Fails if this machine cannot install units.
 pub(super) fn check_machine() -> Result<(), CommandError> {
     if !Path::new("/run/systemd/system").is_dir() {
-        return Err(CommandError::Configuration(
-            "systemd does not run on this machine, so it cannot have a timer\nhint: run `kubexm certs renew --expiring` and \
-             `kubexm backup create` from its scheduler"
-                .to_owned(),
+        return Err(CommandError::configuration(
+            "systemd does not run on this machine, so it cannot have a timer",
+        )
+        .hint(
+            "run `kubexm certs renew --expiring` and `kubexm backup create` from its scheduler",
         ));
     }
     if metadata("/proc/self").is_ok_and(|process| process.uid() == 0) {
         Ok(())
     } else {
-        Err(CommandError::Configuration(format!(
-            "only root can change units in {}\nhint: run the same command with sudo, and pass --state: a run of the timer then \
-         has the user that owns the state directory",
-            system::UNITS
-        )))
+        Err(
+            CommandError::configuration(format!("only root can change units in {}", system::UNITS))
+                .hint(
+                    "run the same command with sudo, and pass --state: a run of the timer then \
+                     has the user that owns the state directory",
+                ),
+        )
     }
 }
 
@@ -164,13 +170,16 @@ pub(super) fn try_login(options: &TimerOptions, service: &Service) -> Result<(),
     let Some(cause) = failed_login(&run) else {
         return Ok(());
     };
-    Err(CommandError::Configuration(format!(
-        "a run of the {} timer could not log in to all hosts as the user {}:\n{}\nhint: this user needs an SSH key without a \
-         passphrase, or `privateKeyPath` in the cluster file; a service has no ssh-agent",
+    Err(CommandError::configuration(format!(
+        "a run of the {} timer could not log in to all hosts as the user {}:\n{}",
         options.job,
         service.user,
         Untrusted::last(&cause)
-    )))
+    ))
+    .hint(
+        "this user needs an SSH key without a passphrase, or `privateKeyPath` in the cluster \
+         file; a service has no ssh-agent",
+    ))
 }
 
 /// Returns why `certs check` did not reach all hosts. A certificate that needs an action is not a reason against a timer.

@@ -138,7 +138,7 @@ pub fn installed(cluster: &str) -> impl Iterator<Item = Job> {
 impl InstallOptions {
     fn service(&self, cluster: &Cluster, state: &Path) -> Result<Service, CommandError> {
         let program = std::env::current_exe();
-        let program = program.map_err(CommandError::configuration)?;
+        let program = program.map_err(CommandError::defect)?;
         let file = absolute(&self.timer.cluster);
         let mut writable = vec![state.to_owned()];
         let mut command = vec![program.display().to_string()];
@@ -200,7 +200,7 @@ impl InstallOptions {
         for store in [&store, &store.subdirectory("kubernetes")] {
             match store.opens_keys() {
                 Err(PkiError::EncryptedKey { path, .. }) => return Err(needs_passphrase(&path)),
-                opened => opened.map_err(CommandError::configuration)?,
+                opened => opened?,
             }
         }
         Ok(())

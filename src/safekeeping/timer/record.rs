@@ -153,7 +153,7 @@ pub(super) fn load(state: &Path, job: Job) -> Result<Option<TimerState>, Command
 /// The file cannot be written.
 pub(super) fn save(state: &Path, record: &TimerState) -> Result<(), CommandError> {
     let path = path(state, record.job);
-    let text = serde_json::to_vec_pretty(record).map_err(CommandError::configuration)?;
+    let text = serde_json::to_vec_pretty(record).map_err(CommandError::defect)?;
     let writing = || {
         write_atomic(&path, &text, 0o600)?;
         let owner = std::fs::metadata(state)?;

@@ -35,20 +35,23 @@ impl Schedule {
         command.args(["calendar", RUNS, "--", text]);
         let output = command.env("LC_ALL", "C").env_remove("TZ").output();
         let output = output.map_err(|error| {
-            CommandError::Configuration(format!(
-                "cannot run systemd-analyze: {error}\nhint: a timer needs a machine with systemd"
-            ))
+            CommandError::configuration(format!("cannot run systemd-analyze: {error}"))
+                .hint("a timer needs a machine with systemd")
         })?;
         let printed = String::from_utf8_lossy(&output.stdout);
         Self::of(text, &printed).ok_or_else(|| {
             let complaint = String::from_utf8_lossy(&output.stderr);
-            let what = if output.status.success() { format!("the calendar '{text}' has less than two more runs") } else { format!(
-                "systemd does not accept the calendar '{text}': {}",
-                Untrusted::last(complaint.trim())
-            ) };
-            CommandError::Configuration(format!(
-                "{what}\nhint: write it as in systemd.time(7): daily, weekly, 'Sun 03:00', '*-*-* 02:30:00'"
-            ))
+            let what = if output.status.success() {
+                format!("the calendar '{text}' has less than two more runs")
+            } else {
+                format!(
+                    "systemd does not accept the calendar '{text}': {}",
+                    Untrusted::last(complaint.trim())
+                )
+            };
+            CommandError::configuration(what).hint(
+                "write it as in systemd.time(7): daily, weekly, 'Sun 03:00', '*-*-* 02:30:00'",
+            )
         })
     }
 

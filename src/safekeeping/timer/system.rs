@@ -13,9 +13,8 @@ fn output(program: &str, arguments: &[String]) -> Result<Output, CommandError> {
     let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C");
     command.output().map_err(|error| {
-        CommandError::Configuration(format!(
-            "cannot run {program}: {error}\nhint: a timer needs a machine with systemd"
-        ))
+        CommandError::configuration(format!("cannot run {program}: {error}"))
+            .hint("a timer needs a machine with systemd")
     })
 }
 
@@ -30,7 +29,7 @@ pub(super) fn systemctl<const N: usize>(arguments: [&str; N]) -> Result<(), Comm
         return Ok(());
     }
     let complaint = Untrusted::last(String::from_utf8_lossy(&ended.stderr).trim());
-    Err(CommandError::Configuration(format!(
+    Err(CommandError::configuration(format!(
         "systemctl {} failed: {complaint}",
         words.join(" ")
     )))

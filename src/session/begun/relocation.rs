@@ -205,11 +205,7 @@ pub fn permit_new_hosts(cluster: &Cluster, state: &Path) -> Result<(), CommandEr
 
 /// Returns an error about a move that is not complete.
 pub fn refused(what: &str, record: &MoveRecord) -> CommandError {
-    CommandError::Configuration(format!(
-        "{what}: {}\nhint: {}",
-        record.standing(),
-        record.hint()
-    ))
+    CommandError::refused(format!("{what}: {}", record.standing())).hint(record.hint())
 }
 
 #[cfg(test)]

@@ -15,9 +15,6 @@ pub struct Standing {
 impl Standing {
     /// Returns the error of a command that must wait.
     pub fn refuses(&self, operation: Operation) -> CommandError {
-        CommandError::Configuration(format!(
-            "cannot run {operation} now: {}\nhint: {}",
-            self.what, self.hint
-        ))
+        CommandError::refused(format!("cannot run {operation} now: {}", self.what)).hint(&self.hint)
     }
 }

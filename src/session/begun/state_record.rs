@@ -57,11 +57,11 @@ pub trait StateRecord: Serialize + DeserializeOwned {
     /// The file cannot be written.
     fn save(&self, state: &Path) -> Result<(), CommandError> {
         let path = state.join(Self::FILE);
-        let mut value = serde_json::to_value(self).map_err(CommandError::configuration)?;
+        let mut value = serde_json::to_value(self).map_err(CommandError::defect)?;
         if let (Some(fields), true) = (value.as_object_mut(), Self::VERSION > 1) {
             fields.insert(FORMAT.to_owned(), Self::VERSION.into());
         }
-        let text = serde_json::to_vec_pretty(&value).map_err(CommandError::configuration)?;
+        let text = serde_json::to_vec_pretty(&value).map_err(CommandError::defect)?;
         let saved = write_atomic(&path, &text, 0o600);
         Ok(
             saved

@@ -156,19 +156,23 @@ impl UpgradeRecord {
     pub fn check(&self, to: &Version) -> Result<(), CommandError> {
         let rollback = self.rollback.as_ref();
         if let Some(rollback) = rollback.filter(|rollback| !rollback.stage.can_be_given_up()) {
-            return Err(CommandError::Configuration(format!(
-                "a rollback to Kubernetes {} has begun\nhint: complete it with kubexm upgrade --rollback, and upgrade again \
-                 afterwards",
+            return Err(CommandError::refused(format!(
+                "a rollback to Kubernetes {} has begun",
                 rollback.to
-            )));
+            ))
+            .hint("complete it with kubexm upgrade --rollback, and upgrade again afterwards"));
         }
         if self.to == to.to_string() {
             return Ok(());
         }
-        Err(CommandError::Configuration(format!(
-            "an upgrade from Kubernetes {} to {} has begun, and the cluster file has {to}\nhint: first complete that \
-             upgrade with the version {} in the cluster file, or go back with kubexm upgrade --rollback",
-            self.from, self.to, self.to
+        Err(CommandError::refused(format!(
+            "an upgrade from Kubernetes {} to {} has begun, and the cluster file has {to}",
+            self.from, self.to
+        ))
+        .hint(format!(
+            "first complete that upgrade with the version {} in the cluster file, or go back with \
+             kubexm upgrade --rollback",
+            self.to
         )))
     }
 

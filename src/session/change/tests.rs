@@ -33,7 +33,7 @@ async fn ended(site: &Site, operation: Operation, end: End) -> Option<Result<(),
         }
         match end {
             End::Done => Ok(()),
-            End::Failed => Err(CommandError::configuration("failed")),
+            End::Failed => Err(CommandError::refused("failed")),
             End::Stopped => {
                 session.stop.cancel();
                 let waiting = async { std::future::pending().await };

@@ -143,7 +143,7 @@ impl Programs<'_> {
 }
 
 fn failed(given: &Given, error: std::io::Error) -> CommandError {
-    CommandError::Configuration(format!(
+    CommandError::configuration(format!(
         "cannot run {} of the bundle, to check its settings: {error}",
         given.program
     ))

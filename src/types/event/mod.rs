@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::HostName;
+use crate::{ErrorKind, HostName};
 
 /// One event. `--output json` prints it as one line.
 ///
@@ -131,6 +131,8 @@ pub enum Event {
         ok: bool,
         /// The exit code of the process.
         exit_code: u8,
+        /// Why the command did not succeed.
+        kind: Option<ErrorKind>,
         /// The error message, if the command failed.
         message: Option<String>,
     },
@@ -231,10 +233,11 @@ impl Events {
     }
 
     /// Emits [`Event::End`].
-    pub fn end(&self, exit_code: u8, message: Option<String>) {
+    pub fn end(&self, exit_code: u8, kind: Option<ErrorKind>, message: Option<String>) {
         self.emit(Event::End {
             ok: exit_code == 0,
             exit_code,
+            kind,
             message,
         });
     }

@@ -91,7 +91,7 @@ mod tests {
         events.phase(hostile);
         events.warn(hostile);
         events.note(hostile);
-        events.end(1, Some(text()));
+        events.end(1, None, Some(text()));
         events.transfer("seed", hostile, None).done();
         events.emit(step(StepState::Failed(text())));
         events.emit(step(StepState::Started));

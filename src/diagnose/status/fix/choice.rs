@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use kubexm_engine::plan::restrict::Steps;
 use kubexm_lifecycle::plan::{Difference, HostDiff, PlanDiff, Reason};
-use kubexm_types::HostName;
+use kubexm_types::{HostName, Message};
 
 /// The start of the id of a command that runs once, as `kubeadm join`.
 const ONCE: &str = "once ";
@@ -113,9 +113,11 @@ impl<'a> Choice<'a> {
     fn left(&self, host: &HostDiff) -> Vec<String> {
         let name = &host.host;
         if self.incomplete.contains(name) {
-            return vec![format!(
-                "{name} is not complete\nhint: `kubexm install` continues it"
-            )];
+            return vec![
+                Message::new(format!("{name} is not complete"))
+                    .hint("`kubexm install` continues it")
+                    .to_string(),
+            ];
         }
         let left = host.differences.iter().filter_map(|one| {
             let reason = match &one.reason {

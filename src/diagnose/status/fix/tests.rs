@@ -104,11 +104,11 @@ fn stop_between_rounds_does_not_say_that_no_host_was_touched() {
             .unwrap_err()
             .to_string()
     };
-    let stop = || CommandError::Interrupted(untouched.to_owned());
+    let stop = || CommandError::interrupted(untouched.to_owned());
     assert_eq!(ended(0, stop()), untouched);
     let later =
         "stopped after steps of the fix ran on hosts\nhint: run the same command again to go on";
     assert_eq!(ended(1, stop()), later);
-    let other = || CommandError::Configuration("other".to_owned());
+    let other = || CommandError::configuration("other");
     assert_eq!(ended(1, other()), other().to_string());
 }

@@ -61,9 +61,10 @@ pub struct Restore {
 pub async fn run(arguments: &Restore, output: Output, events: &Events) -> Result<(), Failure> {
     let name = cluster_name(&arguments.cluster)?;
     if !arguments.yes && !arguments.dry_run && !std::io::stdin().is_terminal() {
-        return Err(Failure::configuration(
-            "the restore was not confirmed; nothing was touched\nhint: type the cluster's name, or pass --yes",
-        ));
+        return Err(
+            Failure::configuration("the restore was not confirmed; nothing was touched")
+                .hint("type the cluster's name, or pass --yes"),
+        );
     }
     check_file(&arguments.backup)?;
     let options = RestoreOptions {

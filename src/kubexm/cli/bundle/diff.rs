@@ -1,5 +1,6 @@
 //! `kubexm bundle diff`.
 
+use kubexm_types::ErrorKind;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -32,7 +33,7 @@ pub fn run(arguments: &Diff, output: Output) -> Result<(), Failure> {
         Output::Auto | Output::Plain => print(&comparison),
     }
     if arguments.exit_code && !comparison.differences.is_empty() {
-        Err(Failure::differences())
+        Err(Failure::found(ErrorKind::Differences))
     } else {
         Ok(())
     }

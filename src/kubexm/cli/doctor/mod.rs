@@ -3,6 +3,7 @@
 #[cfg(test)]
 pub mod example;
 
+use kubexm_types::ErrorKind;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -45,8 +46,8 @@ pub async fn run(arguments: &Doctor, format: Output, events: &Events) -> Result<
         Output::Auto | Output::Plain => output::text(&text(&report, arguments.checks)),
     }
     match (report.has_problems(), report.has_unreachable()) {
-        (true, _) => Err(Failure::attention()),
-        (false, true) => Err(Failure::unreachable()),
+        (true, _) => Err(Failure::found(ErrorKind::Attention)),
+        (false, true) => Err(Failure::found(ErrorKind::Host)),
         (false, false) => Ok(()),
     }
 }

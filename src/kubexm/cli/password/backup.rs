@@ -38,8 +38,8 @@ impl BackupPassphraseArgs {
 
     fn ask(prompt: &str) -> Result<Secret, Failure> {
         let answer = ask(prompt).map_err(|cause| {
-            Failure::configuration(format!(
-                "{cause}\nhint: set {BACKUP_PASSPHRASE}, or pass --passphrase-file"
+            Failure::configuration(cause).hint(format!(
+                "set {BACKUP_PASSPHRASE}, or pass --passphrase-file"
             ))
         })?;
         if answer.is_empty() {
@@ -54,7 +54,10 @@ impl BackupPassphraseArgs {
         if !self.ask_passphrase {
             return self.given()?.ok_or_else(|| {
                 Failure::configuration(
-                    "a backup contains all keys of the cluster, so it must be encrypted\nhint: pass --recipient KEY or \
+                    "a backup contains all keys of the cluster, so it must be encrypted",
+                )
+                .hint(
+                    "pass --recipient KEY or \
                      --passphrase-file FILE, or set KUBEXM_BACKUP_PASSPHRASE",
                 )
             });
@@ -99,8 +102,8 @@ impl BackupIdentityArgs {
     /// Returns the identity.
     pub fn required(&self) -> Result<BackupIdentity, Failure> {
         self.optional()?.ok_or_else(|| {
-            Failure::configuration(
-                "the backup is encrypted\nhint: pass --identity FILE or --passphrase-file FILE, or set \
+            Failure::configuration("the backup is encrypted").hint(
+                "pass --identity FILE or --passphrase-file FILE, or set \
                  KUBEXM_BACKUP_PASSPHRASE",
             )
         })

@@ -80,9 +80,12 @@ impl CaPassphraseArgs {
         match &self.ca_passphrase_file {
             Some(file) => option_with_file("--ca-passphrase-file", file),
             None if self.ask_ca_passphrase || has_variable => Err(Failure::configuration(format!(
-                "a run of a timer cannot ask for the passphrase, and does not have {CA_PASSPHRASE}\nhint: pass \
-                 --ca-passphrase-file or --ca-identity"
-            ))),
+                "a run of a timer cannot ask for the passphrase, and does not have {CA_PASSPHRASE}"
+            ))
+            .hint(
+                "pass \
+                 --ca-passphrase-file or --ca-identity",
+            )),
             None => Ok(Vec::new()),
         }
     }
@@ -109,9 +112,8 @@ impl CaPassphraseArgs {
     fn ask(encrypts: bool) -> Result<Secret, Failure> {
         let ask = |prompt: &str| {
             ask(prompt).map_err(|cause| {
-                Failure::configuration(format!(
-                    "{cause}\nhint: set {CA_PASSPHRASE}, or pass --ca-passphrase-file"
-                ))
+                Failure::configuration(cause)
+                    .hint(format!("set {CA_PASSPHRASE}, or pass --ca-passphrase-file"))
             })
         };
         let passphrase = ask("passphrase for the keys of CAs: ")?;

@@ -35,9 +35,8 @@ impl HostPasswordArgs {
     pub fn password(&self) -> Result<Option<Secret>, Failure> {
         if self.ask_password {
             let password = ask("password for SSH and sudo: ").map_err(|cause| {
-                Failure::configuration(format!(
-                    "{cause}\nhint: set {HOST_PASSWORD}, or pass --password-file"
-                ))
+                Failure::configuration(cause)
+                    .hint(format!("set {HOST_PASSWORD}, or pass --password-file"))
             })?;
             return Ok(Some(Secret(password)));
         }
@@ -67,10 +66,8 @@ impl HostPasswordArgs {
         let has_variable = Secret::from_variable(HOST_PASSWORD).is_ok();
         match &self.password_file {
             Some(file) => option_with_file("--password-file", file),
-            None if self.ask_password || has_variable => Err(Failure::configuration(format!(
-                "a run of a timer cannot ask for the password for SSH, and does not have {HOST_PASSWORD}\nhint: let kubexm log \
-                 in with an SSH key that needs no passphrase, or pass --password-file"
-            ))),
+            None if self.ask_password || has_variable => Err(Failure::configuration(format!("a run of a timer cannot ask for the password for SSH, and does not have {HOST_PASSWORD}")).hint("let kubexm log \
+                 in with an SSH key that needs no passphrase, or pass --password-file")),
             None => Ok(Vec::new()),
         }
     }

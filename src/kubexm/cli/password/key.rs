@@ -7,7 +7,7 @@ use clap::Args;
 use super::{ask, of_option};
 use crate::cli::Failure;
 use kubexm_bundling::sign::{Sequence, Signer, load_key};
-use kubexm_types::Secret;
+use kubexm_types::{Message, Secret};
 
 /// The environment variable with the password of a signing key.
 const KEY_PASSWORD: &str = "KUBEXM_KEY_PASSWORD";
@@ -41,7 +41,7 @@ impl KeyPasswordArgs {
         let password = || match given {
             Some(password) => Ok(password),
             None => ask(&format!("password of {}: ", path.display()))
-                .map_err(|cause| format!("{cause}\nhint: {KEY_HINT}")),
+                .map_err(|cause| Message::new(cause).hint(KEY_HINT)),
         };
         Ok(load_key(path, sequence, password)?)
     }
@@ -53,7 +53,7 @@ impl KeyPasswordArgs {
         }
         let ask = |prompt: &str| {
             ask(prompt).map_err(|cause| {
-                Failure::configuration(format!("{cause}\nhint: {KEY_HINT}, or pass --no-password"))
+                Failure::configuration(cause).hint(format!("{KEY_HINT}, or pass --no-password"))
             })
         };
         let password = ask("password of the new key: ")?;

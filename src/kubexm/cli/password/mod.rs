@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 
 use super::Failure;
-use kubexm_types::SecretError;
+use kubexm_types::{Message, SecretError};
 
 pub use backup::{BackupIdentityArgs, BackupPassphraseArgs};
 pub use ca::CaPassphraseArgs;
@@ -18,11 +18,12 @@ pub use key::KeyPasswordArgs;
 
 /// Returns the failure of an option with the file of a secret. If the file is not readable, the user has most often named another one.
 fn of_option(option: &'static str) -> impl Fn(SecretError) -> Failure {
-    move |error| match error {
-        SecretError::File { .. } => {
-            Failure::configuration(format!("{error}\nhint: correct {option}"))
+    move |error| {
+        let failure = Failure::configuration(Message::from(&error));
+        match error {
+            SecretError::File { .. } => failure.hint(format!("correct {option}")),
+            _ => failure,
         }
-        _ => Failure::configuration(error),
     }
 }
 

@@ -56,7 +56,8 @@ fn meaning(event: &Event) -> &'static str {
              after another. `volumes` is the number of volumes, or `null`."
         }
         Event::End { .. } => {
-            "The command ended. `exit-code` is the process's exit code; `message` is the error, or `null`."
+            "The command ended. `exit-code` is the process's exit code. `kind` is the kind (see the exit codes) of the \
+             failure or of what a check found, or `null`; `message` is the error, or `null`."
         }
         Event::Warning { .. } => {
             "Something that the user should know and that does not stop the command."
@@ -137,6 +138,7 @@ fn examples() -> Vec<Event> {
         Event::End {
             ok: true,
             exit_code: 0,
+            kind: None,
             message: None,
         },
     ]

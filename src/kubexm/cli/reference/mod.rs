@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use self::table::escaped;
 use super::exit;
 use kubexm_config::schema;
+use kubexm_types::ErrorKind;
 
 /// The notice at the top of each page.
 const GENERATED: &str = "<!-- Generated from the code. Do not edit; run: UPDATE_REFERENCE=1 cargo test -p kubexm reference_pages -->";
@@ -50,14 +51,31 @@ fn pages() -> Vec<(&'static str, String)> {
 }
 
 fn exit_codes() -> String {
-    let rows = exit::CODES
-        .iter()
-        .map(|(code, meaning)| format!("| {code} | {} |\n", escaped(meaning)));
-    let table: String = rows.collect();
+    let mut rows = "| 0 | | success |\n".to_owned();
+    for kind in ErrorKind::ALL {
+        let (code, meaning) = exit::code(kind);
+        let name = serde_json::to_string(&kind).unwrap_or_default();
+        let name = name.trim_matches('"');
+        rows += &format!("| {code} | `{name}` | {} |\n", escaped(meaning));
+    }
     format!(
-        "Every command ends with one of these exit codes.\n\n| code | meaning |\n| --- | --- |\n{table}"
+        "{EXIT_CODES}\n\n| code | kind | meaning |\n| --- | --- | --- |\n{rows}\n{CHANGED_CODES}"
     )
 }
+
+const EXIT_CODES: &str = "\
+Every command ends with one of these exit codes. The kind says more than the code: with `--output json` it is in the last event, \
+and in the document of a failure. Codes and kinds are stable; a later version may add kinds.";
+
+const CHANGED_CODES: &str = "\
+These failures ended with exit code 2 in versions without a kind:
+
+- A program or a file that failed on a host which answers, or an answer that kubexm cannot read: 5. Examples are `backup create` \
+where a host refuses a file, `certs rotate-ca` where kubectl fails, `backup restore` where etcd does not start, and `upgrade` where \
+a version cannot be read.
+- Hosts that the command needs and that cannot be reached, in `backup restore`, `kubeconfig` and `registry move`: 4.
+- A defect of kubexm: 10. Some of these defects ended with exit code 1 or 3.
+";
 
 /// The directory of the generated pages, wherever in the workspace this crate is.
 fn folder() -> PathBuf {

@@ -405,6 +405,7 @@ fn kinds() -> Vec<Kind> {
             "every command that fails",
             &output::ErrorDocument {
                 exit_code: 3,
+                error_kind: Some(kubexm_types::ErrorKind::Bundle),
                 message: "bundle.tar.zst: No such file or directory (os error 2)",
             },
         ),

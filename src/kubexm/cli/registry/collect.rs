@@ -38,8 +38,9 @@ impl Collect {
             return Ok(());
         }
         Err(Failure::configuration(
-            "the removal of unused images was not confirmed; nothing was touched\nhint: look at it with --dry-run, and pass --yes",
-        ))
+            "the removal of unused images was not confirmed; nothing was touched",
+        )
+        .hint("look at it with --dry-run, and pass --yes"))
     }
 
     async fn confirm(&self) -> bool {

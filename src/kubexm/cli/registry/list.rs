@@ -1,6 +1,7 @@
 //! `kubexm registry list`.
 
 use clap::Args;
+use kubexm_types::ErrorKind;
 
 use super::change::ClusterArgs;
 use crate::cli::{Failure, interrupt, output};
@@ -33,8 +34,8 @@ pub async fn run(arguments: &List, format: Output, events: &Events) -> Result<()
         Output::Auto | Output::Plain => output::text(&text(&report)),
     }
     match (report.has_differences(), report.unread.is_empty()) {
-        (true, _) => Err(Failure::attention()),
-        (false, false) => Err(Failure::unreachable()),
+        (true, _) => Err(Failure::found(ErrorKind::Attention)),
+        (false, false) => Err(Failure::found(ErrorKind::Host)),
         (false, true) => Ok(()),
     }
 }

@@ -5,6 +5,7 @@ pub mod example;
 mod table;
 mod text;
 
+use kubexm_types::ErrorKind;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
@@ -99,7 +100,7 @@ impl Status {
         };
         let report = status::fix(&options, events, stop).await?;
         if report.has_differences {
-            Err(Failure::changes())
+            Err(Failure::found(ErrorKind::Changes))
         } else {
             Ok(())
         }
@@ -112,9 +113,9 @@ impl Status {
 /// Fails with the exit code 9 if something needs attention, and with 4 if only hosts cannot be reached.
 pub async fn run(arguments: &Status, format: Output, events: &Events) -> Result<(), Failure> {
     if arguments.bundle.is_empty() == (arguments.diff || arguments.fix) {
-        return Err(Failure::configuration(
-            "--bundle is for --diff and --fix\nhint: pass one of them",
-        ));
+        return Err(
+            Failure::configuration("--bundle is for --diff and --fix").hint("pass one of them")
+        );
     }
     // A file descriptor gives a passphrase once, and a user types it once.
     let ca_encryption = arguments.ca_encryption()?;
@@ -146,8 +147,8 @@ pub async fn run(arguments: &Status, format: Output, events: &Events) -> Result<
         }
     }
     match (report.has_problems(), report.has_unreachable()) {
-        (true, _) => Err(Failure::attention()),
-        (false, true) => Err(Failure::unreachable()),
+        (true, _) => Err(Failure::found(ErrorKind::Attention)),
+        (false, true) => Err(Failure::found(ErrorKind::Host)),
         (false, false) => Ok(()),
     }
 }

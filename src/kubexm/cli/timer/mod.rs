@@ -2,6 +2,7 @@
 
 pub mod print;
 
+use kubexm_types::ErrorKind;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -70,7 +71,10 @@ impl BackupArgs {
             Ok(self.recipients.clone())
         } else {
             Err(Failure::configuration(
-                "a backup contains all keys of the cluster, so a public key of age is required\nhint: pass --recipient KEY; \
+                "a backup contains all keys of the cluster, so a public key of age is required",
+            )
+            .hint(
+                "pass --recipient KEY; \
              `age-keygen` prints one",
             ))
         }
@@ -358,7 +362,7 @@ fn remove(job: Job, of: &OfCluster, dry_run: bool, events: &Events) -> Result<()
 fn ended(report: &RunReport) -> Result<(), Failure> {
     outln!("{}", report.message);
     match report.result {
-        timer::RunResult::Failed => Err(Failure::attention()),
+        timer::RunResult::Failed => Err(Failure::found(ErrorKind::Attention)),
         _ => Ok(()),
     }
 }

@@ -1,5 +1,6 @@
 //! Prints a timer, as text and as JSON.
 
+use kubexm_types::ErrorKind;
 use serde::Serialize;
 
 use super::super::{Failure, output};
@@ -33,7 +34,7 @@ pub(super) fn print(
         Output::Auto | Output::Plain => output::text(&text(options.job, &document)),
     }
     match document.problem {
-        Some(_) => Err(Failure::attention()),
+        Some(_) => Err(Failure::found(ErrorKind::Attention)),
         None => Ok(()),
     }
 }

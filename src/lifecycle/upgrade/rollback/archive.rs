@@ -40,10 +40,12 @@ pub(super) fn check(
     {
         let files = former::files(archive, name);
         if !has_content(&files) {
-            return Err(CommandError::Configuration(format!(
-                "{name}: {} has no files of this host from before the upgrade: the file is missing or empty\nhint: {INSTEAD}",
+            return Err(CommandError::refused(format!(
+                "{name}: {} has no files of this host from before the upgrade: the file is \
+                 missing or empty",
                 files.display()
-            )));
+            ))
+            .hint(INSTEAD));
         }
         if *is_member {
             let program = arch.map(|arch| former::program(archive, arch));
@@ -77,11 +79,14 @@ pub(super) fn check_version(
             continue;
         };
         let (major, minor) = saved.major_minor();
-        return Err(CommandError::Configuration(format!(
-            "{}: the bundle brings etcd {given}, and the snapshot is of etcd {saved}: an older etcd cannot read the data of a newer \
-             one\nhint: pass a bundle of Kubernetes {to} whose etcd is {major}.{minor} or newer; or complete the upgrade with the \
-             newer version and bundle, without --rollback",
+        return Err(CommandError::configuration(format!(
+            "{}: the bundle brings etcd {given}, and the snapshot is of etcd {saved}: an older \
+             etcd cannot read the data of a newer one",
             target.name
+        ))
+        .hint(format!(
+            "pass a bundle of Kubernetes {to} whose etcd is {major}.{minor} or newer; or complete \
+             the upgrade with the newer version and bundle, without --rollback"
         )));
     }
     Ok(())
@@ -93,10 +98,10 @@ fn has_content(path: &Path) -> bool {
 }
 
 pub(super) fn no_program(name: &HostName) -> CommandError {
-    CommandError::Configuration(format!(
-        "{name}: the archive has no etcdutl for the architecture of this host\nhint: complete the upgrade with the newer version \
-         and bundle, without --rollback"
+    CommandError::refused(format!(
+        "{name}: the archive has no etcdutl for the architecture of this host"
     ))
+    .hint("complete the upgrade with the newer version and bundle, without --rollback")
 }
 
 /// Returns size and digest of a file of the archive. Compares the digest, if one is known.

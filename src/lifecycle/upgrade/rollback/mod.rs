@@ -46,10 +46,6 @@ pub struct RollbackReport {
     pub changed: Option<usize>,
 }
 
-const NOT_CONFIRMED: &str = "the rollback was not confirmed; nothing was touched\nhint: type the cluster's name, or pass --yes";
-
-const CHANGED: &str = "the versions of API servers have changed since the plan; nothing was touched\nhint: run the same command again to see the present plan";
-
 /// Rolls an upgrade back that has begun. Emits the plan, and what is lost, as a note. Calls `confirm` before it changes
 /// anything if something is lost. A rollback that was interrupted continues where it stopped.
 ///
@@ -68,11 +64,14 @@ pub async fn rollback(
         .open_at_any_version(options.unsigned, events)?;
     let state = options.connection.state_directory(&cluster, events)?;
     let record = UpgradeRecord::load(&state)?.ok_or_else(|| {
-        CommandError::Configuration(format!(
-            "{} has no record of an upgrade that has begun, so there is nothing to roll back\nhint: a complete upgrade \
-             cannot be rolled back; kubexm backup restore brings the objects of a backup back",
+        CommandError::refused(format!(
+            "{} has no record of an upgrade that has begun, so there is nothing to roll back",
             state.display()
         ))
+        .hint(
+            "a complete upgrade cannot be rolled back; kubexm backup restore brings the objects \
+             of a backup back",
+        )
     })?;
     let hop = chosen(&record, &cluster.kubernetes.version, bundle.lock())?;
     // The bundle is older than the newest one of the cluster: that is what a rollback is for.
@@ -111,7 +110,10 @@ pub async fn rollback(
     }
     if prepared.way == Way::Snapshot && !unless_stopped(stop, async { Ok(confirm().await) }).await?
     {
-        return Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()));
+        return Err(CommandError::configuration(
+            "the rollback was not confirmed; nothing was touched",
+        )
+        .hint("type the cluster's name, or pass --yes"));
     }
     let change = Change {
         operation: Operation::Rollback,
@@ -139,18 +141,24 @@ fn chosen(record: &UpgradeRecord, to: &Version, lock: &Lock) -> Result<Begun, Co
     if let Some(rollback) = &record.rollback
         && rollback.to != hop.former.to_string()
     {
-        return Err(CommandError::Configuration(format!(
-            "a rollback to Kubernetes {} has begun, and this one is to {}\nhint: complete it with the version {} in the \
-             cluster file",
-            rollback.to, hop.former, rollback.to
+        return Err(CommandError::refused(format!(
+            "a rollback to Kubernetes {} has begun, and this one is to {}",
+            rollback.to, hop.former
+        ))
+        .hint(format!(
+            "complete it with the version {} in the cluster file",
+            rollback.to
         )));
     }
     if !lock.kubernetes.contains(&hop.former) {
-        return Err(CommandError::Configuration(format!(
-            "the bundle has no Kubernetes {}, to which the cluster goes back\nhint: pass the bundle of that version, from \
-             which the cluster was installed or upgraded before",
+        return Err(CommandError::configuration(format!(
+            "the bundle has no Kubernetes {}, to which the cluster goes back",
             hop.former
-        )));
+        ))
+        .hint(
+            "pass the bundle of that version, from which the cluster was installed or upgraded \
+             before",
+        ));
     }
     Ok(hop)
 }
@@ -227,7 +235,10 @@ impl Rollback<'_> {
         let mut prepared = unless_stopped(stop, self.prepare(observed, events)).await?;
         // The user has confirmed the loss of nothing else.
         if prepared.way != seen {
-            return Err(CommandError::configuration(CHANGED));
+            return Err(CommandError::refused(
+                "the versions of API servers have changed since the plan; nothing was touched",
+            )
+            .hint("run the same command again to see the present plan"));
         }
         let first = match prepared.way {
             Way::InPlace => RollbackStage::InPlace,

@@ -52,9 +52,7 @@ impl Rollback<'_> {
         events.phase("preflight");
         let record = UpgradeRecord::load(context.state)?;
         let record = record.ok_or_else(|| {
-            CommandError::configuration(
-                "the record of the upgrade is gone: another command removed it",
-            )
+            CommandError::refused("the record of the upgrade is gone: another command removed it")
         })?;
         let facts = session::gather(cluster, hosts).await?;
         notices::emit_experimental_hosts(&facts, events);
@@ -118,10 +116,8 @@ impl Rollback<'_> {
             let found = facts.get(name);
             let found = found.and_then(|facts| facts.applied(Setting::Version).next());
             let version = found.and_then(|text| text.parse().ok()).ok_or_else(|| {
-                CommandError::Configuration(format!(
-                    "{name}: cannot see the version of its API server\nhint: repair the host first; kubexm logs \
-                     kube-apiserver shows its log"
-                ))
+                CommandError::step(format!("{name}: cannot see the version of its API server"))
+                    .hint("repair the host first; kubexm logs kube-apiserver shows its log")
             })?;
             running.api_servers.insert(name.clone(), version);
         }
@@ -134,10 +130,12 @@ impl Rollback<'_> {
             return self.check_files(former, prepared);
         }
         let refused = |cause: &str, hint: &str| {
-            Err(CommandError::Configuration(format!(
-                "all API servers run Kubernetes {}, so that the way back is a snapshot of etcd, and {cause}\nhint: {hint}",
+            Err(CommandError::refused(format!(
+                "all API servers run Kubernetes {}, so that the way back is a snapshot of etcd, \
+                 and {cause}",
                 self.hop.version
-            )))
+            ))
+            .hint(hint))
         };
         let archive = self.hop.archive.display();
         match self.cluster().etcd.data_directory() {

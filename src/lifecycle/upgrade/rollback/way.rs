@@ -57,7 +57,7 @@ impl Begun {
 pub(in crate::upgrade) fn begun(record: &UpgradeRecord) -> Result<Vec<Begun>, CommandError> {
     let parse = |text: &str| {
         let wrong =
-            |_| CommandError::Configuration(format!("upgrade.json: '{text}' is not a version"));
+            |_| CommandError::configuration(format!("upgrade.json: '{text}' is not a version"));
         text.parse::<Version>().map_err(wrong)
     };
     let mut former = parse(&record.from)?;
@@ -96,10 +96,15 @@ pub(in crate::upgrade) fn chosen(
 ) -> Result<Begun, CommandError> {
     let hops = begun(record)?;
     let Some(last) = hops.last() else {
-        return Err(CommandError::Configuration(format!(
-            "the upgrade to Kubernetes {} has changed nothing yet, so there is nothing to roll back\nhint: set \
-             kubernetes.version to {} in the cluster file, and remove upgrade.json from the state directory",
-            record.to, record.from
+        return Err(CommandError::refused(format!(
+            "the upgrade to Kubernetes {} has changed nothing yet, so there is nothing to roll \
+             back",
+            record.to
+        ))
+        .hint(format!(
+            "set kubernetes.version to {} in the cluster file, and remove upgrade.json from the \
+             state directory",
+            record.from
         )));
     };
     if cluster_file.to_string() == record.to {
@@ -108,11 +113,13 @@ pub(in crate::upgrade) fn chosen(
     let found = hops.iter().find(|hop| hop.former == *cluster_file);
     found.cloned().ok_or_else(|| {
         let formers: Vec<String> = hops.iter().map(|hop| hop.former.to_string()).collect();
-        CommandError::Configuration(format!(
-            "an upgrade from Kubernetes {} to {} has begun, and the cluster file has {cluster_file}\nhint: set \
-             kubernetes.version to the version to which the cluster goes back: {}",
-            record.from,
-            record.to,
+        CommandError::refused(format!(
+            "an upgrade from Kubernetes {} to {} has begun, and the cluster file has \
+             {cluster_file}",
+            record.from, record.to
+        ))
+        .hint(format!(
+            "set kubernetes.version to the version to which the cluster goes back: {}",
             formers.join(" or ")
         ))
     })

@@ -40,10 +40,10 @@ pub(super) fn choose(
 ) -> Result<(Course, MoveRecord), CommandError> {
     let Some(record) = begun else {
         return if wanted.cancel {
-            Err(CommandError::Configuration(
-            "cannot cancel a move of registries: none has begun\nhint: kubexm registry list names the hosts with registries"
-                .to_owned(),
-        ))
+            Err(
+                CommandError::refused("cannot cancel a move of registries: none has begun")
+                    .hint("kubexm registry list names the hosts with registries"),
+            )
         } else {
             Ok((Course::Move, new(wanted, cluster)?))
         };
@@ -75,7 +75,7 @@ pub(super) fn choose(
 fn new(wanted: Wanted<'_>, cluster: &Cluster) -> Result<MoveRecord, CommandError> {
     let present = &cluster.roles.registry;
     let refused = |what: String, hint: String| {
-        CommandError::Configuration(format!("cannot move registries: {what}\nhint: {hint}"))
+        CommandError::refused(format!("cannot move registries: {what}")).hint(hint)
     };
     for names in [wanted.to, wanted.from] {
         let mut known = BTreeSet::new();

@@ -47,7 +47,7 @@ fn key(
     authority: Authority,
 ) -> Result<Option<PkiError>, CommandError> {
     let (store, name) = certificates::place(cluster, store, authority);
-    let ca = Ca::load_or_create(&store, &name).map_err(CommandError::configuration)?;
+    let ca = Ca::load_or_create(&store, &name)?;
     let purpose = "issue the certificates of the registries".to_owned();
     match ca.pair() {
         Ok(_) => Ok(None),
@@ -55,7 +55,7 @@ fn key(
             Ok(Some(PkiError::EncryptedKey { purpose, path }))
         }
         Err(PkiError::MissingKey { path, .. }) => Ok(Some(PkiError::MissingKey { purpose, path })),
-        Err(other) => Err(CommandError::configuration(other)),
+        Err(other) => Err(CommandError::from(other)),
     }
 }
 

@@ -21,8 +21,8 @@ use kubexm_session::certificates::{self, CaEncryption};
 use kubexm_session::outcome::{Ended, carry_out};
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::{CommandError, Stop, identity, plan_inputs, preflight};
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{HostName, Message};
 
 /// What is known before the first change.
 pub(super) struct Prepared {
@@ -98,9 +98,7 @@ impl Move<'_> {
     fn check_former(&self, facts: &BTreeMap<HostName, Facts>) -> Result<(), CommandError> {
         let before = &self.record.before;
         let is_there = |name: &&HostName| facts.get(*name).is_some_and(Facts::has_registry);
-        let refused = |what: String, hint: String| {
-            Err(CommandError::Configuration(format!("{what}\nhint: {hint}")))
-        };
+        let refused = |what: String, hint: String| Err(CommandError::refused(what).hint(hint));
         match self.course {
             Course::Move => {
                 let mut reached = before.iter().filter(|name| facts.contains_key(*name));
@@ -143,13 +141,12 @@ impl Move<'_> {
             Some(cause @ PkiError::EncryptedKey { .. })
                 if self.options.dry_run && encryption.is_none() =>
             {
-                let cause = cause.to_string().replace("\nhint: ", "\n  hint: ");
-                events.warn(format!(
-                    "this dry run does not open the keys of CAs: {cause}"
-                ));
+                let warning =
+                    Message::from(&cause).within("this dry run does not open the keys of CAs");
+                events.warn(warning.as_item().to_string());
                 Ok(())
             }
-            Some(cause) => Err(CommandError::configuration(cause)),
+            Some(cause) => Err(CommandError::from(cause)),
         }
     }
 
@@ -162,9 +159,10 @@ impl Move<'_> {
     ) -> Result<Catalog, CommandError> {
         for name in &self.record.to {
             if facts.get(name).is_some_and(|facts| !facts.receipt) {
-                return Err(CommandError::Configuration(format!(
-                    "cannot move registries to {name}: it is not in the cluster yet\nhint: add it first: kubexm node add {name}"
-                )));
+                return Err(CommandError::refused(format!(
+                    "cannot move registries to {name}: it is not in the cluster yet"
+                ))
+                .hint(format!("add it first: kubexm node add {name}")));
             }
         }
         let checked = checks::without_names(&self.cluster, &self.record, facts);
@@ -339,7 +337,7 @@ impl Move<'_> {
             changed += reverted.changes;
             if !reverted.complete {
                 let hint = kubexm_session::stop::AGAIN;
-                return Err(CommandError::Interrupted(format!("stopped\nhint: {hint}")));
+                return Err(CommandError::interrupted("stopped").hint(hint));
             }
             if revert.keeps_images {
                 let data_dir = &self.cluster.registry.data_dir;
@@ -386,9 +384,7 @@ impl Move<'_> {
             ids.contains(step) || step.starts_with("install registry ")
         };
         let Some(host) = hosts.get(name) else {
-            return Err(CommandError::Configuration(format!(
-                "no connection to {name}"
-            )));
+            return Err(CommandError::host(format!("no connection to {name}")));
         };
         let reset = HostReset::read_steps(host, &is_own).await;
         reset.map_err(|error| CommandError::Reset(vec![error]))

@@ -8,7 +8,7 @@ use crate::backup::manifest::Manifest;
 use kubexm_etcd::SnapshotStatus;
 use kubexm_sandbox::{ProgramRun, SandboxError, Workspace};
 use kubexm_session::{CommandError, FileError};
-use kubexm_types::Untrusted;
+use kubexm_types::{Message, Untrusted};
 
 /// How long etcdutl may take for a snapshot.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -122,7 +122,10 @@ impl<'a> TrialRestore<'a> {
     /// etcdutl did not run to its end. Only its output can be the fault of the backup.
     fn not_ended(&self, error: &SandboxError) -> CommandError {
         let hint = match error {
-            SandboxError::Unavailable(_) => return CommandError::configuration(error),
+            SandboxError::Unavailable(_) => {
+                let message = Message::new(error.to_string());
+                return CommandError::configuration(message.or_hint(error.hint()));
+            }
             SandboxError::TooMuchOutput(_) => return self.refused(error),
             SandboxError::TimedOut(_) => {
                 "the backup can be good: run the same command again when this machine has less to do, or on a faster one"

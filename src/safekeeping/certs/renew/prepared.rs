@@ -58,11 +58,11 @@ pub(super) async fn prepare(
         .map(ToString::to_string)
         .collect();
     if !missing.is_empty() {
-        return Err(CommandError::Configuration(format!(
-            "cannot renew certificates of hosts that are not nodes of the cluster: {}\nhint: run kubexm install, which \
-             adds them",
+        return Err(CommandError::refused(format!(
+            "cannot renew certificates of hosts that are not nodes of the cluster: {}",
             missing.join(", ")
-        )));
+        ))
+        .hint("run kubexm install, which adds them"));
     }
     let mut prepared = Prepared {
         facts,

@@ -77,8 +77,7 @@ impl<'a> Store<'a> {
             // Hosts have the same as this machine, or the command has ended already.
             let (text, file) = if place.is_kept {
                 (
-                    rotation::present(&place.store, &place.name, place.kind)
-                        .map_err(CommandError::configuration)?,
+                    rotation::present(&place.store, &place.name, place.kind)?,
                     place
                         .store
                         .path(&format!("{}.crt", place.name))
@@ -96,10 +95,10 @@ impl<'a> Store<'a> {
             };
             let count = authority::fingerprints(&text).len();
             if !is_begun && count != 1 {
-                return Err(CommandError::Configuration(format!(
-                    "cannot replace the {authority}: {file} has {count} of them\nhint: leave only the one that signs in this \
-                     file on every node"
-                )));
+                return Err(CommandError::refused(format!(
+                    "cannot replace the {authority}: {file} has {count} of them"
+                ))
+                .hint("leave only the one that signs in this file on every node"));
             }
         }
         Ok(())
@@ -133,8 +132,7 @@ impl<'a> Store<'a> {
                 }
                 Phase::Switch => rotation::switch(store, name, *kind),
                 Phase::Remove => rotation::finish(store, name, *kind),
-            }
-            .map_err(CommandError::configuration)?;
+            }?;
         }
         Ok(())
     }
@@ -149,11 +147,9 @@ impl<'a> Store<'a> {
         for authority in &record.authorities {
             let place = self.place(*authority);
             if let Some(text) = present.get(authority).filter(|_| !place.is_kept) {
-                rotation::record(&place.store, &place.name, place.kind, text)
-                    .map_err(CommandError::configuration)?;
+                rotation::record(&place.store, &place.name, place.kind, text)?;
             }
-            rotation::cancel(&place.store, &place.name, place.kind)
-                .map_err(CommandError::configuration)?;
+            rotation::cancel(&place.store, &place.name, place.kind)?;
         }
         Ok(())
     }
@@ -165,7 +161,7 @@ impl<'a> Store<'a> {
     ) -> Result<BTreeMap<Authority, RotatedAuthority>, CommandError> {
         let rotated = authorities.iter().map(|authority| {
             let own = self.place(*authority).rotated();
-            Ok((*authority, own.map_err(CommandError::configuration)?))
+            Ok((*authority, own?))
         });
         rotated.collect()
     }
@@ -173,15 +169,13 @@ impl<'a> Store<'a> {
     /// Returns the certificate or public key of an authority that signs.
     pub(super) fn present(&self, authority: Authority) -> Result<String, CommandError> {
         let place = self.place(authority);
-        rotation::present(&place.store, &place.name, place.kind)
-            .map_err(CommandError::configuration)
+        rotation::present(&place.store, &place.name, place.kind).map_err(CommandError::from)
     }
 
     /// Returns the certificate or public key of an authority before the switch; `None` if it was removed.
     pub(super) fn former(&self, authority: Authority) -> Result<Option<String>, CommandError> {
         let place = self.place(authority);
-        let [_, former] = rotation::others(&place.store, &place.name, place.kind)
-            .map_err(CommandError::configuration)?;
+        let [_, former] = rotation::others(&place.store, &place.name, place.kind)?;
         Ok(former)
     }
 

@@ -18,11 +18,12 @@ impl Run<'_> {
         &self,
         begun: Option<RotationRecord>,
     ) -> Result<RotationRecord, CommandError> {
-        let refused = |text: String| Err(CommandError::Configuration(text));
         let authorities = self.authorities()?;
         let Some(mut record) = begun else {
             if self.options.cancel {
-                return refused("cannot cancel a rotation: none has begun".to_owned());
+                return Err(CommandError::refused(
+                    "cannot cancel a rotation: none has begun",
+                ));
             }
             return match self.options.phase {
                 None | Some(Phase::Trust) => {
@@ -30,9 +31,10 @@ impl Run<'_> {
                     begun::permit(record.operation(), self.cluster, self.state)?;
                     Ok(record)
                 }
-                Some(phase) => refused(format!(
-                    "cannot begin a rotation with the phase {phase}\nhint: the first phase is trust"
-                )),
+                Some(phase) => Err(CommandError::refused(format!(
+                    "cannot begin a rotation with the phase {phase}"
+                ))
+                .hint("the first phase is trust")),
             };
         };
         let is_same = match &self.options.rotated {
@@ -42,29 +44,29 @@ impl Run<'_> {
             _ => record.authorities == authorities,
         };
         if !is_same {
-            return refused(format!(
-                "another rotation has begun: {}\nhint: complete it first with {}",
-                record.standing(),
-                record.command()
-            ));
+            return Err(CommandError::refused(format!(
+                "another rotation has begun: {}",
+                record.standing()
+            ))
+            .hint(format!("complete it first with {}", record.command())));
         }
         if self.options.cancel {
             if record.phase > Phase::Trust {
-                return refused(format!(
-                    "cannot cancel the {}: the new authority signs since phase 2\nhint: complete it with {}",
-                    record.standing(),
-                    record.command()
-                ));
+                return Err(CommandError::refused(format!(
+                    "cannot cancel the {}: the new authority signs since phase 2",
+                    record.standing()
+                ))
+                .hint(format!("complete it with {}", record.command())));
             }
             record.is_cancelled = true;
             return Ok(record);
         }
         if record.is_cancelled {
-            return refused(format!(
-                "the rotation of the {} is being cancelled\nhint: run {} --cancel again",
-                record.title(),
-                record.command()
-            ));
+            return Err(CommandError::refused(format!(
+                "the rotation of the {} is being cancelled",
+                record.title()
+            ))
+            .hint(format!("run {} --cancel again", record.command())));
         }
         let next = if record.is_complete {
             record.phase.next().unwrap_or(record.phase)
@@ -72,10 +74,10 @@ impl Run<'_> {
             record.phase
         };
         match self.options.phase {
-            Some(phase) if phase != next => refused(format!(
+            Some(phase) if phase != next => Err(CommandError::refused(format!(
                 "the next phase is {next}, not {phase}: {}",
                 record.standing()
-            )),
+            ))),
             _ => {
                 record.is_complete = false;
                 record.phase = next;
@@ -109,9 +111,7 @@ impl Run<'_> {
             return Ok(own.chain(etcd).collect());
         }
         let refused = |what: &str, hint: &str| {
-            Err(CommandError::Configuration(format!(
-                "cannot replace the {what}\nhint: {hint}"
-            )))
+            Err(CommandError::refused(format!("cannot replace the {what}")).hint(hint))
         };
         if is_external && named.contains(&Authority::Etcd) {
             return refused(

@@ -158,9 +158,12 @@ impl Run<'_> {
         known.origins(self.cluster, &facts, events)?;
         // They would go on with the former authorities.
         if let Some(name) = known.absent(self.cluster).first() {
-            return Err(CommandError::Configuration(format!(
-                "{name} belongs to this cluster and is not in the cluster file\nhint: put it back into the cluster file, or remove \
-                 it from the cluster first with kubexm node remove {name}"
+            return Err(CommandError::refused(format!(
+                "{name} belongs to this cluster and is not in the cluster file"
+            ))
+            .hint(format!(
+                "put it back into the cluster file, or remove it from the cluster first with \
+                 kubexm node remove {name}"
             )));
         }
         Survey::read(self.cluster, record, hosts, facts).await

@@ -33,12 +33,15 @@ pub(super) fn no_old_pods(record: &RotationRecord, pods: &Workloads) -> Result<(
         return Ok(());
     }
     let lines: Vec<String> = old.iter().map(|one| format!("  {one}")).collect();
-    Err(CommandError::Configuration(format!(
-        "cannot go on with the rotation: these pods started before {since}, and may not trust the new CA:\n{}\nhint: \
-         --restart-workloads restarts Deployments, DaemonSets and StatefulSets; replace other pods yourself, or go on without \
-         them with --leave-workloads",
+    Err(CommandError::refused(format!(
+        "cannot go on with the rotation: these pods started before {since}, and may not trust the \
+         new CA:\n{}",
         lines.join("\n")
-    )))
+    ))
+    .hint(
+        "--restart-workloads restarts Deployments, DaemonSets and StatefulSets; replace other \
+         pods yourself, or go on without them with --leave-workloads",
+    ))
 }
 
 /// Fails if a certificate on a host is one of a former CA, or if a server presents one.
@@ -63,10 +66,12 @@ pub(super) async fn nothing_uses_former(
     if found.is_empty() {
         return Ok(());
     }
-    Err(CommandError::Configuration(format!(
-        "cannot remove the former authority: it is still in use:\n  {}\nhint: kubexm exec shows these hosts; correct the \
-         cause, then run {} again",
-        found.join("\n  "),
+    Err(CommandError::refused(format!(
+        "cannot remove the former authority: it is still in use:\n  {}",
+        found.join("\n  ")
+    ))
+    .hint(format!(
+        "kubexm exec shows these hosts; correct the cause, then run {} again",
         record.command()
     )))
 }
@@ -153,7 +158,7 @@ async fn handshakes(
     let action = "connect to the servers with the new CA only";
     let command = Command::from_script(HANDSHAKES, arguments).describe(action);
     let output = StepError::unless_done(action, first.run(command).await?);
-    let text = output.map_err(CommandError::configuration)?.text();
+    let text = output?.text();
     let failed = text.lines().filter_map(|line| line.strip_prefix("failed "));
     Ok(failed
         .map(|line| Untrusted::one_line(line, 300).to_string())
@@ -188,11 +193,14 @@ pub(super) async fn tokens_have_expired(
     if reasons.is_empty() {
         return Ok(());
     }
-    Err(CommandError::Configuration(format!(
-        "cannot remove the former key of service accounts:\n  {}\nhint: wait until then and delete these Secrets, or accept \
-         that such tokens become invalid with --invalidate-tokens",
+    Err(CommandError::refused(format!(
+        "cannot remove the former key of service accounts:\n  {}",
         reasons.join("\n  ")
-    )))
+    ))
+    .hint(
+        "wait until then and delete these Secrets, or accept that such tokens become invalid with \
+         --invalidate-tokens",
+    ))
 }
 
 /// Returns until when tokens with an expiry can be valid that the former key signed; `None` if it is unknown when it signed last.

@@ -45,15 +45,14 @@ impl Survey {
             .map(|(name, _)| name.as_str())
             .collect();
         if !missing.is_empty() {
-            return Err(CommandError::Configuration(format!(
-                "cannot replace authorities while these hosts are not nodes of the cluster: {}\nhint: add them with kubexm \
-                 install, or remove them from the cluster file",
+            return Err(CommandError::refused(format!(
+                "cannot replace authorities while these hosts are not nodes of the cluster: {}",
                 missing.join(", ")
-            )));
+            ))
+            .hint("add them with kubexm install, or remove them from the cluster file"));
         }
         let control_planes = &cluster.roles.control_plane;
-        let no_control_plane =
-            || CommandError::configuration("the cluster file has no control plane");
+        let no_control_plane = || CommandError::defect("the cluster file has no control plane");
         let first = control_planes.first().ok_or_else(no_control_plane)?;
         for name in control_planes {
             let host = hosts.get(name).ok_or_else(no_control_plane)?;
@@ -93,7 +92,7 @@ impl Survey {
     /// Returns the control plane that runs kubectl.
     pub(super) fn first_host<'a>(&self, hosts: &'a Hosts) -> Result<&'a dyn Host, CommandError> {
         let found = hosts.get(&self.first).map(AsRef::as_ref);
-        found.ok_or_else(|| CommandError::configuration("the first control plane is not connected"))
+        found.ok_or_else(|| CommandError::host("the first control plane is not connected"))
     }
 
     pub(super) fn host_facts(&self) -> BTreeMap<HostName, HostFacts> {
@@ -125,11 +124,11 @@ fn same_time(
     if differing.is_empty() {
         return Ok(());
     }
-    Err(CommandError::Configuration(format!(
-        "cannot find the pods that know only one CA: {}, and at most {limit} s are allowed\nhint: set the clocks, or run a time \
-         server in this network, then run the command again",
+    Err(CommandError::refused(format!(
+        "cannot find the pods that know only one CA: {}, and at most {limit} s are allowed",
         differing.join("; ")
-    )))
+    ))
+    .hint("set the clocks, or run a time server in this network, then run the command again"))
 }
 
 /// Fails if a control plane does not have the key of an authority of kubeadm: who keeps it elsewhere replaces it there.
@@ -169,10 +168,14 @@ async fn has_keys(
             Authority::Registry => continue,
         };
         if !found.lines().any(|line| line == key) {
-            return Err(CommandError::Configuration(format!(
-                "{name}: cannot replace the {authority}: its key /etc/kubernetes/pki/{key} is not on this host\nhint: put \
-                 the key back for the rotation: kubeadm issues certificates only with the keys of all its CAs"
-            )));
+            return Err(CommandError::refused(format!(
+                "{name}: cannot replace the {authority}: its key /etc/kubernetes/pki/{key} is not \
+                 on this host"
+            ))
+            .hint(
+                "put the key back for the rotation: kubeadm issues certificates only with the \
+                 keys of all its CAs",
+            ));
         }
     }
     Ok(())
@@ -184,7 +187,7 @@ async fn read(host: &dyn Host, script: &'static str) -> Result<String, CommandEr
         .run(Command::script(script, [""; 0]).describe(action))
         .await?;
     let output = StepError::unless_done(action, output);
-    Ok(output.map_err(CommandError::configuration)?.text())
+    Ok(output?.text())
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host, Limit};
 use kubexm_scripts::kubernetes::WORKLOADS;
 use kubexm_session::CommandError;
-use kubexm_types::Untrusted;
 use kubexm_types::event::Events;
+use kubexm_types::{Message, Untrusted};
 
 /// How long workloads may take to restart.
 const RESTART: Limit = Limit::new(Duration::from_secs(3600), "restarts of workloads");
@@ -73,7 +73,7 @@ impl Workloads {
     pub(super) async fn read(host: &dyn Host) -> Result<Self, CommandError> {
         let text = run(host, "list the pods of the cluster", "list", &[]).await?;
         Self::parse(&text).ok_or_else(|| {
-            CommandError::configuration(
+            CommandError::step(
                 "cannot list the pods of the cluster: the output of kubectl is incomplete",
             )
         })
@@ -180,10 +180,11 @@ pub(super) async fn restart(
     let text = run(host, "restart workloads", "restart", &arguments).await?;
     for workload in text.lines().filter_map(|line| line.strip_prefix("manual ")) {
         let workload = Untrusted::one_line(workload, 300);
-        events.warn(format!(
-            "{workload}: Kubernetes does not replace its pods, because it is paused or its update strategy is OnDelete\nhint: \
-             replace them before the next phase"
-        ));
+        let warning = Message::new(format!(
+            "{workload}: Kubernetes does not replace its pods, because it is paused or its update strategy is OnDelete"
+        ))
+        .hint("replace them before the next phase");
+        events.warn(warning.to_string());
     }
     Ok(())
 }
@@ -227,7 +228,7 @@ async fn run(
     let command = command.limit(RESTART).describe(action);
     let output = host.run(command).await?;
     let output = StepError::unless_done(action, output);
-    Ok(output.map_err(CommandError::configuration)?.text())
+    Ok(output?.text())
 }
 
 #[cfg(test)]

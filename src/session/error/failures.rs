@@ -1,0 +1,84 @@
+//! What failed on several hosts.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use kubexm_engine::plan::{StepError, TaskId};
+use kubexm_host::HostError;
+use kubexm_types::HostName;
+
+/// The workers that an install left out, with the causes.
+#[derive(Debug)]
+pub struct WorkersLeftOut(pub BTreeMap<HostName, String>);
+
+impl fmt::Display for WorkersLeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, cause) in &self.0 {
+            write!(f, "\n  {name}: {}", cause.replace('\n', "\n    "))?;
+        }
+        Ok(())
+    }
+}
+
+/// The steps that failed in a run, the hosts that were lost, and what was left undone.
+#[derive(Debug)]
+pub struct StepFailures {
+    /// Task, step and cause of each failure.
+    pub failed: Vec<(TaskId, String, StepError)>,
+    /// Hosts that no longer answer. A step on another host may have failed because it waited for one.
+    pub unreachable: Vec<HostError>,
+    /// What was left undone.
+    pub left: LeftOver,
+}
+
+impl StepFailures {
+    pub(super) fn has_lost_host(&self) -> bool {
+        let mut failed = self.failed.iter();
+        !self.unreachable.is_empty() || failed.any(|(_, _, error)| error.is_loss_of_host())
+    }
+}
+
+impl fmt::Display for StepFailures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let failed = self.failed.iter();
+        let failed: Vec<String> = failed
+            .map(|(task, step, error)| format!("{task}: {step}: {error}"))
+            .collect();
+        let reported = failed.join("\n");
+        f.write_str(&reported)?;
+        for error in &self.unreachable {
+            let error = error.to_string();
+            // The step that failed on a lost host already names the cause.
+            if !reported.contains(&error) {
+                write!(f, "\n{error}")?;
+            }
+        }
+        self.left.fmt(f)
+    }
+}
+
+/// The number of tasks that did not end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeftOver {
+    /// Tasks whose commands may still run on the hosts.
+    pub running: usize,
+    /// Tasks that did not start.
+    pub waiting: usize,
+}
+
+impl fmt::Display for LeftOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.running > 0 {
+            write!(
+                f,
+                "\n{} tasks did not end in time: their commands may still run on the hosts, and the next run \
+                 waits for them",
+                self.running
+            )?;
+        }
+        if self.waiting > 0 {
+            write!(f, "\n{} tasks were not started", self.waiting)?;
+        }
+        Ok(())
+    }
+}
