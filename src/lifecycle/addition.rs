@@ -8,6 +8,7 @@ use kubexm_engine::cluster::RemovalState;
 use kubexm_engine::plan::Plan;
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
+use kubexm_session::begun::joined;
 use kubexm_session::identity::KnownCluster;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
@@ -185,12 +186,6 @@ fn even_members(
     );
     let hint = "add one more control plane, so that the number is odd";
     Some(Finding::new(first, false, what, hint))
-}
-
-/// Joins names for people.
-pub fn joined<'a>(names: impl IntoIterator<Item = &'a HostName>) -> String {
-    let names: Vec<&str> = names.into_iter().map(HostName::as_str).collect();
-    names.join(", ")
 }
 
 /// Joins names for a command.

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 
 use crate::begun::{self, Operation};
+use crate::bundle_access::verify;
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
-use crate::{CommandError, Stop, listeners, preflight};
+use crate::{CommandError, Connection, Stop, listeners, preflight};
+use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_engine::cluster::lock::LockError;
 use kubexm_engine::cluster::{Holder, HostLocks, Refusal};
@@ -41,6 +43,22 @@ pub struct Session<'a> {
 }
 
 impl Change<'_> {
+    /// Verifies the bundle, and connects to all hosts: the `connect` of a command that needs nothing else.
+    ///
+    /// # Errors
+    /// The bundle is damaged, or a host cannot be reached.
+    pub async fn connect(
+        &self,
+        bundle: &Arc<BundleSet>,
+        connection: &Connection,
+        events: &Events,
+    ) -> Result<(Hosts, ()), CommandError> {
+        verify(bundle, events).await?;
+        events.phase("connect");
+        let hosts = connection.connect(self.cluster, self.state, events).await?;
+        Ok((hosts, ()))
+    }
+
     /// Locks the state directory, connects, takes the locks of the hosts, and works. Releases the locks on every path,
     /// also after an error, an interrupt or a panic.
     ///

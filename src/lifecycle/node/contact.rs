@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::removal::Context;
 use super::text::Purpose;
-use crate::addition::joined;
 use crate::upgrade::survey::Survey;
 use kubexm_deploy::removal::Leaving;
 use kubexm_host::{Facts, Host, HostError};
 use kubexm_session::CommandError;
+use kubexm_session::begun::joined;
 use kubexm_session::failed_workers::FailedWorkers;
 use kubexm_session::session::HostErrors;
 use kubexm_types::HostName;

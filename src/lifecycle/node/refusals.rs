@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use crate::addition::joined;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, HostSpec};
 use kubexm_session::CommandError;
+use kubexm_session::begun::joined;
 use kubexm_types::HostName;
 
 /// Fails if something of the cluster is only on the hosts that leave.

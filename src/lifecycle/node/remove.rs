@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::names::check_names;
 use super::removal::{Connected, Context, Remaining, RemoveOptions};
 use super::text::{self, Purpose};
-use crate::addition::joined;
+use kubexm_session::begun::joined;
 use kubexm_session::begun::{Operation, end_replacement};
 use kubexm_session::bundle_access::verify;
 use kubexm_session::change::{Change, Session};

@@ -5,11 +5,12 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::removal::Prepared;
-use crate::addition::{joined, words};
+use crate::addition::words;
 use kubexm_config::{Cluster, HostMention};
 use kubexm_deploy::DeployError;
 use kubexm_deploy::removal::{Leaving, RemovalInputs};
 use kubexm_engine::plan::{Plan, Task};
+use kubexm_session::begun::joined;
 use kubexm_types::HostName;
 
 /// Whether new hosts with the same names follow.

@@ -33,7 +33,6 @@ use kubexm_engine::plan::Plan;
 use kubexm_host::Facts;
 use kubexm_safekeeping::archive::{Archive, Occasion};
 use kubexm_session::begun::{Operation, StateRecord, UpgradeRecord};
-use kubexm_session::bundle_access::verify;
 use kubexm_session::certificates::{self, CaEncryption};
 use kubexm_session::change::{Change, Session};
 use kubexm_session::kubeconfigs;
@@ -98,10 +97,8 @@ pub async fn upgrade(
         lock: bundle.bundle().lock_digest().to_string(),
     };
     let connect = async |events: &Events| {
-        verify(&bundle, events).await?;
-        events.phase("connect");
-        let hosts = options.connection.connect(&cluster, &state, events).await?;
-        Ok((hosts, ()))
+        let connection = &options.connection;
+        change.connect(&bundle, connection, events).await
     };
     let work = async |session: Session<'_>, ()| context.upgrade(&session).await;
     let upgraded = change.run(events, stop, connect, work).await?;

@@ -1,15 +1,15 @@
 //! What all changes of the registries of a running cluster share: locks, the plan for people, and its execution.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::site::{Site, Unreachable, connect};
+use super::site::{Site, Unreachable, check_own, connect};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::Plan;
 use kubexm_session::begun::{self, Operation};
 use kubexm_session::change::{self, Session};
 use kubexm_session::outcome::carry_out;
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{CommandError, Connection, Stop, session};
+use kubexm_session::{CommandError, Connection, Stop, notices, session};
 use kubexm_types::event::Events;
 
 /// What a change did.
@@ -28,6 +28,23 @@ pub(super) struct Change<'a> {
     /// The digest of the bundle's lock, for the journal; empty without a bundle.
     pub(super) lock: String,
     pub(super) dry_run: bool,
+}
+
+/// Reads the cluster file of a change without a bundle. Returns the cluster and its state directory.
+///
+/// # Errors
+/// An option or the cluster file is wrong, or kubexm does not run the registry.
+pub(super) fn open(
+    file: &Path,
+    connection: &Connection,
+    events: &Events,
+) -> Result<(Cluster, PathBuf), CommandError> {
+    connection.check()?;
+    let cluster = kubexm_config::load_cluster(file)?;
+    notices::emit(&cluster.notices, events);
+    check_own(&cluster, file)?;
+    let state = connection.state_directory(&cluster, events)?;
+    Ok((cluster, state))
 }
 
 /// What is known before the first step.

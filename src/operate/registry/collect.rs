@@ -5,17 +5,17 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::catalog::{Catalog, failed};
-use super::change::{Change, ChangeReport, Prepared, bytes, count};
+use super::change::{Change, ChangeReport, Prepared, bytes, count, open};
 use super::image::Image;
 use super::remove;
-use super::site::{Site, check_own};
+use super::site::Site;
 use super::uses::Uses;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::PluginKind;
 use kubexm_engine::plan::{Plan, TaskId, TaskName};
 use kubexm_engine::seed::{CollectGarbage, Garbage};
 use kubexm_session::begun::Operation;
-use kubexm_session::{CommandError, Connection, Stop, notices};
+use kubexm_session::{CommandError, Connection, Stop};
 use kubexm_types::event::Events;
 use kubexm_types::{Digest, HostName};
 
@@ -47,11 +47,7 @@ pub async fn collect(
     events: &Events,
     stop: &Stop,
 ) -> Result<ChangeReport, CommandError> {
-    options.connection.check()?;
-    let cluster = kubexm_config::load_cluster(&options.cluster)?;
-    notices::emit(&cluster.notices, events);
-    check_own(&cluster, &options.cluster)?;
-    let state = options.connection.state_directory(&cluster, events)?;
+    let (cluster, state) = open(&options.cluster, &options.connection, events)?;
     let change = Change {
         cluster: &cluster,
         state: &state,

@@ -5,16 +5,16 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::catalog::{Catalog, revision, tag_directory};
-use super::change::{Change, ChangeReport, Prepared};
+use super::change::{Change, ChangeReport, Prepared, open};
 use super::image::Image;
-use super::site::{Site, check_own};
+use super::site::Site;
 use super::sync::distinct;
 use super::uses::Uses;
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Plan, TaskName};
 use kubexm_engine::seed::RemoveImages;
 use kubexm_session::begun::Operation;
-use kubexm_session::{CommandError, Connection, Stop, notices};
+use kubexm_session::{CommandError, Connection, Stop};
 use kubexm_types::event::Events;
 use kubexm_types::{Digest, ImageRef};
 
@@ -46,11 +46,7 @@ pub async fn remove(
     events: &Events,
     stop: &Stop,
 ) -> Result<ChangeReport, CommandError> {
-    options.connection.check()?;
-    let cluster = kubexm_config::load_cluster(&options.cluster)?;
-    notices::emit(&cluster.notices, events);
-    check_own(&cluster, &options.cluster)?;
-    let state = options.connection.state_directory(&cluster, events)?;
+    let (cluster, state) = open(&options.cluster, &options.connection, events)?;
     let change = Change {
         cluster: &cluster,
         state: &state,

@@ -6,16 +6,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::catalog::{Catalog, Registry};
-use super::change::{Change, ChangeReport, Prepared, bytes, count};
+use super::change::{Change, ChangeReport, Prepared, bytes, count, open};
 use super::image::Image;
-use super::site::check_own;
 use super::space;
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Plan, TaskName};
 use kubexm_engine::seed::{RegistryBlobs, RegistryContent, StoreImages};
 use kubexm_host::Facts;
 use kubexm_session::begun::Operation;
-use kubexm_session::{CommandError, Connection, Stop, notices};
+use kubexm_session::{CommandError, Connection, Stop};
 use kubexm_types::event::Events;
 use kubexm_types::{Digest, HostName};
 
@@ -45,11 +44,7 @@ pub async fn sync(
     events: &Events,
     stop: &Stop,
 ) -> Result<ChangeReport, CommandError> {
-    options.connection.check()?;
-    let cluster = kubexm_config::load_cluster(&options.cluster)?;
-    notices::emit(&cluster.notices, events);
-    check_own(&cluster, &options.cluster)?;
-    let state = options.connection.state_directory(&cluster, events)?;
+    let (cluster, state) = open(&options.cluster, &options.connection, events)?;
     let change = Change {
         cluster: &cluster,
         state: &state,

@@ -174,8 +174,8 @@ pub fn is_same(one: &[HostName], other: &[HostName]) -> bool {
 }
 
 /// Joins names for people.
-pub fn joined(names: &[HostName]) -> String {
-    let names: Vec<&str> = names.iter().map(HostName::as_str).collect();
+pub fn joined<'a>(names: impl IntoIterator<Item = &'a HostName>) -> String {
+    let names: Vec<&str> = names.into_iter().map(HostName::as_str).collect();
     names.join(", ")
 }
 

@@ -23,7 +23,6 @@ use kubexm_bundle::Lock;
 use kubexm_deploy::rollback as deploy;
 use kubexm_engine::plan::Plan;
 use kubexm_session::begun::{Operation, RollbackRecord, RollbackStage, StateRecord, UpgradeRecord};
-use kubexm_session::bundle_access::verify;
 use kubexm_session::change::{Change, Session};
 use kubexm_session::kubeconfigs;
 use kubexm_session::outcome::{Ended, carry_out};
@@ -122,10 +121,8 @@ pub async fn rollback(
         lock: bundle.bundle().lock_digest().to_string(),
     };
     let connect = async |events: &Events| {
-        verify(&bundle, events).await?;
-        events.phase("connect");
-        let hosts = options.connection.connect(&cluster, &state, events).await?;
-        Ok((hosts, ()))
+        let connection = &options.connection;
+        change.connect(&bundle, connection, events).await
     };
     let carry_out = async |session: Session<'_>, ()| work.carry_out(prepared.way, &session).await;
     let changed = change.run(events, stop, connect, carry_out).await?;
