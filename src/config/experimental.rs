@@ -95,7 +95,7 @@ fn runs_crun(cluster: &Cluster) -> bool {
 /// Returns true if kubexm runs a load balancer in front of API servers with addresses of IPv6.
 fn balances_ipv6(cluster: &Cluster) -> bool {
     let runs = !matches!(
-        cluster.load_balancer,
+        cluster.high_availability.kind,
         LoadBalancer::None | LoadBalancer::External
     );
     runs && cluster.network.families().next() == Some(IpFamily::V6)

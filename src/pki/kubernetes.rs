@@ -208,7 +208,7 @@ fn control_plane<E>(
         |what: &str, user: &str, group| own(Signer::Cluster, what, &Leaf::client(user, group));
     let api_server = Leaf::server("kube-apiserver", api_server_names(cluster, host));
     let front_proxy = Leaf::client(FRONT_PROXY_CLIENT, None);
-    let kube_vip = match cluster.load_balancer {
+    let kube_vip = match cluster.high_availability.kind {
         LoadBalancer::Pods {
             kind: ControlPlanePod::KubeVip,
         } => Some(client("kube-vip", KUBE_VIP, None)?),

@@ -214,7 +214,7 @@ async fn endpoint(
     hosts: &Hosts,
     facts: &BTreeMap<HostName, Facts>,
 ) -> Vec<Finding> {
-    match cluster.load_balancer {
+    match cluster.high_availability.kind {
         LoadBalancer::None | LoadBalancer::External => load_balancer(cluster, hosts).await,
         LoadBalancer::Local { .. } => Vec::new(),
         LoadBalancer::Holder { .. } | LoadBalancer::Pods { .. } => {

@@ -39,7 +39,7 @@ fn openings(cluster: &Cluster, name: &HostName) -> Vec<Opening> {
     if cluster.roles.registry.contains(name) {
         list.push(tcp(cluster.registry.port));
     }
-    let balances = matches!(cluster.load_balancer, LoadBalancer::Holder { .. });
+    let balances = matches!(cluster.high_availability.kind, LoadBalancer::Holder { .. });
     if balances && cluster.roles.load_balancer.contains(name) {
         list.push(tcp(cluster.control_plane_endpoint.port));
     }
@@ -79,7 +79,7 @@ fn firewalld(cluster: &Cluster, name: &HostName, open: &[String]) -> Option<Find
         .iter()
         .map(|net| format!(" --add-source={net}"))
         .collect();
-    let vrrp = match cluster.load_balancer {
+    let vrrp = match cluster.high_availability.kind {
         LoadBalancer::Holder { .. } if cluster.roles.load_balancer.contains(name) => {
             " --add-protocol=vrrp"
         }

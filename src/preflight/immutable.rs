@@ -324,7 +324,7 @@ fn role(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Option<Contradicti
 /// Programs of another load balancer would continue to run, and hold its addresses.
 fn balancer(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Option<Contradiction> {
     let desired = if cluster.runs_load_balancer(&host.name) {
-        cluster.load_balancer.programs()
+        cluster.high_availability.kind.programs()
     } else {
         Vec::new()
     };

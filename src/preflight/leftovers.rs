@@ -96,7 +96,10 @@ impl Checker<'_> {
         }
         let endpoint = &self.cluster.control_plane_endpoint;
         // Pods of a load balancer do not listen.
-        let has_pods = matches!(self.cluster.load_balancer, LoadBalancer::Pods { .. });
+        let has_pods = matches!(
+            self.cluster.high_availability.kind,
+            LoadBalancer::Pods { .. }
+        );
         if self.cluster.runs_load_balancer(self.name) && !has_pods {
             ports.push(endpoint.port);
         }

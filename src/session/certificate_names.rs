@@ -44,7 +44,7 @@ fn fields(cluster: &Cluster) -> Vec<Field> {
     let endpoint = &cluster.control_plane_endpoint;
     let held = endpoint
         .address
-        .filter(|_| cluster.load_balancer.holds_address());
+        .filter(|_| cluster.high_availability.kind.holds_address());
     let of = |field, file, names| Field { field, file, names };
     let mut all = vec![
         of(

@@ -64,7 +64,9 @@ impl Role {
             Self::Etcd if is_external => &[],
             Self::Etcd => &roles.etcd,
             Self::Registry => &roles.registry,
-            Self::LoadBalancer if cluster.load_balancer.holds_address() => &roles.load_balancer,
+            Self::LoadBalancer if cluster.high_availability.kind.holds_address() => {
+                &roles.load_balancer
+            }
             Self::LoadBalancer => &[],
         }
     }

@@ -39,9 +39,10 @@ named_kinds! {
 }
 
 /// The load balancer in front of the API servers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum LoadBalancer {
     /// None: the endpoint is the first control plane.
+    #[default]
     None,
     /// An existing load balancer at `spec.controlPlaneEndpoint`.
     External,

@@ -1,7 +1,6 @@
 //! The checked form of a cluster file: defaults are filled in, names are resolved, values are checked.
 //! `cluster_document` creates it.
 
-mod balancer_settings;
 mod dns;
 mod etcd;
 mod host;
@@ -9,6 +8,7 @@ mod ip_families;
 #[macro_use]
 mod kinds;
 mod files;
+mod high_availability;
 mod hooks;
 mod kubernetes;
 mod load_balancer;
@@ -28,10 +28,10 @@ use std::net::{IpAddr, SocketAddr};
 use crate::problem::Notice;
 use kubexm_types::{HostName, PublicKey};
 
-pub use balancer_settings::{BalancerSettings, KeepalivedSettings, KubeVipSettings, ProxySettings};
 pub use dns::{CacheInterface, Dns, HostEntry, NodeLocal, Zone};
 pub use etcd::{DEFAULT_ETCD_DATA_DIR, Etcd};
 pub use files::{FileOwner, FileSource, Role, SiteFile};
+pub use high_availability::{HighAvailability, KeepalivedSettings, KubeVipSettings, ProxySettings};
 pub use hooks::{Hook, HookPhase, HookRun, HookTime};
 pub use host::{DEFAULT_PORT, DEFAULT_USER, HostSpec, JumpHost, Taint};
 pub use ip_families::{IpFamilies, IpFamily, OfFamily};
@@ -73,9 +73,7 @@ pub struct Cluster {
     pub kubernetes: Kubernetes,
     pub etcd: Etcd,
     pub runtime: Runtime,
-    pub load_balancer: LoadBalancer,
-    /// Settings of the programs of `load_balancer`.
-    pub balancers: BalancerSettings,
+    pub high_availability: HighAvailability,
     /// The address at which every node reaches the API servers.
     pub control_plane_endpoint: Endpoint,
     pub network: Network,
@@ -141,7 +139,7 @@ impl Cluster {
 
     /// Returns true if kubexm runs programs of the load balancer on the host.
     pub fn runs_load_balancer(&self, name: &HostName) -> bool {
-        match self.load_balancer {
+        match self.high_availability.kind {
             LoadBalancer::None | LoadBalancer::External => false,
             LoadBalancer::Local { .. } => self.is_node(name),
             LoadBalancer::Holder { .. } => self.roles.load_balancer.contains(name),

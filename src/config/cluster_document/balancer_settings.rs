@@ -7,7 +7,7 @@ use super::contradiction::refuse;
 use super::controller_file::read_file;
 use super::password::{check_password_file, read_elsewhere};
 use crate::cluster::{
-    AddressHolder, BalancerSettings, Cluster, ControlPlanePod, KeepalivedSettings, KubeVipSettings,
+    AddressHolder, Cluster, ControlPlanePod, HighAvailability, KeepalivedSettings, KubeVipSettings,
     LoadBalancer, PasswordSource, ProxySettings,
 };
 use crate::reader::Fields;
@@ -16,9 +16,10 @@ use kubexm_types::HostName;
 /// The greatest difference between the priorities of two hosts.
 const MAX_DIFFERENCE: u8 = 200;
 
-/// Reads the settings. `kind` is the type of the load balancer.
-pub(super) fn read_settings(fields: &Fields<'_>, kind: Option<&str>) -> BalancerSettings {
-    let settings = BalancerSettings {
+/// Reads the section without the load balancer. `kind` is its type.
+pub(super) fn read_settings(fields: &Fields<'_>, kind: Option<&str>) -> HighAvailability {
+    let settings = HighAvailability {
+        kind: LoadBalancer::default(),
         interface: read_interface(fields),
         keepalived: fields
             .section("keepalived")
@@ -142,18 +143,18 @@ const OF_KUBEXM: [&str; 10] = [
 
 /// Checks settings against the hosts and the endpoint.
 pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
-    let names = cluster.balancers.kube_vip.env.keys();
+    let names = cluster.high_availability.kube_vip.env.keys();
     let mut names = names.map(ToString::to_string);
     if let Some(name) = names.find(|name| OF_KUBEXM.contains(&name.as_str())) {
         let hint = "remove it; highAvailability.interface, kubeVip.services and controlPlaneEndpoint set what users can choose";
         let message = format!("'{name}' is set by kubexm");
         refuse(spec, "spec.highAvailability.kubeVip.env", &message, hint);
     }
-    if !matches!(cluster.load_balancer, LoadBalancer::Holder { .. }) {
+    if !matches!(cluster.high_availability.kind, LoadBalancer::Holder { .. }) {
         return;
     }
     let path = "spec.highAvailability.keepalived";
-    let settings = &cluster.balancers.keepalived;
+    let settings = &cluster.high_availability.keepalived;
     let hosts = if cluster.roles.load_balancer.is_empty() {
         &cluster.roles.control_plane
     } else {

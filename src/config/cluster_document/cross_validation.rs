@@ -184,7 +184,7 @@ fn check_load_balancer(spec: &Fields<'_>, cluster: &Cluster) {
     check_port(spec, cluster);
     balancer_settings::check(spec, cluster);
     check_local(spec, cluster);
-    let holds = matches!(cluster.load_balancer, LoadBalancer::Holder { .. });
+    let holds = matches!(cluster.high_availability.kind, LoadBalancer::Holder { .. });
     if !holds && !cluster.roles.load_balancer.is_empty() {
         refuse(
             spec,
@@ -208,7 +208,7 @@ fn address_holders() -> String {
 
 /// Checks an address that kubexm assigns to a host.
 fn check_held_address(spec: &Fields<'_>, cluster: &Cluster) {
-    if !cluster.load_balancer.holds_address() {
+    if !cluster.high_availability.kind.holds_address() {
         return;
     }
     let path = "spec.controlPlaneEndpoint";
@@ -245,7 +245,7 @@ fn check_held_address(spec: &Fields<'_>, cluster: &Cluster) {
 /// Returns the hosts on which the load balancer runs.
 fn holders(cluster: &Cluster) -> impl Iterator<Item = &HostSpec> {
     let roles = &cluster.roles;
-    let names = match cluster.load_balancer {
+    let names = match cluster.high_availability.kind {
         LoadBalancer::Holder { .. } if !roles.load_balancer.is_empty() => &roles.load_balancer,
         _ => &roles.control_plane,
     };
@@ -259,7 +259,7 @@ fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
         cluster.control_plane_endpoint.port,
     );
     let api_server = cluster.kubernetes.api_server.port;
-    let proxy_runs_on: Vec<&HostSpec> = match cluster.load_balancer {
+    let proxy_runs_on: Vec<&HostSpec> = match cluster.high_availability.kind {
         LoadBalancer::None | LoadBalancer::External => return,
         LoadBalancer::Pods { kind } => {
             if port != api_server {
@@ -279,7 +279,7 @@ fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
                 "has port {port}, which {holder} uses on {}, where the proxy runs",
                 host.name
             );
-            let hint = match cluster.load_balancer {
+            let hint = match cluster.high_availability.kind {
                 LoadBalancer::Holder { .. } if port == api_server => {
                     "set another port, as in port: 8443, or name hosts in roleGroups.loadbalancer that \
                      are not control planes"
@@ -344,7 +344,7 @@ fn other_program_at(port: u16, cluster: &Cluster, host: &HostSpec) -> Option<&'s
 fn check_local(spec: &Fields<'_>, cluster: &Cluster) {
     let endpoint = &cluster.control_plane_endpoint;
     let path = "spec.controlPlaneEndpoint";
-    if !matches!(cluster.load_balancer, LoadBalancer::Local { .. }) {
+    if !matches!(cluster.high_availability.kind, LoadBalancer::Local { .. }) {
         return;
     }
     if endpoint.ip().is_some_and(|address| !address.is_loopback()) {
@@ -381,7 +381,7 @@ fn check_static_pods(spec: &Fields<'_>, cluster: &Cluster) {
     if let LoadBalancer::Local {
         run: ProxyRun::StaticPod,
         ..
-    } = cluster.load_balancer
+    } = cluster.high_availability.kind
     {
         refuse(
             spec,

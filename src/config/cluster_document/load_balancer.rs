@@ -5,7 +5,7 @@ use std::num::NonZeroU8;
 
 use super::balancer_settings::read_settings;
 use crate::cluster::{
-    AddressHolder, BalancerSettings, ControlPlanePod, Endpoint, FORMER_LOAD_BALANCERS, HostSpec,
+    AddressHolder, ControlPlanePod, Endpoint, FORMER_LOAD_BALANCERS, HighAvailability, HostSpec,
     LoadBalancer, LocalProxy, ProxyRun, Roles,
 };
 use crate::reader::{Choice, Fields, accept};
@@ -24,7 +24,8 @@ pub(crate) fn types() -> Vec<&'static str> {
     .concat()
 }
 
-pub(super) fn read_load_balancer(spec: &Fields<'_>) -> (Option<LoadBalancer>, BalancerSettings) {
+/// Reads the section.
+pub(super) fn read_high_availability(spec: &Fields<'_>) -> Option<HighAvailability> {
     let given = spec.get("controlPlaneEndpoint").is_some();
     // An endpoint without a type is an external load balancer.
     let default = if given {
@@ -33,7 +34,10 @@ pub(super) fn read_load_balancer(spec: &Fields<'_>) -> (Option<LoadBalancer>, Ba
         LoadBalancer::None
     };
     let Some(fields) = spec.section("highAvailability") else {
-        return (Some(default), BalancerSettings::default());
+        return Some(HighAvailability {
+            kind: default,
+            ..HighAvailability::default()
+        });
     };
     let types = types();
     let choice = Choice {
@@ -57,8 +61,10 @@ pub(super) fn read_load_balancer(spec: &Fields<'_>) -> (Option<LoadBalancer>, Ba
     }
     let settings = read_settings(&fields, kind);
     fields.finish();
-    let kind = kind.map(|kind| balancer(kind, run, virtual_router_id, default));
-    (kind, settings)
+    Some(HighAvailability {
+        kind: balancer(kind?, run, virtual_router_id, default),
+        ..settings
+    })
 }
 
 /// Returns the load balancer of a type; `default` for a type without a program.

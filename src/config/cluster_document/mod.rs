@@ -36,7 +36,7 @@ use hosts::{read_hosts, read_roles};
 pub(crate) use kubernetes::KINDS as KUBERNETES_KINDS;
 use kubernetes::read_kubernetes;
 pub(crate) use load_balancer::types as load_balancer_types;
-use load_balancer::{read_endpoint, read_load_balancer};
+use load_balancer::{read_endpoint, read_high_availability};
 use network::read_network;
 use registry::read_registry;
 use runtime::read_runtime;
@@ -209,11 +209,12 @@ fn read_spec(
     let kubernetes = read_kubernetes(spec, &hosts, offered);
     let etcd = read_etcd(spec);
     let runtime = read_runtime(spec);
-    let (load_balancer, balancers) = read_load_balancer(spec);
+    let high_availability = read_high_availability(spec);
     let api_server = kubernetes
         .as_ref()
         .map_or(ports::API_SERVER, |kubernetes| kubernetes.api_server.port);
-    let endpoint = read_endpoint(spec, &hosts, &roles, load_balancer.as_ref(), api_server);
+    let kind = high_availability.as_ref().map(|section| &section.kind);
+    let endpoint = read_endpoint(spec, &hosts, &roles, kind, api_server);
     let network = read_network(spec, &hosts);
     let domain = kubernetes.as_ref().map(|k| k.dns_domain.as_str());
     let dns = read_dns(spec, network.as_ref(), &hosts, domain);
@@ -228,8 +229,7 @@ fn read_spec(
         kubernetes: kubernetes?,
         etcd: etcd?,
         runtime: runtime?,
-        load_balancer: load_balancer?,
-        balancers,
+        high_availability: high_availability?,
         control_plane_endpoint: endpoint?,
         network: network?,
         dns,

@@ -237,7 +237,7 @@ spec:
 ";
         let hosts = BTreeSet::from(["node3".parse().unwrap()]);
         let read = parse("cluster.yaml", &text, &[Version::new(1, 36, 3)], &hosts).unwrap();
-        let left = read.cluster.balancers.keepalived.priorities.keys();
+        let left = read.cluster.high_availability.keepalived.priorities.keys();
         assert_eq!(left.map(HostName::as_str).collect::<Vec<_>>(), ["node1"]);
         let is_priority = |mention: &&HostMention| mention.path == PRIORITIES;
         let mention = read.mentions.iter().find(is_priority).unwrap();

@@ -196,7 +196,7 @@ fn settings_of_balancers_fit_the_type_and_the_hosts() {
     };
     let good = "type: keepalived-haproxy, interface: bond0, keepalived: {priorities: {node1: 150}}, haproxy: {log: true}";
     let cluster = read(good).unwrap();
-    let keepalived = &cluster.balancers.keepalived;
+    let keepalived = &cluster.high_availability.keepalived;
     assert_eq!(keepalived.priority(&cluster.hosts[0].name), 150);
     let names: Vec<_> = cluster.hosts.iter().map(|host| host.name.clone()).collect();
     assert_eq!(keepalived.decrease(&names), 70);
@@ -264,7 +264,7 @@ fn of_the_static_pods_only_kube_vip_runs_without_kubeadm() {
         );
         let cluster = read("", &vip).unwrap();
         assert_eq!(
-            cluster.balancers.kube_vip.elects_by_service(),
+            cluster.high_availability.kube_vip.elects_by_service(),
             elects,
             "{env}"
         );

@@ -12,7 +12,10 @@ pub(crate) fn kubeconfig_for_controller(
     inputs: &Inputs<'_>,
     first: &HostSpec,
 ) -> impl Fn(&str) -> Result<String, Message> + Send + Sync + use<> {
-    let local = matches!(inputs.cluster.load_balancer, LoadBalancer::Local { .. });
+    let local = matches!(
+        inputs.cluster.high_availability.kind,
+        LoadBalancer::Local { .. }
+    );
     let endpoint = format!("https://{}", inputs.cluster.control_plane_endpoint);
     let address = inputs.cluster.api_server(first);
     let direct = format!("https://{address}");

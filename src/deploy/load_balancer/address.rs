@@ -56,7 +56,7 @@ pub(super) fn interface(
 ) -> (ProvideValue<String>, TaskValue<String>) {
     let interface = TaskValue::new("load_balancer.interface");
     let address = host.internal_address();
-    if let Some(name) = &cluster.balancers.interface {
+    if let Some(name) = &cluster.high_availability.interface {
         let missing = format!("the host has no network interface {name}");
         let step = ProvideValue {
             title: format!("Check the network interface {name}"),
@@ -101,7 +101,7 @@ pub(super) fn interface(
 
 /// Returns the placeholder for the interface's name.
 pub(super) fn interface_placeholder(cluster: &Cluster, host: &HostSpec) -> String {
-    let given = cluster.balancers.interface.clone();
+    let given = cluster.high_availability.interface.clone();
     given.unwrap_or_else(|| format!("<interface of {}>", host.internal_address()))
 }
 

@@ -39,8 +39,13 @@ impl Proxy for Haproxy {
             ca: settings.ca.clone(),
             servers: proxy::servers(cluster),
             health: settings.health(),
-            log: cluster.balancers.haproxy.log,
-            extra: cluster.balancers.haproxy.extra_config.trim_end().to_owned(),
+            log: cluster.high_availability.haproxy.log,
+            extra: cluster
+                .high_availability
+                .haproxy
+                .extra_config
+                .trim_end()
+                .to_owned(),
         };
         kubexm_render::text("haproxy configuration", &config)
     }

@@ -62,7 +62,7 @@ impl Balancer for Keepalived {
             IpAddr::V4(_) => format!("0.0.0.0:{}", cluster.control_plane_endpoint.port),
             IpAddr::V6(_) => format!("[::]:{}", cluster.control_plane_endpoint.port),
         };
-        let router_id = router_id(&cluster.load_balancer, address);
+        let router_id = router_id(&cluster.high_availability.kind, address);
         let mut tasks = Vec::new();
         let mut before = None;
         for host in &hosts {
@@ -109,7 +109,7 @@ impl Keepalived {
             proxy: self.proxy.unit(),
         };
         let (find_interface, interface) = address::interface(inputs.cluster, host);
-        let settings = &inputs.cluster.balancers.keepalived;
+        let settings = &inputs.cluster.high_availability.keepalived;
         let notify = settings.notify_script.as_deref();
         let notify = notify.map(controller_file::read).transpose()?;
         let notify_path = notify_path()?;

@@ -63,7 +63,7 @@ enum Assigns {
 impl Assigns {
     /// Returns the pods of a cluster on each control plane.
     fn of(cluster: &Cluster) -> impl Iterator<Item = Self> {
-        let services = cluster.balancers.kube_vip.services;
+        let services = cluster.high_availability.kube_vip.services;
         std::iter::once(Self::Endpoint).chain(services.then_some(Self::Services))
     }
 
@@ -194,7 +194,7 @@ impl Balancer for KubeVip {
         let pod = |assigns| pod(inputs, host, assigns, MANIFESTS, &kubeconfig, &interface);
         let manifest = pod(Assigns::Endpoint)?;
         task = task.step(find_interface).step(manifest).step(settled());
-        if inputs.cluster.balancers.kube_vip.services {
+        if inputs.cluster.high_availability.kube_vip.services {
             Ok(task
                 .step(register_cleanup(inputs.cluster, host)?)
                 .step(pod(Assigns::Services)?))
@@ -290,7 +290,7 @@ fn pod(
     let hosts = hosts_file()?.to_string();
     let path = kubeconfig.path;
     let certificate = kubeconfig.certificate.map(|digest| digest.to_string());
-    let env = inputs.cluster.balancers.kube_vip.env.iter();
+    let env = inputs.cluster.high_availability.kube_vip.env.iter();
     let env: BTreeMap<String, String> = env
         .map(|(name, value)| (name.to_string(), value.to_string()))
         .filter(|(name, _)| assigns == Assigns::Endpoint || !PORTS.contains(&name.as_str()))

@@ -33,7 +33,7 @@ pub(super) use packages::{is_load_balancer, mask_services};
 
 /// Returns the cluster's load balancer; `None` if kubexm does not install one.
 fn configured(cluster: &Cluster) -> Option<Box<dyn Balancer>> {
-    match cluster.load_balancer {
+    match cluster.high_availability.kind {
         LoadBalancer::None | LoadBalancer::External => None,
         LoadBalancer::Local { kind, run } => Some(local(kind, run)),
         LoadBalancer::Holder { kind, .. } => Some(address_holder(kind)),
@@ -178,7 +178,7 @@ pub(super) fn departing(cluster: &Cluster, task: Task) -> Result<Task, DeployErr
 
 /// Returns whether the load balancer of a host can have the address of the endpoint without a control plane on the host.
 pub(super) fn holds_address(cluster: &Cluster, host: &HostName) -> bool {
-    let is_holder = matches!(cluster.load_balancer, LoadBalancer::Holder { .. });
+    let is_holder = matches!(cluster.high_availability.kind, LoadBalancer::Holder { .. });
     is_holder && cluster.roles.load_balancer.contains(host)
 }
 

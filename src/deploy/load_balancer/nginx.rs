@@ -42,7 +42,12 @@ impl Proxy for Nginx {
             bind: settings.bind.clone(),
             servers: proxy::servers(cluster),
             health: settings.health(),
-            extra: cluster.balancers.nginx.extra_config.trim_end().to_owned(),
+            extra: cluster
+                .high_availability
+                .nginx
+                .extra_config
+                .trim_end()
+                .to_owned(),
         };
         kubexm_render::text("nginx configuration", &config)
     }

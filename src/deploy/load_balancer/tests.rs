@@ -281,7 +281,10 @@ fn only_load_balancer_hosts_get_packages() {
 #[test]
 fn local_proxies_listen_on_the_endpoint() {
     let cluster = cluster("haproxy");
-    assert!(matches!(cluster.load_balancer, LoadBalancer::Local { .. }));
+    assert!(matches!(
+        cluster.high_availability.kind,
+        LoadBalancer::Local { .. }
+    ));
     assert_eq!(
         local::listen_address(&cluster).to_string(),
         "127.0.0.1:7443"
@@ -300,7 +303,7 @@ fn passwords_that_keepalived_cannot_have_are_refused() {
         ("", false),
     ] {
         let secret = Secret(password.to_owned());
-        cluster.balancers.keepalived.password = Some(PasswordSource::Text(secret));
+        cluster.high_availability.keepalived.password = Some(PasswordSource::Text(secret));
         let tasks = crate::example::with_inputs(&cluster, &[], "", |inputs| {
             configured(&cluster).unwrap().tasks(inputs).map(drop)
         });

@@ -84,13 +84,13 @@ fn balancer(seen: &Seen) -> Outcome {
 
 fn address(seen: &Seen) -> Outcome {
     let endpoint = &seen.cluster.control_plane_endpoint;
-    if !seen.cluster.load_balancer.holds_address() {
+    if !seen.cluster.high_availability.kind.holds_address() {
         return Outcome::Known(Vec::new());
     }
     let Some(address) = endpoint.address.or_else(|| endpoint.host.parse().ok()) else {
         return Outcome::Unknown("the DNS of the site resolves the endpoint".to_owned());
     };
-    let group = match seen.cluster.load_balancer {
+    let group = match seen.cluster.high_availability.kind {
         LoadBalancer::Pods { .. } => &seen.cluster.roles.control_plane,
         _ => &seen.cluster.roles.load_balancer,
     };
@@ -121,7 +121,7 @@ fn address(seen: &Seen) -> Outcome {
         _ => several(seen, address, &holders),
     };
     let host = known.first().copied().unwrap_or(seen.administrator());
-    let program = match seen.cluster.load_balancer {
+    let program = match seen.cluster.high_availability.kind {
         LoadBalancer::Pods { .. } => "kube-vip",
         _ => "keepalived",
     };
@@ -159,7 +159,10 @@ fn several(seen: &Seen, address: IpAddr, holders: &[&HostName]) -> Found {
         holders.len()
     ));
     found.hosts = holders.iter().map(|host| (*host).clone()).collect();
-    if matches!(seen.cluster.load_balancer, LoadBalancer::Pods { .. }) {
+    if matches!(
+        seen.cluster.high_availability.kind,
+        LoadBalancer::Pods { .. }
+    ) {
         return found
             .cause("the hosts disagree about the lease of the address: kube-vip of one of them hangs, or was killed and left the address")
             .fix("restart kube-vip on the host that does not hold the lease");

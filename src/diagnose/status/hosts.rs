@@ -100,7 +100,7 @@ fn roles(cluster: &Cluster, host: &HostName) -> Vec<&'static str> {
     let all = &cluster.roles;
     let has_etcd = matches!(cluster.etcd, Etcd::Systemd { .. });
     let has_registry = cluster.registry.external.is_none();
-    let has_balancer = matches!(cluster.load_balancer, LoadBalancer::Holder { .. });
+    let has_balancer = matches!(cluster.high_availability.kind, LoadBalancer::Holder { .. });
     [
         ("control-plane", &all.control_plane, true),
         ("worker", &all.worker, true),

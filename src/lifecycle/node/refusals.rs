@@ -37,7 +37,7 @@ pub(super) fn check(cluster: &Cluster, leaving: &BTreeSet<HostName>) -> Result<(
             "add another host to roleGroups.etcd first",
         );
     }
-    if cluster.load_balancer.holds_address() && only(&roles.load_balancer) {
+    if cluster.high_availability.kind.holds_address() && only(&roles.load_balancer) {
         return refused(
             format!(
                 "no load balancer would have the endpoint {}",
@@ -62,7 +62,7 @@ pub(super) fn check(cluster: &Cluster, leaving: &BTreeSet<HostName>) -> Result<(
 
 /// Returns whether nodes reach the API servers at the address of a host, and no load balancer holds this address.
 fn is_endpoint(cluster: &Cluster, host: &HostSpec) -> bool {
-    if cluster.load_balancer.holds_address() {
+    if cluster.high_availability.kind.holds_address() {
         return false;
     }
     let endpoint = &cluster.control_plane_endpoint;

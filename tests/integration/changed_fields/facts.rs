@@ -146,7 +146,7 @@ fn applied(cluster: &Cluster, host: &HostSpec) -> Vec<(Setting, String)> {
 }
 
 fn balancers(cluster: &Cluster, host: &HostSpec) -> Vec<&'static str> {
-    match &cluster.load_balancer {
+    match &cluster.high_availability.kind {
         LoadBalancer::Local { kind, run } => match (kind.name(), run) {
             ("nginx", ProxyRun::Systemd) => vec!["nginx"],
             ("nginx", ProxyRun::StaticPod) => vec!["nginx pod"],

@@ -150,7 +150,10 @@ fn configuration(
     let sans = kubernetes.api_server.cert_sans.iter();
     api_server.cert_sans = sans.map(ToString::to_string).collect();
     let endpoint = &cluster.control_plane_endpoint;
-    if let (true, Some(address)) = (cluster.load_balancer.holds_address(), endpoint.address) {
+    if let (true, Some(address)) = (
+        cluster.high_availability.kind.holds_address(),
+        endpoint.address,
+    ) {
         // kubeadm adds the host name of the endpoint. Users may connect to its address as well.
         let address = address.to_string();
         if !api_server.cert_sans.contains(&address) {

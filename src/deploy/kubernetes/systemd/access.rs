@@ -46,11 +46,11 @@ pub(super) fn steps(
 fn kube_vip(cluster: &Cluster) -> Option<KubeVipAccess> {
     let LoadBalancer::Pods {
         kind: ControlPlanePod::KubeVip,
-    } = cluster.load_balancer
+    } = cluster.high_availability.kind
     else {
         return None;
     };
-    let settings = &cluster.balancers.kube_vip;
+    let settings = &cluster.high_availability.kube_vip;
     Some(KubeVipAccess {
         user: KUBE_VIP,
         services: settings.services,

@@ -72,7 +72,7 @@ fn with_address(holders: &[&str], host: &str) -> Seen {
         "node1, node2"
     };
     let cluster = parse_cluster("example", &text.replace("GROUP", group)).unwrap();
-    seen.cluster.load_balancer = cluster.load_balancer;
+    seen.cluster.high_availability.kind = cluster.high_availability.kind;
     seen.cluster.roles = cluster.roles;
     seen.cluster.control_plane_endpoint = cluster.control_plane_endpoint;
     for holder in holders {

@@ -1,15 +1,17 @@
-//! Settings of the programs behind `spec.highAvailability`.
+//! `spec.highAvailability`: the load balancer, and the settings of its programs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use kubexm_types::{FlagName, FlagValue, HostName};
 
-use super::PasswordSource;
+use super::{LoadBalancer, PasswordSource};
 
-/// Settings of the load balancers that kubexm runs.
+/// `spec.highAvailability`.
 #[derive(Debug, Clone, Default)]
-pub struct BalancerSettings {
+pub struct HighAvailability {
+    /// How nodes reach the API servers.
+    pub kind: LoadBalancer,
     /// The network interface that gets the endpoint's address; `None` for the one with the internal address of the host.
     pub interface: Option<String>,
     pub keepalived: KeepalivedSettings,
