@@ -147,7 +147,7 @@ impl Journal {
     fn append(&self, line: &serde_json::Value) {
         let mut line = line.clone();
         if let Some(fields) = line.as_object_mut() {
-            fields.insert("time".to_owned(), UtcTime::now().as_str().into());
+            fields.insert("time".to_owned(), UtcTime::now().to_string().into());
         }
         if let Ok(mut file) = self.file.lock() {
             // The journal is for people. A command must not fail because kubexm cannot write it.

@@ -1,17 +1,16 @@
 //! The record of a timer in the state directory: its schedule, and how its last run ended.
 
-use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::job::Job;
 use super::options::absolute;
+use kubexm_session::begun::StateRecord;
 use kubexm_session::{CommandError, FileError};
-use kubexm_types::{Untrusted, UtcTime, write_atomic};
+use kubexm_types::{Untrusted, UtcTime};
 
 /// The most characters of a summary.
 const LONGEST: usize = 300;
@@ -34,9 +33,9 @@ pub enum RunResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TimerRun {
-    pub began: String,
+    pub began: UtcTime,
     /// `None` while it runs, and for a run that was killed.
-    pub ended: Option<String>,
+    pub ended: Option<UtcTime>,
     pub result: RunResult,
     /// What it did, or why it failed.
     pub message: String,
@@ -62,13 +61,13 @@ pub struct TimerState {
     /// The longest time between two runs, in seconds.
     pub interval: u64,
     /// When it was installed.
-    pub installed: String,
+    pub installed: UtcTime,
     /// When it runs next, as systemd prints it; `None` if systemd does not have it.
     #[serde(default)]
     pub next: Option<String>,
     pub last_run: Option<TimerRun>,
     /// The end of the last run that did not fail.
-    pub last_success: Option<String>,
+    pub last_success: Option<UtcTime>,
     /// The last backup.
     pub backup: Option<PathBuf>,
 }
@@ -98,7 +97,7 @@ impl TimerState {
             ));
         }
         let since = self.last_success.as_ref().unwrap_or(&self.installed);
-        let age = now - OffsetDateTime::parse(since, &Rfc3339).ok()?;
+        let age = now - since.time();
         let longest = time::Duration::seconds(i64::try_from(self.interval).ok()?.saturating_mul(2));
         if age <= longest {
             return None;
@@ -123,8 +122,36 @@ impl TimerState {
     }
 }
 
+/// The record of the timer that renews certificates.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+struct Certificates(TimerState);
+
+impl StateRecord for Certificates {
+    const FILE: &'static str = "timer-certs.json";
+    const TITLE: &'static str = TITLE;
+    const HINT: &'static str = HINT;
+}
+
+/// The record of the timer that creates backups.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+struct Backups(TimerState);
+
+impl StateRecord for Backups {
+    const FILE: &'static str = "timer-backup.json";
+    const TITLE: &'static str = TITLE;
+    const HINT: &'static str = HINT;
+}
+
+const TITLE: &str = "the record of the timer";
+const HINT: &str = "install the timer again";
+
 pub(super) fn path(state: &Path, job: Job) -> PathBuf {
-    state.join(format!("timer-{}.json", job.word()))
+    state.join(match job {
+        Job::Certificates => Certificates::FILE,
+        Job::Backup => Backups::FILE,
+    })
 }
 
 /// Reads a record; `None` if the timer is not installed.
@@ -132,18 +159,9 @@ pub(super) fn path(state: &Path, job: Job) -> PathBuf {
 /// # Errors
 /// The file cannot be read, or is damaged.
 pub(super) fn load(state: &Path, job: Job) -> Result<Option<TimerState>, CommandError> {
-    let path = path(state, job);
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => {
-            return Err(FileError::io("read the record of the timer", &path, &error).into());
-        }
-    };
-    let parsed = serde_json::from_str(&text);
-    parsed.map(Some).map_err(|error| {
-        let error = FileError::new("read the record of the timer", &path, error);
-        error.hint("install the timer again").into()
+    Ok(match job {
+        Job::Certificates => Certificates::read(state)?.map(|record| record.0),
+        Job::Backup => Backups::read(state)?.map(|record| record.0),
     })
 }
 
@@ -152,14 +170,15 @@ pub(super) fn load(state: &Path, job: Job) -> Result<Option<TimerState>, Command
 /// # Errors
 /// The file cannot be written.
 pub(super) fn save(state: &Path, record: &TimerState) -> Result<(), CommandError> {
+    match record.job {
+        Job::Certificates => Certificates(record.clone()).save(state)?,
+        Job::Backup => Backups(record.clone()).save(state)?,
+    }
     let path = path(state, record.job);
-    let text = serde_json::to_vec_pretty(record).map_err(CommandError::defect)?;
-    let writing = || {
-        write_atomic(&path, &text, 0o600)?;
-        let owner = std::fs::metadata(state)?;
-        std::os::unix::fs::chown(&path, Some(owner.uid()), Some(owner.gid()))
-    };
-    writing().map_err(|error| FileError::io("write the record of the timer", &path, &error).into())
+    let owner = std::fs::metadata(state);
+    let owned = owner
+        .and_then(|owner| std::os::unix::fs::chown(&path, Some(owner.uid()), Some(owner.gid())));
+    owned.map_err(|error| FileError::io(format!("write {TITLE}"), &path, &error).into())
 }
 
 /// Removes a record.
@@ -167,12 +186,9 @@ pub(super) fn save(state: &Path, record: &TimerState) -> Result<(), CommandError
 /// # Errors
 /// The file cannot be removed.
 pub(super) fn remove(state: &Path, job: Job) -> Result<(), CommandError> {
-    let path = path(state, job);
-    match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(FileError::io("remove the record of the timer", &path, &error).into())
-        }
-        _ => Ok(()),
+    match job {
+        Job::Certificates => Certificates::remove(state),
+        Job::Backup => Backups::remove(state),
     }
 }
 
@@ -248,20 +264,24 @@ impl<'a> Recorder<'a> {
 }
 
 /// Returns the current time in seconds.
-pub(super) fn now() -> String {
-    UtcTime::now().whole_seconds().to_string()
+pub(super) fn now() -> UtcTime {
+    UtcTime::now().whole_seconds()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn time(text: &str) -> UtcTime {
+        UtcTime::parse(text).unwrap()
+    }
+
     fn timer(job: Job) -> TimerState {
         TimerState {
             job,
             schedule: "weekly".to_owned(),
             interval: 7 * 86_400,
-            installed: "2026-01-01T00:00:00Z".to_owned(),
+            installed: time("2026-01-01T00:00:00Z"),
             next: None,
             last_run: None,
             last_success: None,
@@ -270,8 +290,10 @@ mod tests {
     }
 
     fn problem(timer: &TimerState, day: &str) -> String {
-        let now = OffsetDateTime::parse(&format!("{day}T00:00:01Z"), &Rfc3339).unwrap();
-        timer.problem_at(now).unwrap_or_else(|| "none".to_owned())
+        let now = time(&format!("{day}T00:00:01Z"));
+        timer
+            .problem_at(now.time())
+            .unwrap_or_else(|| "none".to_owned())
     }
 
     #[test]
@@ -279,17 +301,17 @@ mod tests {
         let mut certs = timer(Job::Certificates);
         assert_eq!(problem(&certs, "2026-01-14"), "none");
         insta::assert_snapshot!(problem(&certs, "2026-01-15"), @"there was no run of the certs timer that did not fail since 2026-01-01T00:00:00Z, for more than twice the interval of 'weekly'");
-        certs.last_success = Some("2026-01-10T00:00:00Z".to_owned());
+        certs.last_success = Some(time("2026-01-10T00:00:00Z"));
         assert_eq!(problem(&certs, "2026-01-15"), "none");
         certs.last_run = Some(TimerRun {
-            began: "2026-01-11T00:00:00Z".to_owned(),
-            ended: Some("2026-01-11T00:01:00Z".to_owned()),
+            began: time("2026-01-11T00:00:00Z"),
+            ended: Some(time("2026-01-11T00:01:00Z")),
             result: RunResult::Failed,
             message: "not healthy:\n  node2: kubelet\nhint: x".to_owned(),
         });
         insta::assert_snapshot!(problem(&certs, "2026-01-15"), @"the last run of the certs timer, 2026-01-11T00:00:00Z, failed: not healthy: node2: kubelet");
         let mut backup = timer(Job::Backup);
-        backup.last_success = Some("2026-01-10T00:00:00Z".to_owned());
+        backup.last_success = Some(time("2026-01-10T00:00:00Z"));
         insta::assert_snapshot!(problem(&backup, "2026-01-25"), @"the last good backup ended at 2026-01-10T00:00:00Z, more than twice the interval of 'weekly' ago");
         backup.backup = Some(PathBuf::from("/nothing/here"));
         insta::assert_snapshot!(problem(&backup, "2026-01-11"), @"the last backup is not there any more: /nothing/here");
@@ -345,5 +367,30 @@ mod tests {
         remove(state, Job::Backup).unwrap();
         recorder.end(RunResult::Done, "x", None).unwrap();
         assert_eq!(load(state, Job::Backup).unwrap(), None);
+    }
+
+    /// A record of a version whose times were texts.
+    const EARLIER: &str = r#"{"job": "backup", "schedule": "daily", "interval": 86400,
+        "installed": "2026-01-30T12:00:00Z", "lastRun": {"began": "2026-01-31T09:30:00Z",
+        "ended": "2026-01-31T09:30:10Z", "result": "done", "message": "x"},
+        "lastSuccess": "2026-01-31T09:30:10Z", "backup": null}"#;
+
+    #[test]
+    fn record_of_an_earlier_version_keeps_its_times() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path();
+        let file = path(state, Job::Backup);
+        std::fs::write(&file, EARLIER).unwrap();
+        save(state, &load(state, Job::Backup).unwrap().unwrap()).unwrap();
+        let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        let mut expected = json(EARLIER);
+        expected["next"] = serde_json::Value::Null;
+        assert_eq!(json(&std::fs::read_to_string(&file).unwrap()), expected);
+        for wrong in ["2026-02-31T12:00:00Z", "yesterday", ""] {
+            let text = EARLIER.replace("2026-01-30T12:00:00Z", wrong);
+            std::fs::write(&file, text).unwrap();
+            let refused = load(state, Job::Backup).unwrap_err().to_string();
+            assert!(refused.contains("expected a time in UTC"), "{refused}");
+        }
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
 use super::state_record::{StateRecord, read_text};
@@ -20,7 +19,7 @@ pub struct RenewalRecord {
     /// The time of its beginning, which identifies it.
     pub id: String,
     /// The same time.
-    pub since: OffsetDateTime,
+    pub since: UtcTime,
     /// Whether an earlier run began it.
     pub continues: bool,
     /// The hosts that earlier runs have begun with, and that may have certificates of before.
@@ -29,7 +28,7 @@ pub struct RenewalRecord {
 
 #[derive(Serialize, Deserialize)]
 struct Stored {
-    since: String,
+    since: UtcTime,
     /// A record of an earlier version does not have them.
     #[serde(default)]
     hosts: BTreeSet<HostName>,
@@ -51,24 +50,20 @@ impl RenewalRecord {
     /// The file cannot be read.
     pub fn load_or_new(state: &Path) -> Result<Self, CommandError> {
         let Some(text) = read_text(&state.join(Self::FILE))? else {
-            return Self::new(&BTreeSet::new());
+            return Ok(Self::new(&BTreeSet::new()));
         };
         // A damaged record means that everything is issued again.
         let Ok(Stored { since, hosts }) = serde_json::from_str(&text) else {
-            return Self::new(&BTreeSet::new());
+            return Ok(Self::new(&BTreeSet::new()));
         };
-        let now = OffsetDateTime::now_utc();
-        let recent = Self::parse(since, &hosts).filter(|found| {
-            let age = now - found.since;
-            !age.is_negative() && age < LONGEST
-        });
-        match recent {
-            Some(record) => Ok(Self {
-                continues: true,
-                ..record
-            }),
-            None => Self::new(&hosts),
+        let age = OffsetDateTime::now_utc() - since.time();
+        if age.is_negative() || age >= LONGEST {
+            return Ok(Self::new(&hosts));
         }
+        Ok(Self {
+            continues: true,
+            ..Self::of(since, &hosts)
+        })
     }
 
     /// Returns whether a renewal has begun and has not ended, however long ago. `renewed` are the hosts with certificates that a
@@ -95,27 +90,21 @@ impl RenewalRecord {
     }
 
     /// Returns a new renewal of the same hosts, which issues everything again.
-    ///
-    /// # Errors
-    /// The clock of this machine is wrong.
-    pub fn restarted(&self) -> Result<Self, CommandError> {
+    pub fn restarted(&self) -> Self {
         Self::new(&self.pending)
     }
 
-    fn new(pending: &BTreeSet<HostName>) -> Result<Self, CommandError> {
-        let now = UtcTime::now().whole_seconds().to_string();
-        Self::parse(now, pending)
-            .ok_or_else(|| CommandError::configuration("the clock of this machine is wrong"))
+    fn new(pending: &BTreeSet<HostName>) -> Self {
+        Self::of(UtcTime::now().whole_seconds(), pending)
     }
 
-    fn parse(id: String, pending: &BTreeSet<HostName>) -> Option<Self> {
-        let since = OffsetDateTime::parse(&id, &Rfc3339).ok()?;
-        Some(Self {
-            id,
+    fn of(since: UtcTime, pending: &BTreeSet<HostName>) -> Self {
+        Self {
+            id: since.to_string(),
             since,
             continues: false,
             pending: pending.clone(),
-        })
+        }
     }
 
     /// Writes the record before the first certificate of these hosts is issued.
@@ -150,7 +139,7 @@ impl RenewalRecord {
     }
 
     fn save(&self, state: &Path, hosts: BTreeSet<HostName>) -> Result<(), CommandError> {
-        let since = self.id.clone();
+        let since = self.since.clone();
         Stored { since, hosts }.save(state)
     }
 }
@@ -201,5 +190,23 @@ mod tests {
         assert!(!RenewalRecord::has_begun(folder.path(), &names(&["node3"])).unwrap());
         load().end(state, &one, &one).unwrap();
         assert!(!has_begun());
+    }
+
+    #[test]
+    fn record_of_an_earlier_version_keeps_its_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(RenewalRecord::FILE);
+        let since = UtcTime::now().whole_seconds().to_string();
+        std::fs::write(&file, format!("{{\"since\": \"{since}\"}}")).unwrap();
+        let record = RenewalRecord::load_or_new(folder.path()).unwrap();
+        assert_eq!((record.continues, &record.id), (true, &since));
+        record.begin(folder.path(), &BTreeSet::new()).unwrap();
+        let written = std::fs::read_to_string(&file).unwrap();
+        assert!(
+            written.contains(&format!("\"since\": \"{since}\"")),
+            "{written}"
+        );
+        std::fs::write(&file, "{\"since\": \"2026-02-31T12:00:00Z\"}").unwrap();
+        assert!(!RenewalRecord::load_or_new(folder.path()).unwrap().continues);
     }
 }

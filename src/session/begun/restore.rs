@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
 use super::{Standing, StateRecord};
@@ -47,10 +46,10 @@ pub struct RestoreRecord {
     pub is_new: bool,
     /// Since when the control planes run with the data of the backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub works_since: Option<String>,
+    pub works_since: Option<UtcTime>,
     /// When an install of new hosts succeeded first after that. It has done what the install at the end does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub installed: Option<String>,
+    pub installed: Option<UtcTime>,
     /// The revision of the restored data. A record of an earlier version has none.
     #[serde(default)]
     pub target: u64,
@@ -62,8 +61,8 @@ pub struct RestoreRecord {
     pub after_stop: bool,
 }
 
-fn now() -> String {
-    UtcTime::now().whole_seconds().to_string()
+fn now() -> UtcTime {
+    UtcTime::now().whole_seconds()
 }
 
 impl StateRecord for RestoreRecord {
@@ -76,7 +75,7 @@ impl RestoreRecord {
     /// Returns the record of a restore that begins.
     pub fn new(snapshot: Digest, is_new: bool) -> Self {
         Self {
-            id: now().replace(['-', ':'], ""),
+            id: now().to_string().replace(['-', ':'], ""),
             snapshot,
             stage: if is_new {
                 Stage::Install
@@ -147,9 +146,9 @@ impl RestoreRecord {
         } else {
             &self.works_since
         };
-        let since = since.as_deref();
-        let since = since.and_then(|since| OffsetDateTime::parse(since, &Rfc3339).ok());
-        since.is_none_or(|since| began - since > LONGEST)
+        since
+            .as_ref()
+            .is_none_or(|since| began - since.time() > LONGEST)
     }
 
     /// Returns whether new hosts wait for the install at the end. They need it, no matter how late it comes.
@@ -212,7 +211,9 @@ mod tests {
     }
 
     /// Long before every test.
-    const LONG_AGO: &str = "2026-01-31T12:00:00Z";
+    fn long_ago() -> UtcTime {
+        UtcTime::parse("2026-01-31T12:00:00Z").unwrap()
+    }
 
     fn continued(record: &RestoreRecord, snapshot: Digest, is_blank: bool) -> bool {
         let began = OffsetDateTime::now_utc();
@@ -243,13 +244,13 @@ mod tests {
             let mut record = RestoreRecord::new(one, false).reaches(stage);
             assert!(record.works_since.is_some(), "{stage:?}");
             assert!(continued(&record, one, false), "{stage:?}");
-            record.works_since = Some(LONG_AGO.to_owned());
+            record.works_since = Some(long_ago());
             // At the last stage, a run that was killed has left the record: it would restore nothing, and report success.
             assert!(!continued(&record, one, false), "{stage:?}");
-            let began = OffsetDateTime::parse(LONG_AGO, &Rfc3339).unwrap();
+            let began = long_ago().time();
             assert!(record.clone().continued(one, &[], false, began).is_some());
             let next = record.reaches(Stage::Reconcile);
-            assert_eq!(next.works_since.as_deref(), Some(LONG_AGO));
+            assert_eq!(next.works_since, Some(long_ago()));
             record.works_since = None;
             assert!(!continued(&record, one, false), "{stage:?}");
         }
@@ -264,7 +265,7 @@ mod tests {
         let one = Digest::of(b"1");
         for stage in [Stage::Nodes, Stage::Reconcile] {
             let mut record = RestoreRecord::new(one, true).reaches(stage);
-            record.works_since = Some(LONG_AGO.to_owned());
+            record.works_since = Some(long_ago());
             // Without the install at the end, new hosts do not have all that they need.
             assert!(continued(&record, one, false), "{stage:?}");
             record.save(state.path()).unwrap();
@@ -274,7 +275,7 @@ mod tests {
             assert!(continued(&record, one, false) && record.is_new, "{stage:?}");
             assert_eq!(record.stage, stage);
             assert!(!record.has_new_hosts(), "{stage:?}");
-            record.installed = Some(LONG_AGO.to_owned());
+            record.installed = Some(long_ago());
             record.save(state.path()).unwrap();
             // Later installs do not prolong it.
             record_install(state.path()).unwrap();
@@ -390,5 +391,27 @@ mod tests {
         RestoreRecord::remove(state.path()).unwrap();
         assert_eq!(load(), None);
         assert!(Stage::Install < Stage::Prepare && Stage::Nodes < Stage::Reconcile);
+    }
+
+    #[test]
+    fn record_of_an_earlier_version_keeps_its_times() {
+        let state = tempfile::tempdir().unwrap();
+        let file = state.path().join(RestoreRecord::FILE);
+        let text = |time: &str| {
+            let snapshot = Digest::of(b"x");
+            format!(
+                "{{\"id\": \"20260131T093000Z\", \"snapshot\": \"{snapshot}\", \"stage\": \"nodes\", \
+                 \"isNew\": true, \"worksSince\": \"{time}\", \"installed\": \"{time}\"}}"
+            )
+        };
+        std::fs::write(&file, text("2026-01-31T09:30:00Z")).unwrap();
+        let record = RestoreRecord::read(state.path()).unwrap().unwrap();
+        record.save(state.path()).unwrap();
+        let written = std::fs::read_to_string(&file).unwrap();
+        let times = written.matches("\"2026-01-31T09:30:00Z\"").count();
+        assert_eq!(times, 2, "{written}");
+        std::fs::write(&file, text("2026-02-31T09:30:00Z")).unwrap();
+        let refused = RestoreRecord::read(state.path()).unwrap_err().to_string();
+        assert!(refused.contains("expected a time in UTC"), "{refused}");
     }
 }

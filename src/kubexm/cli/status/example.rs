@@ -6,7 +6,7 @@ use kubexm_diagnose::status::{
     StatusReport,
 };
 use kubexm_safekeeping::timer::{Job, RunResult, TimerRun, TimerState};
-use kubexm_types::{Digest, HostName, Version};
+use kubexm_types::{Digest, HostName, UtcTime, Version};
 
 fn host(name: &str) -> HostName {
     HostName::parse(name).unwrap()
@@ -58,19 +58,20 @@ fn healthy() -> HostState {
 
 /// Returns the two timers of a machine.
 pub fn timers() -> Vec<TimerState> {
+    let time = |text| UtcTime::parse(text).unwrap();
     let timer = |job, schedule: &str, interval, message: &str| TimerState {
         job,
         schedule: schedule.to_owned(),
         interval,
-        installed: "2026-01-30T12:00:00Z".to_owned(),
+        installed: time("2026-01-30T12:00:00Z"),
         next: Some("Sun 2026-02-08 00:00:00 UTC".to_owned()),
         last_run: Some(TimerRun {
-            began: "2026-01-31T12:00:00Z".to_owned(),
-            ended: Some("2026-01-31T12:00:09Z".to_owned()),
+            began: time("2026-01-31T12:00:00Z"),
+            ended: Some(time("2026-01-31T12:00:09Z")),
             result: RunResult::Done,
             message: message.to_owned(),
         }),
-        last_success: Some("2026-01-31T12:00:09Z".to_owned()),
+        last_success: Some(time("2026-01-31T12:00:09Z")),
         backup: None,
     };
     let renewed = "renewed the certificates of node1: 10 were about to expire, 3 changes";

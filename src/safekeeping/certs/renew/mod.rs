@@ -95,7 +95,7 @@ pub async fn renew(
         prepared.record.begin(&state, &selected)?;
         let encryption = options.ca_encryption.as_ref();
         let identity = encryption.map(CaEncryption::identity).transpose()?;
-        let since = prepared.record.since;
+        let since = prepared.record.since.time();
         let issued = certificates::renew(&cluster, &state, identity, &selected, since)?;
         let renewal = prepared.plan(&cluster, &selected, issued)?;
         let report = carry_out(renewal, &session.hosts, session.journal, events, stop).await?;

@@ -72,7 +72,7 @@ pub(super) async fn prepare(
     // Hosts do not repeat what they did for the same record, and the cluster file may have changed since.
     let named = prepared.named(cluster, selected);
     if prepared.record.continues && named.values().any(|files| !files.is_empty()) {
-        prepared.record = prepared.record.restarted()?;
+        prepared.record = prepared.record.restarted();
     }
     Ok(prepared)
 }
