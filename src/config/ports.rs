@@ -31,6 +31,14 @@ pub const ETCD_PEER: u16 = 2380;
 pub const ETCD_METRICS: u16 = 2381;
 /// Ports that a cluster file cannot give to another program: those of etcd, and the one after them.
 pub const ETCD_RESERVED: RangeInclusive<u16> = ETCD_CLIENT..=2382;
+/// CoreDNS and the DNS caches: health checks.
+pub const DNS_HEALTH: u16 = 8080;
+/// CoreDNS: whether it is ready.
+pub const COREDNS_READY: u16 = 8181;
+/// CoreDNS: metrics.
+pub const COREDNS_METRICS: u16 = 9153;
+/// The DNS caches: metrics.
+pub const DNS_CACHE_METRICS: u16 = 9253;
 /// The registry by default.
 pub const REGISTRY: u16 = 5000;
 /// VXLAN as flannel and Cilium use it: the port of Linux from before the standard.

@@ -7,6 +7,7 @@ use std::path::Path;
 use kubexm_config::cluster::{
     AddressHolder, ControlPlanePod, LoadBalancer, LocalProxy, PluginKind, RuntimeKind,
 };
+use kubexm_config::ports;
 use kubexm_scripts::undo::directories::{self, content};
 use kubexm_scripts::undo::{LEFTOVERS_REMOVE, Parameter};
 use kubexm_scripts::{doctor, host, network, registry};
@@ -164,6 +165,40 @@ fn load_balancers_are_known_everywhere() {
     }
     for kind in ControlPlanePod::ALL {
         missing.script(host::FACTS, &format!("{} pod", kind.name()));
+    }
+    missing.none();
+}
+
+/// Scripts cannot name the constants of the ports.
+#[test]
+fn scripts_ask_programs_at_known_ports() {
+    let mut missing = Missing::default();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if path.is_dir() && path.file_name().is_some_and(|name| name != "tests") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "sh") {
+                let text = fs::read_to_string(&path).unwrap();
+                for local in ["https://127.0.0.1:", "https://[::1]:"] {
+                    for rest in text.split(local).skip(1) {
+                        let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
+                        let is_known = port.is_empty() || port == ports::ETCD_CLIENT.to_string();
+                        missing.expect(is_known, &path.display().to_string(), &port);
+                    }
+                }
+                for rest in text.split("${port:-").skip(1) {
+                    let default = format!("{}}}", ports::API_SERVER);
+                    let file = path.display().to_string();
+                    missing.expect(
+                        rest.starts_with(&default),
+                        &file,
+                        "the port of the API server",
+                    );
+                }
+            }
+        }
     }
     missing.none();
 }

@@ -3,6 +3,7 @@
 use askama::Template;
 
 use super::filters;
+use kubexm_config::ports;
 
 /// Domains with their own name servers.
 pub struct Zone {
@@ -62,7 +63,7 @@ pub struct NodeLocalCorefile {
     /// `address:port` of the health check.
     pub health: String,
     /// `address:port` of the metrics. The address is an environment variable.
-    pub metrics: &'static str,
+    pub metrics: String,
     /// The address of the DNS service, which resolves the cluster's names.
     pub coredns: String,
     /// Name servers for all other names. Not empty.

@@ -3,6 +3,7 @@
 use super::node_local;
 use crate::Inputs;
 use kubexm_config::cluster::{HostEntry, NodeLocal, Zone};
+use kubexm_config::ports;
 use kubexm_render::{RenderError, dns};
 use kubexm_types::NameServer;
 
@@ -102,9 +103,9 @@ pub(super) fn for_cache(inputs: &Inputs<'_>, cache: &NodeLocal) -> Result<String
         address: cache.address.to_string(),
         health: node_local::health(cache.address).to_string(),
         metrics: if cache.address.is_ipv4() {
-            "{$NODE_ADDRESS}:9253"
+            format!("{{$NODE_ADDRESS}}:{}", ports::DNS_CACHE_METRICS)
         } else {
-            "[{$NODE_ADDRESS}]:9253"
+            format!("[{{$NODE_ADDRESS}}]:{}", ports::DNS_CACHE_METRICS)
         },
         own_zones: own_zones(inputs),
         coredns,

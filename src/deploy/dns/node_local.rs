@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::corefile;
 use crate::{DeployError, ETC, Inputs, manifest, pod_leftovers};
 use kubexm_config::cluster::{CacheInterface, NodeLocal};
+use kubexm_config::ports;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{ManageUnit, WaitFor, WriteFile};
 use kubexm_render::dns;
@@ -86,5 +87,5 @@ pub(super) fn wait() -> WaitFor {
 
 /// Returns the address of the cache's health check.
 pub(super) fn health(address: IpAddr) -> SocketAddr {
-    SocketAddr::new(address, 8080)
+    SocketAddr::new(address, ports::DNS_HEALTH)
 }

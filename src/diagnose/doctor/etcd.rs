@@ -5,6 +5,7 @@ use super::report::Area;
 use super::seen::Seen;
 use crate::status::ProblemKind;
 use kubexm_config::cluster::Etcd;
+use kubexm_config::ports;
 use kubexm_etcd::Status;
 use kubexm_types::HostName;
 
@@ -86,9 +87,10 @@ fn in_pod(seen: &Seen, host: &HostName) -> String {
         "127.0.0.1"
     };
     format!(
-        "crictl exec $(crictl ps -q --name \"^etcd$\") etcdctl --endpoints https://{local}:2379 --cacert \
+        "crictl exec $(crictl ps -q --name \"^etcd$\") etcdctl --endpoints https://{local}:{} --cacert \
          /etc/kubernetes/pki/etcd/ca.crt --cert /etc/kubernetes/pki/etcd/server.crt --key \
-         /etc/kubernetes/pki/etcd/server.key"
+         /etc/kubernetes/pki/etcd/server.key",
+        ports::ETCD_CLIENT
     )
 }
 
@@ -141,7 +143,10 @@ fn member(seen: &Seen) -> Outcome {
         all.extend(seen.problems("etcd-quorum").map(|problem| {
             Found::of(problem)
                 .cause("other members have a leader, and this one does not reach them: they work without it")
-                .fix("permit TCP port 2380 between the members; the log of this one names those that it does not reach")
+                .fix(format!(
+                    "permit TCP port {} between the members; the log of this one names those that it does not reach",
+                    ports::ETCD_PEER
+                ))
                 .likely()
         }));
     }
