@@ -116,6 +116,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::cluster::PluginKind;
     use crate::{parse_cluster, schema};
 
     /// Collects the marks of a schema, as field and value.
@@ -148,6 +149,24 @@ mod tests {
         let listed = MANIFEST.map(|(field, value)| (field.to_owned(), value.to_owned()));
         assert_eq!(marks_of(schema::BUNDLE), BTreeSet::from(listed));
         assert_eq!(marks_of(schema::MIRRORS), BTreeSet::new());
+    }
+
+    /// A new kind is found here if its author forgets the list, or the property.
+    #[test]
+    fn kinds_are_in_the_list_until_a_host_has_run_them() {
+        let runtimes = RuntimeKind::ALL.iter().map(|kind| {
+            let proven = kind.properties().is_proven;
+            ("spec.containerRuntime.type", kind.name(), proven)
+        });
+        let plugins = PluginKind::ALL.iter().map(|kind| {
+            let proven = kind.properties().is_proven;
+            ("spec.network.plugin", kind.name(), proven)
+        });
+        for (field, name, is_proven) in runtimes.chain(plugins) {
+            let mut listed = CLUSTER.iter();
+            let is_listed = listed.any(|one| (one.field, one.value) == (field, name));
+            assert_eq!(is_listed, !is_proven, "{field}: {name}");
+        }
     }
 
     #[test]

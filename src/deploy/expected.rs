@@ -92,6 +92,7 @@ mod tests {
     use super::*;
     use crate::Inputs;
     use crate::example::{OneFile, cluster, lock};
+    use kubexm_config::cluster::{PluginKind, RuntimeKind};
 
     const IMAGES: [&str; 4] = [
         "ghcr.io/flannel-io/flannel:v0.28.4",
@@ -99,7 +100,7 @@ mod tests {
         "registry.k8s.io/dns/k8s-dns-node-cache:1.26.4",
         "docker.io/library/haproxy:3.2",
     ];
-    const PROGRAMS: [&str; 7] = [
+    const PROGRAMS: [&str; 8] = [
         "kube-apiserver",
         "kube-controller-manager",
         "kube-scheduler",
@@ -107,6 +108,7 @@ mod tests {
         "etcd",
         "docker",
         "cri-dockerd",
+        "cri-o",
     ];
 
     /// Compares the units of each host with those of a plan.
@@ -141,13 +143,22 @@ mod tests {
 
     #[test]
     fn units_are_those_that_an_install_starts() {
-        for sections in [
-            "",
-            "network: {plugin: bridge}\netcd: {type: systemd}",
+        let fixed = [
+            "etcd: {type: systemd}",
             "dns: {nodeLocal: {address: 169.254.20.10, interface: loopback}}",
-            "containerRuntime: {type: docker}",
-        ] {
-            assert_planned("", sections);
+        ];
+        let runtimes = RuntimeKind::ALL.iter().map(|kind| kind.name());
+        let runtimes = runtimes.map(|name| format!("containerRuntime: {{type: {name}}}"));
+        let plugins = PluginKind::ALL.iter();
+        let plugins = plugins.filter(|kind| kind.properties().unit.is_some());
+        let plugins = plugins.map(|kind| format!("network: {{plugin: {}}}", kind.name()));
+        for sections in fixed
+            .map(str::to_owned)
+            .into_iter()
+            .chain(runtimes)
+            .chain(plugins)
+        {
+            assert_planned("", &sections);
         }
         assert_planned("type: systemd", "etcd: {type: systemd}");
     }

@@ -21,6 +21,8 @@ pub const POD_ROUTES_UNIT: &str = "kubexm-pod-routes.service";
 /// What kubexm knows of a network plugin.
 #[derive(Debug, Clone, Copy)]
 pub struct PluginProperties {
+    /// Whether a real host has run it. Otherwise it is one of [`experimental::CLUSTER`](crate::experimental::CLUSTER).
+    pub is_proven: bool,
     /// Whether kubexm installs it for IPv6, too.
     pub has_ipv6: bool,
     /// Whether a bridge on each node has the addresses of pods, so that it has to follow the pod subnet of the node.
@@ -50,6 +52,7 @@ pub struct PluginProperties {
 }
 
 const NONE: PluginProperties = PluginProperties {
+    is_proven: true,
     has_ipv6: true,
     has_bridge: false,
     namespaces: &[],
@@ -66,6 +69,7 @@ const NONE: PluginProperties = PluginProperties {
 };
 
 const FLANNEL: PluginProperties = PluginProperties {
+    is_proven: true,
     has_ipv6: true,
     has_bridge: true,
     namespaces: &["kube-flannel"],
@@ -83,6 +87,7 @@ const FLANNEL: PluginProperties = PluginProperties {
 };
 
 const CALICO: PluginProperties = PluginProperties {
+    is_proven: false,
     has_ipv6: false,
     has_bridge: false,
     namespaces: &["calico-system", "tigera-operator"],
@@ -104,6 +109,7 @@ const CALICO: PluginProperties = PluginProperties {
 };
 
 const CILIUM: PluginProperties = PluginProperties {
+    is_proven: false,
     has_ipv6: false,
     has_bridge: false,
     namespaces: &[],
@@ -127,6 +133,7 @@ const CILIUM: PluginProperties = PluginProperties {
 };
 
 const BRIDGE: PluginProperties = PluginProperties {
+    is_proven: true,
     has_ipv6: true,
     has_bridge: true,
     namespaces: &[],

@@ -36,6 +36,8 @@ pub struct Runtime {
 /// What kubexm knows of a container runtime on hosts.
 #[derive(Debug, Clone, Copy)]
 pub struct RuntimeProperties {
+    /// Whether a real host has run it. Otherwise it is one of [`experimental::CLUSTER`](crate::experimental::CLUSTER).
+    pub is_proven: bool,
     /// The components in `manifests/catalog/runtime.yaml` that the bundle must contain.
     pub components: &'static [&'static str],
     /// The address of the CRI socket, as in `unix:///run/…`.
@@ -63,6 +65,7 @@ pub struct RuntimeProperties {
 }
 
 const CONTAINERD: RuntimeProperties = RuntimeProperties {
+    is_proven: true,
     components: &["containerd", "runc", "cni-plugins", "crictl"],
     socket: "unix:///run/containerd/containerd.sock",
     found_by: "/run/containerd/containerd.sock",
@@ -78,6 +81,7 @@ const CONTAINERD: RuntimeProperties = RuntimeProperties {
 };
 
 const CRI_O: RuntimeProperties = RuntimeProperties {
+    is_proven: true,
     components: &["cri-o", "cni-plugins", "crictl"],
     socket: "unix:///run/crio/crio.sock",
     found_by: "/run/crio/crio.sock",
@@ -112,6 +116,7 @@ const CRI_O: RuntimeProperties = RuntimeProperties {
 };
 
 const DOCKER: RuntimeProperties = RuntimeProperties {
+    is_proven: true,
     components: &["docker", "cri-dockerd", "cni-plugins", "crictl"],
     socket: "unix:///run/cri-dockerd.sock",
     found_by: "/run/docker.sock",
@@ -138,6 +143,7 @@ const DOCKER: RuntimeProperties = RuntimeProperties {
 };
 
 const ISULAD: RuntimeProperties = RuntimeProperties {
+    is_proven: false,
     components: &["cni-plugins", "crictl"],
     socket: "unix:///run/isulad.sock",
     found_by: "/run/isulad.sock",

@@ -183,6 +183,7 @@ fn quote(logs: &Logs, entry: &LogEntry, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kubexm_config::cluster::RuntimeKind;
 
     #[test]
     fn sources_of_users_are_not_those_of_the_cluster() {
@@ -191,5 +192,14 @@ mod tests {
         assert!(!is_of("default/etcd-node1", "etcd"));
         assert!(!is_of("kube-system/etcdish-1", "etcd"));
         assert!(!is_of("kubelet2", "kubelet"));
+    }
+
+    #[test]
+    fn logs_of_every_runtime_are_searched_for_pulls() {
+        let kinds = RuntimeKind::ALL.iter();
+        for unit in kinds.flat_map(|kind| kind.properties().units()) {
+            let name = unit.strip_suffix(".service").unwrap();
+            assert!(table::PULLS.contains(&name), "PULLS of table.rs: {name}");
+        }
     }
 }

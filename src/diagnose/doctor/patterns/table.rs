@@ -4,7 +4,15 @@ use super::advice::{self, Advice};
 use super::{If, Pattern};
 
 const KUBELET: &[&str] = &["kubelet"];
-const PULLS: &[&str] = &["kubelet", "containerd", "crio", "docker", "cri-dockerd"];
+/// The kubelet, and the units of all runtimes.
+pub(super) const PULLS: &[&str] = &[
+    "kubelet",
+    "containerd",
+    "crio",
+    "docker",
+    "cri-dockerd",
+    "isulad",
+];
 const ETCD: &[&str] = &["etcd"];
 
 const fn row(
