@@ -5,13 +5,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::membership::step_error;
+use kubexm_engine::Host;
 use kubexm_engine::plan::{Condition, Describe, Step, StepError, Wait};
-use kubexm_engine::{Command, Host, Limit};
+use kubexm_engine::steps::{diagnosis, unanswered};
 use kubexm_etcd::{Client, ClientError};
 use kubexm_scripts::Call;
-
-/// How long a diagnosis may take. It asks the host of a member that does not answer.
-const DIAGNOSIS: Limit = Limit::new(Duration::from_secs(30), "diagnoses");
 
 /// Waits until the member on a host answers, and every member has started and votes.
 pub(crate) struct AllVote {
@@ -50,6 +48,7 @@ impl Wait for AllVote {
                 let last = complaint.as_str().lines().next_back();
                 return Ok(Condition::Unmet(last.unwrap_or_default().to_owned()));
             }
+            Err(ClientError::Host(error)) => return unanswered(error),
             Err(error) => return Err(step_error(error)),
         };
         let voters = listed.iter();
@@ -63,16 +62,54 @@ impl Wait for AllVote {
     }
 
     async fn diagnose(&self, host: &dyn Host) -> Result<String, StepError> {
-        let Call { script, arguments } = &self.diagnosis;
-        let command = Command::from_script(*script, arguments);
-        let command = command.describe("diagnosis").limit(DIAGNOSIS);
-        let output = host.run(command).await?;
-        Ok(output.shown().to_string())
+        diagnosis(host, &self.diagnosis).await
     }
 }
 
 impl From<AllVote> for Step {
     fn from(step: AllVote) -> Self {
         Self::Wait(Box::new(step))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kubexm_engine::{Command, Limit};
+    use kubexm_host::{HostError, Output};
+    use kubexm_types::HostName;
+
+    /// A host whose commands do not end.
+    struct Hanging(HostName);
+
+    #[async_trait]
+    impl Host for Hanging {
+        fn name(&self) -> &HostName {
+            &self.0
+        }
+
+        async fn run(&self, _: Command) -> Result<Output, HostError> {
+            Err(HostError::TimedOut {
+                host: self.0.clone(),
+                command: "list".to_owned(),
+                limit: Limit::new(Duration::from_secs(60), "calls of etcdctl"),
+                output: "the last line".to_owned(),
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn poll_without_an_answer_is_repeated() {
+        let step = AllVote {
+            kind: "kubeadm",
+            count: 3,
+            at_most: Duration::from_secs(600),
+            diagnosis: "true".into(),
+        };
+        let polled = step.poll(&Hanging("node1".parse().unwrap())).await;
+        let Ok(Condition::Unmet(missing)) = polled else {
+            panic!("the wait ends");
+        };
+        assert_eq!(missing, "no answer within 60 seconds\nthe last line");
     }
 }

@@ -83,20 +83,36 @@ impl Wait for WaitFor {
         Ok(match host.run(command).await {
             Ok(output) if output.success() => Condition::Met,
             Ok(output) => self.unmet(&output),
-            // Without an answer the condition is unknown, and the next poll may have one.
-            Err(HostError::TimedOut { limit, output, .. }) => {
-                let seconds = limit.seconds();
-                Condition::Unmet(format!("no answer within {seconds} seconds\n{output}"))
-            }
-            Err(error) => return Err(error.into()),
+            Err(error) => return unanswered(error),
         })
     }
 
     async fn diagnose(&self, host: &dyn Host) -> Result<String, StepError> {
-        let command = Command::from_script(self.diagnosis.script, &self.diagnosis.arguments);
-        let output = host
-            .run(command.describe("diagnosis").limit(DIAGNOSIS))
-            .await?;
-        Ok(output.shown().to_string())
+        diagnosis(host, &self.diagnosis).await
     }
+}
+
+/// Returns what a poll without an answer shows: the condition is unknown, and the next poll may have one.
+///
+/// # Errors
+/// The host was lost.
+pub fn unanswered(error: HostError) -> Result<Condition, StepError> {
+    match error {
+        HostError::TimedOut { limit, output, .. } => {
+            let seconds = limit.seconds();
+            let missing = format!("no answer within {seconds} seconds\n{output}");
+            Ok(Condition::Unmet(missing))
+        }
+        error => Err(error.into()),
+    }
+}
+
+/// Runs the diagnosis of a wait, and returns what it printed.
+///
+/// # Errors
+/// It exceeds its limit, or the host was lost.
+pub async fn diagnosis(host: &dyn Host, call: &Call) -> Result<String, StepError> {
+    let command = Command::from_script(call.script, &call.arguments);
+    let command = command.describe("diagnosis").limit(DIAGNOSIS);
+    Ok(host.run(command).await?.shown().to_string())
 }
