@@ -291,7 +291,7 @@ impl CommandError {
         Self::failed(ErrorKind::Bundle, message)
     }
 
-    /// Returns the error of hosts that a command needs and that cannot be reached.
+    /// Returns the error of unreachable hosts that a command needs.
     pub fn host(message: impl Into<Message>) -> Self {
         Self::failed(ErrorKind::Host, message)
     }

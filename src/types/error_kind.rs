@@ -12,7 +12,7 @@ pub enum ErrorKind {
     Differences,
     /// The machine of kubexm does not permit what every command needs.
     Machine,
-    /// Wrong options, a wrong file of the user, or a file that cannot be used.
+    /// Wrong options, a wrong file of the user, or an unusable file.
     Configuration,
     /// The state of the hosts, or what has begun on them, does not permit the command.
     Refused,

@@ -11,7 +11,7 @@ pub fn code(kind: ErrorKind) -> (u8, &'static str) {
         ErrorKind::Interrupted => (1, "interrupted"),
         ErrorKind::Differences => (1, "`bundle diff --exit-code` found differences"),
         ErrorKind::Machine => (1, "this machine cannot run kubexm"),
-        ErrorKind::Configuration => (2, "usage or configuration, or a file that cannot be used"),
+        ErrorKind::Configuration => (2, "usage or configuration, or an unusable file"),
         ErrorKind::Refused => (
             2,
             "the state of the hosts, or what has begun on them, does not permit the command",

@@ -1,4 +1,4 @@
-//! Files of this machine that cannot be used.
+//! Unusable files of this machine.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use kubexm_types::{ErrorKind, Message, disk_failure};
 
-/// A file or folder on this machine that cannot be used.
+/// An unusable file or folder on this machine.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", Message::from(self))]
 pub struct FileError {

@@ -73,7 +73,7 @@ These failures ended with exit code 2 in versions without a kind:
 - A program or a file that failed on a host which answers, or an answer that kubexm cannot read: 5. Examples are `backup create` \
 where a host refuses a file, `certs rotate-ca` where kubectl fails, `backup restore` where etcd does not start, and `upgrade` where \
 a version cannot be read.
-- Hosts that the command needs and that cannot be reached, in `backup restore`, `kubeconfig` and `registry move`: 4.
+- Unreachable hosts that the command needs, in `backup restore`, `kubeconfig` and `registry move`: 4.
 - A defect of kubexm: 10. Some of these defects ended with exit code 1 or 3.
 ";
 
