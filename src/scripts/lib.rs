@@ -372,8 +372,9 @@ scripts! {
         RECEIPT_FORGET = "steps/receipt-forget.sh" [replace]
         RECEIPT_REMOVE = "steps/receipt-remove.sh"
         RECEIVE_INPUT = "steps/receive-input.sh"
-        RUN_TO_COMPLETION_END = "steps/run-to-completion-end.sh"
-        RUN_TO_COMPLETION = "steps/run-to-completion.sh" [replace]
+        RUN_TO_COMPLETION_END = "steps/run-to-completion-end.sh" [command_runs]
+        RUN_TO_COMPLETION_WAIT = "steps/run-to-completion-wait.sh" [command_runs]
+        RUN_TO_COMPLETION = "steps/run-to-completion.sh" [command_runs replace]
     }
     /// systemd units.
     systemd {

@@ -163,7 +163,7 @@ fn calls(code: &str, name: &str) -> bool {
     let mut places = code.match_indices(name);
     places.any(|(at, _)| {
         let before = code[..at].trim_end_matches(' ');
-        let is_word = code[at + name.len()..].starts_with([' ', '\n']);
+        let is_word = code[at + name.len()..].starts_with([' ', '\n', ';']);
         let starts = [
             "\n",
             ";",
@@ -175,6 +175,7 @@ fn calls(code: &str, name: &str) -> bool {
             "!",
             " if",
             "until",
+            "while",
             "then",
             "do",
             "else",

@@ -14,7 +14,7 @@ use crate::{CommandError, Connection, Stop, listeners, preflight};
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_engine::cluster::lock::LockError;
-use kubexm_engine::cluster::{Holder, HostLocks, Refusal};
+use kubexm_engine::cluster::{Holder, HostLocks, Refusal, left_commands};
 use kubexm_engine::plan::Journal;
 use kubexm_preflight::Finding;
 use kubexm_types::UtcTime;
@@ -91,7 +91,16 @@ impl Change<'_> {
             events,
             stop,
         };
-        let working = AssertUnwindSafe(work(session, connected)).catch_unwind();
+        let working = async {
+            // A reset ends such commands.
+            if self.operation != Operation::Reset {
+                let ending = left_commands::end(&session.observed);
+                let ending = async { ending.await.map_err(CommandError::Hosts) };
+                unless_stopped(stop, ending).await?;
+            }
+            work(session, connected).await
+        };
+        let working = AssertUnwindSafe(working).catch_unwind();
         let worked = Box::pin(working).await;
         locks.release().await;
         worked.unwrap_or_else(|panic| resume_unwind(panic))

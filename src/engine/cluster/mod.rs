@@ -1,6 +1,7 @@
 //! The identity of a cluster: its record in the state directory, its record on every host, and the locks that
 //! admit one kubexm to a host at a time.
 
+pub mod left_commands;
 pub mod lock;
 pub mod record;
 

@@ -2,4 +2,4 @@
 # Ends the process group of a command that kubexm cancels. timeout(1) leads the group: it passes the signal on and
 # kills the group if it does not end.
 # Arguments: the number of the group.
-kill -s TERM -- "-$1" 2>/dev/null || :
+kill -TERM "-$1" 2>/dev/null || :

@@ -6,7 +6,7 @@ until flock -n "$lock" true; do
   left=$((left - 1))
   [ "$left" -gt 0 ] || { echo "a hook of an earlier command does not end" >&2; exit 1; }
   [ "$left" -gt 40 ] || signal=KILL
-  [ ! -s "$group" ] || kill -s "$signal" -- "-$(cat "$group")" 2>/dev/null || :
+  [ ! -s "$group" ] || kill "-$signal" "-$(cat "$group")" 2>/dev/null || :
   sleep 1
 done
 rm -f /run/kubexm/hook-* "$lock" "$group"

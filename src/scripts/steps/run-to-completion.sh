@@ -11,7 +11,6 @@ shift 7
 # The process group of the command. The command itself does not inherit the lock: a daemon that it starts
 # would keep the lock permanently.
 group=/run/kubexm/once.group
-is_running() { [ -s "$group" ] && kill -s 0 -- "-$(cat "$group")" 2>/dev/null; }
 # Arguments: text, verb or nothing, arguments.
 run() {
   text=$1 verb=$2
@@ -19,12 +18,17 @@ run() {
   [ -z "$verb" ] || set -- "$verb" "$@"
   # shellcheck disable=SC2016 # the inner shell expands these
   # timeout leads the session, so its process id is the number of the process group.
+  status=0
   (exec setsid --wait timeout -k 20 "$limit" sh -euc '
     echo "$PPID" >"$1"
     text=$2
     shift 2
     exec sh -euc "$text" kubexm "$@"
-  ' kubexm "$group" "$text" "$@" </dev/null >/run/kubexm/once.log 2>&1 9>&-)
+  ' kubexm "$group" "$text" "$@" </dev/null >/run/kubexm/once.log 2>&1 9>&-) ||
+    status=$?
+  # Another program can get the number.
+  : >"$group"
+  return "$status"
 }
 show_log() { tail -c 8000 /run/kubexm/once.log >&2; }
 install -d -m 700 /run/kubexm
@@ -37,10 +41,10 @@ done=/var/lib/kubexm/done/$id
 [ ! -e "$done" ] || exit 0
 # If this script was killed, its lock is free, but its command may still run.
 left=600
-while is_running; do
+while command_runs; do
   left=$((left - 1))
   [ "$left" -gt 0 ] || {
-    echo "process group $(cat "$group") of an earlier run still runs after 10 minutes" >&2
+    echo "process group $number of an earlier run still runs after 10 minutes" >&2
     exit 1
   }
   sleep 1

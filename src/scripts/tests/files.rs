@@ -174,6 +174,30 @@ fn what_commands_print_is_private() {
 }
 
 #[test]
+fn a_run_waits_for_the_command_that_another_left() {
+    Machine::with_each_shell(|machine| {
+        let wait = |before: &str, seconds: &str| {
+            machine.run_after(before, steps::RUN_TO_COMPLETION_WAIT, &[seconds], "")
+        };
+        let none = wait(":", "1");
+        assert_eq!(none.status, 0, "{}", none.complained);
+        machine.write("/run/kubexm/once.lock", "");
+        let left = "setsid sleep 3 & echo $! >/run/kubexm/once.group";
+        let ended = wait(left, "1");
+        assert_eq!(ended.status, 1);
+        let text = "a command of an earlier run still runs after 1 seconds\n";
+        assert_eq!(ended.complained, text);
+        let left = format!("{left}; touch /run/began");
+        let ended = wait(&left, "30");
+        assert_eq!(ended.status, 0, "{}", ended.complained);
+        assert_eq!(machine.read("/run/kubexm/once.group"), "");
+        let modified = |path: &str| machine.at(path).metadata().unwrap().modified().unwrap();
+        let waited = modified("/run/kubexm/once.group").duration_since(modified("/run/began"));
+        assert!(waited.unwrap().as_secs() >= 2, "it did not wait");
+    });
+}
+
+#[test]
 fn other_patches_are_removed() {
     Machine::with_each_shell(|machine| {
         for name in ["one.yaml", "two.yaml", "old one.yaml"] {

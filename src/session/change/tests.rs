@@ -88,3 +88,37 @@ async fn command_that_must_wait_connects_to_no_host() {
         "{refused}"
     );
 }
+
+/// A join that a killed install left adds a member to etcd, and makes its host a node.
+#[tokio::test]
+async fn commands_of_an_earlier_run_end_before_the_work_begins() {
+    let site = Site::new();
+    let (cluster, stop) = (cluster(), Stop::new());
+    std::fs::create_dir_all(site.at("node2", "run/kubexm")).unwrap();
+    let lock = std::fs::File::create(site.at("node2", "run/kubexm/once.lock")).unwrap();
+    for (operation, waits) in [(Operation::Install, true), (Operation::Reset, false)] {
+        lock.lock().unwrap();
+        let state = site.state("own");
+        let change = Change {
+            operation,
+            cluster: &cluster,
+            state: &state,
+            lock: String::new(),
+        };
+        let connect = async |_: &Events| Ok((site.hosts.clone(), ()));
+        let worked = std::cell::Cell::new(false);
+        let work = async |_: Session<'_>, ()| {
+            worked.set(true);
+            Ok(())
+        };
+        let running = change.run(&site.events, &stop, connect, work);
+        let ending = async {
+            tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+            assert_eq!(worked.get(), !waits, "{operation}");
+            lock.unlock().unwrap();
+        };
+        let (result, ()) = tokio::join!(running, ending);
+        result.unwrap();
+        assert!(worked.get());
+    }
+}

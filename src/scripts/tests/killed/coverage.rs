@@ -117,8 +117,12 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
         &["kubeadm/kubeconfig.sh"],
     ),
     (
-        "only waits for the disk or sends a signal, and leaves nothing",
-        &["host/end-group.sh", "steps/flush.sh"],
+        "only waits or sends a signal, and leaves nothing",
+        &[
+            "host/end-group.sh",
+            "steps/flush.sh",
+            "steps/run-to-completion-wait.sh",
+        ],
     ),
     (
         "replaces itself by the command; tests/integration and src/host kill such commands",
