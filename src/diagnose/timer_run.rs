@@ -8,6 +8,7 @@ use kubexm_safekeeping::backup::{self, CreateOptions};
 use kubexm_safekeeping::certs::{self, Expiring, RenewOptions};
 use kubexm_safekeeping::timer::{Job, Recorder, RunResult};
 use kubexm_session::{CommandError, Connection, Stop};
+use kubexm_types::Message;
 use kubexm_types::event::Events;
 
 /// How often, and in which steps, a run looks whether the control plane is healthy after a renewal.
@@ -104,8 +105,11 @@ fn recorded(
     ended: Result<RunReport, CommandError>,
 ) -> Result<RunReport, CommandError> {
     match &ended {
-        Ok(report) => recorder.end(report.result, &report.message, report.backup.as_deref())?,
-        Err(error) => recorder.end(RunResult::Failed, &error.to_string(), None)?,
+        Ok(report) => {
+            let message = Message::new(&report.message);
+            recorder.end(report.result, message, report.backup.as_deref())?;
+        }
+        Err(error) => recorder.end(RunResult::Failed, Message::from(error), None)?,
     }
     ended
 }

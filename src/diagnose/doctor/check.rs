@@ -80,8 +80,7 @@ pub(super) struct Found {
     pub(super) commands: Vec<String>,
     /// Whether everything still works, as with a certificate that expires soon. A warning explains no other finding.
     pub(super) is_warning: bool,
-    /// Whether a program does not run because it was stopped, masked or removed. Only its own host explains that.
-    pub(super) is_stopped: bool,
+    pub(super) kind: ProblemKind,
     /// The namespaces of the pods or services that it is about.
     pub(super) namespaces: BTreeSet<String>,
 }
@@ -99,7 +98,7 @@ impl Found {
             fix: String::new(),
             commands: Vec::new(),
             is_warning: false,
-            is_stopped: false,
+            kind: ProblemKind::Other,
             namespaces: BTreeSet::new(),
         }
     }
@@ -109,8 +108,18 @@ impl Found {
         let mut found = Self::new(&problem.what).fix(&problem.hint);
         found.hosts.extend(problem.host.clone());
         found.subject = problem.subject.clone();
-        found.is_stopped = matches!(problem.kind, ProblemKind::Stopped | ProblemKind::Masked);
-        found
+        found.of_kind(problem.kind)
+    }
+
+    #[must_use]
+    pub(super) fn of_kind(mut self, kind: ProblemKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// Returns whether a program does not run because it was stopped, masked or removed. Only its own host explains that.
+    pub(super) fn is_stopped(&self) -> bool {
+        matches!(self.kind, ProblemKind::Stopped | ProblemKind::Masked)
     }
 
     #[must_use]

@@ -37,7 +37,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-const READ_ONLY: &str = "read-only";
 /// Why a file system is read-only.
 const REMOUNTED: &str =
     "the kernel remounts a file system read-only after errors of the disk, or /etc/fstab says so";
@@ -179,19 +178,27 @@ fn options(seen: &Seen) -> Outcome {
                 continue;
             };
             let has = |option: &str| options.split(',').any(|one| one == option);
-            let what = if has("ro") {
-                READ_ONLY
+            let is_read_only = has("ro");
+            let what = if is_read_only {
+                "read-only"
             } else if has("noexec") && !path.starts_with("/var/log") && path != "/var/lib/etcd" {
                 "mounted with noexec"
             } else {
                 continue;
             };
+            let kind = if is_read_only {
+                ProblemKind::ReadOnly
+            } else {
+                ProblemKind::Other
+            };
             let found = Found::new(format!("{path} is {what}"))
+                .of_kind(kind)
                 .on(host)
                 .evidence([line])
-                .cause(match what {
-                    READ_ONLY => REMOUNTED,
-                    _ => "no container can start from a file system that permits no program",
+                .cause(if is_read_only {
+                    REMOUNTED
+                } else {
+                    "no container can start from a file system that permits no program"
                 })
                 .fix("look for errors of the disk first, then mount the file system again");
             let path = kubexm_session::quoting::quoted(path);
@@ -208,7 +215,7 @@ fn options(seen: &Seen) -> Outcome {
             );
         }
     }
-    let is_same = |_: &Problem, found: &Found| found.what.ends_with(READ_ONLY);
+    let is_same = |_: &Problem, found: &Found| found.kind == ProblemKind::ReadOnly;
     let more = more(seen, "mount-options", &all, is_same);
     let more = more.into_iter();
     all.extend(more.map(|problem| Found::of(problem).cause(REMOUNTED)));

@@ -347,7 +347,7 @@ fn explains(
 
 fn is_there(cluster: &Cluster, place: Where, cause: &Found, effect: &Found) -> bool {
     let shares_host = cause.hosts.iter().any(|host| effect.hosts.contains(host));
-    if effect.is_stopped && !shares_host {
+    if effect.is_stopped() && !shares_host {
         return false;
     }
     match place {

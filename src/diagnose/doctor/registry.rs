@@ -3,7 +3,7 @@
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
-use crate::status::ProblemKind;
+use crate::status::{ProblemKind, is_about_certificate};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -22,15 +22,11 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn is_about_ca(text: &str) -> bool {
-    text.contains("x509") || text.contains("certificate")
-}
-
 fn registry(seen: &Seen) -> Outcome {
     // A wrong CA has a check of its own.
     let problems = seen
         .problems("registry")
-        .filter(|problem| !is_about_ca(&problem.what));
+        .filter(|problem| problem.kind != ProblemKind::CertificateRefused);
     let found = problems.map(|problem| {
         let found = Found::of(problem)
             .cause("nodes cannot pull images; images that a node has go on working until the kubelet removes them");
@@ -57,7 +53,7 @@ fn ca(seen: &Seen) -> Outcome {
             else {
                 continue;
             };
-            if result == "ok" || !is_about_ca(result) && !result.contains(file) {
+            if result == "ok" || !is_about_certificate(result) && !result.contains(file) {
                 continue;
             }
             let found = Found::new(format!("the certificate of the registry {server} is not accepted with {file}"))
@@ -72,7 +68,7 @@ fn ca(seen: &Seen) -> Outcome {
     // The file of the status, for runtimes without hosts.toml.
     let others = seen
         .problems("registry")
-        .filter(|problem| is_about_ca(&problem.what));
+        .filter(|problem| problem.kind == ProblemKind::CertificateRefused);
     if all.is_empty() {
         all.extend(others.map(|problem| {
             Found::of(problem)

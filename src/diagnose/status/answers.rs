@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::questions::Question;
+use super::reply::{Reply, cause};
 use kubexm_etcd::{Listed, Status, Unreadable};
 use kubexm_types::Version;
 use kubexm_types::untrusted::Untrusted;
@@ -43,14 +44,6 @@ pub struct Unit {
     pub active: String,
     pub sub: String,
     pub restarts: u64,
-}
-
-/// How a program answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
-    Ok,
-    /// It did not, or it reports a problem.
-    No(String),
 }
 
 /// Why kubexm does not know an answer of a host whose other answers it knows.
@@ -170,13 +163,20 @@ fn store(answers: &mut Answers, key: &str, name: &str, text: &str) -> Result<(),
         "static-pod" => drop(answers.static_pods.insert(name, flag(text)?)),
         "version" => drop(answers.versions.insert(name, version(text)?)),
         "running" => drop(answers.running.insert(name, server_version(text)?)),
-        "health" => drop(answers.health.insert(name, reply(text))),
-        "registry" => drop(answers.registries.insert(name, reply(text))),
-        "endpoint" => answers.endpoint = Some(reply(text)),
+        "health" => drop(answers.health.insert(name, reply(text)?)),
+        "registry" => {
+            // One with a login refuses everyone without one.
+            let reply = match reply(text)? {
+                Reply::Refused => Reply::Ok,
+                other => other,
+            };
+            drop(answers.registries.insert(name, reply));
+        }
+        "endpoint" => answers.endpoint = Some(reply(text)?),
         "etcd-status" => {
             answers.etcd = Some(Ok(Status::one(&decoded(text)?).map_err(Unreadable::as_str)?))
         }
-        "etcd-failed" => answers.etcd = Some(Err(shown(text))),
+        "etcd-failed" => answers.etcd = Some(Err(cause(&said_by(text)?))),
         _ => return Err("the key is unknown"),
     }
     Ok(())
@@ -212,16 +212,16 @@ fn unit(text: &str) -> Option<Unit> {
     })
 }
 
-fn reply(text: &str) -> Reply {
-    match text {
+fn reply(text: &str) -> Result<Reply, &'static str> {
+    Ok(match text {
         "ok" => Reply::Ok,
-        "" => Reply::No("no reason was given".to_owned()),
-        text => Reply::No(shown(text)),
-    }
+        said => Reply::of_failure(&said_by(said)?),
+    })
 }
 
-fn shown(text: &str) -> String {
-    Untrusted::one_line(text, COLUMNS).to_string()
+/// Reads what a program printed.
+fn said_by(text: &str) -> Result<String, &'static str> {
+    Ok(String::from_utf8_lossy(&decoded(text)?).into_owned())
 }
 
 fn flag(text: &str) -> Result<bool, &'static str> {
@@ -279,11 +279,11 @@ mod tests {
         "unit=kubelet.service NRestarts=7 LoadState=loaded ActiveState=activating SubState=auto-restart ",
         "static-pod=etcd yes",
         "version=kubelet 1.36.3",
-        "health=kubelet The connection was refused",
+        "health=kubelet VGhlIGNvbm5lY3Rpb24gd2FzIHJlZnVzZWQK",
         "running=kube-apiserver ",
         "endpoint=ok",
         "registry=registry.example:5000 ok",
-        "etcd-failed=context deadline exceeded",
+        "etcd-failed=Y29udGV4dCBkZWFkbGluZSBleGNlZWRlZApudWxsCg==",
     ];
 
     fn parsed(lines: &[&str]) -> Answers {
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(answers.versions["kubelet"], Some(Version::new(1, 36, 3)));
         assert_eq!(
             answers.health["kubelet"],
-            Reply::No("The connection was refused".to_owned())
+            Reply::Silent("The connection was refused".to_owned())
         );
         assert_eq!(answers.running["kube-apiserver"], None);
         let said = "eyJtYWpvciI6ICIxIiwgImdpdFZlcnNpb24iOiAidjEuMzYuMyJ9";

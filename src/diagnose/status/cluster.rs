@@ -6,9 +6,10 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use super::answers::{Answers, Reply};
+use super::answers::Answers;
 use super::hosts::{self, Judged};
 use super::nodes::Node;
+use super::reply::Reply;
 use super::report::{
     About, EndpointState, NodeStanding, NodeState, Problem, ProblemKind, RegistryState,
     StatusReport,
@@ -100,17 +101,17 @@ fn id(seen: &Seen<'_>) -> Option<String> {
     identity.map(|identity| identity.id.to_string())
 }
 
-/// Sorts hosts by how something answers them. Returns also the first cause of a silence.
+/// Sorts hosts by how something answers them. Returns also the first answer that is not good, with what it says.
 fn sorted<'a>(
     replies: impl Iterator<Item = (&'a HostName, &'a Reply)>,
-) -> (Vec<HostName>, Vec<HostName>, Option<String>) {
+) -> (Vec<HostName>, Vec<HostName>, Option<(&'a Reply, String)>) {
     let (mut answers, mut silent, mut cause) = (Vec::new(), Vec::new(), None);
     for (host, reply) in replies {
-        match reply {
-            Reply::Ok => answers.push(host.clone()),
-            Reply::No(text) => {
+        match reply.complaint() {
+            None => answers.push(host.clone()),
+            Some(text) => {
                 silent.push(host.clone());
-                cause.get_or_insert_with(|| text.clone());
+                cause.get_or_insert((reply, text));
             }
         }
     }
@@ -133,7 +134,7 @@ fn endpoint(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EndpointState {
     let replies = replies.filter_map(|(host, answers)| Some((host, answers.endpoint.as_ref()?)));
     let (answers, silent, cause) = sorted(replies);
     let is_without_servers = !any_server(seen, true) && any_server(seen, false);
-    if let (Some(cause), false) = (cause, is_without_servers) {
+    if let (Some((_, cause)), false) = (cause, is_without_servers) {
         let what = format!(
             "the endpoint {address} does not answer {}: {cause}",
             names(&silent)
@@ -176,14 +177,18 @@ fn registries(
         let replies = replies.filter_map(|(host, all)| Some((host, all.registries.get(&address)?)));
         let (answers, silent, cause) = sorted(replies);
         // The unit is the cause.
-        if let (Some(cause), false) = (cause, is_down(&address)) {
+        if let (Some((reply, cause)), false) = (cause, is_down(&address)) {
             let what = format!(
                 "the registry {address} does not answer {}: {cause}",
                 names(&silent)
             );
             let hint =
                 "check the way to the registry and its certificate: nodes pull images from there";
-            problems.push(Problem::new(About::Registry, what, hint));
+            let problem = Problem::new(About::Registry, what, hint);
+            problems.push(match reply {
+                Reply::Untrusted(_) => problem.of_kind(ProblemKind::CertificateRefused),
+                _ => problem,
+            });
         }
         RegistryState {
             address,

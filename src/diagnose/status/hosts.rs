@@ -6,7 +6,8 @@ pub(super) mod tests;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::answers::{Answers, Reply, Unit};
+use super::answers::{Answers, Unit};
+use super::reply::Reply;
 use super::report::{About, CertificateState, HostState, Problem, ProblemKind, Subject};
 use super::{Seen, disks};
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, LoadBalancer};
@@ -18,10 +19,6 @@ use kubexm_types::{ClusterIdentity, HostName};
 
 /// The program on which the others of a control plane depend.
 const SERVER: &str = expected::CONTROL_PLANE[0];
-/// How the script begins a cause: the program answers, and the certificate of kubexm is not accepted.
-const REFUSES: &str = "refuses the credentials";
-/// The same: the program answers, and some of its checks fail.
-const NOT_READY: &str = "is not ready";
 /// The hint of a host that does not answer a question.
 const AGAIN: &str = "run the command again; if it fails again, log in to the host and look for what is slow or broken";
 
@@ -221,12 +218,17 @@ fn programs(judged: &mut Judged, answers: &Answers) {
     let is_without_server = has_silent_server(answers);
     let mut refusal = None;
     for (name, reply) in &answers.health {
-        let Reply::No(cause) = reply else {
+        let Some(complaint) = reply.complaint() else {
             continue;
         };
-        // A program that refuses kubexm works, and kubexm does not know how well.
-        if cause.starts_with(REFUSES) {
-            refusal.get_or_insert_with(|| (name, format!("{name} {cause}")));
+        let what = match reply {
+            Reply::Silent(cause) | Reply::Untrusted(cause) => {
+                format!("{name} does not answer its health check: {cause}")
+            }
+            _ => format!("{name} {complaint}"),
+        };
+        if *reply == Reply::Refused {
+            refusal.get_or_insert((name, what));
             continue;
         }
         let is_new = unhealthy.insert(name.clone());
@@ -235,11 +237,6 @@ fn programs(judged: &mut Judged, answers: &Answers) {
             is_without_server && name != SERVER && expected::CONTROL_PLANE.contains(&name.as_str());
         if is_new && !follows {
             let hint = format!("read its log with `kubexm logs {name} --host {host}`");
-            let what = if cause.starts_with(NOT_READY) {
-                format!("{name} {cause}")
-            } else {
-                format!("{name} does not answer its health check: {cause}")
-            };
             let problem = Problem::new(About::Program, what, hint);
             judged.push(problem.of(Subject::Program(name.clone())));
         }
@@ -263,7 +260,7 @@ fn programs(judged: &mut Judged, answers: &Answers) {
 /// Returns whether the API server of a host does not answer.
 fn has_silent_server(answers: &Answers) -> bool {
     let reply = answers.health.get(SERVER);
-    matches!(reply, Some(Reply::No(cause)) if !cause.starts_with(REFUSES))
+    !matches!(reply, None | Some(Reply::Ok | Reply::Refused))
 }
 
 /// Returns what is wrong with a unit; `None` if it runs.

@@ -15,6 +15,7 @@ mod hosts;
 mod members;
 mod nodes;
 mod questions;
+mod reply;
 mod report;
 mod seen;
 mod skew;
@@ -53,6 +54,7 @@ use kubexm_session::{
 use kubexm_types::event::Events;
 use kubexm_types::{ErrorKind, HostName};
 use nodes::Nodes;
+pub use reply::is_about_certificate;
 pub use report::{
     About, CertificateState, DiskState, EndpointState, EtcdState, HostState, InodeState,
     MemberState, NodeStanding, NodeState, Problem, ProblemKind, RegistryState, StatusReport,

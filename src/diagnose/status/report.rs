@@ -309,6 +309,8 @@ pub enum ProblemKind {
     Restarting,
     /// A program refuses the credentials of kubexm: it runs, and they have expired or are of another cluster.
     CredentialsRefused,
+    /// The certificate of a server is not accepted.
+    CertificateRefused,
     /// A file system has few inodes.
     Inodes,
     /// A file system is mounted read-only.

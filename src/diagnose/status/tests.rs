@@ -2,8 +2,9 @@
 
 mod members;
 
-use super::answers::{Reply, Unit};
+use super::answers::Unit;
 use super::nodes::{Condition, Info, Node};
+use super::reply::Reply;
 use super::*;
 use kubexm_etcd::Status;
 use kubexm_host::facts::Membership;
@@ -16,7 +17,7 @@ fn host(name: &str) -> HostName {
 }
 
 fn no(cause: &str) -> Reply {
-    Reply::No(cause.to_owned())
+    Reply::Silent(cause.to_owned())
 }
 
 fn member() -> Status {
@@ -262,17 +263,15 @@ fn control_plane_without_an_api_server_is_one_problem() {
 fn refused_certificate_is_not_a_failure_of_programs() {
     let cluster = cluster("");
     let mut seen = healthy(&cluster);
-    let refused =
-        "refuses the credentials of this host, which have expired or belong to another cluster";
     let first = answers(&mut seen, "node1");
     for program in [
         "kube-apiserver",
         "kube-controller-manager",
         "kube-scheduler",
     ] {
-        first.health.insert(program.to_owned(), no(refused));
+        first.health.insert(program.to_owned(), Reply::Refused);
     }
-    first.endpoint = Some(no(refused));
+    first.endpoint = Some(Reply::Refused);
     seen.nodes = None;
     let report = super::cluster::judge(&seen);
     assert!(report.hosts[0].unhealthy.is_empty());

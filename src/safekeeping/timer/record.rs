@@ -10,7 +10,7 @@ use super::job::Job;
 use super::options::absolute;
 use kubexm_session::begun::StateRecord;
 use kubexm_session::{CommandError, FileError};
-use kubexm_types::{Untrusted, UtcTime};
+use kubexm_types::{Message, Untrusted, UtcTime};
 
 /// The most characters of a summary.
 const LONGEST: usize = 300;
@@ -39,13 +39,15 @@ pub struct TimerRun {
     pub result: RunResult,
     /// What it did, or why it failed.
     pub message: String,
+    /// What the user can do about a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 impl TimerRun {
-    /// Returns the message in one line, without its hint.
+    /// Returns the message in one line.
     pub fn summary(&self) -> String {
         let lines = self.message.lines().map(str::trim);
-        let lines = lines.take_while(|line| !line.starts_with("hint: "));
         let text = lines.collect::<Vec<_>>().join(" ");
         Untrusted::one_line(&text, LONGEST).to_string()
     }
@@ -223,6 +225,7 @@ impl<'a> Recorder<'a> {
                 ended: None,
                 result: RunResult::Running,
                 message: String::new(),
+                hint: None,
             });
             save(state, record)?;
         }
@@ -236,7 +239,7 @@ impl<'a> Recorder<'a> {
     pub fn end(
         self,
         result: RunResult,
-        message: &str,
+        message: Message,
         backup: Option<&Path>,
     ) -> Result<(), CommandError> {
         let Some(begun) = self.record else {
@@ -250,7 +253,8 @@ impl<'a> Recorder<'a> {
         record.last_run = begun.last_run.map(|run| TimerRun {
             ended: Some(time.clone()),
             result,
-            message: message.to_owned(),
+            message: message.text,
+            hint: message.hint,
             ..run
         });
         if matches!(result, RunResult::Done | RunResult::Nothing) {
@@ -307,7 +311,8 @@ mod tests {
             began: time("2026-01-11T00:00:00Z"),
             ended: Some(time("2026-01-11T00:01:00Z")),
             result: RunResult::Failed,
-            message: "not healthy:\n  node2: kubelet\nhint: x".to_owned(),
+            message: "not healthy:\n  node2: kubelet".to_owned(),
+            hint: Some("x".to_owned()),
         });
         insta::assert_snapshot!(problem(&certs, "2026-01-15"), @"the last run of the certs timer, 2026-01-11T00:00:00Z, failed: not healthy: node2: kubelet");
         let mut backup = timer(Job::Backup);
@@ -323,7 +328,7 @@ mod tests {
         let state = folder.path();
         let run = |result, message: &str, backup| {
             let recorder = Recorder::begin(state, Job::Backup).unwrap();
-            recorder.end(result, message, backup).unwrap();
+            recorder.end(result, message.into(), backup).unwrap();
             load(state, Job::Backup).unwrap()
         };
         assert_eq!(run(RunResult::Done, "x", None), None);
@@ -359,13 +364,13 @@ mod tests {
             ..timer(Job::Backup)
         };
         save(state, &hourly).unwrap();
-        recorder.end(RunResult::Done, "x", None).unwrap();
+        recorder.end(RunResult::Done, "x".into(), None).unwrap();
         let found = load(state, Job::Backup).unwrap().unwrap();
         assert_eq!(found.interval, 3600);
         assert_eq!(found.last_run.unwrap().result, RunResult::Done);
         let recorder = begin();
         remove(state, Job::Backup).unwrap();
-        recorder.end(RunResult::Done, "x", None).unwrap();
+        recorder.end(RunResult::Done, "x".into(), None).unwrap();
         assert_eq!(load(state, Job::Backup).unwrap(), None);
     }
 

@@ -19,20 +19,9 @@ ask() {
   shift
   kubectl --kubeconfig "$config" --cache-dir /run/kubexm/kubectl --request-timeout=5s "$@" 2>&1 </dev/null
 }
-# Prints one line about a program that does not answer: the checks that fail, or the last line of kubectl.
-cause() {
-  failing=$(printf '%s\n' "$1" | sed -n 's/^.*\[-\]\([^ ]*\) failed.*/\1/p' | tr '\n' ' ')
-  if [ -n "$failing" ]; then
-    echo "is not ready, because these checks fail: ${failing% }"
-    return
-  fi
-  case $1 in
-  *"You must be logged in to the server"*)
-    echo "refuses the credentials of this host, which have expired or belong to another cluster"
-    ;;
-  *) printf '%s\n' "$1" | grep . | tail -n 1 | cut -c1-1000 ;;
-  esac
-}
+# Prints `ok`, or what a command that failed said, in base64.
+# Arguments: command.
+reply() { if said=$("$@"); then echo ok; else printf '%s' "$said" | head -c 65536 | base64 | tr -d '\n'; fi; }
 unit() {
   said=$(timeout 20 systemctl show -p LoadState -p ActiveState -p SubState -p NRestarts "$1") || said=
   echo "unit=$1 $(printf '%s\n' "$said" | tr '\n' ' ')"
@@ -49,30 +38,17 @@ version() {
 health() {
   config=/dev/null
   case $2 in https:*) config=/etc/kubernetes/admin.conf ;; esac
-  if said=$(ask "$config" --server "${2%/*}" --insecure-skip-tls-verify get --raw "/${2##*/}"); then
-    echo "health=$1 ok"
-  else
-    echo "health=$1 $(cause "$said")"
-  fi
+  echo "health=$1 $(reply ask "$config" --server "${2%/*}" --insecure-skip-tls-verify get --raw "/${2##*/}")"
 }
 running() {
   said=$(ask /etc/kubernetes/admin.conf --server "$2" --insecure-skip-tls-verify get --raw /version) || said=
   echo "running=$1 $(printf '%s' "$said" | base64 | tr -d '\n')"
 }
-endpoint() {
-  if said=$(ask "$1" get --raw /readyz); then echo "endpoint=ok"; else echo "endpoint=$(cause "$said")"; fi
-}
-# A registry with a login answers a wrong token by a refusal, which is an answer.
+endpoint() { echo "endpoint=$(reply ask "$1" get --raw /readyz)"; }
+# A registry with a login refuses a wrong token, which is an answer.
 registry() {
-  if said=$(ask /dev/null --server "https://$1" --certificate-authority /etc/kubexm/registry-ca.crt --token none \
-    get --raw /v2/); then
-    echo "registry=$1 ok"
-  else
-    case $said in
-    *"You must be logged in to the server"*) echo "registry=$1 ok" ;;
-    *) echo "registry=$1 $(cause "$said")" ;;
-    esac
-  fi
+  echo "registry=$1 $(reply ask /dev/null --server "https://$1" --certificate-authority /etc/kubexm/registry-ca.crt --token none \
+    get --raw /v2/)"
 }
 # Runs etcdctl for the member on this host. Arguments: its kind, and those of etcdctl.
 etcdctl() {
@@ -96,9 +72,7 @@ etcd() {
   if said=$(etcdctl "$1" -w json endpoint status); then
     echo "etcd-status=$(printf '%s\n' "$said" | grep '^\[{' | tail -n 1 | base64 | tr -d '\n')"
   else
-    # etcdctl also prints an empty document.
-    said=$(printf '%s\n' "$said" | grep -vx null || :)
-    echo "etcd-failed=$(cause "${said:-etcdctl gave no reason}")"
+    echo "etcd-failed=$(printf '%s' "$said" | head -c 65536 | base64 | tr -d '\n')"
     return
   fi
   # Without a quorum, the members do not answer this.

@@ -24,7 +24,7 @@ spec:
     let mut seen = seen(&cluster);
     let mut worker = Answers::default();
     for address in expected::registries(&cluster) {
-        let reply = Reply::No("connection refused".to_owned());
+        let reply = Reply::Silent("connection refused".to_owned());
         worker.registries.insert(address, reply);
     }
     seen.answers.insert("node3".parse().unwrap(), worker);

@@ -70,6 +70,7 @@ pub fn timers() -> Vec<TimerState> {
             ended: Some(time("2026-01-31T12:00:09Z")),
             result: RunResult::Done,
             message: message.to_owned(),
+            hint: None,
         }),
         last_success: Some(time("2026-01-31T12:00:09Z")),
         backup: None,
