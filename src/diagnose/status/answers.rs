@@ -322,6 +322,19 @@ mod tests {
     }
 
     #[test]
+    fn registry_that_refuses_a_token_answers() {
+        let mut lines = LINES.to_vec();
+        lines[6] = "registry=registry.example:5000 ZXJyb3I6IFlvdSBtdXN0IGJlIGxvZ2dlZCBpbiB0byB0aGUgc2VydmVyIChVbmF1dGhvcml6ZWQpCg==";
+        let registries = parsed(&lines).registries;
+        assert_eq!(registries["registry.example:5000"], Reply::Ok);
+        lines[6] = "registry=registry.example:5000 VW5hYmxlIHRvIGNvbm5lY3QgdG8gdGhlIHNlcnZlcjogdGxzOiBmYWlsZWQgdG8gdmVyaWZ5IGNlcnRpZmljYXRlOiB4NTA5OiBjZXJ0aWZpY2F0ZSBzaWduZWQgYnkgdW5rbm93biBhdXRob3JpdHkK";
+        let Reply::Untrusted(cause) = &parsed(&lines).registries["registry.example:5000"] else {
+            panic!("the certificate is accepted");
+        };
+        assert!(cause.ends_with("unknown authority"), "{cause}");
+    }
+
+    #[test]
     fn missing_answers_are_faults_and_not_zero() {
         for at in 0..LINES.len() {
             let mut lines = LINES.to_vec();
