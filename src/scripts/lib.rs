@@ -212,7 +212,8 @@ scripts! {
         KUBELET_CREDENTIALS = "kubeadm/kubelet-credentials.sh" [replace]
         NODE = "kubeadm/node.sh" [replace] { Node: socket etcd first peer config static_pods }
         PATCHES = "kubeadm/patches.sh"
-        RENEW = "kubeadm/renew.sh" [replace]
+        PROGRAMS = "kubeadm/programs.sh"
+        RENEW = "kubeadm/renew.sh" [replace] { Renew: id config }
         RESET = "kubeadm/reset.sh"
         ROTATE = "kubeadm/rotate.sh" [replace]
         SETTINGS = "kubeadm/settings.sh" [replace] { Settings: scope node config }

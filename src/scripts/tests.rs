@@ -45,10 +45,7 @@ use super::{ALL, Script};
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Scripts that have a function of their own with the name of a shared one.
-const OWN_FUNCTIONS: &[(&str, &str)] = &[
-    ("kubeadm/renew.sh", "patiently"),
-    ("kubeadm/rotate.sh", "patiently"),
-];
+const OWN_FUNCTIONS: &[(&str, &str)] = &[];
 
 /// Returns the file of a script, without the functions that it shares.
 fn own(script: &Script) -> String {

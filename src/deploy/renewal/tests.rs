@@ -96,13 +96,19 @@ fn control_planes_of_kubeadm_are_renewed_one_after_another() {
     let steps = steps(&cluster("", ""), &ALL, false, &[]);
     let expected = ["renew@node1", "renew@node2", "renew@node3", "cluster@node1"];
     assert_eq!(tasks(&steps), expected);
-    let files = steps
+    let of_node2: Vec<&str> = steps
         .iter()
-        .position(|step| step == "renew@node1: kubeadm certificate files");
-    let programs = steps
-        .iter()
-        .position(|step| step == "renew@node1: kubeadm certificate programs");
-    assert!(files.is_some() && files < programs, "{steps:#?}");
+        .filter_map(|step| step.strip_prefix("renew@node2: "))
+        .collect();
+    insta::assert_snapshot!(of_node2.join("\n"), @"
+    kubeadm certificate files
+    wait kubeadm certificate API server
+    kubeadm certificate controller manager
+    wait kubeadm certificate controller manager
+    kubeadm certificate scheduler
+    wait kubeadm certificate scheduler
+    wait Wait until the control plane of node2 is healthy
+    ");
 }
 
 /// Programs with expired certificates are healthy only after the others have new ones, too.

@@ -1,13 +1,12 @@
 #!/bin/sh -eu
-# Issues the certificates and kubeconfigs of a control plane of kubeadm again, or restarts the programs that read them only
-# when they start. kubeadm works on a copy of its directory, so that a run that is killed leaves no incomplete file. A file that is
-# missing, or that kubeadm cannot read, is written as `kubeadm init` does, and so is a certificate that gets other names.
-# API server and etcd read new files without a restart. The controller manager and the scheduler read the certificate
-# in their kubeconfig when they start.
-# Arguments: `check` or `apply`; `files` or `programs`; ID of the renewal; configuration of `kubeadm init` for this node; the
-# certificates that get other names, as `pki/apiserver`.
-verb=$1 part=$2 id=$3 config=$4
-shift 4
+# Issues the certificates and kubeconfigs of a control plane of kubeadm again. kubeadm works on a copy of its directory, so that a
+# run that is killed leaves no incomplete file. A file that is missing, or that kubeadm cannot read, is written as `kubeadm init`
+# does, and so is a certificate that gets other names. API server and etcd read new files without a restart.
+# Verbs: `check`, `apply`.
+#   id      ID of the renewal
+#   config  configuration of `kubeadm init` for this node
+# Further arguments: the certificates that get other names, as `pki/apiserver`.
+: "${verb=}" "${id=}" "${config=}"
 export PATH="/usr/local/bin:$PATH"
 umask 077
 live=/etc/kubernetes
@@ -133,66 +132,13 @@ files() {
   fi
   rm -rf "$copy"
 }
-# Prints the running containers of a program.
-containers() { crictl ps --state running --label io.kubernetes.pod.namespace=kube-system --name "^$1\$" "${2:--q}" ${3:+"$3"}; }
-# Whether a program started after its kubeconfig changed. The runtime prints nanoseconds.
-is_new() {
-  created=$(containers "$1" -o json 2>/dev/null | sed -n 's/.*"createdAt": *"\([0-9]*\)[0-9]\{9\}".*/\1/p' | sort -n | tail -n 1)
-  [ -n "$created" ] && [ "$created" -gt "$(stat -c %Y "$2")" ]
-}
-# Whether the API server of this control plane serves the certificate in the file, and accepts the one of the controller
-# manager. No other certificate verifies the connection.
-serves() {
-  kubectl --kubeconfig "$live/controller-manager.conf" --certificate-authority "$live/pki/apiserver.crt" \
-    --cache-dir /run/kubexm/kubectl --request-timeout=5s get --raw /readyz >/dev/null 2>&1
-}
-# Prints what does not use the new files yet.
-outdated() {
-  serves || echo "kube-apiserver is not ready with its new certificate"
-  is_new kube-controller-manager "$live/controller-manager.conf" || echo "kube-controller-manager runs with its former kubeconfig"
-  is_new kube-scheduler "$live/scheduler.conf" || echo "kube-scheduler runs with its former kubeconfig"
-}
-# Repeats a command for at most six minutes: after a failure, the kubelet waits up to five minutes before it starts a
-# container again. The API server looks for new files every minute.
-patiently() {
-  left=180
-  until "$@"; do
-    left=$((left - 1))
-    [ "$left" -gt 0 ] || return 1
-    sleep 2
-  done
-}
-# The kubelet starts the container again.
-# Arguments: name, kubeconfig.
-restart() {
-  ! is_new "$1" "$2" || return 0
-  # The times have whole seconds.
-  sleep 1
-  for container in $(containers "$1"); do crictl stop --timeout 30 "$container" >/dev/null; done
-  patiently is_new "$1" "$2" || { echo "$1 does not start again" >&2; exit 1; }
-}
-programs() {
-  install -d -m 700 /run/kubexm
-  patiently serves || {
-    echo "the API server of this control plane is not ready with its new certificate" >&2
-    echo "hint: read the log of kube-apiserver in /var/log/pods on this host, then run the same command again" >&2
-    exit 1
-  }
-  restart kube-controller-manager "$live/controller-manager.conf"
-  restart kube-scheduler "$live/scheduler.conf"
-}
-case $verb-$part in
-check-files)
+case $verb in
+check)
   if ! is_written || [ -e "$copy" ]; then
     echo "they are older than this renewal, or missing"
     exit 1
   fi
   ;;
-check-programs)
-  found=$(outdated)
-  [ -z "$found" ] || { printf '%s\n' "$found"; exit 1; }
-  ;;
-apply-files) files "$@" ;;
-apply-programs) programs ;;
-*) echo "usage: renew.sh check|apply files|programs" >&2; exit 2 ;;
+apply) files "$@" ;;
+*) echo "usage: renew.sh check|apply" >&2; exit 2 ;;
 esac

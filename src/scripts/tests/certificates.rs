@@ -4,8 +4,7 @@ use super::machine::Machine;
 use crate::kubeadm::RENEW;
 
 /// The ID of a renewal, and a configuration of `kubeadm init`, as far as the stand-in reads it.
-pub(super) const FILES: [&str; 3] = ["files", "2026-01-31T12:00:00Z", "kind: new\n"];
-const PROGRAMS: [&str; 3] = ["programs", FILES[1], FILES[2]];
+pub(super) const FILES: [&str; 2] = ["id=2026-01-31T12:00:00Z", "config=kind: new\n"];
 const LIVE: &str = "/etc/kubernetes";
 /// What kubeadm issues again, on a control plane with a member of etcd: certificates with keys, and kubeconfigs.
 const PAIRS: [&str; 7] = [
@@ -61,7 +60,7 @@ fn renewed() -> Vec<String> {
     pairs.chain(kubeconfigs).collect()
 }
 
-/// Adds a control plane with files `old`, and stand-ins: kubeadm, and crictl, which stores when containers started.
+/// Adds a control plane with files `old`, and a stand-in for kubeadm.
 pub(super) fn with_control_plane(machine: &Machine) {
     for path in renewed() {
         machine.write(&path, "old\n");
@@ -73,25 +72,11 @@ pub(super) fn with_control_plane(machine: &Machine) {
     machine.write(&format!("{LIVE}/kubelet.conf"), "old\n");
     machine.write(&format!("{LIVE}/manifests/etcd.yaml"), "old\n");
     machine.fake("kubeadm", KUBEADM);
-    machine.fake(
-        "crictl",
-        "for word in \"$@\"; do case $word in ^*) name=${word#^}; name=${name%$} ;; esac; last=$word; done\n\
-         case $* in\n\
-         *json) printf '{ \"createdAt\": \"%s000000000\" }\\n' \"$(cat \"/usr/local/bin/started-$name\")\" ;;\n\
-         ps*) echo \"$name\" ;;\n\
-         stop*) echo $(($(date +%s) + 60)) >\"/usr/local/bin/started-$last\" ;;\n\
-         esac",
-    );
-    for name in ["kube-controller-manager", "kube-scheduler"] {
-        machine.write(&format!("/root/fake/started-{name}"), "1000000000\n");
-    }
     // The directory that stands for a machine is not a mount point, whose propagation a program could change.
     machine.fake(
         "unshare",
         "shift; exec /usr/bin/unshare --mount --propagation unchanged \"$@\"",
     );
-    machine.fake("kubectl", "[ ! -e /usr/local/bin/unready ]");
-    machine.fake("sleep", "");
 }
 
 /// Adds the same control plane without three files, and with two that are damaged.
@@ -119,8 +104,8 @@ fn certificate_that_gets_other_names_is_written_as_for_a_new_node() {
         // Like the real one, it keeps the names of a certificate that it renews.
         let kubeadm = KUBEADM.replace("  issue \"$file\"\n", "  echo renewed >\"$file\"\n");
         machine.fake("kubeadm", &kubeadm);
-        let [part, id, config] = FILES;
-        let arguments = [part, id, config, "pki/apiserver", "pki/etcd/peer"];
+        let [id, config] = FILES;
+        let arguments = [id, config, "--", "pki/apiserver", "pki/etcd/peer"];
         machine.done(RENEW.verb("apply"), &arguments);
         let read = |name: &str| machine.read(&format!("{LIVE}/pki/{name}"));
         assert_eq!(read("etcd/server.crt"), "renewed\n");
@@ -347,54 +332,5 @@ fn ca_whose_key_is_elsewhere_is_an_error() {
                         hint: put the key of the CA back on this host for the renewal\n";
         assert_eq!((ended.status, ended.complained.as_str()), (1, expected));
         assert_eq!(machine.read(&format!("{LIVE}/admin.conf")), "old\n");
-    });
-}
-
-#[test]
-fn programs_that_read_their_kubeconfig_at_the_start_restart_once() {
-    Machine::with_each_shell(|machine| {
-        with_control_plane(machine);
-        let found = machine.run(RENEW.verb("check"), &PROGRAMS);
-        let expected = "kube-controller-manager runs with its former kubeconfig\n\
-                        kube-scheduler runs with its former kubeconfig\n";
-        assert_eq!((found.status, found.printed.as_str()), (1, expected));
-        machine.calls();
-        machine.done(RENEW.verb("apply"), &PROGRAMS);
-        let stopped = |calls: Vec<String>| -> Vec<String> {
-            let calls = calls.into_iter();
-            calls
-                .filter(|call| call.starts_with("crictl stop"))
-                .collect()
-        };
-        assert_eq!(
-            stopped(machine.calls()),
-            [
-                "crictl stop --timeout 30 kube-controller-manager",
-                "crictl stop --timeout 30 kube-scheduler"
-            ]
-        );
-        machine.done(RENEW.verb("check"), &PROGRAMS);
-        machine.done(RENEW.verb("apply"), &PROGRAMS);
-        assert_eq!(stopped(machine.calls()), [""; 0]);
-    });
-}
-
-#[test]
-fn no_program_restarts_while_the_api_server_does_not_serve_its_new_certificate() {
-    Machine::with_each_shell(|machine| {
-        with_control_plane(machine);
-        machine.write("/root/fake/unready", "");
-        let ended = machine.run(RENEW.verb("apply"), &PROGRAMS);
-        assert_eq!(ended.status, 1);
-        assert!(
-            ended.complained.contains("\nhint: "),
-            "{}",
-            ended.complained
-        );
-        let calls = machine.calls();
-        assert!(!calls.iter().any(|call| call.starts_with("crictl stop")));
-        // The certificate in the file, and no other one, verifies the connection.
-        let pinned = "--certificate-authority /etc/kubernetes/pki/apiserver.crt";
-        assert!(calls.iter().any(|call| call.contains(pinned)), "{calls:?}");
     });
 }

@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use crate::etcd::CLIENTS_END;
-use crate::kubeadm::ROTATE;
+use crate::kubeadm::{PROGRAMS, ROTATE};
 use crate::kubernetes::{
     AUTHENTICATION_CAS, HANDSHAKES, KUBELET_CERTIFICATES, SIGNER as UNIT_SIGNER, TRUST,
 };
@@ -13,12 +13,6 @@ const MANAGER: &str = "/etc/kubernetes/manifests/kube-controller-manager.yaml";
 pub(super) const SIGNER: [&str; 2] = ["signer", "/etc/kubernetes/pki/signing-ca.crt"];
 /// `both\n` in base64 is `Ym90aAo=`.
 pub(super) const KUBECONFIGS: [&str; 2] = ["kubeconfigs", "both\n"];
-const PROGRAMS: [&str; 4] = [
-    "programs",
-    "kube-apiserver=/etc/kubernetes/pki/ca.crt",
-    "etcd=/etc/kubernetes/pki/etcd/ca.crt",
-    "kube-scheduler=/etc/kubernetes/scheduler.conf",
-];
 pub(super) const CAS: [&str; 1] = ["old\nnew\n"];
 
 /// Adds a control plane, and stand-ins: crictl stores when containers started, and systemctl that the kubelet runs.
@@ -182,37 +176,58 @@ fn kubeconfigs_trust_the_cas_and_the_kubelet_restarts_once() {
     });
 }
 
+/// The steps of kubexm compare the times.
 #[test]
-fn api_server_ends_before_its_etcd_and_each_restarts_once() {
+fn programs_end_and_the_certificate_of_the_api_server_is_verified() {
     Machine::with_each_shell(|machine| {
         with_control_plane(machine);
-        let found = machine.run(ROTATE.verb("check"), &PROGRAMS);
-        assert_eq!((found.status, found.printed.lines().count()), (1, 3));
-        machine.calls();
-        machine.done(ROTATE.verb("apply"), &PROGRAMS);
-        let stops = |calls: Vec<String>| -> Vec<String> {
-            let stops = calls
-                .iter()
-                .filter_map(|call| call.strip_prefix("crictl stop --timeout 40 "));
-            stops.map(str::to_owned).collect()
+        let files = [
+            "/etc/kubernetes/pki/ca.crt",
+            "/etc/kubernetes/scheduler.conf",
+        ];
+        machine.fake(
+            "crictl",
+            "[ ! -e /root/silent ] && echo '{\"containers\": []}'",
+        );
+        let printed = machine.done(PROGRAMS.verb("look"), &files);
+        let lines: Vec<&str> = printed.lines().collect();
+        let [first, second, "{\"containers\": []}"] = lines[..] else {
+            panic!("{printed}");
         };
-        assert_eq!(
-            stops(machine.calls()),
-            ["kube-apiserver", "etcd", "kube-scheduler"]
-        );
-        machine.done(ROTATE.verb("check"), &PROGRAMS);
-        machine.done(ROTATE.verb("apply"), &PROGRAMS);
-        assert_eq!(stops(machine.calls()), [""; 0]);
-        machine.write("/root/fake/unready", "");
-        let ended = machine.run(ROTATE.verb("apply"), &PROGRAMS);
-        assert_eq!(ended.status, 1);
         assert!(
-            ended
-                .complained
-                .contains("kube-apiserver is not ready\nhint: "),
-            "{}",
-            ended.complained
+            [first, second]
+                .iter()
+                .all(|line| line.parse::<u64>().is_ok())
         );
+        // Neither a missing file nor a runtime without an answer is a program that does not run.
+        let missing = machine.run(PROGRAMS.verb("look"), &["/missing"]);
+        assert_ne!(missing.status, 0);
+        machine.write("/root/silent", "");
+        assert_ne!(machine.run(PROGRAMS.verb("look"), &files).status, 0);
+        machine.fake("crictl", "");
+        machine.calls();
+        machine.done(PROGRAMS.verb("stop"), &["c1", "c2"]);
+        let calls = [
+            "sleep 1",
+            "crictl stop --timeout 40 c1",
+            "crictl stop --timeout 40 c2",
+        ];
+        assert_eq!(machine.calls(), calls);
+        machine.done(PROGRAMS.verb("serves"), &[]);
+        // The certificate in the file, and no other one, verifies the connection.
+        let pinned = "--certificate-authority /etc/kubernetes/pki/apiserver.crt";
+        let calls = machine.calls();
+        assert!(calls.iter().any(|call| call.contains(pinned)), "{calls:?}");
+        machine.write("/root/fake/unready", "");
+        assert_ne!(machine.run(PROGRAMS.verb("serves"), &[]).status, 0);
+        machine.write(
+            "/var/log/pods/kube-system_etcd-node1_1/etcd/0.log",
+            "the cause\n",
+        );
+        let printed = machine.done(PROGRAMS.verb("logs"), &["kube-scheduler", "etcd"]);
+        let expected =
+            "the logs of these programs are in /var/log/pods on this host\netcd: the cause\n";
+        assert_eq!(printed, expected);
     });
 }
 

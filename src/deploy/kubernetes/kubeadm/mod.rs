@@ -7,6 +7,7 @@ mod node;
 pub(crate) mod patches;
 mod programs;
 mod renewal;
+mod restarts;
 mod rotation;
 mod secrets;
 mod settings;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::init::node_config;
+use super::restarts::after_renewal;
 use crate::kubernetes::kubeconfig::kubeconfig_for_controller;
 use crate::{DeployError, Inputs};
 use kubexm_config::cluster::HostSpec;
@@ -12,16 +13,13 @@ use kubexm_engine::Limit;
 use kubexm_engine::plan::{StepError, Task, TaskValue};
 use kubexm_engine::steps::{ProvideValue, RunScript};
 use kubexm_pki::kubernetes::node_user;
-use kubexm_scripts::kubeadm;
+use kubexm_scripts::{Parameters, kubeadm};
 use kubexm_types::HostName;
 
 /// The step that writes the files of a control plane.
 pub(crate) const CERTIFICATE_FILES: &str = "kubeadm certificate files";
 /// How long kubeadm and the copies of its files may take.
 const ISSUE: Limit = Limit::new(Duration::from_secs(300), "kubeadm");
-/// How long the three programs of a control plane may take until they use their new files: six minutes each.
-pub(super) const RESTART: Limit =
-    Limit::new(Duration::from_secs(1200), "the programs of a control plane");
 
 /// Adds the steps that let kubeadm issue the files of a control plane, and that restart its programs. The certificates in
 /// `named` get the names of the cluster file.
@@ -32,15 +30,7 @@ pub(crate) fn renewed(
     named: &[&str],
     task: Task,
 ) -> Result<Task, DeployError> {
-    let config = node_config(inputs, host)?;
-    let programs = part(
-        "kubeadm certificate programs",
-        "Restart the controller manager and the scheduler, after the API server serves its new certificate",
-        ["programs", id, &config].into_iter(),
-    );
-    Ok(task
-        .step(issued(inputs, host, id, named)?)
-        .step(programs.limit(RESTART)))
+    Ok(after_renewal(task.step(issued(inputs, host, id, named)?)))
 }
 
 /// Returns the step that lets kubeadm issue the files of a control plane, once for each ID. The certificates in `named`, such as
@@ -52,19 +42,18 @@ pub(super) fn issued(
     named: &[&str],
 ) -> Result<RunScript, DeployError> {
     let config = node_config(inputs, host)?;
-    let named: Vec<String> = named.iter().map(|name| format!("pki/{name}")).collect();
-    let arguments = ["files", id, &config].into_iter();
-    let files = part(
+    let arguments = kubeadm::Renew {
+        id: id.to_owned(),
+        config,
+    };
+    let named = named.iter().map(|name| format!("pki/{name}"));
+    let files = RunScript::new(
         CERTIFICATE_FILES,
         "Issue the certificates and kubeconfigs of kubeadm again",
-        arguments.chain(named.iter().map(String::as_str)),
+        kubeadm::RENEW.verb("check"),
+        kubeadm::RENEW.verb("apply"),
     );
-    Ok(files.limit(ISSUE))
-}
-
-fn part<'a>(name: &str, title: &str, arguments: impl Iterator<Item = &'a str>) -> RunScript {
-    let (check, apply) = (kubeadm::RENEW.verb("check"), kubeadm::RENEW.verb("apply"));
-    RunScript::new(name, title, check, apply).arguments(arguments)
+    Ok(files.arguments(arguments.and(named)).limit(ISSUE))
 }
 
 /// Returns the action that issues kubeconfigs for the kubelets of nodes.

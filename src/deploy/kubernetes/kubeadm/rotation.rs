@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::renewal::{RESTART, issued, kubelet_begins_again};
+use super::renewal::{issued, kubelet_begins_again};
+use super::restarts::{API_SERVER, Programs};
 use crate::rotation_inputs::{
     RotatedAuthority, RotationInputs, RotationPhase, SIGNER, without_signer_file,
 };
@@ -58,14 +59,8 @@ pub(crate) fn rotated(
     }
     let programs = programs(given);
     if !programs.is_empty() {
-        let step = step(
-            "rotation programs",
-            "Restart programs that read their files only when they start",
-        );
-        let programs = programs.into_iter();
-        let programs = programs.map(|(name, files)| format!("{name}={}", files.join(",")));
-        let arguments = std::iter::once("programs".to_owned()).chain(programs);
-        task = task.step(step.arguments(arguments).limit(RESTART));
+        let title = "Restart programs that read their files only when they start";
+        task = Programs(programs).restart("rotation programs", title, task);
     }
     if given.trusted_cas().is_some() && !has_two(given.phase) {
         task = task.step(without_signer_file());
@@ -157,7 +152,7 @@ fn programs(given: &RotationInputs<'_>) -> Vec<(&'static str, Vec<String>)> {
     let pki = |name: &str| format!("{PKI}/{name}");
     let mut programs: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
     let mut reads = |program, path: String| programs.entry(program).or_default().push(path);
-    let (api_server, manager) = ("kube-apiserver", "kube-controller-manager");
+    let (api_server, manager) = (API_SERVER, "kube-controller-manager");
     if rotates(Authority::Kubernetes) && changes_trust {
         // It verifies kubelets with this file.
         reads(api_server, pki("ca.crt"));

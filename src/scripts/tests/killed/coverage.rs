@@ -39,6 +39,7 @@ const TESTS: &[fn()] = &[
     kubeadm::settings,
     kubeadm::settings_of_the_cluster,
     kubeadm::renewed_certificates,
+    kubeadm::restarted_programs,
     upgrade::upgraded_nodes,
     upgrade::ended_pods,
     nodes::removed_nodes,

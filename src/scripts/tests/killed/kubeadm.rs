@@ -283,3 +283,39 @@ pub(super) fn renewed_certificates() {
         undo: vec![],
     });
 }
+
+/// The next run ends what [`PROGRAMS`](kubeadm::PROGRAMS) lists, and nothing twice.
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn restarted_programs() {
+    let (look, stop) = (
+        kubeadm::PROGRAMS.verb("look"),
+        kubeadm::PROGRAMS.verb("stop"),
+    );
+    if only_lists([stop]) {
+        return;
+    }
+    let mut kills = 0;
+    for at in commands() {
+        let machine = Machine::new("bash");
+        machine.write("/root/running", "c1\nc2\n");
+        machine.fake("sleep", "");
+        machine.fake(
+            "crictl",
+            "case $* in *' ps '*) cat /root/running ;; *) sed -i \"/^$4\\$/d\" /root/running ;; esac",
+        );
+        if !super::run(&machine, ":", &call(stop, &["c1", "c2"]), Some(at)) {
+            break;
+        }
+        kills += 1;
+        let left = machine.done(look, &[]);
+        let left: Vec<&str> = left.lines().collect();
+        super::run(&machine, ":", &call(stop, &left), None);
+        assert_eq!(machine.done(look, &[]), "", "killed at command {at}");
+        let mut stops = machine.calls();
+        stops.retain(|call| call.starts_with("crictl stop"));
+        let expected = ["crictl stop --timeout 40 c1", "crictl stop --timeout 40 c2"];
+        assert_eq!(stops, expected, "killed at command {at}");
+    }
+    assert!(kills > 0, "it was never killed");
+}

@@ -1,0 +1,313 @@
+use std::sync::Mutex;
+
+use super::*;
+use kubexm_engine::plan::{Stop, TaskName, UndoLog, perform};
+use kubexm_types::HostName;
+use kubexm_types::event::Events;
+
+const MANAGER: &str = "kube-controller-manager";
+const SCHEDULER: &str = "kube-scheduler";
+
+/// When files changed, and when containers started before and after that, in seconds since 1970.
+const CHANGED: u64 = 100;
+const BEFORE: u64 = 50;
+const AFTER: u64 = 101;
+
+/// How a host loses the connection.
+#[derive(Clone, Copy)]
+enum Lost {
+    /// Before a command begins.
+    Before,
+    /// After a command has ended, and before kubexm has its result.
+    After,
+}
+
+/// A control plane. Its kubelet starts a program again that has ended.
+struct ControlPlane {
+    name: HostName,
+    /// Name, ID, and when they started.
+    running: Mutex<Vec<(String, String, u64)>>,
+    /// IDs of ended containers.
+    ended: Mutex<Vec<String>>,
+    /// Whether the API server serves its new certificate.
+    serves: bool,
+    /// Whether the container runtime answers.
+    answers: bool,
+    /// Whether commands exceed their limit.
+    hangs: bool,
+    /// After how many further looks the kubelet starts programs.
+    starts_after: usize,
+    looks: Mutex<usize>,
+    /// The connection breaks at this command, counted from 0.
+    lost: Mutex<Option<(usize, Lost)>>,
+}
+
+impl ControlPlane {
+    fn new(programs: &[&str]) -> Self {
+        let former = |name: &&str| ((*name).to_owned(), format!("{name}-1"), BEFORE);
+        Self {
+            name: "node1".parse().unwrap(),
+            running: Mutex::new(programs.iter().map(former).collect()),
+            ended: Mutex::default(),
+            serves: true,
+            answers: true,
+            hangs: false,
+            starts_after: 1,
+            looks: Mutex::default(),
+            lost: Mutex::default(),
+        }
+    }
+
+    fn ended(&self) -> Vec<String> {
+        self.ended.lock().unwrap().clone()
+    }
+
+    /// Lets the kubelet start what has ended.
+    fn start(&self) {
+        let mut running = self.running.lock().unwrap();
+        for id in self.ended.lock().unwrap().iter() {
+            let name = id.trim_end_matches("-1");
+            if !running.iter().any(|(other, _, _)| other == name) {
+                running.push((name.to_owned(), format!("{name}-2"), AFTER));
+            }
+        }
+    }
+
+    /// Returns what a command prints; `None` if it fails.
+    fn answer(&self, words: &[&str]) -> Option<String> {
+        match words {
+            ["look", files @ ..] => {
+                let mut looks = self.looks.lock().unwrap();
+                *looks += 1;
+                if *looks > self.starts_after {
+                    *looks = 0;
+                    self.start();
+                }
+                let times = files.iter().map(|_| format!("{CHANGED}\n"));
+                let running = self.running.lock().unwrap();
+                let containers = running
+                    .iter()
+                    .map(|(name, id, created)| json(name, id, *created));
+                let containers: Vec<String> = containers.collect();
+                self.answers
+                    .then(|| format!("{}{}", times.collect::<String>(), list(&containers)))
+            }
+            ["stop", containers @ ..] => {
+                let mut running = self.running.lock().unwrap();
+                for id in containers {
+                    running.retain(|(_, other, _)| other != id);
+                    self.ended.lock().unwrap().push((*id).to_owned());
+                }
+                Some(String::new())
+            }
+            ["serves"] => self.serves.then(String::new),
+            ["logs", names @ ..] => Some(format!("the logs of {}", names.join(", "))),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Returns a container as crictl prints it.
+fn json(name: &str, id: &str, created: u64) -> String {
+    format!(
+        r#"{{"id": "{id}", "metadata": {{"name": "{name}", "attempt": 0}}, "createdAt": "{created}999999999"}}"#
+    )
+}
+
+fn list(containers: &[String]) -> String {
+    format!("{{\n  \"containers\": [{}]\n}}\n", containers.join(","))
+}
+
+#[async_trait]
+impl Host for ControlPlane {
+    fn name(&self) -> &HostName {
+        &self.name
+    }
+
+    async fn run(&self, command: Command) -> Result<Output, HostError> {
+        let host = self.name.clone();
+        if self.hangs {
+            return Err(HostError::TimedOut {
+                host,
+                command: command.description(),
+                limit: ANSWER,
+                output: "the last line".to_owned(),
+            });
+        }
+        let words = command.into_parts().0;
+        let words: Vec<&str> = words.iter().skip(4).map(String::as_str).collect();
+        let breaks = self.lost.lock().unwrap().take();
+        let lost = || HostError::Unreachable {
+            host,
+            address: "192.0.2.1:22".to_owned(),
+            reason: "it broke".into(),
+        };
+        match breaks {
+            Some((0, Lost::Before)) => return Err(lost()),
+            Some((0, Lost::After)) => {
+                self.answer(&words);
+                return Err(lost());
+            }
+            other => *self.lost.lock().unwrap() = other.map(|(at, how)| (at - 1, how)),
+        }
+        let printed = self.answer(&words);
+        let complaint = if printed.is_none() { "no runtime" } else { "" };
+        Ok(Output {
+            status: i32::from(printed.is_none()),
+            stdout: printed.unwrap_or_default().into_bytes(),
+            stderr: complaint.into(),
+            log: None,
+        })
+    }
+}
+
+struct NoUndo;
+
+#[async_trait]
+impl UndoLog for NoUndo {
+    async fn record(&self, _: &str, _: serde_json::Value) -> Result<(), StepError> {
+        Ok(())
+    }
+}
+
+/// Runs the steps of a task.
+async fn run(task: &Task, host: &ControlPlane) -> Result<(), StepError> {
+    let context = StepContext {
+        host,
+        undo: &NoUndo,
+        events: &Events::silent(),
+    };
+    for step in &task.steps {
+        perform(step, &context, &Stop::new()).await?;
+    }
+    Ok(())
+}
+
+fn task() -> Task {
+    TaskName::new("certificates", "renew").task(&"node1".parse().unwrap())
+}
+
+fn files() -> Vec<String> {
+    vec!["/a".to_owned(), "/b".to_owned()]
+}
+
+#[test]
+fn program_is_new_if_it_started_after_all_its_files() {
+    let programs = Programs(vec![("etcd", files()), (SCHEDULER, Vec::new())]);
+    let reasons = |times: &str, containers: &[(&str, u64)]| {
+        let containers = containers.iter();
+        let containers: Vec<String> = containers
+            .map(|(name, created)| json(name, "1", *created))
+            .collect();
+        programs
+            .outdated(&format!("{times}{}", list(&containers)))
+            .map(|outdated| super::reasons(&outdated))
+    };
+    let found = |etcd: &[u64]| {
+        let etcd = etcd.iter().map(|created| ("etcd", *created));
+        let all: Vec<(&str, u64)> = etcd.chain([(SCHEDULER, 1)]).collect();
+        reasons("99\n100\n", &all).unwrap()
+    };
+    assert_eq!(found(&[101]), "");
+    // The kubelet starts the new one before the former one has ended.
+    assert_eq!(found(&[50, 101]), "");
+    // Times of files have whole seconds.
+    assert_eq!(found(&[100]), "etcd started before its files changed");
+    assert_eq!(found(&[]), "no container of etcd runs");
+    let other = reasons("99\n100\n", &[("etcd", 101), ("etcd-backup", 1)]);
+    assert_eq!(other.unwrap(), "no container of kube-scheduler runs");
+    assert!(reasons("99\n", &[]).is_err());
+    for text in ["", "99\n100\n", "99\n100\n{}\n"] {
+        assert!(programs.outdated(text).is_err(), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn programs_end_once_in_their_order() {
+    let programs = Programs(vec![(API_SERVER, files()), ("etcd", files())]);
+    let task = programs.restart("programs", "Restart programs", task());
+    let host = ControlPlane::new(&["etcd", API_SERVER]);
+    for _ in 0..2 {
+        run(&task, &host).await.unwrap();
+        assert_eq!(host.ended(), ["kube-apiserver-1", "etcd-1"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn controller_manager_runs_again_before_the_scheduler_ends() {
+    let mut host = ControlPlane::new(&[API_SERVER, MANAGER, SCHEDULER]);
+    // Its kubelet does not start the controller manager.
+    host.starts_after = usize::MAX;
+    let error = run(&after_renewal(task()), &host).await.unwrap_err();
+    insta::assert_snapshot!(error, @"
+    Wait until these use their new files: kube-controller-manager: the condition does not hold after 360 seconds: no container of kube-controller-manager runs
+    the logs of kube-controller-manager
+    hint: the lines above are what the host reports; remove the cause, then run the same command again: it continues with this condition
+    ");
+    assert_eq!(host.ended(), ["kube-controller-manager-1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_program_restarts_while_the_api_server_does_not_serve_its_new_certificate() {
+    let mut host = ControlPlane::new(&[API_SERVER, MANAGER, SCHEDULER]);
+    host.serves = false;
+    let error = run(&after_renewal(task()), &host).await.unwrap_err();
+    insta::assert_snapshot!(error, @"
+    Wait until these use their new files: kube-apiserver: the condition does not hold after 360 seconds: kube-apiserver is not ready with its new certificate
+    the logs of kube-apiserver
+    hint: the lines above are what the host reports; remove the cause, then run the same command again: it continues with this condition
+    ");
+    assert!(host.ended().is_empty());
+}
+
+/// Kills a renewal before and after each of its commands.
+#[tokio::test(start_paused = true)]
+async fn interrupted_renewal_goes_on_and_restarts_nothing_twice() {
+    for how in [Lost::Before, Lost::After] {
+        for starts_after in 0..4 {
+            let mut kills = 0;
+            loop {
+                let mut host = ControlPlane::new(&[API_SERVER, MANAGER, SCHEDULER]);
+                host.starts_after = starts_after;
+                *host.lost.lock().unwrap() = Some((kills, how));
+                let first = run(&after_renewal(task()), &host).await;
+                if first.is_ok() {
+                    break;
+                }
+                kills += 1;
+                run(&after_renewal(task()), &host).await.unwrap();
+                let expected = ["kube-controller-manager-1", "kube-scheduler-1"];
+                assert_eq!(host.ended(), expected, "killed at {kills}");
+            }
+            assert!(kills > 6, "{kills}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn runtime_without_an_answer_is_not_one_without_containers() {
+    let programs = Programs(vec![(SCHEDULER, files())]);
+    let end = EndPrograms {
+        id: "end",
+        title: "Restart",
+        programs: programs.clone(),
+    };
+    let wait = ProgramsRestarted {
+        id: "wait",
+        programs,
+    };
+    let unmet = |missing: &str| Condition::Unmet(missing.to_owned());
+    let mut host = ControlPlane::new(&[]);
+    let runs_none = unmet("no container of kube-scheduler runs");
+    assert_eq!(wait.poll(&host).await.unwrap(), runs_none);
+    assert_eq!(end.check(&host).await.unwrap(), Check::Satisfied);
+    host.answers = false;
+    let silent = unmet("cannot list the running containers: no runtime");
+    assert_eq!(wait.poll(&host).await.unwrap(), silent);
+    let error = end.check(&host).await.unwrap_err().to_string();
+    let expected = "list the running containers failed (exit status 1):\nno runtime";
+    assert_eq!(error, expected);
+    host.hangs = true;
+    let late = unmet("no answer within 60 seconds\nthe last line");
+    assert_eq!(wait.poll(&host).await.unwrap(), late);
+}
