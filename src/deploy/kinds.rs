@@ -8,6 +8,7 @@ use kubexm_config::cluster::{
     AddressHolder, ControlPlanePod, LoadBalancer, LocalProxy, PluginKind, RuntimeKind,
 };
 use kubexm_config::ports;
+use kubexm_host::facts::{BALANCERS, NETWORKS};
 use kubexm_scripts::undo::directories::{self, content};
 use kubexm_scripts::undo::{LEFTOVERS_REMOVE, Parameter};
 use kubexm_scripts::{doctor, host, network, registry};
@@ -125,15 +126,8 @@ fn network_plugins_are_known_everywhere() {
             );
         }
         if let Some(path) = own.found_by {
-            let listed = format!("/etc/kubexm/{name}.yaml");
-            let mut loops = host::FACTS.text.lines();
-            let is_listed = path == listed
-                && loops.any(|line| {
-                    line.contains("for plugin in")
-                        && line.split([' ', ';']).any(|word| word == name)
-                });
-            let is_there = is_listed || host::FACTS.text.contains(path);
-            missing.expect(is_there, "src/scripts/host/facts.sh", path);
+            let is_there = NETWORKS.contains(&(name, path));
+            missing.expect(is_there, "NETWORKS of src/host/facts/applied.rs", path);
         }
         missing.text("docs/src/howto/networks.md", &format!("| `{name}` |"));
         missing.proof(name);
@@ -155,16 +149,17 @@ fn load_balancers_are_known_everywhere() {
     for balancer in crate::load_balancer::all() {
         balancer.units().iter().for_each(|unit| missing.unit(unit));
     }
-    let types = LoadBalancer::types().filter(|(name, _)| !ControlPlanePod::NAMES.contains(name));
-    for program in types.flat_map(|(_, programs)| programs) {
-        let mut loops = host::FACTS.text.lines();
-        let is_there = loops.any(|line| {
-            line.contains("for program in") && line.split([' ', ';']).any(|word| word == program)
-        });
-        missing.expect(is_there, "src/scripts/host/facts.sh", program);
-    }
-    for kind in ControlPlanePod::ALL {
-        missing.script(host::FACTS, &format!("{} pod", kind.name()));
+    let programs = LoadBalancer::types().flat_map(|(_, programs)| programs);
+    let pods = LocalProxy::NAMES.iter().chain(ControlPlanePod::NAMES);
+    let pods = pods.map(|name| format!("{name} pod"));
+    let units = programs.filter(|program| !ControlPlanePod::NAMES.contains(program));
+    for balancer in units.map(str::to_owned).chain(pods) {
+        let is_there = BALANCERS.iter().any(|(name, _, _)| *name == balancer);
+        missing.expect(
+            is_there,
+            "BALANCERS of src/host/facts/applied.rs",
+            &balancer,
+        );
     }
     missing.none();
 }

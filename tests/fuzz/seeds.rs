@@ -37,10 +37,14 @@ const MODULES: &str = "---\ndocument: modulemd\nversion: 2\ndata:\n  name: tool\
 const RPM_HEADER: [u8; 16] = [0x8e, 0xad, 0xe8, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const INDEX: &str = r#"{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","size":7,"platform":{"os":"linux","architecture":"amd64"}}]}"#;
 const MANIFEST: &str = r#"{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","size":7},"layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar+gzip","digest":"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","size":9}]}"#;
-const FACTS: &str = "arch=x86_64\nkernel=6.12.0\nos_id=debian\nos_codename=trixie\nos_version=13\nos_like=\nmachine_id=00\ncpus=2\nmemory=4096\n\
-                     swap=/swap\ncgroup=v2\naddress=192.0.2.11\ndefault_route=yes\nlisten=0016\nonlink=000200C0 00FFFFFF\nmodule=dummy\nsystemd=yes\n\
-                     tool=tar\nfirewalld=no\nufw=no\nnetworkmanager=no\nselinux=1\ncontainer_selinux=no\nreadonly=/etc\nexists=/var\n\
-                     disk=9 10 / /var/lib\ninodes=9 10 /var/lib\ndisk_readonly=/var/lib\nreceipt=no\nkubernetes=no\nruntime=/run/containerd/containerd.sock\nclock=1767323045.5\n";
+const FACTS: &str = "arch=x86_64\nkernel=6.12.0\nhostname=a\nglibc=glibc 2.41\nmachine_id=00\ncpus=2\nmemory=MemTotal: 4096 kB\n\
+                     address=192.0.2.11\nroute=00000000 010200C0 00000000\nroute=000200C0 00000000 00FFFFFF\n\
+                     route6=fd000000000000000000000000000000 40 00000000000000000000000000000000\nlisten=0016\nmodule=dummy\ntool=tar\n\
+                     firewalld=no\nufw=no\nnetworkmanager=no\nselinux=1\ncontainer_selinux=no\nfstab=/var/lib/etcd\nfolder=/etc\nwritable=no\n\
+                     path=/var/lib/etcd\nwritable=yes\nspace=9 10 4096 9 10\nmount=1 1 0:1 / / rw - ext4 /dev/vda rw\nexists=yes\n\
+                     resolved=/var/lib/etcd\nfile=/etc/os-release SUQ9ImEgYiIK\nfile=/etc/kubernetes/manifests/kube-apiserver.yaml \
+                     ICAgIC0gLS1zZWN1cmUtcG9ydD02NDQzCg==\nkubeconfig=/etc/kubernetes/admin.conf c2VydmVyOiBodHRwczovL2EK\n\
+                     present=/var/lib/kubexm/done/kubeadm-init\nruntime=/run/containerd/containerd.sock\nclock=1767323045.5\n";
 const RECEIPT: &str = r#"{"step":"write /etc/a","undo":{"kind":"removeFile","path":"/etc/kubernetes/a","folders":["/etc/kubernetes"]}}
 {"step":"b","undo":{"kind":"restoreFile","path":"/etc/b","backup":"/var/lib/kubexm/backup/b"}}
 {"step":"c","undo":{"kind":"removeDirectory","path":"/var/lib/etcd"}}

@@ -106,7 +106,7 @@ impl LoadBalancer {
         holders.chain(others.map(|name| (*name, vec![*name])))
     }
 
-    /// Returns its programs on the hosts that run it, with the names that `host/facts.sh` prints.
+    /// Returns its programs on the hosts that run it, with the names that the facts of a host have.
     pub fn programs(&self) -> Vec<String> {
         let pod = |name: &str| format!("{name} pod");
         match self {

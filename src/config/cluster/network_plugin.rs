@@ -47,7 +47,7 @@ pub struct PluginProperties {
     pub leftovers: Option<&'static str>,
     /// Its unit on every node.
     pub unit: Option<&'static str>,
-    /// The file by which `host/facts.sh` finds that it was installed.
+    /// The file by which the facts of a host tell that it was installed.
     pub found_by: Option<&'static str>,
 }
 

@@ -1,14 +1,15 @@
 //! Parses what `host/facts.sh` prints.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv6Addr};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use kubexm_types::GlibcVersion;
 use kubexm_types::untrusted::Untrusted;
-use kubexm_types::{ClusterIdentity, GlibcVersion, authority};
 
-use super::{Cgroup, Disk, Facts, Inodes, Membership, Module, Selinux, Setting, Tool};
+use super::place::{Mount, Place};
+use super::printed::{Printed, decoded};
+use super::{Facts, Module, Selinux, Tool};
 
 /// The reason why facts cannot be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -31,9 +32,8 @@ const COLUMNS: usize = 200;
 
 /// Returns the facts, and the host's clock in seconds since 1970.
 pub(super) fn facts(text: &str) -> Result<(Facts, f64), FactsError> {
-    let mut facts = Facts::default();
+    let mut printed = Printed::default();
     let mut clock = None;
-    let mut open_ports = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let wrong = |reason| FactsError::Line {
             number: at + 1,
@@ -49,162 +49,109 @@ pub(super) fn facts(text: &str) -> Result<(Facts, f64), FactsError> {
                     .filter(|seconds: &f64| seconds.is_finite());
                 clock = Some(seconds.ok_or_else(|| wrong("is not a time"))?);
             }
-            "firewalld_port" => open_ports.push(value.to_owned()),
-            _ => fact(&mut facts, key, value).map_err(wrong)?,
+            "folder" => printed.folders.push(Place::new(value)),
+            "path" => printed.paths.push(Place::new(value)),
+            "writable" | "space" | "mount" | "exists" | "resolved" => {
+                let place = printed.paths.last_mut().or(printed.folders.last_mut());
+                let place = place.ok_or_else(|| wrong("belongs to no path"))?;
+                of_place(place, key, value).map_err(wrong)?;
+            }
+            _ => fact(&mut printed, key, value).map_err(wrong)?,
         }
     }
-    if let Some(ports) = &mut facts.firewalld {
-        *ports = open_ports;
-    }
-    Ok((facts, clock.ok_or(FactsError::Truncated)?))
+    Ok((printed.into_facts(), clock.ok_or(FactsError::Truncated)?))
 }
 
 /// Stores one value.
 ///
 /// # Errors
 /// States what is wrong with the value.
-fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
+fn fact(printed: &mut Printed, key: &str, value: &str) -> Result<(), &'static str> {
+    let facts = &mut printed.facts;
     match key {
         "arch" => facts.machine = value.to_owned(),
         "kernel" => facts.kernel = value.to_owned(),
-        "os_id" => facts.os.id = text(value),
-        "os_codename" => facts.os.codename = text(value),
-        "os_version" => facts.os.version = text(value),
-        "os_like" => facts.os.like = value.split_whitespace().map(str::to_owned).collect(),
-        "os_name" => facts.os.name = text(value),
+        "hostname" => printed.hostname = value.to_owned(),
         "glibc" => facts.glibc = glibc(value)?,
         "machine_id" => facts.machine_id = text(value),
         "cpus" => facts.cpus = number(value)?,
-        "memory" => facts.memory = number(value)?,
-        "swap" => facts.swap.push(value.to_owned()),
-        "cgroup" => facts.cgroup = Some(cgroup(value)?),
-        "address" => {
-            let address = value.split('/').next().and_then(|text| text.parse().ok());
-            facts.addresses.insert(address.ok_or("is not an address")?);
-        }
-        "onlink" => facts
-            .networks
-            .push(network(value).ok_or("is not a network")?),
-        "default_route" => facts.default_route = flag(value)?,
-        "default_route_ipv6" => facts.default_route_ipv6 = flag(value)?,
-        "nameserver" => facts.nameserver = text(value),
+        "memory" => facts.memory = memory(value)?,
+        "address" => drop(facts.addresses.insert(address(value)?)),
+        "route" => route(facts, value).ok_or("is not a route")?,
+        "route6" => route_ipv6(facts, value).ok_or("is not a route")?,
         "listen" => {
             let port = u16::from_str_radix(value, 16).map_err(|_| "is not a port")?;
             facts.listening.insert(port);
         }
         "module" => add(&mut facts.modules, Module::ALL, Module::name, value)?,
         "tool" => add(&mut facts.tools, Tool::ALL, Tool::name, value)?,
-        "runtime" => {
-            facts.runtimes.insert(value.to_owned());
-        }
-        "systemd" => facts.systemd = flag(value)?,
+        "runtime" => drop(facts.runtimes.insert(value.to_owned())),
         // The ports follow in lines of their own.
         "firewalld" => facts.firewalld = flag(value)?.then(Vec::new),
+        "firewalld_port" => printed.open_ports.push(value.to_owned()),
         "ufw" => facts.ufw = flag(value)?,
         "networkmanager" => facts.network_manager = flag(value)?,
         "selinux" => facts.selinux = selinux(value)?,
         "container_selinux" => facts.container_selinux = flag(value)?,
-        "exists" => {
-            facts.existing.insert(value.to_owned());
-        }
-        "readonly" => {
-            facts.read_only.insert(value.to_owned());
-        }
-        "disk" => {
-            let (path, disk) = disk(value).ok_or("is not the space of a disk")?;
-            facts.disks.insert(path, disk);
-        }
-        "inodes" => {
-            let (path, inodes) = inodes(value).ok_or("is not a number of inodes")?;
-            facts.inodes.insert(path, inodes);
-        }
-        "disk_readonly" => drop(facts.read_only_disks.insert(value.to_owned())),
-        "unmounted" => {
-            let (point, path) = value.split_once(' ').ok_or("is not a mount point")?;
-            facts.unmounted.insert(path.to_owned(), point.to_owned());
-        }
-        "receipt" => facts.receipt = flag(value)?,
-        "cluster" => facts.cluster = membership(&decoded(value)?),
-        "authority" => {
-            let (path, content) = file(value)?;
-            let fingerprints = authority::fingerprints(&content);
-            facts.authorities.insert(path.clone(), fingerprints);
-            // The line of a CA also stands for that of its certificate. The key of service accounts is not a certificate.
-            if path.ends_with(".crt") {
-                facts.certificates.insert(path, content);
-            }
-        }
-        "certificate" => {
-            let (path, content) = file(value)?;
-            facts.certificates.insert(path, content);
-        }
-        "kubeconfig" => {
-            let (path, data) = file(value)?;
-            facts.certificates.insert(path, of_kubeconfig(&data));
-        }
-        "rotated" => {
-            let (path, content) = file(value)?;
-            facts.rotated.insert(path, content);
-        }
-        "hosts_entry" => {
-            let (address, name) = value.split_once(' ').ok_or("has no name")?;
-            // Lines that the resolver ignores are of no interest.
-            if let Ok(address) = address.parse() {
-                facts.hosts_entries.push((address, name.to_owned()));
-            }
-        }
-        "kubernetes" => facts.kubernetes = flag(value)?,
-        "initialized" => facts.initialized = flag(value)?,
-        "joined" => facts.joined = flag(value)?,
-        "cluster_files" => facts.cluster_files = flag(value)?,
-        "etcd_formed" => facts.etcd_formed = flag(value)?,
-        "pods_ended" => facts.pods_ended = flag(value)?,
-        "applied" => {
-            let (name, value) = value.split_once(' ').ok_or("has no value")?;
-            let mut known = Setting::ALL.iter();
-            let setting = known.find(|setting| setting.name() == name);
-            let setting = setting.copied().ok_or("the name is unknown")?;
-            let values = facts.applied.entry(setting).or_default();
-            values.insert(value.to_owned());
-        }
+        "fstab" => printed.fstab.push(value.to_owned()),
         "registry_source" => drop(facts.registry_sources.insert(value.to_owned())),
         "registry_login" => facts.registry_login = Some(flag(value)?),
+        "file" => add_file(&mut printed.files, value)?,
+        "certificate" => add_file(&mut printed.certificates, value)?,
+        "kubeconfig" => add_file(&mut printed.kubeconfigs, value)?,
+        "rotated" => add_file(&mut printed.rotated, value)?,
+        "present" => drop(printed.present.insert(value.to_owned())),
+        "version" => {
+            let (program, says) = value.split_once(' ').ok_or("has no program")?;
+            let (program, says) = (program.to_owned(), says.to_owned());
+            printed.versions.insert(program, says);
+        }
         _ => return Err("the key is unknown"),
     }
     Ok(())
 }
 
-/// Decodes the content of a file. Bytes that are not UTF-8 are replaced.
-fn decoded(value: &str) -> Result<String, &'static str> {
-    let bytes = STANDARD.decode(value).map_err(|_| "is not base64")?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn membership(text: &str) -> Membership {
-    match ClusterIdentity::from_json(text) {
-        Ok(identity) => Membership::Cluster(identity),
-        Err(_) => Membership::Damaged,
+/// Stores a value of the path that the line before names.
+fn of_place(place: &mut Place, key: &str, value: &str) -> Result<(), &'static str> {
+    match key {
+        "exists" => place.exists = flag(value)?,
+        "writable" => place.is_writable = flag(value)?,
+        "space" => place.space = Place::parse_space(value).ok_or("is not the space of a disk")?,
+        "mount" if value.is_empty() => {}
+        "mount" => place.mount = Some(Mount::parse(value).ok_or("is not a mount")?),
+        _ => place.resolved = value.to_owned(),
     }
-}
-
-/// Decodes the certificate of a kubeconfig. The result is empty if it is damaged: one such file must not hide all other
-/// facts of the host, and no command would find it or replace it.
-fn of_kubeconfig(data: &str) -> String {
-    decoded(data.trim()).unwrap_or_default()
+    Ok(())
 }
 
 /// Parses a path, which can have spaces, and the content of the file.
-fn file(value: &str) -> Result<(String, String), &'static str> {
+fn add_file(files: &mut BTreeMap<String, String>, value: &str) -> Result<(), &'static str> {
     let (path, content) = value.rsplit_once(' ').ok_or("has no content")?;
-    Ok((path.to_owned(), decoded(content)?))
+    files.insert(path.to_owned(), decoded(content)?);
+    Ok(())
 }
 
-/// Parses a version of glibc; `None` for an empty value.
+/// Parses what `getconf GNU_LIBC_VERSION` prints, as in `glibc 2.41`; `None` for another C library.
 fn glibc(value: &str) -> Result<Option<GlibcVersion>, &'static str> {
-    let version = text(value)
-        .map(|text| GlibcVersion::parse(&text))
-        .transpose();
-    version.map_err(|_| "is not a version of glibc")
+    let version = value.strip_prefix("glibc ").map(GlibcVersion::parse);
+    version.transpose().map_err(|_| "is not a version of glibc")
+}
+
+/// Parses a line of `/proc/meminfo`; `None` for an empty value.
+fn memory(value: &str) -> Result<Option<u64>, &'static str> {
+    let Some((_, size)) = value.split_once(':') else {
+        return number(value);
+    };
+    number(size.trim().strip_suffix(" kB").ok_or("is not a size")?)
+}
+
+/// Parses an address of IPv4, or the 32 hexadecimal digits in which the kernel prints one of IPv6.
+fn address(value: &str) -> Result<IpAddr, &'static str> {
+    let digits = (value.len() == 32).then(|| u128::from_str_radix(value, 16));
+    match digits {
+        Some(Ok(digits)) => Ok(Ipv6Addr::from_bits(digits).into()),
+        _ => value.parse().map_err(|_| "is not an address"),
+    }
 }
 
 /// Returns `None` for an empty value.
@@ -225,14 +172,6 @@ fn flag(value: &str) -> Result<bool, &'static str> {
         "yes" => Ok(true),
         "no" => Ok(false),
         _ => Err("is neither yes nor no"),
-    }
-}
-
-fn cgroup(value: &str) -> Result<Cgroup, &'static str> {
-    match value {
-        "v1" => Ok(Cgroup::V1),
-        "v2" => Ok(Cgroup::V2),
-        _ => Err("is neither v1 nor v2"),
     }
 }
 
@@ -257,39 +196,32 @@ fn add<T: Copy + Ord>(
     Ok(())
 }
 
-/// Parses a network as the kernel prints it in hexadecimal numbers: `DESTINATION MASK` for IPv4 and
-/// `DESTINATION/PREFIX` for IPv6.
-fn network(value: &str) -> Option<IpNet> {
-    let Some((network, prefix)) = value.split_once('/') else {
-        return ipv4_network(value).map(IpNet::V4);
-    };
-    let network = u128::from_str_radix(network, 16).ok()?;
-    let prefix = u8::from_str_radix(prefix, 16).ok()?;
-    Some(IpNet::V6(Ipv6Net::new(network.into(), prefix).ok()?))
-}
-
-/// Parses destination and mask, which are numbers in the machine's byte order. Both supported architectures are
-/// little-endian.
-fn ipv4_network(value: &str) -> Option<Ipv4Net> {
+/// Parses destination, gateway and mask of a route of IPv4, which are numbers in the machine's byte order. Both supported
+/// architectures are little-endian.
+fn route(facts: &mut Facts, value: &str) -> Option<()> {
     let number = |hex: &str| u32::from_str_radix(hex, 16).ok().map(u32::swap_bytes);
-    let (network, mask) = value.split_once(' ')?;
-    Ipv4Net::with_netmask(number(network)?.into(), number(mask)?.into()).ok()
+    let mut words = value.split(' ').map(number);
+    let (network, gateway, mask) = (words.next()??, words.next()??, words.next()??);
+    facts.default_route |= network == 0;
+    if gateway == 0 && mask != 0 {
+        let network = Ipv4Net::with_netmask(network.into(), mask.into()).ok()?;
+        facts.networks.push(IpNet::V4(network));
+    }
+    Some(())
 }
 
-/// Parses free inodes, all inodes and path.
-fn inodes(value: &str) -> Option<(String, Inodes)> {
-    let mut words = value.splitn(3, ' ');
-    let free = words.next()?.parse().ok()?;
-    let total = words.next()?.parse().ok()?;
-    Some((words.next()?.to_owned(), Inodes { free, total }))
-}
-
-/// Parses free KiB, size in KiB, mount point and path.
-fn disk(value: &str) -> Option<(String, Disk)> {
-    let mut words = value.splitn(4, ' ');
-    let free = words.next()?.parse().ok()?;
-    let size = words.next()?.parse().ok()?;
-    let mount = words.next()?.to_owned();
-    let path = words.next()?.to_owned();
-    Some((path, Disk { free, size, mount }))
+/// Parses destination, length of the prefix, and gateway of a route of IPv6. Networks of links are in every host.
+fn route_ipv6(facts: &mut Facts, value: &str) -> Option<()> {
+    let mut words = value.split(' ');
+    let mut number = || u128::from_str_radix(words.next()?, 16).ok();
+    let (network, prefix, gateway) = (Ipv6Addr::from_bits(number()?), number()?, number()?);
+    let prefix = u8::try_from(prefix).ok()?;
+    facts.default_route_ipv6 |= network.is_unspecified() && prefix == 0;
+    let is_of_links = matches!(network.octets(), [0xfe | 0xff, ..]);
+    if gateway == 0 && prefix != 0 && !is_of_links {
+        facts
+            .networks
+            .push(IpNet::V6(Ipv6Net::new(network, prefix).ok()?));
+    }
+    Some(())
 }

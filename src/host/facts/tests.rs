@@ -1,28 +1,36 @@
-use super::*;
+mod applied;
+mod places;
+mod system;
 
-/// What a host prints.
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::*;
+use kubexm_types::{ClusterIdentity, Digest};
+use std::collections::BTreeSet;
+
+/// Returns a line with a path and content in base64.
+fn file(key: &str, path: &str, text: &str) -> String {
+    format!("{key}={path} {}\n", STANDARD.encode(text))
+}
+
+/// What a host prints, besides the files of [`FILES`].
 const TEXT: &str = "arch=x86_64
 kernel=6.1.0-28-amd64
-os_id=debian
-os_codename=trixie
-os_version=13
-os_like=
-os_name=Debian GNU/Linux 13 (trixie)
-glibc=2.41
+hostname=node1
+glibc=glibc 2.41
 machine_id=
 cpus=2
-memory=2048
-swap=/dev/sdb
-cgroup=v2
+memory=MemTotal:           2048 kB
 address=10.0.0.1
-address=fe80:0000:0000:0000:0000:0000:0000:0001
-default_route=yes
-default_route_ipv6=yes
+address=fe800000000000000000000000000001
+route=00000000 0102000A 00000000
+route=0002000A 00000000 00FFFFFF
+route6=00000000000000000000000000000000 00 fd000000000000000000000000000001
+route6=fd000000000000000000000000000000 40 00000000000000000000000000000000
+route6=fe800000000000000000000000000000 40 00000000000000000000000000000000
 listen=192B
-onlink=0002000A 00FFFFFF
-onlink=fd000000000000000000000000000000/40
 module=ip_vs
-systemd=yes
 tool=apt-get
 firewalld=yes
 firewalld_port=6443/tcp
@@ -30,33 +38,69 @@ ufw=no
 networkmanager=no
 selinux=1
 container_selinux=no
-exists=/opt/a=b c
-readonly=/usr/local
-disk=77 100 / /opt/a=b c
-inodes=5 10 /opt/a=b c
-disk_readonly=/opt/a=b c
-unmounted=/opt /opt/a=b c
-receipt=no
-cluster=eyJpZCI6IjBiN2M0YzRlLTkzYTUtNGNjNy04ZDgzLTNmM2Y2ZjBmOWIxMSIsIm5hbWUiOiJhIiwiY3JlYXRlZCI6IjIwMjYtMDEtMzFUMTI6MDA6MDBaIn0=
-authority=/etc/kubernetes/pki/ca.crt LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCllXSmoKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=
+fstab=/opt
+folder=/usr/local
+writable=no
+space=
+mount=
+path=/opt/a=b c
+writable=no
+space=77 100 1024 5 10
+mount=27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+exists=yes
+resolved=/opt/a=b c
 certificate=/etc/kubernetes/pki/apiserver.crt YWJj
 rotated=/var/lib/kubelet/pki/kubelet-client-current.pem YWJj
-hosts_entry=10.0.0.99 registry.kubexm.internal
-hosts_entry=nonsense other
-kubernetes=no
 runtime=/run/crio/crio.sock
-initialized=no
-cluster_files=no
-etcd_formed=no
-pods_ended=yes
 registry_login=no
-joined=yes
-applied=network flannel
-applied=balancer haproxy pod
-applied=etcdVersion 3.6.16
-nameserver=
+registry_source=docker.io
+present=/sys/fs/cgroup/cgroup.controllers
+present=/run/systemd/system
+present=/var/lib/kubexm/pods-ended
+present=/var/lib/kubexm/done/kubernetes-node
+version=etcd etcd Version: 3.6.16
 clock=17.5
 ";
+
+/// The files that the host of [`TEXT`] prints.
+const FILES: &[(&str, &str, &str)] = &[
+    (
+        "file",
+        "/etc/os-release",
+        "PRETTY_NAME=\"Debian GNU/Linux 13 (trixie)\"\nVERSION_ID=\"13\"\nVERSION_CODENAME=trixie\nID=debian\n",
+    ),
+    (
+        "file",
+        "/proc/swaps",
+        "Filename\tType\tSize\n/dev/sdb                partition\t1\n",
+    ),
+    (
+        "file",
+        "/etc/hosts",
+        "10.0.0.99 registry.kubexm.internal # ours\nnonsense other\n",
+    ),
+    (
+        "file",
+        "/var/lib/kubexm/cluster",
+        r#"{"id":"0b7c4c4e-93a5-4cc7-8d83-3f3f6f0f9b11","name":"a","created":"2026-01-31T12:00:00Z"}"#,
+    ),
+    ("file", "/etc/kubexm/flannel.yaml", ""),
+    ("file", "/etc/kubexm/etcd-member/etcd.env", ""),
+    (
+        "certificate",
+        "/etc/kubernetes/pki/ca.crt",
+        "-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n",
+    ),
+];
+
+/// Everything that the host prints.
+fn text() -> String {
+    let files = FILES.iter();
+    let files: String = files
+        .map(|(key, path, text)| file(key, path, text))
+        .collect();
+    format!("{files}{TEXT}")
+}
 
 fn parsed(text: &str) -> Facts {
     parse::facts(text).unwrap().0
@@ -64,7 +108,7 @@ fn parsed(text: &str) -> Facts {
 
 #[test]
 fn every_line_is_read() {
-    let (facts, clock) = parse::facts(TEXT).unwrap();
+    let (facts, clock) = parse::facts(&text()).unwrap();
     let disk = Disk {
         free: 77,
         size: 100,
@@ -138,11 +182,14 @@ fn every_line_is_read() {
             "10.0.0.99".parse().unwrap(),
             "registry.kubexm.internal".to_owned(),
         )],
+        registry_sources: ["docker.io".to_owned()].into(),
         applied: [
-            (Setting::Network, ["flannel".to_owned()].into()),
-            (Setting::Balancer, ["haproxy pod".to_owned()].into()),
-            (Setting::EtcdVersion, ["3.6.16".to_owned()].into()),
+            (Setting::KubernetesType, "systemd"),
+            (Setting::Network, "flannel"),
+            (Setting::Etcd, "systemd"),
+            (Setting::EtcdVersion, "3.6.16"),
         ]
+        .map(|(setting, value)| (setting, [value.to_owned()].into()))
         .into(),
         ..Facts::default()
     };
@@ -151,8 +198,12 @@ fn every_line_is_read() {
 
 #[test]
 fn a_missing_value_is_not_zero() {
-    let facts = parsed("cpus=\nmemory=\nselinux=\nnameserver=\nglibc=\nmachine_id=\nclock=1\n");
-    assert_eq!(facts, Facts::default());
+    let facts = parsed("cpus=\nmemory=\nselinux=\nglibc=\nmachine_id=\nclock=1\n");
+    let expected = Facts {
+        cgroup: Some(Cgroup::V1),
+        ..Facts::default()
+    };
+    assert_eq!(facts, expected);
     assert_eq!((facts.cpus, facts.memory), (None, None));
 }
 
@@ -168,25 +219,32 @@ fn a_line_that_kubexm_does_not_know_is_an_error() {
         ("nonsense", "has no '='"),
         ("tool=tarr", "the name is unknown"),
         ("module=zram", "the name is unknown"),
-        ("systemd=maybe", "is neither yes nor no"),
+        ("ufw=maybe", "is neither yes nor no"),
         ("memory=2 GiB", "is not a number"),
+        ("memory=MemTotal: 2 GiB", "is not a size"),
+        ("memory=MemTotal: a kB", "is not a number"),
+        ("glibc=glibc x", "is not a version of glibc"),
         ("cpus=-1", "is not a number"),
         ("listen=zz", "is not a port"),
         ("address=node1", "is not an address"),
-        ("onlink=zz 0", "is not a network"),
-        ("onlink=fd00/81", "is not a network"),
-        ("disk=zz 1 / /opt", "is not the space of a disk"),
-        ("inodes=1 /opt", "is not a number of inodes"),
-        ("cgroup=v3", "is neither v1 nor v2"),
+        (
+            "address=zz000000000000000000000000000001",
+            "is not an address",
+        ),
+        ("route=zz 0 0", "is not a route"),
+        ("route=0 0", "is not a route"),
+        ("route=0002000A 00000000 00FF00FF", "is not a route"),
+        ("route6=fd00 81 0", "is not a route"),
+        ("route6=fd00 40", "is not a route"),
+        ("space=1 2 3 4 5", "belongs to no path"),
         ("selinux=2", "is neither 0 nor 1"),
-        ("cluster=%", "is not base64"),
-        ("authority=/etc/x", "has no content"),
-        ("applied=podCIDR", "has no value"),
+        ("file=/etc/x", "has no content"),
+        ("file=/etc/x %", "is not base64"),
+        ("kubeconfig=/etc/x", "has no content"),
+        ("version=etcd", "has no program"),
         ("certificate=/etc/x", "has no content"),
         ("rotated=/etc/x", "has no content"),
         ("certificate=/etc/x %", "is not base64"),
-        ("hosts_entry=10.0.0.1", "has no name"),
-        ("applied=color red", "the name is unknown"),
         ("clock=now", "is not a time"),
         ("clock=nan", "is not a time"),
         ("clock=-inf", "is not a time"),
@@ -197,21 +255,38 @@ fn a_line_that_kubexm_does_not_know_is_an_error() {
             format!("line 2 of the facts is '{line}': {reason}")
         );
     }
+    for (line, reason) in [
+        ("space=1 2 3 4", "is not the space of a disk"),
+        ("space=zz 2 3 4 5", "is not the space of a disk"),
+        ("mount=27 1 254:0 / / rw", "is not a mount"),
+        ("exists=maybe", "is neither yes nor no"),
+    ] {
+        let text = format!("path=/opt\n{line}\nclock=1\n");
+        let error = parse::facts(&text).unwrap_err().to_string();
+        assert_eq!(error, format!("line 2 of the facts is '{line}': {reason}"));
+    }
 }
 
 /// A full disk truncates files. All other facts of the host stay known.
 #[test]
 fn damaged_kubeconfig_does_not_hide_other_facts() {
     let path = "/etc/kubernetes/scheduler.conf";
-    let certificate = |encoded: &str| {
-        let facts = parsed(&format!("cpus=2\nkubeconfig={path} {encoded}\nclock=1\n"));
+    let certificate = |lines: &str| {
+        let line = file("kubeconfig", path, lines);
+        let facts = parsed(&format!("cpus=2\n{line}clock=1\n"));
         assert_eq!(facts.cpus, Some(2));
-        facts.certificates[path].clone()
+        facts.certificates.get(path).cloned()
     };
-    // "YWJj" is the certificate "abc" as the file has it; "YWJ" and "Y W" are damaged.
-    assert_eq!(certificate("WVdKag=="), "abc");
-    for damaged in ["WVdK", "WSBX", "Pw==", ""] {
-        assert_eq!(certificate(damaged), "", "{damaged}");
+    let data = |data: &str| certificate(&format!("    client-certificate-data: {data}\n"));
+    for encoded in ["YWJj", "\"YWJj\"", "YWJj\r"] {
+        assert_eq!(data(encoded).unwrap(), "abc", "{encoded}");
+    }
+    for damaged in ["YWJ", "Y W", "a\\nb c", "?"] {
+        assert_eq!(data(damaged).unwrap(), "", "{damaged}");
+    }
+    // The kubelet's has the path of a file.
+    for without in ["", "    server: https://192.0.2.11:6443\n"] {
+        assert_eq!(certificate(without), None);
     }
     // What the script encodes itself is complete.
     let output = format!("kubeconfig={path} YWJ\nclock=1\n");
@@ -242,68 +317,19 @@ fn error_about_a_line_does_not_quote_a_whole_file() {
 
 #[test]
 fn damaged_record_of_a_cluster_is_not_an_unknown_cluster() {
-    let facts = parsed("cluster=e30=\nclock=1\n");
-    assert_eq!(facts.cluster, Membership::Damaged);
-    assert_eq!(parsed("cluster=\nclock=1\n").cluster, Membership::Damaged);
+    for damaged in ["{}", "", "\u{1b}"] {
+        let line = file("file", "/var/lib/kubexm/cluster", damaged);
+        let facts = parsed(&format!("{line}clock=1\n"));
+        assert_eq!(facts.cluster, Membership::Damaged);
+    }
     assert_eq!(parsed("clock=1\n").cluster, Membership::Unrecorded);
 }
 
 #[test]
 fn facts_that_were_cut_off_are_an_error() {
-    let cut = TEXT.strip_suffix("clock=17.5\n").unwrap();
+    let text = text();
+    let cut = text.strip_suffix("clock=17.5\n").unwrap();
     assert_eq!(parse::facts(cut), Err(parse::FactsError::Truncated));
-}
-
-/// All service packs of openEuler have the same `VERSION_ID`.
-#[test]
-fn host_of_a_service_pack_prefers_the_packages_of_its_service_pack() {
-    let names = |name: &str| -> Vec<String> {
-        let text = format!("os_id=openEuler\nos_version=24.03\nos_name={name}\nclock=1\n");
-        let releases = parsed(&text).releases().into_iter();
-        releases.map(|(_, release)| release).collect()
-    };
-    assert_eq!(
-        names("openEuler 24.03 (LTS-SP3)"),
-        ["24.03-LTS-SP3", "24.03", "24"]
-    );
-    assert_eq!(names("openEuler 24.03 (LTS)"), ["24.03-LTS", "24.03", "24"]);
-    assert_eq!(names("openEuler 24.03"), ["24.03", "24"]);
-}
-
-#[test]
-fn a_host_finds_its_packages_under_several_names() {
-    let names = |id: &str, codename: &str, version: &str, like: &str| -> Vec<String> {
-        let text = format!(
-            "os_id={id}\nos_codename={codename}\nos_version={version}\nos_like={like}\nclock=1\n"
-        );
-        let releases = parsed(&text).releases();
-        releases
-            .iter()
-            .map(|(id, release)| format!("{id} {release}"))
-            .collect()
-    };
-    assert_eq!(
-        names("rocky", "", "9.4", "rhel centos fedora"),
-        ["rocky 9.4", "rocky 9", "rhel-like 9"]
-    );
-    assert_eq!(
-        names("rhel", "", "8.10", "fedora").last().unwrap(),
-        "rhel-like 8"
-    );
-    assert_eq!(
-        names("centos", "", "9", "rhel fedora"),
-        ["centos 9", "rhel-like 9"]
-    );
-    assert_eq!(
-        names("ubuntu", "noble", "24.04", "debian"),
-        ["ubuntu noble", "ubuntu 24.04", "ubuntu 24"]
-    );
-    assert_eq!(
-        names("openEuler", "", "22.03", ""),
-        ["openEuler 22.03", "openEuler 22"]
-    );
-    assert_eq!(names("kylin", "", "V10", ""), ["kylin V10"]);
-    assert!(names("arch", "", "", "").is_empty());
 }
 
 #[tokio::test]
@@ -322,15 +348,10 @@ async fn the_script_runs_on_a_real_system() {
 #[test]
 fn the_script_asks_for_every_name() {
     let list = |start: &str| -> Vec<&str> {
-        let line = scripts::FACTS
-            .text
-            .lines()
-            .find(|line| line.starts_with(start));
-        let line = line
-            .unwrap()
-            .trim_start_matches(start)
-            .trim_end_matches("; do");
-        line.split_whitespace().collect()
+        let mut lines = scripts::FACTS.text.lines();
+        let names = lines.find_map(|line| line.strip_prefix(start)).unwrap();
+        let (names, _) = names.split_once("; do").unwrap();
+        names.split_whitespace().collect()
     };
     let tools: Vec<&str> = Tool::ALL.iter().map(|tool| tool.name()).collect();
     assert_eq!(list("for tool in"), tools);
@@ -339,10 +360,41 @@ fn the_script_asks_for_every_name() {
     }
     let modules: Vec<&str> = Module::ALL.iter().map(|module| module.name()).collect();
     assert_eq!(list("for module in"), modules);
-    for setting in Setting::ALL {
-        assert!(
-            scripts::FACTS.text.contains(&format!("setting {setting} ")),
-            "{setting}"
-        );
-    }
+}
+
+/// The script prints the files that Rust looks at, and no others.
+#[test]
+fn the_script_prints_every_file() {
+    let lines = scripts::FACTS.text.lines();
+    let mut assigned = lines.filter(|line| line.starts_with("pods=/"));
+    let folders = assigned.next().unwrap().split(' ');
+    let folders: Vec<(&str, &str)> = folders.filter_map(|one| one.split_once('=')).collect();
+    let text = folders
+        .iter()
+        .fold(scripts::FACTS.text.to_owned(), |text, (name, folder)| {
+            text.replace(&format!("${name}/"), &format!("{folder}/"))
+        });
+    let loops = text.split("\nfor file in ").skip(1);
+    let named = loops.filter_map(|rest| Some(rest.split_once("; do")?.0));
+    let named = named.flat_map(str::split_whitespace);
+    let named: BTreeSet<&str> = named.filter(|word| word.starts_with('/')).collect();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("facts");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let code = ["applied.rs", "printed.rs"].map(read).concat();
+    let looked: BTreeSet<&str> = code
+        .split('"')
+        .filter(|text| text.starts_with('/') && !text.contains('\n'))
+        .collect();
+    // Certificates reach Rust with their paths.
+    let of_certificates =
+        |path: &&str| path.contains("/pki/") || path.ends_with("ca.crt") || path.contains('*');
+    let looked: Vec<&str> = looked
+        .into_iter()
+        .filter(|path| !of_certificates(path))
+        .collect();
+    let named: Vec<&str> = named
+        .into_iter()
+        .filter(|path| !of_certificates(path))
+        .collect();
+    assert_eq!(named, looked);
 }

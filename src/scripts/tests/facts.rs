@@ -3,91 +3,98 @@
 use super::machine::Machine;
 use crate::host;
 
-#[test]
-fn read_only_file_systems_are_facts() {
-    Machine::with_each_shell(|machine| {
-        for folder in ["/etc", "/usr/local", "/opt", "/root/fake"] {
-            let _ = std::fs::create_dir_all(machine.at(folder));
-        }
-        let printed = machine.run_after(":", host::FACTS, &["/"], "").printed;
-        // The directory that stands for a machine shares /usr with this one, read-only.
-        let of_usr = "readonly=/usr/local\n";
-        assert_eq!(
-            printed.replace(of_usr, "").find("readonly="),
-            None,
-            "{printed}"
-        );
-        let before = "mount --bind /opt /opt\nmount -o remount,bind,ro /opt";
-        let printed = machine.run_after(before, host::FACTS, &["/"], "").printed;
-        assert!(printed.contains("\nreadonly=/opt\n"), "{printed}");
-    });
+/// Returns the lines of the script of facts after `before` that follow this one and begin with a key.
+fn of_place(
+    machine: &Machine,
+    before: &str,
+    paths: &[&str],
+    place: &str,
+    key: &str,
+) -> Vec<String> {
+    let printed = machine.run_after(before, host::FACTS, paths, "").printed;
+    let lines = printed.lines().skip_while(|line| *line != place).skip(1);
+    let lines = lines.take_while(|line| !line.starts_with("path=") && !line.starts_with("folder="));
+    let values = lines.filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    values.map(str::to_owned).collect()
 }
 
+/// The crate kubexm-host reads the flags of the mount, because busybox does not know that root cannot write there.
 #[test]
-fn file_systems_of_paths_have_inodes_and_can_be_read_only() {
-    Machine::with_each_shell(|machine| {
-        for folder in ["/srv/data", "/srv/other"] {
-            let _ = std::fs::create_dir_all(machine.at(folder));
-        }
-        let before = "mount -t tmpfs -o nr_inodes=100 none /srv/data\nmkdir /srv/data/a\nmount -o remount,ro /srv/data";
-        let paths = ["/srv/data/a/b c", "/srv/other"];
-        let printed = machine.run_after(before, host::FACTS, &paths, "").printed;
-        let lines = |key: &str| -> Vec<&str> {
-            let lines = printed.lines().filter_map(|line| line.strip_prefix(key));
-            lines.collect()
-        };
-        // The root of the file system is an inode, too.
-        assert!(
-            lines("inodes=").contains(&"98 100 /srv/data/a/b c"),
-            "{printed}"
-        );
-        assert_eq!(lines("disk_readonly="), ["/srv/data/a/b c"], "{printed}");
-    });
-}
-
-#[test]
-fn file_systems_that_are_not_mounted_are_facts() {
+fn mounts_of_directories_and_paths_are_facts() {
     Machine::with_each_shell(|machine| {
         for folder in [
+            "/etc",
+            "/usr/local",
+            "/opt",
+            "/root/fake",
             "/srv/data",
-            "/srv/mounted",
-            "/srv/linked",
-            "/srv/gone/below",
+            "/srv/other",
         ] {
             let _ = std::fs::create_dir_all(machine.at(folder));
         }
-        let fstab = "# /dev/sdz /srv/mounted/comment ext4 defaults 0 2\n\
+        let before = "mount --bind /opt /opt\nmount -o remount,bind,ro /opt\nmount -t tmpfs none /srv/data\nmkdir /srv/data/a";
+        let paths = ["/srv/data/a/b c", "/srv/other"];
+        let mount = |place: &str| {
+            let mounts = of_place(machine, before, &paths, place, "mount");
+            assert_eq!(mounts.len(), 1, "{place}");
+            let words: Vec<&str> = mounts[0].split(' ').collect();
+            let flags = words.get(5).map_or("", |flags| flags);
+            (
+                words.get(4).map(|point| (*point).to_owned()),
+                flags.split(',').any(|flag| flag == "ro"),
+            )
+        };
+        let at = |point: &str| Some(point.to_owned());
+        assert_eq!(mount("folder=/opt"), (at("/opt"), true));
+        // The directory that stands for a machine shares /usr with this one.
+        assert_eq!(mount("folder=/usr/local").0, at("/usr"));
+        // The nearest directory that exists.
+        assert_eq!(mount("path=/srv/data/a/b c"), (at("/srv/data"), false));
+        // The process does not see the mount of its root.
+        assert_eq!(mount("path=/srv/other"), (None, false));
+        assert_eq!(mount("folder=/etc"), (None, false));
+    });
+}
+
+#[test]
+fn file_systems_of_paths_have_space_and_inodes() {
+    Machine::with_each_shell(|machine| {
+        let _ = std::fs::create_dir_all(machine.at("/srv/data"));
+        let before = "mount -t tmpfs -o nr_inodes=100,size=1m none /srv/data\nmkdir /srv/data/a";
+        let paths = ["/srv/data/a/b c", "/srv/data/a"];
+        let fact = |place: &str, key: &str| of_place(machine, before, &paths, place, key);
+        // The root of the file system is an inode, too.
+        let all = "256 256 4096 98 100";
+        assert_eq!(fact("path=/srv/data/a/b c", "space"), [all]);
+        assert_eq!(fact("path=/srv/data/a/b c", "exists"), ["no"]);
+        assert_eq!(fact("path=/srv/data/a", "exists"), ["yes"]);
+        assert_eq!(fact("path=/srv/data/a", "writable"), ["yes"]);
+    });
+}
+
+#[test]
+fn mount_points_of_fstab_and_paths_without_links_are_facts() {
+    Machine::with_each_shell(|machine| {
+        let fstab = "# /dev/sdz /srv/comment ext4 defaults 0 2\n\
                      /dev/sdb /srv/data/ ext4 defaults,nofail 0 2\n\
-                     /dev/sdc /srv/mounted xfs defaults 0 2\n\
+                     //server/share /srv/share cifs username=a,password=secret 0 0\n\
                      /dev/sdd /srv/by-hand ext4 rw,noauto 0 0\n\
-                     /dev/sdf /srv/gone ext4 defaults 0 2\n\
                      /dev/sde none swap sw 0 0\n";
+        assert_eq!(lines_of(machine, &["fstab"]), [""; 0]);
         machine.write("/etc/fstab", fstab);
-        let before = "mount -t tmpfs none /srv/mounted\nmount -t tmpfs none /srv/gone/below\nln -sf /srv/data/of-etcd /srv/linked/etcd";
-        let paths = [
-            "/srv/data",
-            "/srv/data/a b",
-            "/srv/database",
-            "/srv/mounted/a",
-            "/srv/mounted/comment",
-            "/srv/by-hand/a",
-            "/srv/linked/etcd",
-            "/srv/gone/below/a",
-        ];
-        let printed = machine.run_after(before, host::FACTS, &paths, "").printed;
-        let lines = printed.lines();
-        let lines: Vec<&str> = lines
-            .filter_map(|line| line.strip_prefix("unmounted="))
-            .collect();
-        let expected = [
-            "/srv/data /srv/data",
-            "/srv/data /srv/data/a b",
-            "/srv/data /srv/linked/etcd",
-        ];
-        assert_eq!(lines, expected, "{printed}");
-        machine.write("/etc/fstab", "");
-        let printed = machine.run_after(before, host::FACTS, &paths, "").printed;
-        assert!(!printed.contains("unmounted="), "{printed}");
+        let expected = ["fstab=/srv/data/", "fstab=/srv/share", "fstab=none"];
+        assert_eq!(lines_of(machine, &["fstab"]), expected);
+        let _ = std::fs::create_dir_all(machine.at("/srv/linked"));
+        let before = "ln -sfn /srv/data/of-etcd /srv/linked/etcd";
+        let path = "/srv/linked/etcd/member";
+        let resolved = of_place(
+            machine,
+            before,
+            &[path],
+            &format!("path={path}"),
+            "resolved",
+        );
+        assert_eq!(resolved, ["/srv/data/of-etcd/member"]);
     });
 }
 
@@ -110,8 +117,14 @@ fn certificates_of_the_kubelet_are_facts_without_their_keys() {
         machine.write(&format!("{folder}/kubelet.crt"), text);
         let client = line("kubelet-client-current.pem");
         assert_eq!(rotated(), [client.clone(), line("kubelet.crt")]);
-        machine.write(&format!("{folder}/kubelet-server-current.pem"), text);
-        assert_eq!(rotated(), [client, line("kubelet-server-current.pem")]);
+        let server = "kubelet-server-current.pem";
+        machine.write(&format!("{folder}/{server}"), text);
+        assert_eq!(rotated(), [client, line(server), line("kubelet.crt")]);
+        // The crate kubexm-host ignores the last one if this file exists.
+        assert_eq!(
+            lines_of(machine, &["present"]),
+            [format!("present={folder}/{server}")]
+        );
     });
 }
 
@@ -133,7 +146,7 @@ fn damaged_kubeconfigs_and_strange_names_are_facts() {
         for (name, text) in [
             (
                 "admin",
-                "    client-certificate-data: YWJj\n    client-key-data: c2VjcmV0\n",
+                "    server: https://a\n    client-certificate-data: YWJj\n    client-key-data: c2VjcmV0\n",
             ),
             ("damaged", "    client-certificate-data: a\\nb c\n"),
             (
@@ -148,15 +161,21 @@ fn damaged_kubeconfigs_and_strange_names_are_facts() {
         for name in ["apiserver old.crt", "back\\nslash.crt", "line\nend.crt"] {
             machine.write(&format!("{folder}/pki/{name}"), "abc");
         }
+        let kubeconfig =
+            |name: &str, lines: &str| format!("kubeconfig={folder}/{name}.conf {}", encoded(lines));
         assert_eq!(
             lines_of(machine, &["certificate", "kubeconfig", "end.crt YWJj"]),
             [
                 format!("certificate={folder}/pki/apiserver old.crt YWJj"),
                 format!("certificate={folder}/pki/back\\nslash.crt YWJj"),
-                format!("kubeconfig={folder}/admin.conf WVdKag=="),
+                kubeconfig(
+                    "admin",
+                    "    server: https://a\n    client-certificate-data: YWJj"
+                ),
                 // The letters, and not a line end.
-                format!("kubeconfig={folder}/damaged.conf YVxuYiBj"),
-                format!("kubeconfig={folder}/old admin.conf WVdKag=="),
+                kubeconfig("damaged", "    client-certificate-data: a\\nb c"),
+                kubeconfig("kubelet", ""),
+                kubeconfig("old admin", "    client-certificate-data: \"YWJj\""),
             ]
         );
     });
@@ -175,205 +194,64 @@ fn link_of_the_kubelet_without_its_file_is_a_fact_without_content() {
     });
 }
 
-/// Returns the settings that the script of facts prints.
-fn applied(machine: &Machine) -> Vec<String> {
-    let printed = machine.run_after(":", host::FACTS, &["/"], "").printed;
-    let lines = printed
-        .lines()
-        .filter_map(|line| line.strip_prefix("applied="));
-    lines.map(str::to_owned).collect()
+/// Returns a text in base64.
+fn encoded(text: &str) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.encode(text)
 }
 
 #[test]
-fn settings_of_running_programs_are_facts() {
+fn files_with_settings_are_facts_up_to_a_limit() {
     Machine::with_each_shell(|machine| {
-        // Without a marker of kubexm, the files belong to another Kubernetes.
-        let manifests = "/etc/kubernetes/manifests";
-        machine.write(
-            &format!("{manifests}/kube-apiserver.yaml"),
-            "  - command:\n    - kube-apiserver\n    - --advertise-address=192.0.2.11\n    \
-             - --etcd-servers=https://127.0.0.1:2379\n    - --service-cluster-ip-range=10.96.0.0/12\n    \
-             image: registry.k8s.io/kube-apiserver:v1.36.3\n",
-        );
-        machine.write(
-            &format!("{manifests}/kube-controller-manager.yaml"),
-            "    - --cluster-cidr=10.244.0.0/16\n    - --cluster-name=my cluster\n",
-        );
-        machine.write(&format!("{manifests}/etcd.yaml"), "kind: Pod\n");
-        machine.write(
-            "/etc/kubernetes/admin.conf",
-            "    server: https://api.example:6443\n",
-        );
-        machine.write(
-            "/var/lib/kubelet/config.yaml",
-            "clusterDNS:\n- 10.96.0.10\nclusterDomain: cluster.local\n",
-        );
-        machine.write(
-            "/var/lib/kubelet/instance-config.yaml",
-            "containerRuntimeEndpoint: \"unix:///run/containerd/containerd.sock\"\n",
-        );
-        machine.write(
-            "/etc/kubexm/flannel.yaml",
-            "      \"Backend\": {\"Type\": \"vxlan\"}\n",
-        );
-        machine.write(
-            "/var/lib/kubelet/kubeadm-flags.env",
-            "KUBELET_KUBEADM_ARGS=\"--node-ip=192.0.2.11 --hostname-override=node1\"\n",
-        );
-        assert_eq!(applied(machine), [""; 0]);
-        machine.write("/var/lib/kubexm/done/kubeadm-init", "");
-        assert_eq!(
-            applied(machine),
-            [
-                "kubernetesType kubeadm",
-                "dnsDomain cluster.local",
-                "runtime unix:///run/containerd/containerd.sock",
-                "endpoint api.example:6443",
-                "network flannel",
-                "flannelBackend vxlan",
-                "nodeName node1",
-                "controlPlane yes",
-                "version 1.36.3",
-                "serviceCIDR 10.96.0.0/12",
-                "advertiseAddress 192.0.2.11",
-                "etcdServers https://127.0.0.1:2379",
-                "podCIDR 10.244.0.0/16",
-                "clusterName my cluster",
-                "etcd kubeadm",
-            ]
-        );
+        let path = "/etc/kubernetes/manifests/kube-apiserver.yaml";
+        assert_eq!(lines_of(machine, &["file"]).len(), 1, "/proc/swaps");
+        machine.write(path, "kind: Pod\n\u{e9}");
+        let fact = |text: &str| format!("file={path} {}", encoded(text));
+        assert!(lines_of(machine, &["file"]).contains(&fact("kind: Pod\n\u{e9}")));
+        machine.write(path, &"a".repeat(100_000));
+        assert!(lines_of(machine, &["file"]).contains(&fact(&"a".repeat(65_536))));
     });
 }
 
 #[test]
-fn settings_of_units_are_facts() {
+fn settings_of_network_plugins_are_facts_without_the_rest_of_their_files() {
+    let calico = "              - \"name\": \"CALICO_IPV4POOL_IPIP\"\n                \"value\": \"Always\"\n";
+    let cilium = "  \"routing-mode\": \"tunnel\"\n";
+    let flannel = "      \"Backend\": {\"Type\": \"vxlan\"}\n";
     Machine::with_each_shell(|machine| {
-        machine.write("/var/lib/kubexm/done/kubernetes-node", "");
-        let units = "/etc/systemd/system";
-        machine.write(
-            &format!("{units}/kube-apiserver.service"),
-            "ExecStart=/usr/local/bin/kube-apiserver \\\n  --encryption-provider-config=/etc/kubernetes/kubexm/encryption.yaml \
-             \\\n  --service-cluster-ip-range=10.96.0.0/12\nRestart=always\n",
-        );
-        machine.write(
-            &format!("{units}/kube-controller-manager.service"),
-            "ExecStart=/usr/local/bin/kube-controller-manager \\\n  \"--cluster-name=a b\" \\\n  --cluster-cidr=10.244.0.0/16\n",
-        );
+        for (name, lines) in [("calico", calico), ("cilium", cilium), ("flannel", flannel)] {
+            let path = format!("/etc/kubexm/{name}.yaml");
+            machine.write(
+                &path,
+                &format!("{}{lines}", "description: x\n".repeat(100_000)),
+            );
+            let expected = format!("file={path} {}", encoded(lines));
+            assert!(lines_of(machine, &["file"]).contains(&expected), "{name}");
+            machine.write(&path, "kind: Other\n");
+            let expected = format!("file={path} ");
+            assert!(lines_of(machine, &["file"]).contains(&expected), "{name}");
+        }
+    });
+}
+
+#[test]
+fn versions_of_running_programs_are_facts() {
+    Machine::with_each_shell(|machine| {
+        let versions = || lines_of(machine, &["version"]);
         machine.fake("kube-apiserver", "echo Kubernetes v1.36.3");
         machine.fake("etcd", "echo etcd Version: 3.6.16; echo Git SHA: 1");
-        machine.write(
-            "/var/lib/kubelet/config.yaml",
-            "containerRuntimeEndpoint: \"unix:///run/crio/crio.sock\"\n",
-        );
-        // An install that failed has not written the unit of the kubelet.
-        let incomplete = applied(machine);
-        assert!(
-            !incomplete.iter().any(|fact| fact.starts_with("nodeName")),
-            "{incomplete:?}"
-        );
-        machine.write(
-            &format!("{units}/kubelet.service"),
-            "ExecStart=/usr/local/bin/kubelet \\\n  --hostname-override=node1 \\\n  --v=2\n",
-        );
-        machine.write(
-            "/etc/kubexm/etcd-member/etcd.env",
-            "# c\nETCD_DATA_DIR=/srv/etcd\n",
-        );
-        machine.write(&format!("{units}/kubexm-haproxy.service"), "");
-        machine.write("/etc/kubexm/kube-vip/hosts", "");
-        // Without admin.conf, the endpoint of a control plane is unknown.
-        machine.write(
-            "/etc/kubernetes/kubelet.conf",
-            "server: https://192.0.2.11:6443\n",
-        );
-        assert_eq!(
-            applied(machine),
-            [
-                "kubernetesType systemd",
-                "runtime unix:///run/crio/crio.sock",
-                "nodeName node1",
-                "controlPlane yes",
-                "version 1.36.3",
-                "serviceCIDR 10.96.0.0/12",
-                "encryption encrypted",
-                "podCIDR 10.244.0.0/16",
-                "clusterName a b",
-                "etcd systemd",
-                "etcdDataDir /srv/etcd",
-                "etcdVersion 3.6.16",
-                "balancer haproxy",
-                "balancer kube-vip pod",
-            ]
-        );
-    });
-}
-
-#[test]
-fn proxies_as_static_pods_are_facts_on_every_node() {
-    Machine::with_each_shell(|machine| {
-        let balancers = || -> Vec<String> {
-            let all = applied(machine).into_iter();
-            all.filter(|line| line.starts_with("balancer ")).collect()
-        };
-        let source = "/etc/kubexm/static-pods/kubexm-nginx.yaml";
-        machine.write(source, "kind: Pod\n");
-        // `kubeadm init` copies the source to the kubelet of the first control plane.
-        assert_eq!(balancers(), ["balancer nginx pod"]);
-        machine.write("/var/lib/kubexm/done/kubeadm-init", "");
-        // The kubelet of a node runs only what its directory contains.
-        assert_eq!(balancers(), [""; 0]);
-        let pods = "/etc/kubernetes/manifests";
-        machine.write(&format!("{pods}/kubexm-nginx.yaml"), "kind: Pod\n");
-        assert_eq!(balancers(), ["balancer nginx pod"]);
-        // Nodes that joined have no source.
-        machine.write("/var/lib/kubexm/done/kubeadm-join", "");
-        for path in [source, "/var/lib/kubexm/done/kubeadm-init"] {
-            std::fs::remove_file(machine.at(path)).unwrap();
-        }
-        machine.write(&format!("{pods}/kubexm-haproxy.yaml"), "kind: Pod\n");
-        assert_eq!(balancers(), ["balancer haproxy pod", "balancer nginx pod"]);
-    });
-}
-
-#[test]
-fn transport_of_calico_and_cilium_is_a_fact() {
-    // As kubexm renders them, with quotation marks around each text.
-    let calico = |ipip: &str, vxlan: &str| {
-        format!(
-            "              - \"name\": \"CALICO_IPV4POOL_IPIP\"\n                \"value\": \"{ipip}\"\n              \
-             - \"name\": \"CALICO_IPV4POOL_VXLAN\"\n                \"value\": \"{vxlan}\"\n"
-        )
-    };
-    let cilium = |mode: &str, protocol: &str| {
-        format!(
-            "\"data\":\n  \"routing-mode\": \"{mode}\"\n  \"tunnel-protocol\": \"{protocol}\"\n"
-        )
-    };
-    Machine::with_each_shell(|machine| {
+        machine.write("/etc/systemd/system/kube-apiserver.service", "");
+        // Without a marker of kubexm, the program belongs to another Kubernetes.
+        assert_eq!(versions(), [""; 0]);
         machine.write("/var/lib/kubexm/done/kubernetes-node", "");
-        for (file, text, expected) in [
-            (
-                "calico",
-                calico("Never", "Always"),
-                "calicoEncapsulation vxlan",
-            ),
-            (
-                "calico",
-                calico("Always", "Never"),
-                "calicoEncapsulation ipip",
-            ),
-            (
-                "calico",
-                calico("Never", "Never"),
-                "calicoEncapsulation none",
-            ),
-            ("cilium", cilium("tunnel", "geneve"), "ciliumRouting geneve"),
-            ("cilium", cilium("native", "vxlan"), "ciliumRouting native"),
-        ] {
-            machine.write(&format!("/etc/kubexm/{file}.yaml"), &text);
-            let found = applied(machine);
-            assert!(found.iter().any(|line| line == expected), "{found:?}");
-        }
+        machine.write("/etc/kubexm/etcd-member/etcd.env", "");
+        let expected = [
+            "version=kube-apiserver Kubernetes v1.36.3",
+            "version=etcd etcd Version: 3.6.16",
+        ];
+        assert_eq!(versions(), expected);
+        machine.fake("kube-apiserver", "exit 1");
+        assert_eq!(versions()[0], "version=kube-apiserver ");
     });
 }
 
@@ -400,7 +278,7 @@ fn login_of_a_registry_is_a_fact_only_if_kubexm_runs_one() {
 }
 
 #[test]
-fn certificate_of_an_authority_is_printed_once() {
+fn certificates_and_the_public_key_of_service_accounts_are_printed_once() {
     Machine::with_each_shell(|machine| {
         let (pki, own) = ("/etc/kubernetes/pki", "/etc/kubexm");
         for path in [
@@ -413,16 +291,15 @@ fn certificate_of_an_authority_is_printed_once() {
             machine.write(&path, "a");
         }
         let printed = machine.run_after(":", host::FACTS, &["/"], "").printed;
-        let lines = printed
-            .lines()
-            .filter(|line| line.starts_with("authority=") || line.starts_with("certificate="));
+        let lines = printed.lines();
+        let lines = lines.filter(|line| line.starts_with("certificate="));
         assert_eq!(
             lines.collect::<Vec<_>>(),
             [
-                "authority=/etc/kubernetes/pki/ca.crt YQ==",
-                "authority=/etc/kubernetes/pki/sa.pub YQ==",
-                "authority=/etc/kubexm/registry-ca.crt YQ==",
+                "certificate=/etc/kubernetes/pki/sa.pub YQ==",
                 "certificate=/etc/kubernetes/pki/apiserver.crt YQ==",
+                "certificate=/etc/kubernetes/pki/ca.crt YQ==",
+                "certificate=/etc/kubexm/registry-ca.crt YQ==",
                 "certificate=/etc/kubexm/registry/tls.crt YQ==",
             ]
         );
