@@ -135,12 +135,12 @@ impl GetResponse {
             Ok(bytes) => Ok(bytes),
             Err(ReadError::TooLong) => Err(Failure::last(FetchError::Content {
                 what: label.to_owned(),
-                reason: format!("{} is larger than {limit} bytes", shown(url)),
+                reason: format!("{} is larger than {limit} bytes", shown(url)).into(),
             })),
             Err(ReadError::TooSlow(reason)) => Err(Failure::last(FetchError::Unreachable {
                 what: label.to_owned(),
                 url: shown(url),
-                reason,
+                reason: reason.into(),
             })),
             Err(ReadError::Broken(error)) => Err(broken(label, url, &error)),
         }

@@ -27,7 +27,7 @@ pub(crate) async fn images(
     let what = format!("the tests of Kubernetes {version}");
     let wrong = |reason: String| FetchError::Content {
         what: what.clone(),
-        reason,
+        reason: reason.into(),
     };
     let unpacked = tokio::task::spawn_blocking(move || unpack(&cache, &digest)).await;
     let workspace = unpacked.map_err(|error| wrong(error.to_string()))??;

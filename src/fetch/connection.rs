@@ -8,7 +8,7 @@ use url::Url;
 
 use super::FetchError;
 use super::response::root_cause;
-use kubexm_types::ShownUrl;
+use kubexm_types::{Message, ShownUrl};
 
 /// Timeout for a read without progress.
 pub(super) const STALLED: Duration = Duration::from_secs(30);
@@ -45,9 +45,10 @@ pub(super) fn client(
         .tls_certs_merge(certificates.iter().cloned());
     builder.build().map_err(|error| {
         let reason = root_cause(&error);
-        FetchError::Resolve(format!(
-            "cannot set up HTTPS: {reason}\nhint: install the package ca-certificates, or name your authority with --ca"
-        ))
+        let message = Message::new(format!("cannot set up HTTPS: {reason}"));
+        FetchError::Resolve(
+            message.hint("install the package ca-certificates, or name your authority with --ca"),
+        )
     })
 }
 
@@ -97,10 +98,13 @@ pub(super) fn same_origin() -> redirect::Policy {
 /// Reads the certificates in a PEM file.
 pub(super) fn authorities(path: &Path) -> Result<Vec<Certificate>, FetchError> {
     let wrong = |reason: String| {
-        FetchError::Resolve(format!(
-            "cannot read the CA certificates in {}: {reason}",
-            path.display()
-        ))
+        FetchError::Resolve(
+            format!(
+                "cannot read the CA certificates in {}: {reason}",
+                path.display()
+            )
+            .into(),
+        )
     };
     let bytes = pem(path).map_err(|error| wrong(error.to_string()))?;
     let certificates =

@@ -12,8 +12,8 @@ use super::ranged_download::{AttemptError, DownloadMode, RangedDownload};
 use super::response::shown;
 use super::retry::{Failure, Tries};
 use super::{Cache, FetchError};
-use kubexm_types::Digest;
 use kubexm_types::event::Events;
+use kubexm_types::{Digest, Message};
 
 pub(super) struct Job {
     pub client: Client,
@@ -46,10 +46,9 @@ impl Job {
             let expected = self.expected;
             let published = tokio::task::spawn_blocking(move || partial.publish(expected.as_ref()));
             let published = published.await.map_err(|error| {
-                FetchError::Resolve(format!(
-                    "{}: cannot store the download: {error}",
-                    self.label
-                ))
+                FetchError::Resolve(
+                    format!("{}: cannot store the download: {error}", self.label).into(),
+                )
             })?;
             match published? {
                 Ok(done) => return Ok(done),
@@ -64,10 +63,9 @@ impl Job {
                 }
             }
         }
-        Err(FetchError::Resolve(format!(
-            "{}: no address was tried",
-            self.label
-        )))
+        Err(FetchError::Resolve(
+            format!("{}: no address was tried", self.label).into(),
+        ))
     }
 
     /// Locks the partial file for this process; reports that it waits for another process.
@@ -129,7 +127,7 @@ impl Job {
     pub fn content(&self, reason: String) -> FetchError {
         FetchError::Content {
             what: self.label.clone(),
-            reason: format!("{}: {reason}", shown(&self.address)),
+            reason: format!("{}: {reason}", shown(&self.address)).into(),
         }
     }
 
@@ -137,9 +135,8 @@ impl Job {
         Failure::again(FetchError::Unreachable {
             what: self.label.clone(),
             url: shown(&self.address),
-            reason:
-                "the connection broke before the end\nhint: run the same command again to continue"
-                    .to_owned(),
+            reason: Message::new("the connection broke before the end")
+                .hint("run the same command again to continue"),
         })
     }
 }

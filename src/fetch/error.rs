@@ -1,27 +1,24 @@
 //! Errors of this crate, and how several of them become one.
 
+use std::fmt;
+
 use kubexm_bundle::BundleError;
-use kubexm_types::{Digest, Hint, ShownUrl};
+use kubexm_types::{Digest, Message, ShownUrl};
 
 use crate::openpgp::OpenPgpError;
 
 /// An error while resolving or fetching.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum FetchError {
     /// The server could not be reached or the connection broke, also after retries.
-    #[error(
-        "{what}: cannot reach {url}: {reason}{}",
-        unless_hinted(reason, NETWORK_HINT)
-    )]
     Unreachable {
         /// What kubexm fetched.
         what: String,
         url: ShownUrl,
         /// The innermost cause.
-        reason: String,
+        reason: Message,
     },
     /// The server answered with an error status.
-    #[error("{what}: {url} answered {status}\nhint: {hint}")]
     Refused {
         /// What kubexm fetched.
         what: String,
@@ -31,9 +28,6 @@ pub enum FetchError {
         hint: String,
     },
     /// The publisher did not answer, and its mirror is not trusted for the answer.
-    #[error(
-        "{what}: cannot ask the publisher {publisher} for {url}: {cause}\nhint: its mirror is not trusted for this; make {publisher} reachable (HTTPS_PROXY names a proxy), or set `checksums: mirror` in the mirrors file (--mirrors) if you trust the mirror"
-    )]
     Publisher {
         /// What kubexm fetched.
         what: String,
@@ -44,9 +38,6 @@ pub enum FetchError {
         cause: String,
     },
     /// The content does not have the expected digest.
-    #[error(
-        "{what}: {url} returned content with the wrong digest; it was discarded\n  expected {expected}\n  got      {got}\nhint: a mirror or proxy may serve a damaged copy; try another one"
-    )]
     Checksum {
         /// What kubexm fetched.
         what: String,
@@ -56,17 +47,12 @@ pub enum FetchError {
         /// The digest of the received content.
         got: Digest,
     },
-    /// The cache cannot be written or read.
-    #[error("the cache at {path}: {source}{}", unless_hinted(&source.to_string(), CACHE_HINT))]
+    /// The cache cannot be written or read. A cause of kubexm itself is a [`Message`].
     Cache {
         path: String,
         source: std::io::Error,
     },
     /// The disk is full.
-    #[error(
-        "the cache at {path}: the disk is full{}\nhint: free some space and run the same command again, which continues the download; or name another directory with --cache",
-        missing.map_or_else(String::new, |bytes| format!(": at least {} more are required", indicatif::HumanBytes(bytes)))
-    )]
     Full {
         /// The file that could not be written.
         path: String,
@@ -74,50 +60,118 @@ pub enum FetchError {
         missing: Option<u64>,
     },
     /// The received content cannot be parsed or is not acceptable.
-    #[error("{what}: {reason}")]
     Content {
         /// What kubexm read.
         what: String,
         /// What is wrong with it and what the user can do.
-        reason: String,
+        reason: Message,
     },
     /// No trusted key signed the received content.
-    #[error("{what}: {source}")]
     Signature {
         /// What kubexm read.
         what: String,
         source: OpenPgpError,
     },
     /// A downloaded program did not run to its end.
-    #[error("{what}: {source}{}", Hint(source.hint()))]
     Program {
         /// The program and its version.
         what: String,
         source: kubexm_sandbox::SandboxError,
     },
     /// The bundle manifest requires something that does not exist or does not fit.
-    #[error("{0}")]
-    Resolve(String),
+    Resolve(Message),
     /// Reading or writing a bundle failed.
-    #[error(transparent)]
-    Bundle(#[from] BundleError),
+    Bundle(BundleError),
     /// Several errors.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Several(Vec<FetchError>),
 }
 
 /// The hint for a server that cannot be reached.
-const NETWORK_HINT: &str = "\nhint: check the name server, the network and the proxy (HTTPS_PROXY names one), then run the same command again";
+const NETWORK_HINT: &str = "check the name server, the network and the proxy (HTTPS_PROXY names one), then run the same command again";
 /// The hint for a cache that cannot be used.
-const CACHE_HINT: &str = "\nhint: repair this directory, or name another one with --cache";
+const CACHE_HINT: &str = "repair this directory, or name another one with --cache";
+const FULL_HINT: &str = "free some space and run the same command again, which continues the download; or name another directory with --cache";
 
-/// Returns the hint, or nothing if the cause has a hint of its own.
-fn unless_hinted(cause: &str, hint: &'static str) -> &'static str {
-    if cause.contains("hint: ") { "" } else { hint }
+impl From<&FetchError> for Message {
+    fn from(error: &FetchError) -> Self {
+        match error {
+            FetchError::Unreachable { what, url, reason } => reason
+                .clone()
+                .within(format!("{what}: cannot reach {url}"))
+                .or_hint(Some(NETWORK_HINT)),
+            FetchError::Refused {
+                what,
+                url,
+                status,
+                hint,
+            } => Self::new(format!("{what}: {url} answered {status}")).hint(hint),
+            FetchError::Publisher {
+                what,
+                publisher,
+                url,
+                cause,
+            } => Self::new(format!(
+                "{what}: cannot ask the publisher {publisher} for {url}: {cause}"
+            ))
+            .hint(format!(
+                "its mirror is not trusted for this; make {publisher} reachable (HTTPS_PROXY names a proxy), or set \
+                 `checksums: mirror` in the mirrors file (--mirrors) if you trust the mirror"
+            )),
+            FetchError::Checksum {
+                what,
+                url,
+                expected,
+                got,
+            } => Self::new(format!(
+                "{what}: {url} returned content with the wrong digest; it was discarded\n  expected {expected}\n  got      {got}"
+            ))
+            .hint("a mirror or proxy may serve a damaged copy; try another one"),
+            FetchError::Cache { path, source } => {
+                let own = source.get_ref();
+                let own = own.and_then(|cause| cause.downcast_ref::<Self>());
+                let cause = own.cloned().unwrap_or_else(|| source.to_string().into());
+                cause
+                    .within(format!("the cache at {path}"))
+                    .or_hint(Some(CACHE_HINT))
+            }
+            FetchError::Full { path, missing } => {
+                let missing = missing.map_or_else(String::new, |bytes| {
+                    let bytes = indicatif::HumanBytes(bytes);
+                    format!(": at least {bytes} more are required")
+                });
+                Self::new(format!("the cache at {path}: the disk is full{missing}")).hint(FULL_HINT)
+            }
+            FetchError::Content { what, reason } => reason.clone().within(what),
+            FetchError::Signature { what, source } => Self::from(source).within(what),
+            FetchError::Program { what, source } => {
+                Self::new(format!("{what}: {source}")).or_hint(source.hint())
+            }
+            FetchError::Resolve(message) => message.clone(),
+            FetchError::Bundle(error) => Self::from(error),
+            FetchError::Several(errors) => {
+                let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                Self::new(lines.join("\n"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Message::from(self).fmt(f)
+    }
+}
+
+impl std::error::Error for FetchError {}
+
+impl From<BundleError> for FetchError {
+    fn from(error: BundleError) -> Self {
+        Self::Bundle(error)
+    }
 }
 
 /// The origin of an address, and why a request to it failed.
-type SiteAndCause = (String, String);
+type SiteAndCause = (String, Message);
 
 impl FetchError {
     /// Whether no trusted key signed the content.
@@ -192,7 +246,7 @@ impl FetchError {
     fn site_and_cause(&self) -> Option<SiteAndCause> {
         let (url, cause) = match self {
             Self::Unreachable { url, reason, .. } => (url, reason.clone()),
-            Self::Refused { url, status, .. } => (url, status.to_string()),
+            Self::Refused { url, status, .. } => (url, status.to_string().into()),
             _ => return None,
         };
         let origin = url::Url::parse(url.as_str()).ok()?.origin();

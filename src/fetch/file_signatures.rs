@@ -9,7 +9,7 @@ use super::{FetchError, Http};
 use kubexm_bundle::lock::{Descriptor, FileSignature};
 use kubexm_sigstore::{Artifact, file, verify};
 use kubexm_types::signature_policy::NamePrefix;
-use kubexm_types::{Digest, Version};
+use kubexm_types::{Digest, Message, Version};
 
 /// Media type of a signature file.
 const SIGNATURE_TYPE: &str = "application/vnd.dev.cosign.signature.v1";
@@ -111,7 +111,7 @@ impl Policies {
         });
         let verified = verified
             .await
-            .map_err(|error| FetchError::Resolve(error.to_string()))??;
+            .map_err(|error| FetchError::Resolve(error.to_string().into()))??;
         drop(reading);
         let by: kubexm_sigstore::Signer = verified.map_err(|rejected| {
             let reason = format!("and its signature is not valid: {}", rejected.cause);
@@ -153,10 +153,11 @@ fn address(url: &Url) -> String {
 fn refused(url: &Url, wanted: &Wanted<'_>, reason: &str, hint: &str) -> FetchError {
     FetchError::Content {
         what: shown(url).to_string(),
-        reason: format!(
-            "the policy for {} requires a signature of {}, {reason}\nhint: {hint}",
+        reason: Message::new(format!(
+            "the policy for {} requires a signature of {}, {reason}",
             wanted.prefix, wanted.signers
-        ),
+        ))
+        .hint(hint),
     }
 }
 

@@ -12,7 +12,7 @@ use kubexm_sigstore::document::Part;
 use kubexm_sigstore::referrer;
 use kubexm_sigstore::referrer::Referrer;
 use kubexm_sigstore::{Artifact, none_of, verify, verify_any};
-use kubexm_types::{Digest, ImageRef};
+use kubexm_types::{Digest, ImageRef, Message};
 
 /// The result of the search for an image's signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,12 +112,13 @@ fn not_accepted(image: &LockedImage, wanted: &Wanted<'_>, refused: &[Rejected]) 
     let causes: Vec<&str> = refused.iter().map(|one| one.cause.as_str()).collect();
     FetchError::Content {
         what: image.name.to_string(),
-        reason: format!(
-            "the policy for {} requires a signature of {}, and {}\nhint: {hint}",
+        reason: Message::new(format!(
+            "the policy for {} requires a signature of {}, and {}",
             wanted.prefix,
             wanted.signers,
             causes.join(", and ")
-        ),
+        ))
+        .hint(hint),
     }
 }
 
@@ -133,7 +134,7 @@ impl Search<'_> {
     /// Looks under the tag for signatures.
     async fn tagged(&self, digest: Option<Digest>) -> Result<Look, FetchError> {
         let place = self.image.name.with_tag(&self.image.signature_tag());
-        let place = place.map_err(|error| FetchError::Resolve(error.to_string()))?;
+        let place = place.map_err(|error| FetchError::Resolve(error.to_string().into()))?;
         let (bytes, digest) = match self.puller.manifest_of_any(&place, digest).await {
             Ok(found) => found,
             Err(FetchError::Refused { status: 404, .. }) => return Ok(Look::Nothing),

@@ -60,7 +60,7 @@ impl Kubeadm {
             })
         };
         let unpacked = tokio::task::spawn_blocking(unpack).await;
-        unpacked.unwrap_or_else(|error| Err(FetchError::Resolve(error.to_string())))
+        unpacked.unwrap_or_else(|error| Err(FetchError::Resolve(error.to_string().into())))
     }
 
     /// Returns its image list and the minimum version of external etcd.
@@ -261,7 +261,7 @@ impl Kubeadm {
     fn wrong(&self, reason: String) -> FetchError {
         FetchError::Content {
             what: self.name(),
-            reason,
+            reason: reason.into(),
         }
     }
 

@@ -81,7 +81,7 @@ impl Http {
         });
         let copied = copied
             .await
-            .map_err(|error| FetchError::Resolve(format!("{label}: {error}")))?;
+            .map_err(|error| FetchError::Resolve(format!("{label}: {error}").into()))?;
         match copied {
             Ok(size) => Ok(Some(size)),
             Err(Failure::Cache(error)) => Err(error),

@@ -1,5 +1,6 @@
 //! The minimum speed of a transfer, and with it its maximum duration.
 
+use kubexm_types::Message;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -32,17 +33,17 @@ impl Pace {
     ///
     /// # Errors
     /// The transfer is too slow; returns the reason.
-    pub fn advance(&self, bytes: u64) -> Result<(), String> {
+    pub fn advance(&self, bytes: u64) -> Result<(), Message> {
         let received = self.received.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let elapsed = self.began.elapsed();
         if elapsed <= GRACE + Duration::from_secs(received / SLOWEST) {
             return Ok(());
         }
-        Err(format!(
-            "the server sent only {received} bytes in {} s; kubexm expects at least {SLOWEST} bytes per second\n\
-             hint: run the same command again to continue, or use a mirror (--mirrors)",
+        let slow = Message::new(format!(
+            "the server sent only {received} bytes in {} s; kubexm expects at least {SLOWEST} bytes per second",
             elapsed.as_secs()
-        ))
+        ));
+        Err(slow.hint("run the same command again to continue, or use a mirror (--mirrors)"))
     }
 }
 

@@ -34,6 +34,9 @@ pub(crate) async fn printed(
     }
     Err(FetchError::Content {
         what: what.to_owned(),
-        reason: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        reason: String::from_utf8_lossy(&output.stderr)
+            .trim()
+            .to_owned()
+            .into(),
     })
 }

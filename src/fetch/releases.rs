@@ -48,12 +48,13 @@ pub async fn newest(
     };
     choose(versions, current).ok_or_else(|| FetchError::Content {
         what: label,
-        reason: "it does not list a release".to_owned(),
+        reason: "it does not list a release".to_owned().into(),
     })
 }
 
 fn parse(address: &str) -> Result<url::Url, FetchError> {
-    url::Url::parse(address).map_err(|error| FetchError::Resolve(format!("{address}: {error}")))
+    url::Url::parse(address)
+        .map_err(|error| FetchError::Resolve(format!("{address}: {error}").into()))
 }
 
 /// Returns the versions that an Atom feed links to. Only the links of the feed are parsed. A tag may begin

@@ -34,7 +34,7 @@ pub use locked::{ChangedEntry, LockComparison};
 const PARALLEL: usize = 16;
 impl From<CatalogError> for FetchError {
     fn from(error: CatalogError) -> Self {
-        Self::Resolve(error.to_string())
+        Self::Resolve(error.to_string().into())
     }
 }
 
@@ -295,7 +295,7 @@ impl<'a> Resolver<'a> {
         });
         let wrong = |reason: String| FetchError::Content {
             what: file.file_name.clone(),
-            reason: format!("the program cannot be read: {reason}"),
+            reason: format!("the program cannot be read: {reason}").into(),
         };
         read.await
             .map_err(|error| wrong(error.to_string()))?
@@ -311,7 +311,7 @@ impl<'a> Resolver<'a> {
         let names = file.members.clone();
         let wrong = |reason: String| FetchError::Content {
             what: file.file_name.clone(),
-            reason,
+            reason: reason.into(),
         };
         let listed = tokio::task::spawn_blocking(move || {
             let archive = cache.open_content(&digest).map_err(std::io::Error::other)?;

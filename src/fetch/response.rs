@@ -9,14 +9,14 @@ use url::Url;
 use super::FetchError;
 use super::pace::Pace;
 use super::retry::Failure;
-use kubexm_types::ShownUrl;
+use kubexm_types::{Message, ShownUrl};
 
 /// Why a response could not be read into memory.
 pub(super) enum ReadError {
     /// It has more bytes than the limit.
     TooLong,
     /// The server sends too slowly; the reason.
-    TooSlow(String),
+    TooSlow(Message),
     /// The connection broke.
     Broken(reqwest::Error),
 }
@@ -44,10 +44,9 @@ pub(super) fn shown(url: &Url) -> ShownUrl {
 }
 
 pub(super) fn broken(label: &str, url: &Url, error: &reqwest::Error) -> Failure {
-    let mut reason = root_cause(error);
-    if error.is_redirect() {
-        reason += "\nhint: use an address that does not redirect, or a mirror (--mirrors)";
-    }
+    let redirected = "use an address that does not redirect, or a mirror (--mirrors)";
+    let hint = error.is_redirect().then_some(redirected);
+    let reason = Message::new(root_cause(error)).or_hint(hint);
     let unreachable = FetchError::Unreachable {
         what: label.to_owned(),
         url: shown(url),

@@ -11,7 +11,7 @@ use kubexm_catalog::Catalog;
 use kubexm_config::Mirrors;
 use kubexm_sigstore::{Signer, Trust, TrustedRoot, Unverified};
 use kubexm_types::signature_policy::{Identity, NamePrefix, Rule, SignaturePolicy, SignedBy};
-use kubexm_types::{ImageRef, VerifyingKey, Version};
+use kubexm_types::{ImageRef, Message, VerifyingKey, Version};
 
 /// Maximum size of a key file or a trusted root, in bytes.
 const LARGEST_FILE: u64 = 1024 * 1024;
@@ -149,7 +149,8 @@ impl Policies {
         own: &[SignaturePolicy],
         roots: &[TrustedRoot],
     ) -> Result<Self, FetchError> {
-        let public = TrustedRoot::public_instance().map_err(FetchError::Resolve)?;
+        let public =
+            TrustedRoot::public_instance().map_err(|error| FetchError::Resolve(error.into()))?;
         // The built-in root first: signatures that it accepts need no other file when a bundle is verified.
         let roots: Vec<TrustedRoot> = std::iter::once(public).chain(roots.to_vec()).collect();
         let load = |policies: &[SignaturePolicy]| -> Result<Vec<Policy>, FetchError> {
@@ -235,14 +236,14 @@ impl Policies {
         if refused.is_empty() {
             return Ok(allowed);
         }
-        let hints: Vec<String> = hints.iter().map(|hint| format!("hint: {hint}")).collect();
+        let hints: Vec<String> = hints.into_iter().collect();
         Err(FetchError::Content {
             what: "images without a required signature".to_owned(),
-            reason: format!(
-                "a signature policy requires one\n  {}\n{}",
-                refused.join("\n  "),
-                hints.join("\n")
-            ),
+            reason: Message::new(format!(
+                "a signature policy requires one\n  {}",
+                refused.join("\n  ")
+            ))
+            .hint(hints.join("; ")),
         })
     }
 
@@ -391,7 +392,7 @@ fn read(path: &Path) -> Result<Vec<u8>, FetchError> {
 }
 
 fn named(path: &Path, reason: &str) -> FetchError {
-    FetchError::Resolve(format!("{}: {reason}", path.display()))
+    FetchError::Resolve(format!("{}: {reason}", path.display()).into())
 }
 
 #[cfg(test)]

@@ -198,7 +198,7 @@ impl From<&CommandError> for Message {
             )),
             CommandError::Format(error) => Self::from(error),
             CommandError::Older(error) => Self::from(error),
-            CommandError::Fetch(error) => Self::new(error.to_string()),
+            CommandError::Fetch(error) => Self::from(error),
             CommandError::Sbom(error) => Self::from(error),
             CommandError::Hosts(errors) => match errors.as_slice() {
                 [error] => error.message().within(error.host()),

@@ -20,7 +20,7 @@ use super::packages::{Chosen, StatedPackages, fetch_all};
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{LockedPackage, PackageFormat, is_package_file};
 use kubexm_config::manifest::{AptRepository, PackageSource};
-use kubexm_types::{Arch, ShownUrl};
+use kubexm_types::{Arch, Message, ShownUrl};
 
 use stanza::{List, Package};
 
@@ -42,18 +42,17 @@ pub(super) async fn choose(
         lists.extend(package_lists(http, repository, arch).await?);
     }
     if lists.is_empty() {
-        return Err(FetchError::Resolve(format!(
-            "packages for {} {} {arch}: no repository has this architecture\n\
-             hint: add a repository for it, or leave the architecture out of spec.architectures",
+        let message = Message::new(format!(
+            "packages for {} {} {arch}: no repository has this architecture",
             source.distribution, source.release
+        ));
+        return Err(FetchError::Resolve(message.hint(
+            "add a repository for it, or leave the architecture out of spec.architectures",
         )));
     }
     let chosen = resolved(&lists, &source.packages).map_err(|problems| {
         let place = format!("{} {} {arch}", source.distribution, source.release);
-        FetchError::Resolve(format!(
-            "packages for {place}:\n  {}",
-            problems.join("\n  ")
-        ))
+        FetchError::Resolve(format!("packages for {place}:\n  {}", problems.join("\n  ")).into())
     })?;
     drop(lists);
     fetch_all(http, source, &chosen.packages).await?;
@@ -118,8 +117,9 @@ async fn package_lists(
     let suite = format!("{base}/dists/{}", repository.suite);
     let label = format!("InRelease of {}", repository.suite);
     let parse = |text: &str| {
-        url::Url::parse(text)
-            .map_err(|error| FetchError::Resolve(format!("{}: {error}", ShownUrl::of_text(text))))
+        url::Url::parse(text).map_err(|error| {
+            FetchError::Resolve(format!("{}: {error}", ShownUrl::of_text(text)).into())
+        })
     };
     let untrusted = |source: OpenPgpError| FetchError::Signature {
         what: label.clone(),
@@ -134,7 +134,7 @@ async fn package_lists(
             LARGEST_RELEASE,
         )
         .await?;
-    let wrong = |reason: String| FetchError::Content {
+    let wrong = |reason: Message| FetchError::Content {
         what: label.clone(),
         reason,
     };
@@ -146,7 +146,7 @@ async fn package_lists(
     for component in &repository.components {
         let path = format!("{component}/binary-{arch}/Packages.gz");
         let (digest, size) = release::entry(&text, &path)
-            .ok_or_else(|| wrong(format!("it does not list '{path}'")))?;
+            .ok_or_else(|| wrong(format!("it does not list '{path}'").into()))?;
         // By digest, because the list under the plain name may change between two requests.
         let folder = format!("{suite}/{component}/binary-{arch}");
         let url = parse(&format!("{folder}/by-hash/SHA256/{}", digest.hex()))?;
@@ -159,7 +159,7 @@ async fn package_lists(
         })
         .await?;
         let packed = http.cache().read(&digest)?;
-        lists.push(List::unpack(&packed, archive).map_err(wrong)?);
+        lists.push(List::unpack(&packed, archive).map_err(|error| wrong(error.into()))?);
     }
     Ok(lists)
 }

@@ -1,12 +1,12 @@
 //! `InRelease`: its suite, the lists that it names, and how long it is valid.
 
-use kubexm_types::Digest;
+use kubexm_types::{Digest, Message};
 
 /// Refuses a release whose `Valid-Until` has passed, because an attacker may withhold updates.
 ///
 /// # Errors
 /// The date has passed or cannot be parsed.
-pub fn check_validity(text: &str) -> Result<(), String> {
+pub fn check_validity(text: &str) -> Result<(), Message> {
     use time::OffsetDateTime;
     use time::format_description::well_known::Rfc2822;
     let Some(until) = text
@@ -19,9 +19,8 @@ pub fn check_validity(text: &str) -> Result<(), String> {
     let date = OffsetDateTime::parse(&rfc2822, &Rfc2822)
         .map_err(|_| format!("its Valid-Until '{until}' is not a date"))?;
     if date < OffsetDateTime::now_utc() {
-        return Err(format!(
-            "it was valid until {until}\nhint: the mirror is stale or the clock of this machine is wrong"
-        ));
+        let stale = Message::new(format!("it was valid until {until}"));
+        return Err(stale.hint("the mirror is stale or the clock of this machine is wrong"));
     }
     Ok(())
 }
@@ -32,7 +31,7 @@ pub fn check_validity(text: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// Neither `Suite` nor `Codename` is the requested name, or both are missing.
-pub fn check_suite(text: &str, requested: &str) -> Result<(), String> {
+pub fn check_suite(text: &str, requested: &str) -> Result<(), Message> {
     let requested = requested.trim_end_matches('/');
     let expected = requested.strip_suffix("/updates").unwrap_or(requested);
     let (suite, codename) = (field(text, "Suite"), field(text, "Codename"));
@@ -52,18 +51,22 @@ pub fn check_suite(text: &str, requested: &str) -> Result<(), String> {
     }
     let named = match (suite, codename) {
         (None, None) => {
-            return Err(format!(
-                "it names neither a Suite nor a Codename, so it may belong to another suite than '{requested}'\n\
-                 hint: ask the publisher of the repository to add one of these fields, or use another repository"
+            let nameless = Message::new(format!(
+                "it names neither a Suite nor a Codename, so it may belong to another suite than '{requested}'"
+            ));
+            return Err(nameless.hint(
+                "ask the publisher of the repository to add one of these fields, or use another repository",
             ));
         }
         (Some(suite), None) => format!("Suite '{suite}'"),
         (None, Some(codename)) => format!("Codename '{codename}'"),
         (Some(suite), Some(codename)) => format!("Suite '{suite}' and Codename '{codename}'"),
     };
-    Err(format!(
-        "it is the release of another suite: requested is '{requested}', found {named}\n\
-         hint: correct the suite in the bundle manifest; if it is correct, the server or a mirror serves a wrong file"
+    let other = Message::new(format!(
+        "it is the release of another suite: requested is '{requested}', found {named}"
+    ));
+    Err(other.hint(
+        "correct the suite in the bundle manifest; if it is correct, the server or a mirror serves a wrong file",
     ))
 }
 
@@ -145,7 +148,7 @@ mod tests {
             ),
         ] {
             let refused = check_suite(text, requested).unwrap_err();
-            assert!(refused.contains("hint: "), "{requested}: {refused}");
+            assert!(refused.hint.is_some(), "{requested}: {refused}");
         }
     }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::Cache;
 use kubexm_bundle::Blobs;
 use kubexm_bundle::archive::each_member;
-use kubexm_types::Digest;
+use kubexm_types::{Digest, Message};
 
 /// Maximum size of an unpacked chart, in bytes; Helm has the same limit.
 const LARGEST_CHART: u64 = 100 * 1024 * 1024;
@@ -41,11 +41,10 @@ impl Chart {
     ///
     /// # Errors
     /// The reason why the file is not a chart. The text completes a sentence about it.
-    pub fn open(cache: &Cache, digest: &Digest) -> Result<Self, String> {
+    pub fn open(cache: &Cache, digest: &Digest) -> Result<Self, Message> {
         let no_chart = |reason: &dyn std::fmt::Display| {
-            format!(
-                "is not a packed Helm chart: {reason}\nhint: pack the chart with `helm package`"
-            )
+            Message::new(format!("is not a packed Helm chart: {reason}"))
+                .hint("pack the chart with `helm package`")
         };
         let archive = cache.open_content(digest).map_err(|e| no_chart(&e))?;
         let mut about = None;

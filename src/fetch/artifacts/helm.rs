@@ -34,7 +34,7 @@ pub async fn render(
     kubernetes: Option<&Version>,
     sandbox: &Sandbox,
 ) -> Result<Rendered, FetchError> {
-    let failed = |error: std::io::Error| wrong(&"rendering a chart", error);
+    let failed = |error: std::io::Error| wrong(&"rendering a chart", error.to_string());
     let workspace = Workspace::create("kubexm-helm-").map_err(failed)?;
     let mut arguments = vec!["template".to_owned(), "kubexm".to_owned()];
     let packed = workspace.inputs().join("chart.tgz");
@@ -46,7 +46,7 @@ pub async fn render(
     }
     for (number, file) in values.iter().enumerate() {
         let place = copy_values(&workspace, number, file);
-        let place = place.map_err(|error| wrong(&file.display(), error))?;
+        let place = place.map_err(|error| wrong(&file.display(), error.to_string()))?;
         arguments.extend(["--values".to_owned(), place.display().to_string()]);
     }
     let Some(program) = find("helm") else {

@@ -23,7 +23,7 @@ use chart::Chart;
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, Lock};
 use kubexm_types::artifact::{ArtifactKind, ArtifactLocation, ArtifactSource};
-use kubexm_types::{Digest, ImageRef, ShownUrl, Version};
+use kubexm_types::{Digest, ImageRef, Message, ShownUrl, Version};
 
 /// Maximum size of a manifest, in bytes; it is read into memory to find its images.
 const LARGEST_MANIFEST: u64 = 64 * 1024 * 1024;
@@ -140,7 +140,7 @@ impl ArtifactFetcher<'_> {
     /// Fetches a chart from a registry: the only chart layer of a manifest.
     async fn in_registry(&self, url: &Url, source: &ArtifactSource) -> Result<Raw, FetchError> {
         let place = ImageRef::parse_place(url.as_str(), None)
-            .map_err(|error| FetchError::Resolve(error.to_string()))?;
+            .map_err(|error| FetchError::Resolve(error.to_string().into()))?;
         let puller = Puller::new(self.http.clone());
         let (manifest, unpinned) = match place.digest() {
             Some(digest) => {
@@ -192,7 +192,7 @@ impl ArtifactFetcher<'_> {
         let copied = tokio::task::spawn_blocking(move || copy_in(&http, &from, expected));
         let (digest, size) = copied
             .await
-            .map_err(|error| wrong(&path.display(), error))??;
+            .map_err(|error| wrong(&path.display(), error.to_string()))??;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         Ok(Raw {
             digest,
@@ -233,7 +233,7 @@ impl ArtifactFetcher<'_> {
         fetched
             .artifact
             .check()
-            .map_err(|message| FetchError::Resolve(message.to_string()))?;
+            .map_err(|message| FetchError::Resolve(message.to_string().into()))?;
         images::sort(&mut fetched.found);
         let sure: BTreeSet<ImageRef> = fetched.found.iter().filter_map(Found::sure).collect();
         fetched.artifact.images = sure.into_iter().collect();
@@ -276,7 +276,7 @@ impl ArtifactFetcher<'_> {
         let opened = tokio::task::spawn_blocking(move || Chart::open(&cache, &digest));
         let opened = opened
             .await
-            .map_err(|error| wrong(&source.location, error))?;
+            .map_err(|error| wrong(&source.location, error.to_string()))?;
         let chart = opened.map_err(|reason| wrong(&source.location, reason))?;
         fetched.artifact.name.clone_from(&chart.name);
         fetched.artifact.version = Some(chart.version.clone());
@@ -301,16 +301,18 @@ fn copy_in(
     path: &Path,
     expected: Option<Digest>,
 ) -> Result<(Digest, u64), FetchError> {
-    let failed = |error: io::Error| wrong(&path.display(), error);
+    let failed = |error: io::Error| wrong(&path.display(), error.to_string());
     let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => wrong(
-            &path.display(),
-            "the file does not exist\nhint: check the path; a bundle manifest's paths are relative to the manifest",
-        ),
+        io::ErrorKind::NotFound => {
+            let reason = Message::new("the file does not exist")
+                .hint("check the path; a bundle manifest's paths are relative to the manifest");
+            wrong(&path.display(), reason)
+        }
         _ => failed(error),
     })?;
     if !metadata.is_file() {
-        let reason = "is not a regular file\nhint: pack a chart's directory with `helm package`";
+        let reason = Message::new("is not a regular file")
+            .hint("pack a chart's directory with `helm package`");
         return Err(wrong(&path.display(), reason));
     }
     let mut file = File::open(path).map_err(failed)?;
@@ -349,9 +351,9 @@ pub(super) async fn first_seen(
     Ok((digest, size, checksum))
 }
 
-fn wrong(what: &dyn std::fmt::Display, reason: impl std::fmt::Display) -> FetchError {
+fn wrong(what: &dyn std::fmt::Display, reason: impl Into<Message>) -> FetchError {
     FetchError::Content {
         what: what.to_string(),
-        reason: reason.to_string(),
+        reason: reason.into(),
     }
 }

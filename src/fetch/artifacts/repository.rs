@@ -53,7 +53,7 @@ pub async fn find(
     }
     let join = |text: &str| {
         base.join(text)
-            .map_err(|error| wrong(&ShownUrl::from(repository), error))
+            .map_err(|error| wrong(&ShownUrl::from(repository), error.to_string()))
     };
     let index = join("index.yaml")?;
     let label = format!("index of {}", ShownUrl::from(repository));

@@ -1,5 +1,6 @@
 //! Who may write the cache. kubexm runs programs from it, and a partial download has no digest yet.
 
+use kubexm_types::Message;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -53,8 +54,8 @@ pub(super) fn private_dir(path: &Path) -> Result<(), FetchError> {
 }
 
 fn refused(path: &Path, cause: &str, hint: &str) -> FetchError {
-    let text = format!("{cause}\nhint: {hint}");
-    failed(path, io::Error::new(io::ErrorKind::PermissionDenied, text))
+    let cause = Message::new(cause).hint(hint);
+    failed(path, io::Error::new(io::ErrorKind::PermissionDenied, cause))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::{Cache, failed};
 use crate::FetchError;
-use kubexm_types::{Digest, DigestReader};
+use kubexm_types::{Digest, DigestReader, Message};
 
 /// A blob that is hashed while it is read. At its end, [`Read::read`] fails with
 /// [`io::ErrorKind::InvalidData`] if the digest differs. A caller must not use the bytes before that.
@@ -80,8 +80,9 @@ impl Read for VerifiedBlob {
 fn damaged() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
-        "the file was changed: it does not have the digest of its name\n\
-         hint: run `kubexm cache verify`, which removes such files, and run the same command again",
+        Message::new("the file was changed: it does not have the digest of its name").hint(
+            "run `kubexm cache verify`, which removes such files, and run the same command again",
+        ),
     )
 }
 

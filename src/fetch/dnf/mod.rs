@@ -99,10 +99,7 @@ pub(super) async fn choose(
     }
     let place = format!("{} {} {arch}", source.distribution, source.release);
     let chosen = solved.result.map_err(|problems| {
-        FetchError::Resolve(format!(
-            "packages for {place}:\n  {}",
-            problems.join("\n  ")
-        ))
+        FetchError::Resolve(format!("packages for {place}:\n  {}", problems.join("\n  ")).into())
     })?;
     let packages = chosen
         .iter()
@@ -166,7 +163,7 @@ fn solve(known: &[Package], source: &PackageSource, set: &DnfSet) -> Solved {
 fn wrong(what: &str, base: &str, reason: String) -> FetchError {
     FetchError::Content {
         what: format!("{what} of {}", ShownUrl::of_text(base)),
-        reason,
+        reason: reason.into(),
     }
 }
 
@@ -179,8 +176,9 @@ fn untrusted(what: &str, base: &str, source: OpenPgpError) -> FetchError {
 
 fn address(base: &str, path: &str) -> Result<url::Url, FetchError> {
     let parse = |text: &str| {
-        url::Url::parse(text)
-            .map_err(|error| FetchError::Resolve(format!("{}: {error}", ShownUrl::of_text(text))))
+        url::Url::parse(text).map_err(|error| {
+            FetchError::Resolve(format!("{}: {error}", ShownUrl::of_text(text)).into())
+        })
     };
     let (root, url) = (
         parse(&format!("{base}/"))?,
@@ -190,10 +188,9 @@ fn address(base: &str, path: &str) -> Result<url::Url, FetchError> {
     if url.as_str().starts_with(root.as_str()) {
         Ok(url)
     } else {
-        Err(FetchError::Resolve(format!(
-            "{}: its path leaves the repository",
-            ShownUrl::from(&url)
-        )))
+        Err(FetchError::Resolve(
+            format!("{}: its path leaves the repository", ShownUrl::from(&url)).into(),
+        ))
     }
 }
 
@@ -298,7 +295,8 @@ fn locked_at(package: &Package, base: &str) -> Result<LockedPackage, FetchError>
             reason: format!(
                 "a package file cannot have the name {:?}",
                 package.file_name()
-            ),
+            )
+            .into(),
         });
     }
     Ok(LockedPackage {

@@ -70,7 +70,7 @@ impl Http {
         if let FetchError::Unreachable { reason, .. } = error {
             let out = self.out_of_reach.lock();
             let mut out = out.unwrap_or_else(PoisonError::into_inner);
-            out.insert(host(url), reason.clone());
+            out.insert(host(url), reason.text.clone());
         }
     }
 
@@ -84,7 +84,7 @@ impl Http {
             FetchError::Refused { status, hint, .. } => format!("it answered {status}: {hint}"),
             FetchError::Unreachable { reason, .. } => {
                 self.record_reach(url, &error);
-                reason.clone()
+                reason.text.clone()
             }
             _ => return error,
         };

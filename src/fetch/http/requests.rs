@@ -231,9 +231,9 @@ impl Http {
     async fn job(&self, job: Job) -> Result<(Digest, u64), FetchError> {
         let task = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(job.run()));
         task.await.unwrap_or_else(|error| {
-            Err(FetchError::Resolve(format!(
-                "a download task failed: {error}"
-            )))
+            Err(FetchError::Resolve(
+                format!("a download task failed: {error}").into(),
+            ))
         })
     }
 
@@ -303,9 +303,9 @@ impl Http {
                 result => return result,
             }
         }
-        Err(FetchError::Resolve(format!(
-            "{label}: no address is configured"
-        )))
+        Err(FetchError::Resolve(
+            format!("{label}: no address is configured").into(),
+        ))
     }
 
     /// Returns the addresses to ask, in order: those of the longest mirrored prefix, or the public address.
@@ -315,7 +315,9 @@ impl Http {
         };
         let parse = |address: String| {
             Url::parse(&address).map_err(|error| {
-                FetchError::Resolve(format!("a mirror's address for {}: {error}", shown(url)))
+                FetchError::Resolve(
+                    format!("a mirror's address for {}: {error}", shown(url)).into(),
+                )
             })
         };
         addresses.into_iter().map(parse).collect()
@@ -350,6 +352,6 @@ fn next_page(headers: &HeaderMap, from: &Url) -> Option<Url> {
 pub(super) fn text(label: &str, url: &Url, bytes: Vec<u8>) -> Result<String, FetchError> {
     String::from_utf8(bytes).map_err(|_| FetchError::Content {
         what: label.to_owned(),
-        reason: format!("{} is not UTF-8 text", shown(url)),
+        reason: format!("{} is not UTF-8 text", shown(url)).into(),
     })
 }

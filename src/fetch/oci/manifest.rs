@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::FetchError;
 use kubexm_bundle::lock::{Descriptor, PlatformManifest};
-use kubexm_types::{Arch, Digest, ImageRef, Untrusted};
+use kubexm_types::{Arch, Digest, ImageRef, Message, Untrusted};
 
 /// Supported media types, OCI's and Docker's.
 pub(super) const INDEX_TYPES: [&str; 2] = [
@@ -119,22 +119,24 @@ impl Entry {
 
 /// Parses a manifest.
 pub(super) fn parse_manifest(name: &ImageRef, bytes: &[u8]) -> Result<Manifest, FetchError> {
-    let wrong = |reason: String| FetchError::Content {
+    let wrong = |reason: Message| FetchError::Content {
         what: name.to_string(),
         reason,
     };
     if bytes.len() > LARGEST_MANIFEST {
-        return Err(wrong("its manifest is larger than 4 MiB".to_owned()));
+        return Err(wrong("its manifest is larger than 4 MiB".into()));
     }
     let manifest: Manifest = serde_json::from_slice(bytes)
-        .map_err(|error| wrong(format!("its manifest cannot be read: {error}")))?;
+        .map_err(|error| wrong(format!("its manifest cannot be read: {error}").into()))?;
     let known = |kind: &str| INDEX_TYPES.contains(&kind) || MANIFEST_TYPES.contains(&kind);
     match &manifest.media_type {
         Some(kind) if !known(kind) => {
             let kind = Untrusted::one_line(kind, 120);
-            Err(wrong(format!(
-                "its manifest is a '{kind}', and container runtimes run images of OCI and of Docker's schema 2 only\n\
-                 hint: choose another tag, or ask its publisher for an image in one of these formats"
+            let reason = format!(
+                "its manifest is a '{kind}', and container runtimes run images of OCI and of Docker's schema 2 only"
+            );
+            Err(wrong(Message::new(reason).hint(
+                "choose another tag, or ask its publisher for an image in one of these formats",
             )))
         }
         _ => Ok(manifest),
@@ -150,9 +152,8 @@ pub(super) fn no_platform(name: &ImageRef, arch: Arch, offered: &BTreeSet<String
     };
     FetchError::Content {
         what: name.to_string(),
-        reason: format!(
-            "has no linux/{arch}; {offered}\nhint: choose an image for this architecture, or leave the architecture \
-             out of spec.architectures"
+        reason: Message::new(format!("has no linux/{arch}; {offered}")).hint(
+            "choose an image for this architecture, or leave the architecture out of spec.architectures",
         ),
     }
 }
@@ -166,7 +167,7 @@ pub(super) fn platform(
 ) -> Result<PlatformManifest, FetchError> {
     let wrong = |reason: &str| FetchError::Content {
         what: name.to_string(),
-        reason: reason.to_owned(),
+        reason: reason.to_owned().into(),
     };
     let config = content
         .config

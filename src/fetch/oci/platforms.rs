@@ -56,7 +56,9 @@ impl Puller {
                 let found = self.platform_of(name, &top).await?;
                 let found = found.ok_or_else(|| FetchError::Content {
                     what: name.to_string(),
-                    reason: "its configuration does not name a platform".to_owned(),
+                    reason: "its configuration does not name a platform"
+                        .to_owned()
+                        .into(),
                 })?;
                 if let Some(lacking) = arches.iter().find(|wanted| !found.serves(**wanted)) {
                     let offered = BTreeSet::from([found.to_string()]);
@@ -108,7 +110,8 @@ impl Puller {
                 if read > MOST_READ {
                     return Err(FetchError::Content {
                         what: name.to_string(),
-                        reason: format!("it has more than {MOST_READ} indexes and manifests"),
+                        reason: format!("it has more than {MOST_READ} indexes and manifests")
+                            .into(),
                     });
                 }
                 let (bytes, _) = self.manifest(name, Some(entry.digest)).await?;

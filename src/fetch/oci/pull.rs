@@ -9,7 +9,7 @@ use kubexm_bundle::format::header::{BundleHeader, HeaderError};
 use kubexm_bundle::lock::Descriptor;
 use kubexm_bundle::oci_artifact;
 use kubexm_bundle::oci_artifact::{Document, LARGEST_DOCUMENT};
-use kubexm_types::{ImageRef, PublicKey};
+use kubexm_types::{ImageRef, Message, PublicKey};
 
 /// Number of concurrent downloads of blobs.
 const PARALLEL: usize = 8;
@@ -26,25 +26,23 @@ impl Puller {
         place: &ImageRef,
         trust: &[PublicKey],
     ) -> Result<BundleHeader, FetchError> {
-        let content = |reason: &str| FetchError::Content {
+        let content = |reason: Message| FetchError::Content {
             what: place.to_string(),
-            reason: reason.to_owned(),
+            reason,
         };
         self.http.events().phase("pull");
         let (top, _) = self.manifest(place, place.digest()).await?;
         let named = oci_artifact::read(&top)
-            .ok_or_else(|| content("is not a bundle that `kubexm bundle push` wrote"))?;
+            .ok_or_else(|| content("is not a bundle that `kubexm bundle push` wrote".into()))?;
         if named.len() > MOST_DOCUMENTS {
-            return Err(content(
-                "names more documents than a bundle has\nhint: do not use this bundle",
-            ));
+            let reason = Message::new("names more documents than a bundle has");
+            return Err(content(reason.hint("do not use this bundle")));
         }
         let mut documents = Vec::new();
         for (name, descriptor) in named {
             if descriptor.size > LARGEST_DOCUMENT {
-                return Err(content(
-                    "has a document whose size exceeds the limit\nhint: do not use this bundle",
-                ));
+                let reason = Message::new("has a document whose size exceeds the limit");
+                return Err(content(reason.hint("do not use this bundle")));
             }
             self.blob(place, &descriptor).await?;
             let bytes = self.http.cache().read(&descriptor.digest)?;
@@ -57,13 +55,12 @@ impl Puller {
         }
         let head = oci_artifact::accept(&documents, trust).map_err(|bad| match bad {
             HeaderError::Damaged(reason) | HeaderError::Untrusted(reason) => {
-                content(&reason.to_string())
+                content(reason.to_string().into())
             }
         })?;
         if head.storage.base.is_some() {
-            return Err(content(
-                "is an incremental bundle, which registries cannot store\nhint: push a complete bundle",
-            ));
+            let reason = Message::new("is an incremental bundle, which registries cannot store");
+            return Err(content(reason.hint("push a complete bundle")));
         }
         self.all_blobs(place, head.lock.blobs()).await?;
         Ok(head)

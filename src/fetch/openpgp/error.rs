@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use kubexm_types::Message;
 use pgp::types::KeyId;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -11,19 +12,15 @@ use time::format_description::well_known::Rfc3339;
 pub enum OpenPgpError {
     /// A keyring file cannot be read or has no key.
     #[error(
-        "cannot read the keyring {}: {cause}\nhint: take the file from the distribution's medium, its keyring \
-         package or an installed host; `gpg --export KEY` writes one", .path.display()
+        "cannot read the keyring {}: {cause}", .path.display()
     )]
     Keyring { path: PathBuf, cause: String },
     /// The bytes are not a signature or not a signed message.
-    #[error(
-        "cannot read the OpenPGP signature: {0}\nhint: a mirror may serve another page; try another mirror"
-    )]
+    #[error("cannot read the OpenPGP signature: {0}")]
     Unreadable(String),
     /// The signatures are by keys that the keyring does not have.
     #[error(
-        "cannot verify the signature with {keyring}: {}\nhint: get the publisher's key from a trusted place and \
-         add its file to signedBy; else the content may have been changed", by(.signers)
+        "cannot verify the signature with {keyring}: {}", by(.signers)
     )]
     OtherKey {
         /// The keyring files.
@@ -33,7 +30,7 @@ pub enum OpenPgpError {
     },
     /// The signatures by keys of the keyring are not accepted.
     #[error(
-        "cannot verify the signature with {keyring}: {}\nhint: {}", all(.refused), hint(.refused)
+        "cannot verify the signature with {keyring}: {}", all(.refused)
     )]
     Refused {
         /// The keyring files.
@@ -41,6 +38,24 @@ pub enum OpenPgpError {
         /// One cause for each signature and key.
         refused: Vec<Refused>,
     },
+}
+
+impl From<&OpenPgpError> for Message {
+    fn from(error: &OpenPgpError) -> Self {
+        let hint = match error {
+            OpenPgpError::Keyring { .. } => {
+                "take the file from the distribution's medium, its keyring package or an installed host; \
+                 `gpg --export KEY` writes one"
+            }
+            OpenPgpError::Unreadable(_) => "a mirror may serve another page; try another mirror",
+            OpenPgpError::OtherKey { .. } => {
+                "get the publisher's key from a trusted place and add its file to signedBy; else the content may \
+                 have been changed"
+            }
+            OpenPgpError::Refused { refused, .. } => hint(refused),
+        };
+        Self::new(error.to_string()).hint(hint)
+    }
 }
 
 /// A key whose signature is not accepted.

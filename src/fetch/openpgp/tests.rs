@@ -1,6 +1,7 @@
 //! Keys and signatures of the real GnuPG. Where apt's rule for the output of `gpgv` gives an answer, ours
 //! must be the same.
 
+use kubexm_types::Message;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -452,22 +453,24 @@ fn errors_state_keyring_key_cause_and_action() {
     settings.add_filter(&folder, "[folder]");
     settings.add_filter(r"\b[0-9A-F]{16}\b", "[key ID]");
     let _filters = settings.bind_to_scope();
-    insta::assert_snapshot!(made.verify(&["key"], Validity::Now).unwrap_err(), @r"
+    let expired = made.verify(&["key"], Validity::Now).unwrap_err();
+    insta::assert_snapshot!(Message::from(&expired), @r"
     cannot verify the signature with [folder]/key: key [key ID]: the key expired at 2020-01-31T00:00:00Z
     hint: get the publisher's current key, which may have a later expiry, and replace the file in signedBy
     ");
-    insta::assert_snapshot!(made.verify(&["other"], Validity::Now).unwrap_err(), @r"
+    let other = made.verify(&["other"], Validity::Now).unwrap_err();
+    insta::assert_snapshot!(Message::from(&other), @r"
     cannot verify the signature with [folder]/other: it is by key [key ID], which the keyring does not have
     hint: get the publisher's key from a trusted place and add its file to signedBy; else the content may have been changed
     ");
     let missing = OpenPgpKeyring::load(&[made.path("none")]).err().unwrap();
-    insta::assert_snapshot!(missing, @r"
+    insta::assert_snapshot!(Message::from(&missing), @r"
     cannot read the keyring [folder]/none: No such file or directory (os error 2)
     hint: take the file from the distribution's medium, its keyring package or an installed host; `gpg --export KEY` writes one
     ");
     let html = made.keyring(&["key"]);
     let html = html.clear_signed("<html>", Validity::Now).unwrap_err();
-    let html = html.to_string();
+    let html = Message::from(&html).to_string();
     assert!(
         html.starts_with("cannot read the OpenPGP signature: ") && html.contains("\nhint: "),
         "{html}"

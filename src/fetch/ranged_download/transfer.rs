@@ -17,6 +17,7 @@ use crate::range_answer::range_header;
 use crate::range_scheduler::RangeScheduler;
 use crate::response::{broken, shown};
 use crate::retry::Failure;
+use kubexm_types::Message;
 use kubexm_types::event::Transfer;
 
 /// How a file is requested.
@@ -149,7 +150,7 @@ impl<'a> RangedDownload<'a> {
         *self.transfer() = Some(transfer);
     }
 
-    fn too_slow(&self, reason: String) -> Failure {
+    fn too_slow(&self, reason: Message) -> Failure {
         Failure::last(FetchError::Unreachable {
             what: self.job.label.clone(),
             url: shown(&self.job.address),

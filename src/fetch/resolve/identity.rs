@@ -8,7 +8,7 @@ use memchr::memmem;
 use super::Resolver;
 use crate::FetchError;
 use kubexm_catalog::Download;
-use kubexm_types::{Arch, Digest, ShownUrl};
+use kubexm_types::{Arch, Digest, Message, ShownUrl};
 
 /// The offset of `e_machine` in an ELF header.
 const MACHINE: usize = 18;
@@ -30,12 +30,17 @@ impl Resolver<'_> {
             let content = cache.read(&digest)?;
             Ok::<_, FetchError>(check(&content, &name, &version, arch))
         });
-        let wrong = |reason: String| FetchError::Content {
+        let wrong = |reason: String| {
+            FetchError::Content {
             what: ShownUrl::from(&file.url).to_string(),
-            reason: format!(
-                "its publisher cannot be asked for a checksum, and its signature names neither file nor version; {reason}\n\
-                 hint: make the publisher reachable (HTTPS_PROXY names a proxy), or set `checksums: mirror` in the mirrors file (--mirrors) if you trust the mirror"
+            reason: Message::new(format!(
+                "its publisher cannot be asked for a checksum, and its signature names neither file nor version; {reason}"
+            ))
+            .hint(
+                "make the publisher reachable (HTTPS_PROXY names a proxy), or set `checksums: mirror` in the mirrors \
+                 file (--mirrors) if you trust the mirror",
             ),
+        }
         };
         let checked = checking.await.map_err(|error| wrong(error.to_string()))??;
         checked.map_err(wrong)

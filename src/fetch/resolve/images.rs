@@ -13,7 +13,7 @@ use crate::oci::Puller;
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, KubeadmFacts, LockedFile, LockedImage};
 use kubexm_config::manifest::Manifest;
-use kubexm_types::{Arch, Digest, ImageRef, ShownUrl, Version};
+use kubexm_types::{Arch, Digest, ImageRef, Message, ShownUrl, Version};
 
 impl Resolver<'_> {
     /// Returns the images that the pods in a file's objects run.
@@ -21,7 +21,7 @@ impl Resolver<'_> {
         let (cache, digest) = (self.http.cache().clone(), file.digest);
         let wrong = |reason: String| FetchError::Content {
             what: file.file_name.clone(),
-            reason,
+            reason: Message::new(reason),
         };
         let read = tokio::task::spawn_blocking(move || cache.read(&digest));
         let bytes = read.await.map_err(|error| wrong(error.to_string()))??;
@@ -38,11 +38,17 @@ impl Resolver<'_> {
         if !images.is_empty() {
             Ok(images)
         } else {
-            Err(wrong(format!(
-                "the manifest at {} does not name an image\nhint: choose a release of {} whose pods have images",
-                ShownUrl::from(&file.url),
-                file.component
-            )))
+            Err(FetchError::Content {
+                what: file.file_name.clone(),
+                reason: Message::new(format!(
+                    "the manifest at {} does not name an image",
+                    ShownUrl::from(&file.url)
+                ))
+                .hint(format!(
+                    "choose a release of {} whose pods have images",
+                    file.component
+                )),
+            })
         }
     }
 

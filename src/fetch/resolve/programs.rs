@@ -65,7 +65,9 @@ impl Resolver<'_> {
             if images.len() == before {
                 return Err(FetchError::Content {
                     what: format!("the tests of Kubernetes {version}"),
-                    reason: "their list has no image of a conformance test".to_owned(),
+                    reason: "their list has no image of a conformance test"
+                        .to_owned()
+                        .into(),
                 });
             }
         }
@@ -80,8 +82,8 @@ impl Resolver<'_> {
         version: &Version,
         files: &[LockedFile],
     ) -> Result<Digest, FetchError> {
-        let here =
-            Arch::of_this_machine().map_err(|error| FetchError::Resolve(error.to_string()))?;
+        let here = Arch::of_this_machine()
+            .map_err(|error| FetchError::Resolve(error.to_string().into()))?;
         let mut bundled = files.iter();
         let bundled =
             bundled.find(|f| f.component == component && f.version == *version && f.arch == here);
@@ -90,7 +92,7 @@ impl Resolver<'_> {
             None => {
                 let file = self.catalog.download(component, version, here)?;
                 let file = file.ok_or_else(|| {
-                    FetchError::Resolve(format!("the catalog has no file of {component}"))
+                    FetchError::Resolve(format!("the catalog has no file of {component}").into())
                 })?;
                 Ok(self.file(&file).await?.digest)
             }

@@ -6,7 +6,7 @@ use crate::http::{StatedBy, Wanted};
 use crate::{FetchError, checksum};
 use kubexm_bundle::lock::ChecksumSource;
 use kubexm_catalog::Download;
-use kubexm_types::{Digest, ShownUrl};
+use kubexm_types::{Digest, Message, ShownUrl};
 
 /// Maximum size of a checksum file, in bytes.
 const LARGEST_SUMS: usize = 1024 * 1024;
@@ -62,10 +62,11 @@ impl Resolver<'_> {
         let digest = checksum::find(&text, &file.file_name);
         let digest = digest.ok_or_else(|| FetchError::Content {
             what: label,
-            reason: format!(
-                "{} has no SHA-256 of this file\nhint: check that page; a mirror or proxy may serve another one",
+            reason: Message::new(format!(
+                "{} has no SHA-256 of this file",
                 ShownUrl::from(url)
-            ),
+            ))
+            .hint("check that page; a mirror or proxy may serve another one"),
         })?;
         Ok((digest, by))
     }
@@ -92,9 +93,12 @@ impl Resolver<'_> {
 pub(super) fn only_signed(name: &dyn std::fmt::Display) -> FetchError {
     FetchError::Content {
         what: name.to_string(),
-        reason: "the lock trusts it only because of its signature, and there is no valid one\n\
-                 hint: restore the policy in spec.signatures of the bundle manifest, or remove the entry from the lock"
-            .to_owned(),
+        reason: Message::new(
+            "the lock trusts it only because of its signature, and there is no valid one",
+        )
+        .hint(
+            "restore the policy in spec.signatures of the bundle manifest, or remove the entry from the lock",
+        ),
     }
 }
 

@@ -190,7 +190,7 @@ impl Session {
         FetchError::Unreachable {
             what: format!("a token for {}", self.reference),
             url: shown(&self.registry),
-            reason: root_cause(error),
+            reason: root_cause(error).into(),
         }
     }
 }

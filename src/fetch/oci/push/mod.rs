@@ -27,7 +27,7 @@ use kubexm_bundle::oci_artifact;
 use kubexm_bundle::oci_artifact::{BundleArtifact, ImageManifest};
 use kubexm_bundle::{Bundle, BundleError};
 use kubexm_types::event::Events;
-use kubexm_types::{Digest, ImageRef};
+use kubexm_types::{Digest, ImageRef, Message};
 use refusal::{PushRefusal, push_failure};
 
 /// Number of attempts per blob or manifest.
@@ -104,11 +104,12 @@ impl Pusher {
             ..ClientConfig::default()
         };
         let client = Client::try_from(config).map_err(|error| {
-            FetchError::Resolve(format!("cannot set up the registry client: {error}"))
+            FetchError::Resolve(format!("cannot set up the registry client: {error}").into())
         })?;
         let Some(tag) = place.tag().filter(|_| place.digest().is_none()) else {
-            let reason = "the address has no tag\nhint: use the form oci://registry/repository:tag";
-            return Err(FetchError::Resolve(format!("{place}: {reason}")));
+            let reason = Message::new(format!("{place}: the address has no tag"));
+            let hint = "use the form oci://registry/repository:tag";
+            return Err(FetchError::Resolve(reason.hint(hint)));
         };
         let repository = Reference::with_tag(
             registry.clone(),
@@ -120,8 +121,8 @@ impl Pusher {
         let login = match access.login {
             Some((user, password)) => Some(Login::Password { user, password }),
             None => {
-                let credentials =
-                    DockerCredentials::from_docker_config().map_err(FetchError::Resolve)?;
+                let credentials = DockerCredentials::from_docker_config()
+                    .map_err(|error| FetchError::Resolve(error.into()))?;
                 credentials.login(&registry).await
             }
         };
@@ -131,7 +132,7 @@ impl Pusher {
                 return Err(FetchError::Resolve(format!(
                     "{registry}: Docker has only an identity token for it, which cannot push from \
                      here; `docker login {registry}` with a password"
-                )));
+                ).into()));
             }
             None => RegistryAuth::Anonymous,
         };

@@ -45,7 +45,7 @@ impl From<PushRefusal> for FetchError {
             PushRefusal::Other(error) => error,
             PushRefusal::Content(reason) => Self::Content {
                 what: "the bundle".to_owned(),
-                reason: format!("the registry refuses it: {reason}"),
+                reason: format!("the registry refuses it: {reason}").into(),
             },
         }
     }
@@ -71,7 +71,7 @@ pub(super) fn push_failure(
             return PushRefusal::Other(FetchError::Unreachable {
                 what: what.to_owned(),
                 url: ShownUrl::of_text(&place.to_string()),
-                reason: root_cause(&other),
+                reason: root_cause(&other).into(),
             });
         }
     };
