@@ -188,6 +188,59 @@ const WITHOUT_LOGIN: [&str; 4] = [
     "types/artifact.rs",
 ];
 
+/// Returns the source files below `src/` with their names there.
+fn sources() -> Vec<(String, String)> {
+    let top = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut folders = vec![top.clone()];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(&top).unwrap().display().to_string();
+            if path.is_dir() {
+                folders.push(path);
+            } else if name.ends_with(".rs") {
+                found.push((name, std::fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    found
+}
+
+/// Returns the lines of a source file, before its tests, that look for a hint in a text.
+fn searches_for_hints(text: &str) -> Vec<&str> {
+    let code = text.rsplit_once("\n#[cfg(test)]");
+    let code = code.map_or(text, |(code, _)| code);
+    let searches = [
+        "contains",
+        "find",
+        "matches",
+        "split",
+        "split_once",
+        "starts_with",
+        "strip_prefix",
+    ];
+    let is_search = |line: &&str| {
+        let line = line.replace("\\n", "");
+        let mut calls = searches.iter().map(|name| format!("{name}(\"hint:"));
+        calls.any(|call| line.contains(&call))
+    };
+    code.lines().filter(is_search).collect()
+}
+
+/// A message has its hint in a field.
+#[test]
+fn code_does_not_look_for_hints_in_texts() {
+    let planted = "fn a(b: &str) -> bool { b.contains(\"\\nhint: \") }\n#[cfg(test)]\nmod tests { x.find(\"hint:\") }";
+    assert_eq!(searches_for_hints(planted).len(), 1);
+    let is_test = |name: &str| name.ends_with("tests.rs") || name.contains("/tests/");
+    let code = sources().into_iter().filter(|(name, _)| !is_test(name));
+    let found: Vec<String> = code
+        .filter_map(|(name, text)| Some(format!("{name}: {}", searches_for_hints(&text).first()?)))
+        .collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 /// Returns the types of a source file that derive `Debug` and have a URL in a field.
 fn debug_of_urls(text: &str) -> Vec<String> {
     let is_url = |line: &str| {
@@ -218,21 +271,11 @@ fn types_with_urls_that_may_contain_a_login_do_not_derive_debug() {
                    #[derive(Debug)]\nstruct C(Url);\n#[derive(Debug)]\nstruct D(LoginUrl);\n";
     assert_eq!(debug_of_urls(planted), ["struct A {", "struct C(Url);"]);
 
-    let top = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut folders = vec![top.clone()];
     let mut found = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.strip_prefix(&top).unwrap().display().to_string();
-            if path.is_dir() {
-                folders.push(path);
-            } else if name.ends_with(".rs")
-                && !WITHOUT_LOGIN.iter().any(|safe| name.starts_with(safe))
-            {
-                let types = debug_of_urls(&std::fs::read_to_string(&path).unwrap());
-                found.extend(types.into_iter().map(|shown| format!("{name}: {shown}")));
-            }
+    for (name, text) in sources() {
+        if !WITHOUT_LOGIN.iter().any(|safe| name.starts_with(safe)) {
+            let types = debug_of_urls(&text).into_iter();
+            found.extend(types.map(|shown| format!("{name}: {shown}")));
         }
     }
     assert!(
