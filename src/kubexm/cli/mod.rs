@@ -44,9 +44,11 @@ mod upgrade;
 mod version;
 
 use std::io::Write;
+use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 
 use clap::{FromArgMatches, Parser, Subcommand};
+use futures_util::FutureExt;
 
 use crate::report::{self, Output};
 use kubexm_types::event::Events;
@@ -219,9 +221,19 @@ fn run(arguments: Arguments) -> u8 {
     if emits_events && output == Output::Json {
         output::redirect_to_events(&events);
     }
-    let result = runtime.block_on(dispatch(command, output, &events));
+    let result = runtime.block_on(caught(dispatch(command, output, &events)));
     runtime.shutdown_background();
     end(&events, output, emits_events, result)
+}
+
+/// Runs a command. A panic is a defect of kubexm, and the standard library has reported where it happened.
+async fn caught(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let ended = Box::pin(AssertUnwindSafe(work).catch_unwind()).await;
+    ended.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(Failure::defect(text.unwrap_or("it panicked")))
+    })
 }
 
 async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(), Failure> {

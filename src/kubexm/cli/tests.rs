@@ -48,3 +48,15 @@ fn every_long_help_has_examples_that_parse() {
         }
     }
 }
+
+#[tokio::test]
+async fn panic_is_a_defect() {
+    let panics = async { panic!("index {} is too large", 3) };
+    let failure = super::caught(panics).await.unwrap_err();
+    assert_eq!(super::exit::code(failure.kind()).0, 10);
+    let said = failure.to_string();
+    assert!(
+        said.starts_with("a defect of kubexm: index 3 is too large\nhint: "),
+        "{said}"
+    );
+}
