@@ -210,7 +210,7 @@ scripts! {
         KUBE_PROXY = "kubeadm/kube-proxy.sh" [kubectl]
         KUBECONFIG = "kubeadm/kubeconfig.sh"
         KUBELET_CREDENTIALS = "kubeadm/kubelet-credentials.sh" [replace]
-        NODE = "kubeadm/node.sh" [replace] { Node: socket etcd first peer config static_pods }
+        NODE = "kubeadm/node.sh" [replace] { Node: socket etcd config static_pods }
         PATCHES = "kubeadm/patches.sh"
         PROGRAMS = "kubeadm/programs.sh"
         RENEW = "kubeadm/renew.sh" [replace] { Renew: id config }

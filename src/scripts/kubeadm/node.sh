@@ -5,13 +5,12 @@
 # (https://github.com/kubernetes/kubernetes/blob/master/cmd/kubeadm/app/cmd/phases/reset/cleanupnode.go).
 # Verbs: `init`, `join`, `clean-up`.
 #   socket       the runtime's socket
-#   etcd         the data directory of kubeadm's etcd on this host, if any
-#   first, peer  for a join with such a member the name of the first control plane, which has another member, and the peer
-#                address of this one
+#   etcd         the data directory of kubeadm's etcd on this host, if any. A task before has removed the member of a failed join
+#                from etcd: a member that returns without its data does not start.
 #   config       for `init` the path of the configuration
 #   static_pods  `yes` if the kubelet must run the static pods of the load balancer before `init`
 # Environment of `join`: INPUT, path of the configuration.
-: "${verb=}" "${socket=}" "${etcd=}" "${first=}" "${peer=}" "${config=}" "${static_pods=}"
+: "${verb=}" "${socket=}" "${etcd=}" "${config=}" "${static_pods=}"
 export PATH="/usr/local/bin:$PATH"
 # What existed before the first attempt that was not cleaned up: paths, and `pod ID`.
 before=/var/lib/kubexm/kubeadm-before
@@ -20,12 +19,8 @@ present() (
   k=/etc/kubernetes l=/var/lib/kubelet
   set -- "$k/pki/sa.key" "$k/pki/sa.pub" "$l/config.yaml" "$l/instance-config.yaml" "$l/kubeadm-flags.env" \
     "$l/cpu_manager_state" "$l/memory_manager_state" "$l"/pki/* "$l"/pods/*
-  for name in admin super-admin kubelet bootstrap-kubelet controller-manager scheduler; do
-    set -- "$@" "$k/$name.conf"
-  done
-  for name in kube-apiserver kube-controller-manager kube-scheduler etcd; do
-    set -- "$@" "$k/manifests/$name.yaml"
-  done
+  for name in admin super-admin kubelet bootstrap-kubelet controller-manager scheduler; do set -- "$@" "$k/$name.conf"; done
+  for name in kube-apiserver kube-controller-manager kube-scheduler etcd; do set -- "$@" "$k/manifests/$name.yaml"; done
   for name in ca apiserver apiserver-etcd-client apiserver-kubelet-client front-proxy-ca front-proxy-client \
     etcd/ca etcd/server etcd/peer etcd/healthcheck-client; do
     set -- "$@" "$k/pki/$name.crt" "$k/pki/$name.key"
@@ -73,29 +68,6 @@ keep_logs() (
   journalctl -u kubelet -n 500 --no-pager >"$kept/kubelet.log" 2>&1 || :
   tail -n 200 /var/log/pods/kube-system_*/*/*.log >"$kept/pods.log" 2>/dev/null || :
 )
-members() {
-  # etcdctl connects to 127.0.0.1, and kubeadm's member of an IPv6 address listens on ::1.
-  case $peer in
-  *'['*) set -- --endpoints 'https://[::1]:2379' member "$@" ;;
-  *) set -- member "$@" ;;
-  esac
-  kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl --request-timeout=30s \
-    -n kube-system exec "etcd-$first" -- etcdctl --cacert /etc/kubernetes/pki/etcd/ca.crt \
-    --cert /etc/kubernetes/pki/etcd/peer.crt --key /etc/kubernetes/pki/etcd/peer.key "$@"
-}
-# Removes this host from etcd's members, while its own etcd still runs and counts for the quorum. A member that returns
-# without its data does not start. A join without a new admin.conf has not added a member yet.
-leave_etcd() {
-  list=$(members list) || exit 1
-  member=$(printf '%s\n' "$list" | awk -F', ' -v peer="$peer" '$4 == peer { print $1 }')
-  # For some seconds after a change of the members, etcd reports itself unhealthy and removes no member.
-  left=30
-  until [ -z "$member" ] || said=$(members remove "$member" 2>&1); do
-    left=$((left - 1))
-    [ "$left" -gt 0 ] || { printf '%s\n' "$said" >&2; exit 1; }
-    sleep 2
-  done
-}
 remove_pods() {
   listed=$(pods) || exit 1
   # Without a list of earlier pods, the kubelet of this attempt started them: kubexm starts no other.
@@ -124,14 +96,10 @@ clean_up() (
   created=$(printf '%s\n' "$existing" | new)
   [ -n "$created" ] || exit 0
   keep_logs
-  case $created in
-  */etc/kubernetes/admin.conf*) [ -z "$first" ] || leave_etcd ;;
-  esac
   # It must stop before the pods, because it starts them again.
   systemctl stop kubelet 2>/dev/null || :
   remove_pods
-  # The clean-up of a join needs these to remove the member, and a reset looks at etcd.yaml to remove the data of etcd, so
-  # they are last.
+  # A reset looks at etcd.yaml to remove the data of etcd, so these are last.
   last='^/etc/kubernetes/(admin[.]conf|manifests/etcd[.]yaml|pki/etcd/)'
   { printf '%s\n' "$created" | grep -Ev "$last" || :; printf '%s\n' "$created" | grep -E "$last" || :; } |
     while IFS= read -r path; do remove "$path" || exit 1; done || exit 1

@@ -62,7 +62,6 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
             etcd: etcd::member_directory(inputs.cluster, first),
             config: path.to_string(),
             static_pods: yes_or_no(load_balancer::is_static_pod(inputs.cluster)),
-            ..Default::default()
         }
         .arguments(),
         limit: LIMIT,

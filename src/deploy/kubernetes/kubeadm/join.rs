@@ -59,16 +59,9 @@ pub(super) fn join(
 
 /// Returns the arguments of the script. A node without a member of etcd needs only the runtime's socket.
 fn arguments(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
-    let has_member = etcd::has_member(inputs.cluster, host);
-    let (first, peer) = match inputs.first().filter(|_| has_member) {
-        Some(first) => (first.name.to_string(), kubexm_etcd::peer_url(host)),
-        None => (String::new(), String::new()),
-    };
     let arguments = kubeadm::Node {
         socket: undo::socket(inputs).to_owned(),
         etcd: etcd::member_directory(inputs.cluster, host),
-        first,
-        peer,
         ..Default::default()
     };
     arguments.arguments()
