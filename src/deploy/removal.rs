@@ -4,15 +4,14 @@
 use std::time::Duration;
 
 use super::etcd::{Leaves, RemoveMembers};
-use super::upgrade::{AROUND_EVICTIONS, Drain};
+use super::kubernetes::drain::{Drain, DrainNode, Reason};
 use super::{DeployError, Inputs, load_balancer};
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId};
 use kubexm_engine::steps::RunScript;
 use kubexm_etcd::{has_member, kind, member_names, peer_url};
-use kubexm_scripts::Parameters;
-use kubexm_scripts::kubernetes::{self as scripts, CONTROL_PLANE_STOP, DRAIN, NODE_REMOVE};
+use kubexm_scripts::kubernetes::{CONTROL_PLANE_STOP, NODE_REMOVE};
 use kubexm_types::HostName;
 
 /// How long the objects of a node may take to disappear.
@@ -128,22 +127,11 @@ impl RemovalInputs<'_> {
 
     fn drain(&self, host: &Leaving) -> Option<Task> {
         let (first, name) = (self.inputs.first()?, &host.spec.name);
-        let step = RunScript::new(
-            &format!("leave {name}"),
-            format!("Move the pods of {name} to other nodes"),
-            DRAIN.verb("left"),
-            DRAIN.verb("leave"),
-        );
-        let arguments = scripts::Drain {
-            node: name.to_string(),
-            version: self.inputs.cluster.kubernetes.version.to_string(),
-            seconds: self.drain.timeout.as_secs().to_string(),
-            ..Default::default()
+        let step = DrainNode {
+            node: name.clone(),
+            drain: self.drain,
+            reason: Reason::Departure,
         };
-        let limit = self.drain.timeout + AROUND_EVICTIONS;
-        let step = step
-            .arguments(arguments.and(self.drain.options()))
-            .limit(Limit::new(limit, "the evictions of a node"));
         let task = Task::new("node", &format!("drain-{name}"), &first.name).step(step);
         host.is_node.then_some(task)
     }

@@ -3,49 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
-use std::time::Duration;
 
+use super::kubernetes::drain::{DrainNode, Reason, ReturnNode};
 use super::module::Module;
 use super::network::PodNetwork;
 use super::{DeployError, Deployment, Inputs, kubernetes, load_balancer, runtime};
 use kubexm_config::cluster::HostSpec;
-use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
-use kubexm_engine::steps::RunScript;
-use kubexm_scripts::Parameters;
-use kubexm_scripts::kubernetes::{self as scripts, DRAIN};
 use kubexm_types::{HostName, ImageRef};
+
+pub use super::kubernetes::drain::Drain;
 
 /// Upgrades a node with kubeadm.
 const NODE: TaskName = TaskName::new("upgrade", "node");
-/// How long a node may take until the scheduler may use it again: until it is Ready.
-const RETURN: Limit = Limit::new(Duration::from_secs(420), "the return of a node");
-/// How much longer than its evictions a drain may take.
-pub(crate) const AROUND_EVICTIONS: Duration = Duration::from_secs(180);
-
-/// How pods leave a node before its programs change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Drain {
-    /// How long the evictions may take.
-    pub timeout: Duration,
-    /// Whether to delete pods that no controller creates again.
-    pub deletes_unmanaged: bool,
-    /// Whether to delete pods although a PodDisruptionBudget forbids their eviction.
-    pub ignores_budgets: bool,
-}
-
-impl Drain {
-    /// Returns the options for kubectl.
-    pub(crate) fn options(self) -> Vec<String> {
-        let options = [
-            (self.deletes_unmanaged, "--force"),
-            (self.ignores_budgets, "--disable-eviction"),
-        ];
-        let options = options.into_iter().filter(|(is_set, _)| *is_set);
-        options.map(|(_, option)| option.to_owned()).collect()
-    }
-}
-
 /// What a hop depends on: an upgrade by one minor version, or within it.
 pub struct HopInputs<'a> {
     /// As of an install. The cluster has the version after the hop.
@@ -183,21 +153,15 @@ fn gate(
     let begin = match given.drain {
         None => before,
         Some(drain) => {
-            let step = RunScript::new(
-                &format!("drain {name}"),
-                format!("Move the pods of {name} to other nodes"),
-                DRAIN.verb("check"),
-                DRAIN.verb("drain"),
-            );
-            let reported = runtime::configured(inputs).reported(inputs, host)?;
-            let arguments = scripts::Drain {
-                node: name.to_string(),
+            let reason = Reason::Change {
                 version: version.clone(),
-                seconds: drain.timeout.as_secs().to_string(),
-                runtime: reported.unwrap_or_default(),
+                runtime: runtime::configured(inputs).reported(inputs, host)?,
             };
-            let limit = Limit::new(drain.timeout + AROUND_EVICTIONS, "the evictions of a node");
-            let step = step.arguments(arguments.and(drain.options())).limit(limit);
+            let step = DrainNode {
+                node: name.clone(),
+                drain,
+                reason,
+            };
             let task = Task::new("upgrade", &format!("drain-{name}"), &first.name);
             let task = task.after(before).step(step);
             let id = task.id();
@@ -233,17 +197,10 @@ fn gate(
         let task = load_balancer::returning(inputs.cluster, host, task)?;
         joined = push_unless_empty(plan, task).unwrap_or(joined);
     }
-    let step = RunScript::new(
-        &format!("return {name}"),
-        format!("Let the scheduler use {name} again"),
-        DRAIN.verb("returned"),
-        DRAIN.verb("return"),
-    );
-    let step = step.limit(RETURN).arguments(scripts::Drain {
-        node: name.to_string(),
+    let step = ReturnNode {
+        node: name.clone(),
         version,
-        ..Default::default()
-    });
+    };
     let task = Task::new("upgrade", &format!("return-{name}"), &first.name);
     let task = task.after([joined]).step(step);
     let id = task.id();

@@ -229,7 +229,7 @@ scripts! {
         CONTROL_PLANE = "kubernetes/control-plane.sh" [replace]
         CONTROL_PLANE_STOP = "kubernetes/control-plane-stop.sh"
         DEFAULT_ACCOUNTS = "kubernetes/default-accounts.sh" [kubectl]
-        DRAIN = "kubernetes/drain.sh" [kubectl patiently] { Drain: node version seconds runtime }
+        DRAIN = "kubernetes/drain.sh" [kubectl patiently]
         ENCRYPTION_KEYS = "kubernetes/encryption-keys.sh"
         ENCRYPTION_REWRITE = "kubernetes/encryption-rewrite.sh" [kubectl]
         ENDPOINT = "kubernetes/endpoint.sh" [kubectl]

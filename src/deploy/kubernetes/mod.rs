@@ -1,6 +1,7 @@
 //! Kubernetes: its programs, control planes and nodes.
 
 mod config;
+pub(super) mod drain;
 mod hardening;
 pub(super) mod kubeadm;
 pub(super) mod kubeconfig;

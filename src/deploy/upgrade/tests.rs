@@ -3,6 +3,7 @@ use crate::HostFacts;
 use crate::example::with_inputs;
 use kubexm_config::parse_cluster;
 use kubexm_engine::plan::graph::Graph;
+use std::time::Duration;
 
 const IMAGES: [&str; 3] = [
     "ghcr.io/kube-vip/kube-vip:v0.9.1",

@@ -1,7 +1,7 @@
 //! Scripts that remove hosts from a cluster. The programs are stand-ins.
 
 use super::machine::Machine;
-use crate::kubernetes::{CONTROL_PLANE_STOP, DRAIN, NODE_REMOVE};
+use crate::kubernetes::{CONTROL_PLANE_STOP, NODE_REMOVE};
 
 /// Adds a cluster with the node node1 and what it has because of it. kubectl keeps the objects as files.
 pub(super) fn with_objects(machine: &Machine) {
@@ -51,32 +51,6 @@ fn node_disappears_with_its_objects() {
         machine.write("/root/objects/node", "");
         machine.done(NODE_REMOVE.verb("delete"), &["node1", "lost"]);
         assert!(!machine.has("/root/objects/pods"));
-    });
-}
-
-#[test]
-fn node_without_a_kubelet_is_drained_without_waiting_for_it() {
-    Machine::with_each_shell(|machine| {
-        machine.write("/var/lib/kubexm/cluster", "");
-        machine.fake(
-            "kubectl",
-            "case $* in\n\
-             *'get node node1 --ignore-not-found'*) echo node/node1 ;;\n\
-             *Ready*) printf Unknown ;;\n\
-             *volumeattachments*) echo 'node2 csi-1' ;;\n\
-             esac",
-        );
-        machine.fake("sleep", "");
-        let arguments = ["node=node1", "version=1.36.3", "seconds=5", "--", "--force"];
-        assert_eq!(machine.run(DRAIN.verb("left"), &arguments).status, 1);
-        machine.done(DRAIN.verb("leave"), &arguments);
-        let calls = machine.calls();
-        let drain = calls.iter().find(|call| call.contains(" drain ")).unwrap();
-        assert!(
-            drain.ends_with("--timeout=5s --force --skip-wait-for-delete-timeout=1"),
-            "{drain}"
-        );
-        assert!(machine.has("/var/lib/kubexm/cordoned-node1"));
     });
 }
 

@@ -1,6 +1,6 @@
 //! The scripts of an upgrade.
 
-use super::super::drain::{DRAINED, RETURNED, with_node};
+use super::super::drain::with_node;
 use super::super::machine::Machine;
 use super::super::rollback::{KUBEADM, with_archive};
 use super::super::runtime::with_pods;
@@ -22,20 +22,19 @@ pub(super) fn upgraded_nodes() {
     kill_case(&Case {
         before: with_node,
         enter: ":",
-        check: Some(call(kubernetes::DRAIN.verb("check"), &DRAINED)),
-        apply: call(kubernetes::DRAIN.verb("drain"), &DRAINED),
+        check: Some(call(kubernetes::DRAIN.verb("cordoned"), &["node1"])),
+        apply: call(kubernetes::DRAIN.verb("cordon"), &["node1"]),
         undo: vec![],
     });
     kill_case(&Case {
         before: |machine| {
             with_node(machine);
-            machine.write("/root/fake/kubelet", "v1.36.3");
             machine.write("/root/fake/unschedulable", "");
             machine.write("/var/lib/kubexm/cordoned-node1", "");
         },
         enter: ":",
-        check: Some(call(kubernetes::DRAIN.verb("returned"), &RETURNED)),
-        apply: call(kubernetes::DRAIN.verb("return"), &RETURNED),
+        check: None,
+        apply: call(kubernetes::DRAIN.verb("uncordon"), &["node1"]),
         undo: vec![],
     });
     kill_case(&Case {

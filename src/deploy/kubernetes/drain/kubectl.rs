@@ -1,0 +1,115 @@
+//! Calls of kubectl about a node, on a host with a control plane.
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use tokio::time::sleep;
+
+use super::objects::{List, Node};
+use super::options::Drain;
+use kubexm_engine::plan::StepError;
+use kubexm_engine::{Command, Host, Limit};
+use kubexm_scripts::kubernetes::DRAIN;
+use kubexm_types::Message;
+
+/// How often an API server is asked that has just started and refuses requests.
+const TRIES: u32 = 20;
+const BETWEEN_TRIES: Duration = Duration::from_secs(3);
+/// The time between two looks at what a step waits for.
+pub(super) const PAUSE: Duration = Duration::from_secs(2);
+/// How long another pod of CoreDNS may take to be ready, and volumes to be detached.
+pub(super) const AT_MOST: Duration = Duration::from_secs(120);
+
+/// A node, and a host that asks the cluster about it.
+pub(super) struct Kubectl<'a> {
+    pub(super) host: &'a dyn Host,
+    pub(super) node: &'a str,
+    /// What the step does, for errors.
+    pub(super) action: &'a str,
+}
+
+impl Kubectl<'_> {
+    pub(super) async fn call(
+        &self,
+        verb: &'static str,
+        words: &[&str],
+    ) -> Result<String, StepError> {
+        let command = Command::from_script(DRAIN.verb(verb), words.iter().copied());
+        let command = command.describe(self.action).limit(Limit::CHANGE);
+        let output = self.host.run(command.secret_output()).await?;
+        Ok(StepError::unless_done(self.action, output)?.text())
+    }
+
+    /// Returns objects. Pods can have secrets in their environment.
+    pub(super) async fn get<T: DeserializeOwned>(&self, words: &[&str]) -> Result<T, StepError> {
+        self.parsed(&self.call("get", words).await?)
+    }
+
+    pub(super) async fn list<T: DeserializeOwned>(
+        &self,
+        words: &[&str],
+    ) -> Result<Vec<T>, StepError> {
+        self.get::<List<T>>(words).await.map(|list| list.items)
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, text: &str) -> Result<T, StepError> {
+        serde_json::from_str(text).map_err(|error| {
+            let said = format!("{}: the answer of kubectl is invalid: {error}", self.action);
+            StepError::Other(Message::quoting(said))
+        })
+    }
+
+    /// Returns what kubectl prints about objects. Asks for at most a minute.
+    async fn patiently(&self, words: &[&str]) -> Result<String, StepError> {
+        let mut tries = 1;
+        loop {
+            match self.call("get", words).await {
+                Err(StepError::Command { .. }) if tries < TRIES => {
+                    tries += 1;
+                    sleep(BETWEEN_TRIES).await;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    pub(super) async fn node(&self) -> Result<Node, StepError> {
+        self.parsed(&self.patiently(&["node", self.node]).await?)
+    }
+
+    /// Returns whether the cluster has the node.
+    pub(super) async fn is_there(&self) -> Result<bool, StepError> {
+        let words = ["node", self.node, "--ignore-not-found"];
+        let found = self.patiently(&words).await?;
+        Ok(!found.trim().is_empty())
+    }
+
+    pub(super) async fn cordon(&self) -> Result<(), StepError> {
+        if !self.node().await?.spec.unschedulable {
+            self.call("cordon", &[self.node]).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets the scheduler use the node again after a failure, and returns the error.
+    pub(super) async fn give_up(&self, mut said: String, hint: String) -> StepError {
+        if self.call("uncordon", &[self.node]).await.is_ok() {
+            said += &format!("\nthe scheduler may use {} again", self.node);
+        }
+        StepError::Other(Message::quoting(said).hint(hint))
+    }
+
+    pub(super) async fn drain(&self, drain: Drain, more: Option<&str>) -> Result<(), StepError> {
+        self.cordon().await?;
+        self.keep_dns().await?;
+        self.evict(drain, more).await
+    }
+}
+
+/// Returns an error only if the host is lost: the caller asks an API server again that refuses.
+pub(super) fn unless_refused<T>(result: Result<T, StepError>) -> Result<Option<T>, StepError> {
+    match result {
+        Err(error) if error.is_loss_of_host() => Err(error),
+        other => Ok(other.ok()),
+    }
+}
