@@ -140,7 +140,7 @@ impl GetResponse {
             Err(ReadError::TooSlow(reason)) => Err(Failure::last(FetchError::Unreachable {
                 what: label.to_owned(),
                 url: shown(url),
-                reason: reason.into(),
+                reason,
             })),
             Err(ReadError::Broken(error)) => Err(broken(label, url, &error)),
         }
