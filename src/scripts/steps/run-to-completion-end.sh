@@ -1,6 +1,6 @@
 #!/bin/sh -eu
 # Stops a command that a killed install left running, before a reset reverts its changes.
-lock=/run/kubexm/once.lock left=60 signal=TERM
+lock=/run/kubexm/once.lock left=60 signal=TERM number=''
 [ -e "$lock" ] || exit 0
 until flock -n "$lock" true && ! command_runs; do
   left=$((left - 1))

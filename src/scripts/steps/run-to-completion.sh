@@ -16,9 +16,9 @@ run() {
   text=$1 verb=$2
   shift 2
   [ -z "$verb" ] || set -- "$verb" "$@"
+  status=0
   # shellcheck disable=SC2016 # the inner shell expands these
   # timeout leads the session, so its process id is the number of the process group.
-  status=0
   (exec setsid --wait timeout -k 20 "$limit" sh -euc '
     echo "$PPID" >"$1"
     text=$2
@@ -40,7 +40,7 @@ flock -w 600 9 || { echo "an earlier run of this command still runs after 10 min
 done=/var/lib/kubexm/done/$id
 [ ! -e "$done" ] || exit 0
 # If this script was killed, its lock is free, but its command may still run.
-left=600
+left=600 number=''
 while command_runs; do
   left=$((left - 1))
   [ "$left" -gt 0 ] || {
