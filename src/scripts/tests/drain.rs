@@ -8,6 +8,7 @@ const MARK: &str = "/var/lib/kubexm/cordoned-node1";
 /// Adds a cluster with the node `node1`: kubectl keeps what it changes in files.
 pub(super) fn with_node(machine: &Machine) {
     machine.write("/var/lib/kubexm/cluster", "");
+    machine.write("/root/fake/kubelet", "v1.35.4");
     machine.fake(
         "kubectl",
         "at=/usr/local/bin\n\
@@ -15,6 +16,7 @@ pub(super) fn with_node(machine: &Machine) {
          *' drain '*) echo 'pod/a evicted'; echo why >&2; [ ! -e $at/stuck ] ;;\n\
          *' cordon '*) : >$at/unschedulable ;;\n\
          *' uncordon '*) rm -f $at/unschedulable ;;\n\
+         *kubeletVersion*Ready*) printf '%s True' \"$(cat $at/kubelet)\" ;;\n\
          *' get '*) echo '{}' ;;\n\
          esac",
     );
