@@ -13,6 +13,8 @@ mod etcd_certificates;
 #[cfg(test)]
 mod example;
 pub mod expected;
+#[cfg(test)]
+mod fake_host;
 mod former_files;
 mod health;
 mod hooks;

@@ -16,6 +16,7 @@ pub use super::kubernetes::drain::Drain;
 
 /// Upgrades a node with kubeadm.
 const NODE: TaskName = TaskName::new("upgrade", "node");
+
 /// What a hop depends on: an upgrade by one minor version, or within it.
 pub struct HopInputs<'a> {
     /// As of an install. The cluster has the version after the hop.

@@ -4,11 +4,10 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 
-use kubexm_engine::plan::{Ensure, StepContext, StepError, UndoLog};
+use crate::fake_host::{printed, words};
 use kubexm_engine::{Command, Host};
 use kubexm_host::{HostError, Output};
 use kubexm_types::HostName;
-use kubexm_types::event::Events;
 
 /// A member as etcd lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,12 +172,12 @@ impl Host for FakeEtcd {
     }
 
     async fn run(&self, command: Command) -> Result<Output, HostError> {
-        let words = command.into_parts().0;
-        let words: Vec<&str> = words.iter().skip(4).map(String::as_str).collect();
+        let words = words(command);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let at = words
             .iter()
             .position(|word| word.starts_with("--command-timeout="));
-        let (status, printed) = match at {
+        let (status, text) = match at {
             Some(at) => {
                 let asked = words
                     .iter()
@@ -195,31 +194,6 @@ impl Host for FakeEtcd {
                 }
             }
         };
-        Ok(Output {
-            status,
-            stdout: printed.into_bytes(),
-            stderr: Vec::new(),
-            log: None,
-        })
+        Ok(printed(status, text))
     }
-}
-
-struct NoUndo;
-
-#[async_trait]
-impl UndoLog for NoUndo {
-    async fn record(&self, _: &str, _: serde_json::Value) -> Result<(), StepError> {
-        Ok(())
-    }
-}
-
-/// Applies a step. Returns the error for people.
-pub(super) async fn apply(step: &impl Ensure, host: &FakeEtcd) -> Result<(), String> {
-    let context = StepContext {
-        host,
-        undo: &NoUndo,
-        events: &Events::silent(),
-    };
-    let applied = step.apply(&context).await;
-    applied.map_err(|error| error.to_string())
 }

@@ -1,5 +1,6 @@
-use super::super::fake_etcd::{Fake, FakeEtcd, apply, client, learner, peer, three, voter};
+use super::super::fake_etcd::{Fake, FakeEtcd, client, learner, peer, three, voter};
 use super::*;
+use crate::fake_host::apply;
 
 fn joining(host: u64, others: &[u64]) -> Joining {
     Joining {

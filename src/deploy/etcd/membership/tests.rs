@@ -1,5 +1,6 @@
-use super::super::fake_etcd::{FakeEtcd, apply, client, learner, peer, three, voter};
+use super::super::fake_etcd::{FakeEtcd, client, learner, peer, three, voter};
 use super::*;
+use crate::fake_host::apply;
 
 fn removal(host: u64) -> RemoveMembers {
     RemoveMembers {

@@ -3,9 +3,8 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
-use kubexm_engine::plan::UndoLog;
+use crate::fake_host::{apply, printed, words};
 use kubexm_host::{HostError, Output};
-use kubexm_types::event::Events;
 
 /// A control plane of a cluster with the node `node1`. It records what changes something.
 struct FakeCluster {
@@ -169,38 +168,12 @@ impl Host for FakeCluster {
     }
 
     async fn run(&self, command: Command) -> Result<Output, HostError> {
-        let words = command.into_parts().0;
-        let words: Vec<&str> = words.iter().skip(4).map(String::as_str).collect();
+        let words = words(command);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         self.calls.lock().unwrap().push(words.join(" "));
-        let (status, printed) = self.answer(&words);
-        Ok(Output {
-            status,
-            stdout: printed.into_bytes(),
-            stderr: Vec::new(),
-            log: None,
-        })
+        let (status, text) = self.answer(&words);
+        Ok(printed(status, text))
     }
-}
-
-struct NoUndo;
-
-#[async_trait]
-impl UndoLog for NoUndo {
-    async fn record(&self, _: &str, _: Value) -> Result<(), StepError> {
-        Ok(())
-    }
-}
-
-async fn apply(step: &dyn Ensure, host: &FakeCluster) -> Result<(), String> {
-    let events = Events::silent();
-    let context = StepContext {
-        host,
-        undo: &NoUndo,
-        events: &events,
-    };
-    step.apply(&context)
-        .await
-        .map_err(|error| error.to_string())
 }
 
 fn drain(reason: Reason) -> DrainNode {

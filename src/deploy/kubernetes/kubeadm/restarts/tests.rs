@@ -1,7 +1,8 @@
 use std::sync::Mutex;
 
 use super::*;
-use kubexm_engine::plan::{Stop, TaskName, UndoLog, perform};
+use crate::fake_host::{NoUndo, words};
+use kubexm_engine::plan::{Stop, TaskName, perform};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
@@ -134,8 +135,8 @@ impl Host for ControlPlane {
                 output: "the last line".to_owned(),
             });
         }
-        let words = command.into_parts().0;
-        let words: Vec<&str> = words.iter().skip(4).map(String::as_str).collect();
+        let words = words(command);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let breaks = self.lost.lock().unwrap().take();
         let lost = || HostError::Unreachable {
             host,
@@ -158,15 +159,6 @@ impl Host for ControlPlane {
             stderr: complaint.into(),
             log: None,
         })
-    }
-}
-
-struct NoUndo;
-
-#[async_trait]
-impl UndoLog for NoUndo {
-    async fn record(&self, _: &str, _: serde_json::Value) -> Result<(), StepError> {
-        Ok(())
     }
 }
 
