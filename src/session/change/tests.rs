@@ -17,15 +17,19 @@ enum End {
     Panicked,
 }
 
+fn change<'a>(operation: Operation, cluster: &'a Cluster, state: &'a Path) -> Change<'a> {
+    Change {
+        operation,
+        cluster,
+        state,
+        lock: String::new(),
+    }
+}
+
 /// Runs a command on a site. Returns whether it ended with a panic, or its result.
 async fn ended(site: &Site, operation: Operation, end: End) -> Option<Result<(), CommandError>> {
     let (cluster, state, stop) = (cluster(), site.state("own"), Stop::new());
-    let change = Change {
-        operation,
-        cluster: &cluster,
-        state: &state,
-        lock: String::new(),
-    };
+    let change = change(operation, &cluster, &state);
     let connect = async |_: &Events| Ok((site.hosts.clone(), ()));
     let work = async |session: Session<'_>, ()| {
         for host in ["node1", "node2"] {
@@ -72,12 +76,7 @@ async fn command_that_must_wait_connects_to_no_host() {
     std::fs::create_dir_all(&state).unwrap();
     let record = r#"{"from": "1.35.4", "to": "1.36.3", "archives": {}}"#;
     std::fs::write(state.join("upgrade.json"), record).unwrap();
-    let change = Change {
-        operation: Operation::RegistryRemove,
-        cluster: &cluster,
-        state: &state,
-        lock: String::new(),
-    };
+    let change = change(Operation::RegistryRemove, &cluster, &state);
     let connect =
         async |_: &Events| -> Result<(Hosts, ()), CommandError> { panic!("it must not connect") };
     let work = async |_: Session<'_>, ()| Ok(());
@@ -99,12 +98,7 @@ async fn commands_of_an_earlier_run_end_before_the_work_begins() {
     for (operation, waits) in [(Operation::Install, true), (Operation::Reset, false)] {
         lock.lock().unwrap();
         let state = site.state("own");
-        let change = Change {
-            operation,
-            cluster: &cluster,
-            state: &state,
-            lock: String::new(),
-        };
+        let change = change(operation, &cluster, &state);
         let connect = async |_: &Events| Ok((site.hosts.clone(), ()));
         let worked = std::cell::Cell::new(false);
         let work = async |_: Session<'_>, ()| {
