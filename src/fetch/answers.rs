@@ -39,7 +39,7 @@ impl Answers {
     /// Returns the error of content that no server has.
     pub(crate) fn into_error(self, label: &str) -> FetchError {
         let without_addresses =
-            || FetchError::Resolve(format!("{label}: no address is configured").into());
+            || FetchError::resolve(format!("{label}: no address is configured"));
         self.error().unwrap_or_else(without_addresses)
     }
 }

@@ -98,13 +98,10 @@ pub(super) fn same_origin() -> redirect::Policy {
 /// Reads the certificates in a PEM file.
 pub(super) fn authorities(path: &Path) -> Result<Vec<Certificate>, FetchError> {
     let wrong = |reason: String| {
-        FetchError::Resolve(
-            format!(
-                "cannot read the CA certificates in {}: {reason}",
-                path.display()
-            )
-            .into(),
-        )
+        FetchError::resolve(format!(
+            "cannot read the CA certificates in {}: {reason}",
+            path.display()
+        ))
     };
     let bytes = pem(path).map_err(|error| wrong(error.to_string()))?;
     let certificates =

@@ -46,9 +46,10 @@ impl Job {
             let expected = self.expected;
             let published = tokio::task::spawn_blocking(move || partial.publish(expected.as_ref()));
             let published = published.await.map_err(|error| {
-                FetchError::Resolve(
-                    format!("{}: cannot store the download: {error}", self.label).into(),
-                )
+                FetchError::resolve(format!(
+                    "{}: cannot store the download: {error}",
+                    self.label
+                ))
             })?;
             match published? {
                 Ok(done) => return Ok(done),
@@ -63,9 +64,10 @@ impl Job {
                 }
             }
         }
-        Err(FetchError::Resolve(
-            format!("{}: no address was tried", self.label).into(),
-        ))
+        Err(FetchError::resolve(format!(
+            "{}: no address was tried",
+            self.label
+        )))
     }
 
     /// Locks the partial file for this process; reports that it waits for another process.

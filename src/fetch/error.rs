@@ -174,6 +174,11 @@ impl From<BundleError> for FetchError {
 type SiteAndCause = (String, Message);
 
 impl FetchError {
+    /// Returns the error of a bundle manifest that requires what does not exist or does not fit.
+    pub fn resolve(message: impl Into<Message>) -> Self {
+        Self::Resolve(message.into())
+    }
+
     /// Whether no trusted key signed the content.
     pub(crate) fn is_of_a_signature(&self) -> bool {
         match self {
@@ -323,8 +328,8 @@ mod tests {
             refused("releases of d", 403),
             unreachable("releases of e", "https://github.example/e"),
             refused("releases of f", 404),
-            FetchError::Resolve("nothing".into()),
-            FetchError::Resolve("nothing".into()),
+            FetchError::resolve("nothing"),
+            FetchError::resolve("nothing"),
         ];
         let grouped = FetchError::grouped_by_site(errors);
         let lines: Vec<String> = grouped.iter().map(ToString::to_string).collect();

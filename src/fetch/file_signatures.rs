@@ -111,7 +111,7 @@ impl Policies {
         });
         let verified = verified
             .await
-            .map_err(|error| FetchError::Resolve(error.to_string().into()))??;
+            .map_err(|error| FetchError::resolve(error.to_string()))??;
         drop(reading);
         let by: kubexm_sigstore::Signer = verified.map_err(|rejected| {
             let reason = format!("and its signature is not valid: {}", rejected.cause);

@@ -134,7 +134,7 @@ impl Search<'_> {
     /// Looks under the tag for signatures.
     async fn tagged(&self, digest: Option<Digest>) -> Result<Look, FetchError> {
         let place = self.image.name.with_tag(&self.image.signature_tag());
-        let place = place.map_err(|error| FetchError::Resolve(error.to_string().into()))?;
+        let place = place.map_err(|error| FetchError::resolve(error.to_string()))?;
         let (bytes, digest) = match self.puller.manifest_of_any(&place, digest).await {
             Ok(found) => found,
             Err(FetchError::Refused { status: 404, .. }) => return Ok(Look::Nothing),

@@ -60,7 +60,7 @@ impl Kubeadm {
             })
         };
         let unpacked = tokio::task::spawn_blocking(unpack).await;
-        unpacked.unwrap_or_else(|error| Err(FetchError::Resolve(error.to_string().into())))
+        unpacked.unwrap_or_else(|error| Err(FetchError::resolve(error.to_string())))
     }
 
     /// Returns its image list and the minimum version of external etcd.

@@ -81,7 +81,7 @@ impl Http {
         });
         let copied = copied
             .await
-            .map_err(|error| FetchError::Resolve(format!("{label}: {error}").into()))?;
+            .map_err(|error| FetchError::resolve(format!("{label}: {error}")))?;
         match copied {
             Ok(size) => Ok(Some(size)),
             Err(Failure::Cache(error)) => Err(error),

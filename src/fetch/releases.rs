@@ -53,8 +53,7 @@ pub async fn newest(
 }
 
 fn parse(address: &str) -> Result<url::Url, FetchError> {
-    url::Url::parse(address)
-        .map_err(|error| FetchError::Resolve(format!("{address}: {error}").into()))
+    url::Url::parse(address).map_err(|error| FetchError::resolve(format!("{address}: {error}")))
 }
 
 /// Returns the versions that an Atom feed links to. Only the links of the feed are parsed. A tag may begin

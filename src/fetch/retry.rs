@@ -131,7 +131,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_server_is_not_asked_before_its_retry_after() {
-        let error = || FetchError::Resolve("busy".into());
+        let error = || FetchError::resolve("busy");
         let again = |seconds| Failure::Again(Box::new(error()), Some(Duration::from_secs(seconds)));
         let began = tokio::time::Instant::now();
         let mut tries = Tries::new(3);

@@ -149,8 +149,7 @@ impl Policies {
         own: &[SignaturePolicy],
         roots: &[TrustedRoot],
     ) -> Result<Self, FetchError> {
-        let public =
-            TrustedRoot::public_instance().map_err(|error| FetchError::Resolve(error.into()))?;
+        let public = TrustedRoot::public_instance().map_err(FetchError::resolve)?;
         // The built-in root first: signatures that it accepts need no other file when a bundle is verified.
         let roots: Vec<TrustedRoot> = std::iter::once(public).chain(roots.to_vec()).collect();
         let load = |policies: &[SignaturePolicy]| -> Result<Vec<Policy>, FetchError> {
@@ -392,7 +391,7 @@ fn read(path: &Path) -> Result<Vec<u8>, FetchError> {
 }
 
 fn named(path: &Path, reason: &str) -> FetchError {
-    FetchError::Resolve(format!("{}: {reason}", path.display()).into())
+    FetchError::resolve(format!("{}: {reason}", path.display()))
 }
 
 #[cfg(test)]

@@ -358,7 +358,7 @@ impl<'a> Check<'a> {
     ) -> Result<String, String> {
         let compared = async {
             let url: url::Url = sample.parse().map_err(|error: url::ParseError| {
-                FetchError::Resolve(format!("{sample}: {error}").into())
+                FetchError::resolve(format!("{sample}: {error}"))
             })?;
             let (expected, _): (String, StatedBy) =
                 self.http.published("sample", &url, LARGEST).await?;

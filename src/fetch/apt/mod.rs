@@ -52,7 +52,10 @@ pub(super) async fn choose(
     }
     let chosen = resolved(&lists, &source.packages).map_err(|problems| {
         let place = format!("{} {} {arch}", source.distribution, source.release);
-        FetchError::Resolve(format!("packages for {place}:\n  {}", problems.join("\n  ")).into())
+        FetchError::resolve(format!(
+            "packages for {place}:\n  {}",
+            problems.join("\n  ")
+        ))
     })?;
     drop(lists);
     fetch_all(http, source, &chosen.packages).await?;
@@ -117,9 +120,8 @@ async fn package_lists(
     let suite = format!("{base}/dists/{}", repository.suite);
     let label = format!("InRelease of {}", repository.suite);
     let parse = |text: &str| {
-        url::Url::parse(text).map_err(|error| {
-            FetchError::Resolve(format!("{}: {error}", ShownUrl::of_text(text)).into())
-        })
+        url::Url::parse(text)
+            .map_err(|error| FetchError::resolve(format!("{}: {error}", ShownUrl::of_text(text))))
     };
     let untrusted = |source: OpenPgpError| FetchError::Signature {
         what: label.clone(),

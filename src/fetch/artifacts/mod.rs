@@ -140,7 +140,7 @@ impl ArtifactFetcher<'_> {
     /// Fetches a chart from a registry: the only chart layer of a manifest.
     async fn in_registry(&self, url: &Url, source: &ArtifactSource) -> Result<Raw, FetchError> {
         let place = ImageRef::parse_place(url.as_str(), None)
-            .map_err(|error| FetchError::Resolve(error.to_string().into()))?;
+            .map_err(|error| FetchError::resolve(error.to_string()))?;
         let puller = Puller::new(self.http.clone());
         let (manifest, unpinned) = match place.digest() {
             Some(digest) => {
@@ -233,7 +233,7 @@ impl ArtifactFetcher<'_> {
         fetched
             .artifact
             .check()
-            .map_err(|message| FetchError::Resolve(message.to_string().into()))?;
+            .map_err(|message| FetchError::resolve(message.to_string()))?;
         images::sort(&mut fetched.found);
         let sure: BTreeSet<ImageRef> = fetched.found.iter().filter_map(Found::sure).collect();
         fetched.artifact.images = sure.into_iter().collect();

@@ -99,7 +99,10 @@ pub(super) async fn choose(
     }
     let place = format!("{} {} {arch}", source.distribution, source.release);
     let chosen = solved.result.map_err(|problems| {
-        FetchError::Resolve(format!("packages for {place}:\n  {}", problems.join("\n  ")).into())
+        FetchError::resolve(format!(
+            "packages for {place}:\n  {}",
+            problems.join("\n  ")
+        ))
     })?;
     let packages = chosen
         .iter()
@@ -176,9 +179,8 @@ fn untrusted(what: &str, base: &str, source: OpenPgpError) -> FetchError {
 
 fn address(base: &str, path: &str) -> Result<url::Url, FetchError> {
     let parse = |text: &str| {
-        url::Url::parse(text).map_err(|error| {
-            FetchError::Resolve(format!("{}: {error}", ShownUrl::of_text(text)).into())
-        })
+        url::Url::parse(text)
+            .map_err(|error| FetchError::resolve(format!("{}: {error}", ShownUrl::of_text(text))))
     };
     let (root, url) = (
         parse(&format!("{base}/"))?,
@@ -188,9 +190,10 @@ fn address(base: &str, path: &str) -> Result<url::Url, FetchError> {
     if url.as_str().starts_with(root.as_str()) {
         Ok(url)
     } else {
-        Err(FetchError::Resolve(
-            format!("{}: its path leaves the repository", ShownUrl::from(&url)).into(),
-        ))
+        Err(FetchError::resolve(format!(
+            "{}: its path leaves the repository",
+            ShownUrl::from(&url)
+        )))
     }
 }
 

@@ -231,9 +231,9 @@ impl Http {
     async fn job(&self, job: Job) -> Result<(Digest, u64), FetchError> {
         let task = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(job.run()));
         task.await.unwrap_or_else(|error| {
-            Err(FetchError::Resolve(
-                format!("a download task failed: {error}").into(),
-            ))
+            Err(FetchError::resolve(format!(
+                "a download task failed: {error}"
+            )))
         })
     }
 
@@ -303,9 +303,9 @@ impl Http {
                 result => return result,
             }
         }
-        Err(FetchError::Resolve(
-            format!("{label}: no address is configured").into(),
-        ))
+        Err(FetchError::resolve(format!(
+            "{label}: no address is configured"
+        )))
     }
 
     /// Returns the addresses to ask, in order: those of the longest mirrored prefix, or the public address.
@@ -315,9 +315,7 @@ impl Http {
         };
         let parse = |address: String| {
             Url::parse(&address).map_err(|error| {
-                FetchError::Resolve(
-                    format!("a mirror's address for {}: {error}", shown(url)).into(),
-                )
+                FetchError::resolve(format!("a mirror's address for {}: {error}", shown(url)))
             })
         };
         addresses.into_iter().map(parse).collect()

@@ -10,7 +10,7 @@ const ARCH: Arch = Arch::Amd64;
 
 pub fn manifest(bytes: &[u8]) -> Result<Option<PlatformManifest>, FetchError> {
     let name = "registry.example/team/app:1".parse::<ImageRef>();
-    let name = name.map_err(|error| FetchError::Resolve(error.to_string().into()))?;
+    let name = name.map_err(|error| FetchError::resolve(error.to_string()))?;
     let manifest = parse_manifest(&name, bytes)?;
     if let Some(entries) = &manifest.manifests {
         let mut serving = entries.iter().filter(|entry| entry.serves(ARCH));

@@ -230,7 +230,7 @@ impl Puller {
 fn parse(address: &str) -> Result<Url, FetchError> {
     Url::parse(address).map_err(|error| {
         let address = ShownUrl::of_text(address);
-        FetchError::Resolve(format!("{address}: {error}").into())
+        FetchError::resolve(format!("{address}: {error}"))
     })
 }
 
@@ -267,7 +267,7 @@ fn manifest_path(name: &ImageRef, digest: Option<Digest>) -> Result<String, Fetc
     let reference = digest.map(|digest| digest.to_string());
     let reference = reference.or_else(|| name.tag().map(str::to_owned));
     let reference = reference
-        .ok_or_else(|| FetchError::Resolve(format!("{name} has neither tag nor digest").into()))?;
+        .ok_or_else(|| FetchError::resolve(format!("{name} has neither tag nor digest")))?;
     Ok(format!("manifests/{reference}"))
 }
 

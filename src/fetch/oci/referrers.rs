@@ -121,7 +121,7 @@ impl Puller {
         let place = image
             .name
             .with_tag(&image.referrers_tag())
-            .map_err(|error| FetchError::Resolve(error.to_string().into()))?;
+            .map_err(|error| FetchError::resolve(error.to_string()))?;
         match self.manifest_of_any(&place, None).await {
             // The tag may name another artifact.
             Ok((bytes, _)) => Ok(listed(&bytes).unwrap_or_default()),

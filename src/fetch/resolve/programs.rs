@@ -82,8 +82,8 @@ impl Resolver<'_> {
         version: &Version,
         files: &[LockedFile],
     ) -> Result<Digest, FetchError> {
-        let here = Arch::of_this_machine()
-            .map_err(|error| FetchError::Resolve(error.to_string().into()))?;
+        let here =
+            Arch::of_this_machine().map_err(|error| FetchError::resolve(error.to_string()))?;
         let mut bundled = files.iter();
         let bundled =
             bundled.find(|f| f.component == component && f.version == *version && f.arch == here);
@@ -92,7 +92,7 @@ impl Resolver<'_> {
             None => {
                 let file = self.catalog.download(component, version, here)?;
                 let file = file.ok_or_else(|| {
-                    FetchError::Resolve(format!("the catalog has no file of {component}").into())
+                    FetchError::resolve(format!("the catalog has no file of {component}"))
                 })?;
                 Ok(self.file(&file).await?.digest)
             }

@@ -94,7 +94,7 @@ pub(super) fn only_signed(name: &dyn std::fmt::Display) -> FetchError {
     FetchError::Content {
         what: name.to_string(),
         reason: Message::new(
-            "the lock trusts it only because of its signature, and there is no valid one",
+            "the lock trusts it only because of its signature, which is missing or not valid",
         )
         .hint(
             "restore the policy in spec.signatures of the bundle manifest, or remove the entry from the lock",

@@ -30,7 +30,7 @@ pub(crate) async fn check_before_login(registry: &Url, ca: &[Vec<u8>]) -> Result
         .redirect(redirect::Policy::none())
         .tls_certs_merge(certificates.flatten())
         .build()
-        .map_err(|error| FetchError::Resolve(format!("cannot set up HTTPS: {error}").into()))?;
+        .map_err(|error| FetchError::resolve(format!("cannot set up HTTPS: {error}")))?;
     let Ok(place) = registry.join("/v2/") else {
         return Ok(());
     };

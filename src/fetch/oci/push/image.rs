@@ -48,7 +48,7 @@ impl Pusher {
             top,
         } = documents
             .await
-            .map_err(|error| FetchError::Resolve(format!("{label}: {error}").into()))??;
+            .map_err(|error| FetchError::resolve(format!("{label}: {error}")))??;
         for platform in &platforms {
             self.document(&self.by_digest(&platform.digest), platform)
                 .await?;

@@ -104,7 +104,7 @@ impl Pusher {
             ..ClientConfig::default()
         };
         let client = Client::try_from(config).map_err(|error| {
-            FetchError::Resolve(format!("cannot set up the registry client: {error}").into())
+            FetchError::resolve(format!("cannot set up the registry client: {error}"))
         })?;
         let Some(tag) = place.tag().filter(|_| place.digest().is_none()) else {
             let reason = Message::new(format!("{place}: the address has no tag"));
@@ -121,18 +121,18 @@ impl Pusher {
         let login = match access.login {
             Some((user, password)) => Some(Login::Password { user, password }),
             None => {
-                let credentials = DockerCredentials::from_docker_config()
-                    .map_err(|error| FetchError::Resolve(error.into()))?;
+                let credentials =
+                    DockerCredentials::from_docker_config().map_err(FetchError::resolve)?;
                 credentials.login(&registry).await
             }
         };
         let auth = match login {
             Some(Login::Password { user, password }) => RegistryAuth::Basic(user, password),
             Some(Login::Identity(_)) => {
-                return Err(FetchError::Resolve(format!(
+                return Err(FetchError::resolve(format!(
                     "{registry}: Docker has only an identity token for it, which cannot push from \
                      here; `docker login {registry}` with a password"
-                ).into()));
+                )));
             }
             None => RegistryAuth::Anonymous,
         };
