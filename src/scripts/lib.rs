@@ -216,7 +216,7 @@ scripts! {
         RENEW = "kubeadm/renew.sh" [replace] { Renew: id config }
         RESET = "kubeadm/reset.sh"
         ROTATE = "kubeadm/rotate.sh" [replace]
-        SETTINGS = "kubeadm/settings.sh" [replace] { Settings: scope node config }
+        SETTINGS = "kubeadm/settings.sh" [replace] { Settings: config phase former path content name node }
         UPGRADE_SPACE = "kubeadm/upgrade-space.sh"
         UPGRADE = "kubeadm/upgrade.sh" [replace] { Upgrade: role version patches ignored config }
     }

@@ -214,6 +214,8 @@ fn programs_change_when_it_is_their_turn() {
             "kubelet files",
             "kubelet stop",
             "kubelet settings",
+            "wait kubelet settings",
+            "kubelet settings confirmed",
             "kubelet version",
             "endpoint returns",
             // The certificate in the kubeconfig with which kube-vip started ends before the one that kubeadm has renewed.

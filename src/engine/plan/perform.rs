@@ -89,13 +89,17 @@ async fn poll(
 ) -> Result<Done, StepError> {
     let began = Instant::now();
     loop {
-        let (missing, hosts) = match wait.poll(host).await? {
+        let (missing, hosts, has_failed) = match wait.poll(host).await? {
             Condition::Met => return Ok(Done::Met),
-            Condition::Unmet(missing) => (missing, BTreeMap::new()),
-            Condition::UnmetBy { missing, hosts } => (missing, hosts),
+            Condition::Unmet(missing) => (missing, BTreeMap::new(), false),
+            Condition::Failed(missing) => (missing, BTreeMap::new(), true),
+            Condition::UnmetBy { missing, hosts } => (missing, hosts, false),
         };
         watch.missing(missing.trim());
-        if began.elapsed() >= wait.limit() {
+        if has_failed || began.elapsed() >= wait.limit() {
+            if let Some(message) = wait.undo(host).await? {
+                return Err(StepError::Other(message));
+            }
             // A diagnosis that fails must not hide what is missing.
             let diagnosis = match wait.diagnose(host).await {
                 Ok(diagnosis) => diagnosis,

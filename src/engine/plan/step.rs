@@ -154,6 +154,8 @@ pub enum Condition {
     Met,
     /// The condition does not hold yet. The text states what is missing.
     Unmet(String),
+    /// The condition will not hold. The text states why. The executor does not poll it again.
+    Failed(String),
     /// The condition does not hold yet for some hosts.
     UnmetBy {
         /// What is missing.
@@ -242,6 +244,15 @@ pub trait Wait: Describe {
 
     /// Collects what helps to find the cause when the limit is reached.
     async fn diagnose(&self, host: &dyn Host) -> Result<String, StepError>;
+
+    /// Reverts the change of an earlier step that leads to the condition, when the condition does not hold in time. Returns
+    /// the error for the user; `None` if the wait does not revert anything.
+    ///
+    /// # Errors
+    /// The change cannot be reverted.
+    async fn undo(&self, _: &dyn Host) -> Result<Option<Message>, StepError> {
+        Ok(None)
+    }
 }
 
 /// The kind of a step.

@@ -9,19 +9,27 @@ const LINES: usize = 60;
 /// Words in a line whose value may be a secret.
 const SECRET_WORDS: [&str; 6] = ["password", "passwd", "secret", "token", "key-data", "auth"];
 
-/// Returns the difference in the format of `diff -u`, without the names of the files. Values that may be secrets are
-/// masked. The rest of a long difference is left out.
-pub(super) fn unified(old: &str, new: &str) -> String {
+/// Returns the difference in the format of `diff -u`, without the names of the files. The rest of a long difference is left
+/// out. The files must not contain secrets.
+pub fn unified(old: &str, new: &str) -> String {
     let diff = TextDiff::from_lines(old, new);
     let mut unified = diff.unified_diff();
     unified.context_radius(CONTEXT).missing_newline_hint(false);
     let text = unified.to_string();
-    let mut lines: Vec<String> = text.lines().map(masked).collect();
-    if lines.len() > LINES {
-        let rest = lines.len() - LINES;
-        lines.truncate(LINES);
-        lines.push(format!("({rest} more lines)"));
+    let mut lines: Vec<&str> = text.lines().collect();
+    let rest = lines.len().saturating_sub(LINES);
+    lines.truncate(LINES);
+    let mut shown = lines.join("\n");
+    if rest > 0 {
+        shown += &format!("\n({rest} more lines)");
     }
+    shown
+}
+
+/// Returns the difference like [`unified`], and masks values that may be secrets.
+pub(super) fn unified_and_masked(old: &str, new: &str) -> String {
+    let text = unified(old, new);
+    let lines: Vec<String> = text.lines().map(masked).collect();
     lines.join("\n")
 }
 
@@ -48,7 +56,7 @@ mod tests {
     fn difference_shows_changed_lines_and_no_secret() {
         let old = "a: 1\nb: 2\npassword: sesame\nd: 4\n";
         let new = "a: 1\nb: 3\npassword: other\nd: 4\n";
-        insta::assert_snapshot!(unified(old, new), @r"
+        insta::assert_snapshot!(unified_and_masked(old, new), @r"
         @@ -1,4 +1,4 @@
          a: 1
         -b: 2

@@ -21,6 +21,7 @@ mod write;
 
 pub use block::ManagedBlock;
 pub use config_read_at_init::ConfigReadAtInit;
+pub use difference::unified;
 pub use input::{DeferredArguments, DeferredInput};
 pub use install::{InstallFiles, Payload, Source};
 pub use packages::InstallPackages;

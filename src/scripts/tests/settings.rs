@@ -1,5 +1,4 @@
-//! Settings of kubeadm's nodes: which files change, and what happens to a program that does not become healthy. The
-//! programs are stand-ins.
+//! Settings of kubeadm's nodes and clusters. The programs are stand-ins.
 
 use super::machine::Machine;
 use crate::kubeadm::{CLUSTER_SETTINGS, ETCD_CA, KUBE_PROXY, SETTINGS};
@@ -17,8 +16,7 @@ fn manifest(name: &str) -> String {
     format!("/etc/kubernetes/manifests/{name}.yaml")
 }
 
-/// Adds a node with settings `old`, and stand-ins: kubeadm generates files with the setting of its configuration, and a
-/// program is healthy unless its file contains `broken`.
+/// Adds a node with settings `old`, and stand-ins: kubeadm generates files with the setting of its configuration.
 pub(super) fn with_programs(machine: &Machine) {
     for name in MANIFESTS {
         machine.write(&manifest(name), &format!("{name} old\n"));
@@ -46,21 +44,12 @@ pub(super) fn with_programs(machine: &Machine) {
          esac",
     );
     machine.fake(
-        "kubectl",
-        "manifests=/etc/kubernetes/manifests\n\
-         case $* in\n\
-         *'--raw /readyz') ! grep -q broken $manifests/kube-apiserver.yaml ;;\n\
-         *'get pod '*) for word in \"$@\"; do case $word in kube-*-node1) name=${word%-node1} ;; esac; done\n\
-           ready=True; ! grep -q broken \"$manifests/$name.yaml\" || ready=False\n\
-           echo \"$(cksum <\"$manifests/$name.yaml\" | cut -d' ' -f1) $ready\" ;;\n\
-         *'get lease '*) if grep -q broken /var/lib/kubelet/config.yaml; then echo 2020-01-01T00:00:00.000000Z\n\
-           else date -u +%Y-%m-%dT%H:%M:%S.999999Z; fi ;;\n\
-         *'get node '*) echo True ;;\n\
-         esac",
+        "crictl",
+        "case $* in logs*) echo 'the cause' ;; *-q) echo c1 ;; esac",
     );
-    machine.fake("crictl", "case $* in logs*) echo 'the cause' ;; esac");
     machine.fake("journalctl", "echo 'the cause'");
-    machine.fake("systemctl", "");
+    machine.fake("kubectl", "echo '{}'");
+    machine.fake("systemctl", "echo active");
     machine.fake("sleep", "");
 }
 
@@ -90,258 +79,151 @@ fn broken() -> String {
     CONFIG.replace("new", "broken")
 }
 
-/// An upgrade stops the kubelet between both.
-#[test]
-fn files_of_the_kubelet_are_written_before_another_run_restarts_it() {
-    Machine::with_each_shell(|machine| {
-        with_programs(machine);
-        let arguments = ["scope=kubelet", "node=node1", CONFIG];
-        assert_eq!(machine.run(SETTINGS.verb("written"), &arguments).status, 1);
-        machine.calls();
-        machine.done(SETTINGS.verb("write"), &arguments);
-        machine.done(SETTINGS.verb("written"), &arguments);
-        assert!(
-            machine
-                .read("/var/lib/kubelet/config.yaml")
-                .starts_with("config new")
-        );
-        let restarts = |calls: &[String]| calls.iter().any(|call| call.contains("restart"));
-        assert!(!restarts(&machine.calls()));
-        assert_eq!(machine.run(SETTINGS.verb("check"), &arguments).status, 1);
-        machine.done(SETTINGS.verb("apply"), &arguments);
-        assert!(restarts(&machine.calls()));
-        machine.done(SETTINGS.verb("check"), &arguments);
-    });
+/// Returns the parameters of a change of the API server's manifest.
+pub(super) fn of_pod() -> [String; 3] {
+    let path = manifest("kube-apiserver");
+    [
+        "former=/var/lib/kubexm/settings/control-plane/kube-apiserver.yaml".to_owned(),
+        format!("path={path}"),
+        "content=new\n".to_owned(),
+    ]
 }
 
-/// During a rotation of the CA, the controller manager signs with a file of its own.
-#[test]
-fn signer_of_a_rotation_is_no_difference() {
-    const SIGNER: &str = "/etc/kubernetes/pki/signing-ca.crt";
-    Machine::with_each_shell(|machine| {
-        with_programs(machine);
-        let manifests = "/etc/kubernetes/manifests";
-        for name in ["kube-apiserver", "kube-scheduler"] {
-            machine.write(&format!("{manifests}/{name}.yaml"), "a\n");
-        }
-        machine.fake(
-            "kubeadm",
-            "for name in kube-apiserver kube-scheduler; do echo a >\"$KUBEADM_INIT_DRYRUN_DIR/$name.yaml\"; done\n\
-             echo '    - --cluster-signing-cert-file=/etc/kubernetes/pki/ca.crt' \
-             >\"$KUBEADM_INIT_DRYRUN_DIR/kube-controller-manager.yaml\"",
-        );
-        let manager = format!("    - --cluster-signing-cert-file={SIGNER}\n");
-        machine.write(
-            &format!("{manifests}/kube-controller-manager.yaml"),
-            &manager,
-        );
-        let arguments = ["scope=control-plane", "node=node1", CONFIG];
-        assert_eq!(machine.run(SETTINGS.verb("check"), &arguments).status, 1);
-        machine.write(SIGNER, "one\n");
-        machine.done(SETTINGS.verb("check"), &arguments);
-    });
-}
+/// Parameters of a change of the kubelet's files, and its files.
+pub(super) const OF_KUBELET: [&str; 2] = [
+    "former=/var/lib/kubexm/settings/kubelet",
+    "path=/var/lib/kubelet",
+];
+pub(super) const KUBELET_FILES: [&str; 3] = [
+    "/var/lib/kubelet/config.yaml",
+    "/var/lib/kubelet/kubeadm-flags.env",
+    "/var/lib/kubelet/missing",
+];
 
 #[test]
-fn changed_static_pods_are_replaced_and_their_former_files_are_kept() {
+fn files_of_kubeadm_and_of_the_node_are_printed() {
     Machine::with_each_shell(|machine| {
         with_programs(machine);
-        let arguments = ["scope=control-plane", "node=node1", CONFIG];
-        let ended = machine.run(SETTINGS.verb("check"), &arguments);
-        assert_eq!(ended.status, 1);
-        let start = "/etc/kubernetes/manifests/kube-apiserver.yaml differs\n@@ -1 +1 @@\n-kube-apiserver old\n\
-                     +kube-apiserver new\n";
-        assert!(ended.printed.starts_with(start), "{}", ended.printed);
+        let [former, path, _] = of_pod();
+        machine.write("/etc/signer", "one\n");
+        let look = |phase| {
+            let words = [CONFIG, phase, "path=/etc/kubernetes/manifests", &former];
+            let more = ["--", "/etc/signer", "/missing"];
+            machine.run(SETTINGS.verb("look"), &[&words[..], &more].concat())
+        };
+        let found = look("phase=control-plane all");
+        let files = |name: &str| {
+            format!(
+                "{name}.yaml {}\n{name} new\n{} {}\n{name} old\n",
+                name.len() + 5,
+                manifest(name),
+                name.len() + 5
+            )
+        };
+        let files: String = MANIFESTS.map(files).concat() + "/etc/signer 4\none\n";
+        assert_eq!((found.status, &*found.printed), (0, &*files));
+        machine.done(SETTINGS.verb("put"), &[&former, &path, "content=x"]);
+        let found = look("phase=control-plane all").printed;
+        assert!(found.starts_with("former\nkube-apiserver.yaml "), "{found}");
+        machine.fake("kubeadm", "echo 'unknown field' >&2; exit 1");
+        let refused = look("phase=kubelet-start");
         assert_eq!(
-            machine.read(&manifest("kube-apiserver")),
-            "kube-apiserver old\n"
+            (refused.status, &*refused.complained),
+            (75, "unknown field\n")
         );
-        machine.done(SETTINGS.verb("apply"), &arguments);
-        for name in MANIFESTS {
-            assert_eq!(machine.read(&manifest(name)), format!("{name} new\n"));
-            let former = format!("/var/lib/kubexm/previous{}", manifest(name));
-            assert_eq!(machine.read(&former), format!("{name} old\n"));
-        }
-        machine.done(SETTINGS.verb("check"), &arguments);
     });
 }
 
 #[test]
-fn program_that_does_not_become_ready_gets_its_former_file_back() {
+fn former_file_of_a_change_comes_back_or_is_the_previous_one() {
     Machine::with_each_shell(|machine| {
         with_programs(machine);
-        let broken = broken();
-        let arguments = ["scope=control-plane", "node=node1", &broken];
-        let ended = machine.run(SETTINGS.verb("apply"), &arguments);
-        assert_eq!(ended.status, 1);
-        assert_eq!(
-            ended.complained,
-            "kube-apiserver does not become ready with its new settings, so it has its former ones again\n\
-             kube-apiserver: the cause\n\
-             hint: correct the settings of kube-apiserver in the cluster file, then run the same command again\n"
-        );
-        for name in MANIFESTS {
-            assert_eq!(machine.read(&manifest(name)), format!("{name} old\n"));
+        let [former, path, _] = of_pod();
+        let live = || machine.read(&manifest("kube-apiserver"));
+        let run = |verb| machine.done(SETTINGS.verb(verb), &[&former, &path]);
+        // A second change before the first one is confirmed keeps the first file.
+        for content in ["content=second\n", "content=new\n"] {
+            machine.done(SETTINGS.verb("put"), &[&former, &path, content]);
         }
-        assert!(!machine.has("/var/lib/kubexm/settings/control-plane/kube-apiserver.yaml"));
-    });
-}
-
-/// A machine on which the API server needs some seconds, and whose newest container was created then and has restarted
-/// often.
-fn with_restarts(machine: &Machine, created: u64) {
-    with_programs(machine);
-    let kubectl = machine.read("/root/fake/kubectl").replace(
-        "*'--raw /readyz') ",
-        "*'--raw /readyz') [ -e /root/slept ] && ",
-    );
-    machine.write("/root/fake/kubectl", &kubectl);
-    machine.fake("sleep", ": >/root/slept");
-    machine.fake(
-        "date",
-        "[ \"$1\" = +%s ] && echo $(($(/bin/date +%s) + 30)) || exec /bin/date \"$@\"",
-    );
-    machine.fake(
-        "crictl",
-        &format!(
-            "case $* in\n\
-             *json) printf '%s\\n' '{{' '\"attempt\": 5' '\"createdAt\": \"{created}000000000\",' '}}' ;;\n\
-             logs*) echo 'the cause' ;;\n\
-             esac"
-        ),
-    );
-}
-
-#[test]
-fn restarts_of_the_former_container_are_no_failure_of_the_new_one() {
-    Machine::with_each_shell(|machine| {
-        let arguments = ["scope=control-plane", "node=node1", CONFIG];
-        with_restarts(machine, 1_500_000_000);
-        machine.done(SETTINGS.verb("apply"), &arguments);
-        machine.done(SETTINGS.verb("check"), &arguments);
-    });
-    Machine::with_each_shell(|machine| {
-        with_restarts(machine, 4_102_444_800);
-        let ended = machine.run(
-            SETTINGS.verb("apply"),
-            &["scope=control-plane", "node=node1", CONFIG],
-        );
-        assert!(
-            ended
-                .complained
-                .starts_with("kube-apiserver does not become ready"),
-            "{}",
-            ended.complained
-        );
+        assert_eq!(live(), "new\n");
+        run("restore");
+        run("drop");
+        assert_eq!(live(), "kube-apiserver old\n");
+        machine.done(SETTINGS.verb("put"), &[&former, &path, "content=new\n"]);
+        for _ in 0..2 {
+            run("keep");
+            let previous = format!("/var/lib/kubexm/previous{}", manifest("kube-apiserver"));
+            assert_eq!(machine.read(&previous), "kube-apiserver old\n");
+            assert_eq!(live(), "new\n");
+        }
     });
 }
 
 #[test]
-fn changed_configuration_of_the_kubelet_is_applied() {
+fn former_files_of_the_kubelet_are_kept_at_once() {
     Machine::with_each_shell(|machine| {
         with_programs(machine);
-        let arguments = ["scope=kubelet", "node=node1", CONFIG];
-        let config = "/var/lib/kubelet/config.yaml";
-        let flags = machine.read("/var/lib/kubelet/kubeadm-flags.env");
-        machine.done(SETTINGS.verb("apply"), &arguments);
-        assert_eq!(
-            machine.read(config),
-            "config new /etc/kubernetes/pki/ca.crt\n"
-        );
-        // The flag with which the node registered is not a difference.
-        assert_eq!(machine.read("/var/lib/kubelet/kubeadm-flags.env"), flags);
-        let former = "config old /etc/kubernetes/pki/ca.crt\n";
+        let [former, path] = OF_KUBELET;
+        let config = KUBELET_FILES[0];
+        let old = machine.read(config);
+        let save = [&[former, "--"][..], &KUBELET_FILES].concat();
+        let change = |content| {
+            machine.done(SETTINGS.verb("save"), &save);
+            let file = format!("path={config}");
+            machine.done(SETTINGS.verb("put"), &[former, &file, content]);
+        };
+        change("content=second\n");
+        change("content=new\n");
+        assert_eq!(machine.read(config), "new\n");
+        machine.done(SETTINGS.verb("restore"), &[former, path]);
+        assert_eq!(machine.read(config), old);
+        change("content=new\n");
+        machine.done(SETTINGS.verb("keep"), &[former, path]);
         assert_eq!(
             machine.read(&format!("/var/lib/kubexm/previous{config}")),
-            former
+            old
         );
-        let restarted =
-            |calls: Vec<String>| calls.iter().any(|call| call == "systemctl restart kubelet");
-        assert!(restarted(machine.calls()));
-        machine.done(SETTINGS.verb("check"), &arguments);
-        machine.done(SETTINGS.verb("apply"), &arguments);
-        assert!(!restarted(machine.calls()));
-    });
-}
-
-#[test]
-fn resolv_conf_that_the_unit_of_the_kubelet_replaces_is_no_difference() {
-    const DROP_IN: &str = "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf";
-    Machine::with_each_shell(|machine| {
-        with_programs(machine);
-        let arguments = ["scope=kubelet", "node=node1", CONFIG];
-        machine.done(SETTINGS.verb("apply"), &arguments);
-        let config = "/var/lib/kubelet/config.yaml";
-        let joined = machine.read(config) + "resolvConf: /run/systemd/resolve/resolv.conf\n";
-        machine.write(config, &joined);
-        assert_eq!(machine.run(SETTINGS.verb("check"), &arguments).status, 1);
-        machine.write(
-            DROP_IN,
-            "ExecStart=\nExecStart=kubelet --resolv-conf=/run/a $FLAGS\n",
-        );
-        machine.done(SETTINGS.verb("check"), &arguments);
-        machine.done(SETTINGS.verb("apply"), &arguments);
-        assert_eq!(machine.read(config), joined);
-    });
-}
-
-#[test]
-fn kubelet_that_does_not_start_gets_its_former_files_back() {
-    Machine::with_each_shell(|machine| {
-        with_programs(machine);
-        let broken = broken();
-        let ended = machine.run(
-            SETTINGS.verb("apply"),
-            &["scope=kubelet", "node=node1", &broken],
-        );
-        assert_eq!(ended.status, 1);
-        assert!(
-            ended.complained.contains("kubelet: the cause\n"),
-            "{}",
-            ended.complained
-        );
-        let config = machine.read("/var/lib/kubelet/config.yaml");
-        assert_eq!(config, "config old /etc/kubernetes/pki/ca.crt\n");
+        assert_eq!(machine.read(config), "new\n");
         assert!(!machine.has("/var/lib/kubexm/settings/kubelet"));
     });
 }
 
 #[test]
-fn other_flags_of_etcd_are_reported_and_not_changed() {
+fn programs_of_a_node_are_asked_without_a_change() {
     Machine::with_each_shell(|machine| {
         with_programs(machine);
-        let manifest =
-            "    - etcd\n    - --initial-cluster=b\n    - --name=node1\n    - --quota=new\n";
-        machine.write("/etc/kubernetes/manifests/etcd.yaml", manifest);
-        machine.done(
-            SETTINGS.verb("check"),
-            &["scope=etcd", "node=node1", CONFIG],
+        let path = format!("path={}", manifest("kube-scheduler"));
+        let of_pod = ["name=kube-scheduler", "node=node1", &path];
+        let ask = |verb, words: &[&str]| machine.done(SETTINGS.verb(verb), words);
+        assert_eq!(ask("life", &["node=node1"]), "active\n{}\n{}\n");
+        assert_eq!(ask("readyz", &[]), "");
+        assert_eq!(ask("pod", &of_pod), "{}\n");
+        assert_eq!(ask("logs", &of_pod), "kube-scheduler: the cause\n");
+        assert_eq!(ask("logs", &["name=kubelet"]), "kubelet: the cause\n");
+        let latest = ask("latest", &of_pod);
+        let times: Vec<u64> = latest.lines().map(|line| line.parse().unwrap()).collect();
+        assert!(times.len() == 2 && times[0] >= times[1], "{latest}");
+        let calls = machine.calls();
+        let pod = "-n kube-system get pod kube-scheduler-node1 -o json";
+        assert!(calls.iter().any(|call| call.ends_with(pod)), "{calls:?}");
+        machine.fake("systemctl", "exit 1");
+        assert_eq!(ask("restart", &[]).len(), "2026-01-01T00:00:00\n".len());
+        assert!(
+            machine
+                .calls()
+                .contains(&"systemctl restart kubelet".to_owned())
         );
-        let other = broken();
-        let ended = machine.run(
-            SETTINGS.verb("check"),
-            &["scope=etcd", "node=node1", &other],
-        );
-        let expected = "etcd.extraArgs is not applied to the member of etcd on this host: it does not have \
-                        --quota=broken, it has --quota=new\n\
-                        hint: change the flags in /etc/kubernetes/manifests/etcd.yaml, on one host after another\n";
-        assert_eq!((ended.status, ended.printed.as_str()), (78, expected));
-    });
-}
-
-#[test]
-fn configuration_that_kubeadm_refuses_is_an_error_and_not_a_difference() {
-    Machine::with_each_shell(|machine| {
-        with_programs(machine);
-        machine.fake("kubeadm", "echo 'unknown field' >&2; exit 1");
-        let ended = machine.run(
-            SETTINGS.verb("check"),
-            &["scope=kubelet", "node=node1", CONFIG],
-        );
-        assert_eq!(
-            (ended.status, ended.complained.as_str()),
-            (75, "unknown field\n")
-        );
+        // Scripts fail where an API server does not answer. The list of containers is optional.
+        machine.fake("kubectl", "exit 1");
+        machine.fake("crictl", "exit 1");
+        for verb in ["life", "readyz", "pod"] {
+            assert_ne!(
+                machine.run(SETTINGS.verb(verb), &of_pod).status,
+                0,
+                "{verb}"
+            );
+        }
+        assert_eq!(ask("latest", &of_pod).lines().count(), 2);
     });
 }
 

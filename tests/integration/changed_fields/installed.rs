@@ -293,19 +293,24 @@ impl Machine {
                 self.change_nodes(&arguments[1..]);
                 (0, String::new())
             }
-            _ if text == kubeadm::SETTINGS.text => {
-                let scope = named(arguments, "scope");
+            _ if text == kubeadm::SETTINGS.text && first == "look" => {
+                let (scope, file) = match named(arguments, "phase") {
+                    "kubelet-start" => ("kubelet", "config.yaml"),
+                    "etcd local" => ("etcd", "etcd.yaml"),
+                    _ => ("control-plane", "kube-apiserver.yaml"),
+                };
                 let wanted = generated::files(scope, named(arguments, "config"));
-                let is_same = state.generated.get(scope) == Some(&wanted);
                 if learns {
-                    state.generated.insert(scope.to_owned(), wanted);
-                    return (0, String::new());
+                    state.generated.insert(scope.to_owned(), wanted.clone());
                 }
-                match scope {
-                    _ if is_same => (0, String::new()),
-                    "etcd" => (78, "etcd.extraArgs is not applied".to_owned()),
-                    _ => (1, "differs".to_owned()),
-                }
+                let present = state.generated.get(scope).unwrap_or(&Value::Null);
+                let live = format!("{}/{file}", named(arguments, "path"));
+                let files = [(file, &wanted), (&*live, present)].map(|(path, value)| {
+                    // As a flag of etcd.
+                    let content = format!("- --{value}\n");
+                    format!("{path} {}\n{content}", content.len())
+                });
+                (0, files.concat())
             }
             _ if text == kubeadm::CLUSTER_SETTINGS.text => {
                 let of = |name| json!(named(arguments, name));

@@ -3,6 +3,8 @@
 mod etcd;
 mod init;
 mod join;
+#[cfg(test)]
+mod losing_host;
 mod node;
 pub(crate) mod patches;
 mod programs;

@@ -62,14 +62,15 @@ pub(crate) fn steps(
     task = task.step(install(inputs, host, &["kubelet", "kubectl"])?);
     if cluster.is_control_plane(&host.name) {
         // Before it stops: what starts it after an interruption uses the new program, which may refuse the former settings.
-        task = task.step(settings::files_of_kubelet(host, node_config(inputs, host)?));
+        let files = settings::files_of_kubelet(host.name.as_str(), node_config(inputs, host)?);
+        task = task.step(files);
         let title = "Stop the kubelet, and then the API server without failures of requests";
         task = task.step(script("kubelet stop", title.to_owned(), "stopped", "stop"));
     }
     let title = format!("Restart the kubelet with version {version}");
-    Ok(task
-        .step(settings::of_kubelet(host, node_config(inputs, host)?))
-        .step(script("kubelet version", title, "check", "apply")))
+    let config = node_config(inputs, host)?;
+    let task = settings::of_kubelet(host.name.as_str(), config, task);
+    Ok(task.step(script("kubelet version", title, "check", "apply")))
 }
 
 fn kubeadm_step(

@@ -5,7 +5,9 @@ use super::super::certificates::{FILES, with_control_plane, with_lost_files};
 use super::super::kubeadm::{MEMBER, first, with_kubeadm};
 use super::super::kubelet_credentials::{KUBECONFIG_TEXT, with_kubelet};
 use super::super::machine::Machine;
-use super::super::settings::{CONFIG, with_cluster, with_programs};
+use super::super::settings::{
+    CONFIG, KUBELET_FILES, OF_KUBELET, of_pod, with_cluster, with_programs,
+};
 use super::{
     Case, KILL, call, commands, kill_everywhere as kill_case, listing, only_lists, stand_ins,
     steps, with,
@@ -228,22 +230,41 @@ pub(super) fn join() {
     kill_everywhere(&node, true, Killed::CleanUp);
 }
 
+/// Each part of a change is repeated by the next run, which decides as after a kill between two parts.
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
 pub(super) fn settings() {
-    for scope in ["scope=kubelet", "scope=control-plane"] {
-        let arguments = [scope, "node=node1", CONFIG];
+    let case = |before: fn(&Machine), verb: &'static str, words: &[&str]| {
         kill_case(&Case {
-            before: |machine| {
-                with_programs(machine);
-                // Every manifest is old enough for a pod that was not replaced.
-                machine.fake("stat", "echo 0");
-            },
+            before,
             enter: ":",
-            check: Some(call(kubeadm::SETTINGS.verb("check"), &arguments)),
-            apply: call(kubeadm::SETTINGS.verb("apply"), &arguments),
+            check: None,
+            apply: call(kubeadm::SETTINGS.verb(verb), words),
             undo: vec![],
         });
+    };
+    let [former, path, content] = of_pod();
+    let pod = [&*former, &*path, &*content];
+    let put = |machine: &Machine| {
+        with_programs(machine);
+        let pod = of_pod();
+        machine.done(
+            kubeadm::SETTINGS.verb("put"),
+            &pod.each_ref().map(String::as_str),
+        );
+    };
+    let saved = |machine: &Machine| {
+        with_programs(machine);
+        let words = [&OF_KUBELET[..], &["--"], &KUBELET_FILES].concat();
+        machine.done(kubeadm::SETTINGS.verb("save"), &words);
+        machine.write(KUBELET_FILES[0], "new\n");
+    };
+    case(with_programs, "put", &pod);
+    let words = [&OF_KUBELET[..], &["--"], &KUBELET_FILES].concat();
+    case(with_programs, "save", &words);
+    for verb in ["restore", "keep", "drop"] {
+        case(put, verb, &pod);
+        case(saved, verb, &OF_KUBELET);
     }
 }
 

@@ -1,10 +1,10 @@
 use std::sync::Mutex;
 
+use super::super::losing_host::{Lost, is_killed, run};
 use super::*;
-use crate::fake_host::{NoUndo, words};
-use kubexm_engine::plan::{Stop, TaskName, perform};
+use crate::fake_host::words;
+use kubexm_engine::plan::TaskName;
 use kubexm_types::HostName;
-use kubexm_types::event::Events;
 
 const MANAGER: &str = "kube-controller-manager";
 const SCHEDULER: &str = "kube-scheduler";
@@ -13,15 +13,6 @@ const SCHEDULER: &str = "kube-scheduler";
 const CHANGED: u64 = 100;
 const BEFORE: u64 = 50;
 const AFTER: u64 = 101;
-
-/// How a host loses the connection.
-#[derive(Clone, Copy)]
-enum Lost {
-    /// Before a command begins.
-    Before,
-    /// After a command has ended, and before kubexm has its result.
-    After,
-}
 
 /// A control plane. Its kubelet starts a program again that has ended.
 struct ControlPlane {
@@ -39,8 +30,6 @@ struct ControlPlane {
     /// After how many further looks the kubelet starts programs.
     starts_after: usize,
     looks: Mutex<usize>,
-    /// The connection breaks at this command, counted from 0.
-    lost: Mutex<Option<(usize, Lost)>>,
 }
 
 impl ControlPlane {
@@ -55,7 +44,6 @@ impl ControlPlane {
             hangs: false,
             starts_after: 1,
             looks: Mutex::default(),
-            lost: Mutex::default(),
         }
     }
 
@@ -137,20 +125,6 @@ impl Host for ControlPlane {
         }
         let words = words(command);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let breaks = self.lost.lock().unwrap().take();
-        let lost = || HostError::Unreachable {
-            host,
-            address: "192.0.2.1:22".to_owned(),
-            reason: "it broke".into(),
-        };
-        match breaks {
-            Some((0, Lost::Before)) => return Err(lost()),
-            Some((0, Lost::After)) => {
-                self.answer(&words);
-                return Err(lost());
-            }
-            other => *self.lost.lock().unwrap() = other.map(|(at, how)| (at - 1, how)),
-        }
         let printed = self.answer(&words);
         let complaint = if printed.is_none() { "no runtime" } else { "" };
         Ok(Output {
@@ -160,19 +134,6 @@ impl Host for ControlPlane {
             log: None,
         })
     }
-}
-
-/// Runs the steps of a task.
-async fn run(task: &Task, host: &ControlPlane) -> Result<(), StepError> {
-    let context = StepContext {
-        host,
-        undo: &NoUndo,
-        events: &Events::silent(),
-    };
-    for step in &task.steps {
-        perform(step, &context, &Stop::new()).await?;
-    }
-    Ok(())
 }
 
 fn task() -> Task {
@@ -261,15 +222,13 @@ async fn interrupted_renewal_goes_on_and_restarts_nothing_twice() {
             loop {
                 let mut host = ControlPlane::new(&[API_SERVER, MANAGER, SCHEDULER]);
                 host.starts_after = starts_after;
-                *host.lost.lock().unwrap() = Some((kills, how));
-                let first = run(&after_renewal(task()), &host).await;
-                if first.is_ok() {
+                if !is_killed(&after_renewal(task()), &host, kills, how).await {
                     break;
                 }
                 kills += 1;
                 run(&after_renewal(task()), &host).await.unwrap();
                 let expected = ["kube-controller-manager-1", "kube-scheduler-1"];
-                assert_eq!(host.ended(), expected, "killed at {kills}");
+                assert_eq!(host.ended(), expected, "{how:?} command {kills}");
             }
             assert!(kills > 6, "{kills}");
         }
