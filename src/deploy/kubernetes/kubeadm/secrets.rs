@@ -152,6 +152,7 @@ fn random_text(length: usize) -> Result<String, RenderError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kubexm_engine::plan::TaskId;
 
     #[test]
     fn random_values_are_made_when_the_task_runs() {
@@ -167,5 +168,33 @@ mod tests {
         let tokens = [one, other].map(|minted| minted.get().unwrap().token.clone());
         assert_ne!(tokens[0], tokens[1]);
         assert!(texts[0].contains(&tokens[0]) && texts[1].contains(&tokens[1]));
+    }
+
+    /// The clean-up of a failed join removes the data of its member, and does not ask etcd.
+    #[test]
+    fn members_of_joining_hosts_are_removed_before_any_join() {
+        let text = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec:\n  kubernetes: {version: 1.36.3}\n  \
+                    hosts: [{name: c1, address: 192.0.2.11}, {name: c2, address: 192.0.2.12}, {name: w1, address: 192.0.2.21}]\n  \
+                    roleGroups: {control-plane: [c1, c2], worker: [w1], registry: [w1]}\n  controlPlaneEndpoint: {address: 192.0.2.99}\n";
+        let cluster = kubexm_config::parse_cluster("example", text).unwrap();
+        let steps = |nodes: &[&str]| {
+            crate::example::with_inputs(&cluster, &[], "", |inputs| {
+                let mut inputs = inputs.clone();
+                for (name, facts) in &mut inputs.hosts {
+                    facts.is_node = nodes.contains(&name.as_str());
+                }
+                let tasks = super::super::tasks(&inputs).unwrap();
+                let find = |id: &TaskId| tasks.iter().find(|task| task.id() == *id).unwrap();
+                let secrets = find(&kubernetes::SECRETS.id(&cluster.hosts[0].name));
+                let join = find(&kubernetes::JOIN_CONTROL_PLANE.id(&cluster.hosts[1].name));
+                let provided = secrets.provides.iter();
+                assert!(provided.clone().count() == 1 && provided.eq(&join.requires));
+                let steps = secrets.steps.iter().map(|step| step.id());
+                steps.filter(|id| id == "etcd members").count()
+            })
+        };
+        assert_eq!(steps(&["c1"]), 1);
+        // A new cluster has no former members, and a worker has none.
+        assert_eq!((steps(&[]), steps(&["c1", "c2"])), (0, 0));
     }
 }
