@@ -3,10 +3,20 @@
 use std::collections::BTreeMap;
 
 use kubexm_types::untrusted::Untrusted;
+use serde::Deserialize;
 
 /// What a script printed, by key.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Answers(BTreeMap<&'static str, Vec<String>>);
+
+/// Fields of a KubeletConfiguration.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Kubelet {
+    pub(super) cgroup_driver: Option<String>,
+    pub(super) fail_cgroup_v1: Option<bool>,
+    pub(super) fail_swap_on: Option<bool>,
+}
 
 /// Keys of `doctor/host.sh`.
 pub(super) const HOST: &[&str] = &[
@@ -23,7 +33,6 @@ pub(super) const HOST: &[&str] = &[
     "kubelet",
     "kubelet_certificate",
     "kubelet_conf",
-    "kubelet_exit",
     "kubelet_flags",
     "resolv_conf",
     "nameserver",
@@ -114,6 +123,13 @@ impl Answers {
         values.find(|value| !value.is_empty())
     }
 
+    /// Returns the configuration of the host's kubelet, if it has one that can be read.
+    pub(super) fn kubelet(&self) -> Option<Kubelet> {
+        let lines = self.all("kubelet");
+        let text = (!lines.is_empty()).then(|| lines.join("\n"))?;
+        serde_saphyr::from_str(&text).ok()
+    }
+
     /// Returns the rest of the value of a key that begins with this word.
     pub(super) fn word(&self, key: &str, word: &str) -> Option<&str> {
         let values = self
@@ -131,12 +147,11 @@ mod tests {
 
     #[test]
     fn values_are_read_by_key() {
-        let text =
-            "ntp=yes\nsysctl=net/ipv4/ip_forward 1\nsysctl=other 2\nkubelet=failSwapOn \nend=\n";
+        let text = "ntp=yes\nsysctl=net/ipv4/ip_forward 1\nsysctl=other 2\nsysctl=last \nend=\n";
         let answers = Answers::parse(text, HOST).unwrap();
         assert_eq!(answers.one("ntp"), Some("yes"));
         assert_eq!(answers.word("sysctl", "other"), Some("2"));
-        assert_eq!(answers.word("kubelet", "failSwapOn"), None);
+        assert_eq!(answers.word("sysctl", "last"), None);
         assert_eq!(answers.all("swap"), [""; 0]);
     }
 

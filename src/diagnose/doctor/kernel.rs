@@ -65,7 +65,7 @@ fn on_nodes(seen: &Seen, judge: impl Fn(&HostName, &Answers) -> Vec<Found>) -> O
 fn swap(seen: &Seen) -> Outcome {
     on_nodes(seen, |host, answers| {
         let devices = answers.all("swap");
-        let permits = answers.word("kubelet", "failSwapOn") == Some("false");
+        let permits = answers.kubelet().and_then(|own| own.fail_swap_on) == Some(false);
         if devices.is_empty() || permits {
             return Vec::new();
         }
@@ -103,12 +103,10 @@ fn cgroup(seen: &Seen) -> Outcome {
     let version = &seen.cluster.kubernetes.version;
     let refuses = version.major_minor() >= (1, 35);
     on_nodes(seen, |host, answers| {
-        let Some(kind) = answers.one("cgroup") else {
+        let (Some(kind), Some(kubelet)) = (answers.one("cgroup"), answers.kubelet()) else {
             return Vec::new();
         };
-        let setting = answers.word("kubelet", "failCgroupV1");
-        let is_refused = setting == Some("true") || (setting.is_none() && refuses);
-        if kind == "cgroup2fs" || !is_refused || answers.all("kubelet").is_empty() {
+        if kind == "cgroup2fs" || !kubelet.fail_cgroup_v1.unwrap_or(refuses) {
             return Vec::new();
         }
         let found = Found::new("the host has cgroups of version 1")

@@ -75,7 +75,7 @@ fn credentials(seen: &Seen) -> Outcome {
     let mut all = Vec::new();
     for (host, answers) in seen.hosts().filter(|(name, _)| seen.cluster.is_node(name)) {
         let conf = answers.all("kubelet_conf");
-        let uses_file = answers.word("kubelet_conf", "client-certificate") == Some(CURRENT);
+        let uses_file = answers.word("kubelet_conf", "client-certificate:") == Some(CURRENT);
         let what = match answers.one("kubelet_certificate") {
             _ if conf.iter().any(|line| line == "missing") => {
                 "the kubelet has no kubeconfig: /etc/kubernetes/kubelet.conf does not exist"

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::answers::Answers;
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
@@ -175,7 +176,8 @@ fn cgroup_driver(seen: &Seen) -> Outcome {
         let kubelet = seen
             .hosts
             .get(host)
-            .and_then(|host| host.word("kubelet", "cgroupDriver"));
+            .and_then(Answers::kubelet)
+            .and_then(|own| own.cgroup_driver);
         let (Some(systemd), Some(kubelet)) = (answers.one("systemd_cgroup"), kubelet) else {
             continue;
         };

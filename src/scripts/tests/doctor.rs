@@ -15,7 +15,8 @@ fn settings_of_a_kubelet_are_read() {
     Machine::with_each_shell(|machine| {
         machine.write(
             "/var/lib/kubelet/config.yaml",
-            "cgroupDriver: systemd\nfailSwapOn: \"false\"\nresolvConf: /etc/own.conf\n",
+            "cgroupDriver: systemd\nfailSwapOn: false\nkind: KubeletConfiguration\nresolvConf: \"/etc/own.conf\"\n\
+             staticPodURLHeader:\n  Authorization: [UExBTlRFRA==]\n",
         );
         machine.write(
             "/var/lib/kubelet/kubeadm-flags.env",
@@ -38,8 +39,8 @@ fn settings_of_a_kubelet_are_read() {
         let printed = machine.done(HOST, &["/var/lib/containerd"]);
         let found = lines(&printed);
         for line in [
-            "kubelet=cgroupDriver systemd",
-            "kubelet=failSwapOn false",
+            "kubelet=cgroupDriver: systemd",
+            "kubelet=failSwapOn: false",
             "kubelet_certificate=the file does not exist",
             "kubelet_conf=missing",
             "kubelet_flags=/var/lib/kubelet/kubeadm-flags.env KUBELET_KUBEADM_ARGS=\"--node-ip=192.0.2.11 --new=1\"",
@@ -55,7 +56,19 @@ fn settings_of_a_kubelet_are_read() {
             assert!(found.contains(&line), "{line}: {found:#?}");
         }
         assert!(
-            !printed.contains("KUBE-FIREWALL") && !printed.contains("/dev/a"),
+            ["KUBE-FIREWALL", "/dev/a", "UExBTlRFRA"]
+                .iter()
+                .all(|word| !printed.contains(word)),
+            "{printed}"
+        );
+        let user = "client-certificate: /client.pem\n    client-key-data: UExBTlRFRA==";
+        let kubeconfig = format!("users:\n- user:\n    {user}\n");
+        machine.write("/etc/kubernetes/kubelet.conf", &kubeconfig);
+        let printed = machine.done(HOST, &["/var/lib/containerd"]);
+        let found = lines(&printed);
+        let file = "kubelet_conf=client-certificate: /client.pem";
+        assert!(
+            found.contains(&file) && !printed.contains("UExBTlRFRA"),
             "{printed}"
         );
     });

@@ -34,10 +34,10 @@ sysctl=net/ipv4/ip_forward 1
 sysctl=net/bridge/bridge-nf-call-iptables 1
 sysctl=net/netfilter/nf_conntrack_count 10
 sysctl=net/netfilter/nf_conntrack_max 1000
-kubelet=failSwapOn 
-kubelet=cgroupDriver systemd
+kubelet=cgroupDriver: systemd
+kubelet=kind: KubeletConfiguration
 kubelet_certificate=present
-kubelet_conf=client-certificate /var/lib/kubelet/pki/kubelet-client-current.pem
+kubelet_conf=client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem
 kubelet_flags=/var/lib/kubelet/kubeadm-flags.env KUBELET_KUBEADM_ARGS=\"--node-ip=192.0.2.12\"
 resolv_conf=/etc/resolv.conf
 nameserver=192.0.2.53
@@ -281,6 +281,17 @@ fn answers_of_hosts_lead_to_their_cause() {
         assert_eq!(found.hosts, [name("node2")], "{new}");
         assert!(!found.cause.is_empty() && !found.fix.is_empty(), "{new}");
         assert!(!found.commands.is_empty(), "{new}");
+    }
+}
+
+#[test]
+fn kubelet_may_permit_what_its_host_has() {
+    for (setting, old, new) in [
+        ("failSwapOn: false", "", "swap=/swapfile file 1 0 -2"),
+        ("failCgroupV1: false", "cgroup=", "cgroup=tmpfs"),
+    ] {
+        let host = changed(HOST, old, &format!("{new}\nkubelet={setting}"));
+        assert_eq!(causes(&judge(&seen(&host, RUNTIME, API))), [""; 0], "{new}");
     }
 }
 
