@@ -21,65 +21,52 @@ there() {
   unshare --mount sh -euc 'mount --bind "$1" /etc/kubernetes; shift; exec kubeadm "$@"' \
     kubexm "$copy/kubernetes" "$@" --config "$copy/config.yaml" </dev/null 2>&1
 }
-has_etcd() { [ -e "$live/manifests/etcd.yaml" ]; }
-# Prints what a control plane must have: name for `kubeadm certs renew`, path without `.crt` and `.key`, phase of `kubeadm init`.
-leaves() {
-  for name in apiserver apiserver-kubelet-client front-proxy-client; do echo "$name pki/$name certs $name"; done
-  if has_etcd; then
-    echo "apiserver-etcd-client pki/apiserver-etcd-client certs apiserver-etcd-client"
-    for name in server peer healthcheck-client; do echo "etcd-$name pki/etcd/$name certs etcd-$name"; done
-  fi
-  for name in admin controller-manager scheduler super-admin; do
-    # Not all control planes have it.
-    [ "$name" != super-admin ] || [ -e "$live/super-admin.conf" ] || continue
-    echo "$name.conf $name.conf kubeconfig $name"
-  done
-}
+# What a control plane must have: paths without `.crt` and `.key`.
+leaves="pki/apiserver pki/apiserver-kubelet-client pki/front-proxy-client" authorities="ca front-proxy-ca"
+if [ -e "$live/manifests/etcd.yaml" ]; then
+  leaves="$leaves pki/apiserver-etcd-client pki/etcd/server pki/etcd/peer pki/etcd/healthcheck-client"
+  authorities="$authorities etcd/ca"
+fi
+leaves="$leaves admin.conf controller-manager.conf scheduler.conf"
+# Not all control planes have it.
+[ ! -e "$live/super-admin.conf" ] || leaves="$leaves super-admin.conf"
 has_leaves() {
-  leaves | while read -r _ file _; do
-    case $file in
-    *.conf) [ -s "$live/$file" ] ;;
-    *) [ -s "$live/$file.crt" ] && [ -s "$live/$file.key" ] ;;
-    esac || exit 1
+  for file in $leaves; do
+    case $file in *.conf) set -- "$file" ;; *) set -- "$file.crt" "$file.key" ;; esac
+    for part; do [ -s "$live/$part" ] || return 1; done
   done
 }
 # Ends the script. No key stays in a copy.
 # Arguments: error, hint.
 refuse() {
-  printf '%s\n' "$1" >&2
-  [ -z "${2-}" ] || echo "hint: $2" >&2
+  printf '%s\n' "$1" ${2:+"hint: $2"} >&2
   rm -rf "$copy"
   exit 1
 }
 lost_ca="copy it from another control plane; without one, \`kubexm backup restore\` rebuilds the cluster with the CAs of a backup"
 lost_key="put the key of the CA back on this host for the renewal"
-# Writes what `kubeadm certs renew` does not find, or cannot read. That needs every CA with its key.
-# Arguments: what kubeadm printed before.
-mend() {
-  for name in ca front-proxy-ca etcd/ca; do
-    [ "$name" != etcd/ca ] || has_etcd || continue
-    [ -s "$live/pki/$name.crt" ] || refuse "$live/pki/$name.crt is missing, and kubexm does not issue a CA again" "$lost_ca"
-    [ -s "$live/pki/$name.key" ] || refuse "the key of a CA is missing: $live/pki/$name.key" "$lost_key"
+# Lets kubeadm issue a file again in the copy, or write it if kubeadm does not find it or cannot read it. That needs every CA with
+# its key.
+# Arguments: the path without `.crt` and `.key`.
+renew() {
+  name=$(printf '%s\n' "${1#pki/}" | tr / -)
+  if found=$(there certs renew "$name"); then
+    case $found in *"Detected external"*) refuse "$found" "$lost_key" ;; *MISSING*) ;; *) return 0 ;; esac
+  fi
+  for ca in $authorities; do
+    [ -s "$live/pki/$ca.crt" ] || refuse "$live/pki/$ca.crt is missing, and kubexm does not issue a CA again" "$lost_ca"
+    [ -s "$live/pki/$ca.key" ] || refuse "the key of a CA is missing: $live/pki/$ca.key" "$lost_key"
   done
-  leaves | while read -r name file command phase; do
-    if said=$(there certs renew "$name"); then
-      case $said in *MISSING*) ;; *) continue ;; esac
-    fi
-    # `kubeadm init` keeps a file that it can read, and refuses one that it cannot read.
-    case $file in
-    *.conf) rm -f "$copy/kubernetes/$file" ;;
-    *) rm -f "$copy/kubernetes/$file.crt" "$copy/kubernetes/$file.key" ;;
-    esac
-    said=$(there init phase "$command" "$phase") || {
-      [ "$1" = "$said" ] || said=$(printf '%s\n' "$1" | tail -n 3; printf '%s\n' "$said")
-      refuse "$said" "if a CA or its key is damaged, $lost_ca"
-    }
-    # As kubeadm does without the mask of this script.
-    case $file in *.conf) ;; *) chmod 644 "$copy/kubernetes/$file.crt" ;; esac
-  done || exit 1
+  # `kubeadm init` keeps a file that it can read, and refuses one that it cannot read.
+  rm -f "$copy/kubernetes/$1" "$copy/kubernetes/$1.crt" "$copy/kubernetes/$1.key"
+  case $1 in *.conf) set -- "$1" kubeconfig "${name%.conf}" ;; *) set -- "$1" certs "$name" ;; esac
+  said=$(there init phase "$2" "$3") || {
+    [ "$found" = "$said" ] || said=$(printf '%s\n' "$found" | tail -n 3; printf '%s\n' "$said")
+    refuse "$said" "if a CA or its key is damaged, $lost_ca"
+  }
+  # As kubeadm does without the mask of this script.
+  [ "$2" = kubeconfig ] || chmod 644 "$copy/kubernetes/$1.crt"
 }
-# Not all control planes have super-admin.conf.
-is_complete() { ! printf '%s\n' "$1" | grep -v super-admin | grep -q MISSING; }
 # Lets kubeadm issue everything in the copy.
 # Arguments: the certificates that get other names. `kubeadm certs renew` keeps the names.
 issue() {
@@ -94,12 +81,7 @@ issue() {
       printf '%s' "$config" >"$copy/config.yaml"
   } || refuse "cannot copy $live to $copy"
   for name; do rm -f "$copy/kubernetes/$name.crt" "$copy/kubernetes/$name.key"; done
-  if ! said=$(there certs renew all) || ! is_complete "$said"; then
-    mend "$said"
-    said=$(there certs renew all) || refuse "$said"
-    is_complete "$said" || refuse "$(printf '%s\n' "$said" | grep MISSING)"
-  fi
-  case $said in *"Detected external"*) refuse "$(printf '%s\n' "$said" | grep "Detected external")" "$lost_key" ;; esac
+  for file in $leaves; do renew "$file"; done
   # kubeadm renews no authority. An interrupted renewal must not bring one back that a rotation has replaced meanwhile.
   for name in ca front-proxy-ca etcd/ca sa; do rm -f "$copy/kubernetes/pki/$name".???; done
   rm -f "$copy/kubernetes/kubelet.conf"
@@ -112,10 +94,7 @@ issue() {
 put() {
   new=${2%/*}/.kubexm-new
   # The caller switches -e off: a full disk must not put an incomplete file in the place of a complete one.
-  cp --preserve=mode,ownership "$1" "$new" || {
-    rm -f "$new"
-    return 1
-  }
+  cp --preserve=mode,ownership "$1" "$new" || { rm -f "$new"; return 1; }
   replace "$new" "$2"
 }
 # Whether this renewal has written all files, and they still exist.
@@ -133,12 +112,7 @@ files() {
   rm -rf "$copy"
 }
 case $verb in
-check)
-  if ! is_written || [ -e "$copy" ]; then
-    echo "they are older than this renewal, or missing"
-    exit 1
-  fi
-  ;;
+check) { is_written && [ ! -e "$copy" ]; } || { echo "they are older than this renewal, or missing"; exit 1; } ;;
 apply) files "$@" ;;
 *) echo "usage: renew.sh check|apply" >&2; exit 2 ;;
 esac

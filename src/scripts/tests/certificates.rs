@@ -42,9 +42,6 @@ write() {
   issue "$(file "$1")"
 }
 case $* in
-'certs renew all '*)
-  for name in apiserver apiserver-kubelet-client front-proxy-client apiserver-etcd-client etcd-server etcd-peer \
-    etcd-healthcheck-client admin.conf controller-manager.conf scheduler.conf super-admin.conf; do renew $name; done ;;
 'certs renew '*) renew "$3" ;;
 'init phase certs '*) write "$4" ;;
 'init phase kubeconfig '*) write "$4.conf" ;;
@@ -109,7 +106,7 @@ fn certificate_that_gets_other_names_is_written_as_for_a_new_node() {
         machine.done(RENEW.verb("apply"), &arguments);
         let read = |name: &str| machine.read(&format!("{LIVE}/pki/{name}"));
         assert_eq!(read("etcd/server.crt"), "renewed\n");
-        // The last call renews what is complete, and the keys are those of the phase.
+        // The keys are those of the phase.
         assert_eq!(read("apiserver.key"), "new\n");
         assert_eq!(read("etcd/peer.key"), "new\n");
         assert_eq!(read("etcd/server.key"), "old\n");
@@ -200,7 +197,7 @@ fn new_files_replace_the_former_ones_only_when_kubeadm_has_issued_all() {
     });
 }
 
-/// kubeadm leaves out a file that is missing, and refuses all of them if one is damaged.
+/// kubeadm leaves out a file that is missing, and refuses one that is damaged.
 #[test]
 fn file_that_is_missing_or_damaged_is_written() {
     Machine::with_each_shell(|machine| {
@@ -241,12 +238,6 @@ fn file_that_a_control_plane_does_not_need_is_not_written() {
         with_control_plane(machine);
         remove(machine, "manifests/etcd.yaml");
         std::fs::remove_dir_all(machine.at(&format!("{LIVE}/pki/etcd"))).unwrap();
-        machine.fake(
-            "kubeadm",
-            &KUBEADM
-                .replace("etcd-server etcd-peer", "")
-                .replace("etcd-healthcheck-client", ""),
-        );
         machine.write(&format!("{LIVE}/admin.conf"), "damaged");
         machine.done(RENEW.verb("apply"), &FILES);
         assert_eq!(machine.read(&format!("{LIVE}/admin.conf")), "new\n");
@@ -302,8 +293,7 @@ fn damaged_ca_is_an_error() {
         machine.write(&format!("{LIVE}/pki/ca.crt"), "damaged");
         refused(
             machine,
-            "MISSING! front-proxy-client\nMISSING! etcd-peer\ncannot read scheduler.conf\ninvalid CA\nhint: if a CA or its key is \
-             damaged, copy it from another control plane",
+            "MISSING! front-proxy-client\ninvalid CA\nhint: if a CA or its key is damaged, copy it from another control plane",
         );
     });
 }
