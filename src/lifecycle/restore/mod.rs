@@ -34,8 +34,8 @@ use kubexm_session::stop::unless_stopped;
 use kubexm_session::{
     BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, authorities, notices,
 };
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{HostName, UtcTime};
 
 /// What to restore, and how.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ pub struct RestoreOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoreReport {
     /// The time of the snapshot.
-    pub created: String,
+    pub created: UtcTime,
     /// Where the former data of etcd is on the members; `None` for a dry run.
     pub former: Option<String>,
 }

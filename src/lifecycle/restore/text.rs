@@ -3,16 +3,13 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-
 use super::situation::Situation;
 use kubexm_config::Cluster;
 use kubexm_etcd::members;
 use kubexm_safekeeping::backup::EtcdSnapshot;
 use kubexm_safekeeping::backup::manifest::Manifest;
 use kubexm_session::begun::{RestoreRecord, RestoreStage as Stage};
-use kubexm_types::HostName;
+use kubexm_types::{HostName, UtcTime};
 
 /// What a restore is going to do.
 pub(super) struct Plan<'a> {
@@ -77,13 +74,11 @@ impl Plan<'_> {
 }
 
 /// Adds what a snapshot is of, and what a restore of it loses.
-pub fn loss(text: &mut String, created: &str, kubernetes: &str, etcd: &EtcdSnapshot) {
+pub fn loss(text: &mut String, created: &UtcTime, kubernetes: &str, etcd: &EtcdSnapshot) {
     let _ = write!(
         text,
-        "\n  the snapshot is of {created}{}, with {} keys at revision {}; Kubernetes {kubernetes}, etcd {}",
-        age(created)
-            .map(|age| format!(" ({age} ago)"))
-            .unwrap_or_default(),
+        "\n  the snapshot is of {created} ({} ago), with {} keys at revision {}; Kubernetes {kubernetes}, etcd {}",
+        age(created),
         etcd.keys,
         etcd.revision,
         etcd.version
@@ -149,9 +144,8 @@ pub fn names(hosts: Vec<&HostName>) -> String {
 }
 
 /// Returns how long ago a time is.
-pub fn age(created: &str) -> Option<String> {
-    let then = OffsetDateTime::parse(created, &Rfc3339).ok()?;
-    Some(shown((OffsetDateTime::now_utc() - then).whole_minutes()))
+pub fn age(then: &UtcTime) -> String {
+    shown((UtcTime::now().time() - then.time()).whole_minutes())
 }
 
 fn shown(minutes: i64) -> String {

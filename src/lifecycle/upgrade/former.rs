@@ -29,7 +29,7 @@ const OWNER_ONLY: u32 = 0o600;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Former {
     /// When the snapshot was taken, in UTC.
-    pub(super) created: String,
+    pub(super) created: UtcTime,
     /// The version of Kubernetes at that time.
     pub(super) kubernetes: String,
     pub(super) etcd: EtcdSnapshot,
@@ -101,7 +101,7 @@ pub(super) async fn save(
         write(folder, file)?;
     }
     let former = Former {
-        created: UtcTime::now().whole_seconds().to_string(),
+        created: UtcTime::now().whole_seconds(),
         kubernetes: from.to_string(),
         etcd: taken.etcd,
         snapshot: taken.file.digest,

@@ -76,8 +76,7 @@ impl Saved {
     /// Returns the time of the snapshot and its age, for people.
     pub(super) fn time(&self) -> Option<String> {
         let created = &self.former.as_ref()?.created;
-        let ago = age(created).map_or(String::new(), |age| format!(" ({age} ago)"));
-        Some(format!("{created}{ago}"))
+        Some(format!("{created} ({} ago)", age(created)))
     }
 }
 

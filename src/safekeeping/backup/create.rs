@@ -255,7 +255,7 @@ impl Work<'_> {
         Manifest {
             format: FORMAT,
             cluster: self.record.identity().clone(),
-            created: UtcTime::now().whole_seconds().to_string(),
+            created: UtcTime::now().whole_seconds(),
             kubexm: env!("CARGO_PKG_VERSION").to_owned(),
             kubernetes: installed(self.cluster, facts).to_string(),
             deployment: match self.cluster.kubernetes.kind {

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 use kubexm_session::{CommandError, FileError};
-use kubexm_types::{ClusterId, ClusterIdentity};
+use kubexm_types::{ClusterId, ClusterIdentity, UtcTime};
 
 /// The end of the name of each backup: a tar archive, compressed by zstd, encrypted by age.
 pub(super) const SUFFIX: &str = ".tar.zst.age";
@@ -28,8 +28,8 @@ pub struct StoredBackup {
     pub cluster: String,
     /// The first 8 hexadecimal digits of the cluster ID; `None` for a backup of an earlier version, whose name does not have them.
     pub cluster_id: Option<String>,
-    /// When the backup began, as in `2026-01-31T09:30:00Z`.
-    pub created: String,
+    /// When the backup began.
+    pub created: UtcTime,
     /// The size in bytes.
     pub size: u64,
     /// Whether something is missing, so that it takes the place of no older one.
@@ -128,7 +128,7 @@ fn digits(id: ClusterId) -> String {
 struct Name {
     cluster: String,
     cluster_id: Option<String>,
-    created: String,
+    created: UtcTime,
     is_incomplete: bool,
 }
 
@@ -159,8 +159,8 @@ fn is_id(text: &str) -> bool {
     text.len() == DIGITS && text.bytes().all(is_digit)
 }
 
-/// Returns the time of a name in the form of RFC 3339.
-fn created(time: &str) -> Option<String> {
+/// Returns the time of a name.
+fn created(time: &str) -> Option<UtcTime> {
     let is_valid = |(at, byte): (usize, u8)| match at {
         8 => byte == b'T',
         15 => byte == b'Z',
@@ -170,7 +170,7 @@ fn created(time: &str) -> Option<String> {
         return None;
     }
     let part = |from: usize, to: usize| time.get(from..to).unwrap_or_default();
-    Some(format!(
+    let text = format!(
         "{}-{}-{}T{}:{}:{}Z",
         part(0, 4),
         part(4, 6),
@@ -178,7 +178,8 @@ fn created(time: &str) -> Option<String> {
         part(9, 11),
         part(11, 13),
         part(13, 15)
-    ))
+    );
+    UtcTime::parse(&text).ok()
 }
 
 /// Returns the backups of a directory, the newest first; of one cluster, or of all.
@@ -296,7 +297,10 @@ mod tests {
                 .is_empty()
         );
         let left = stored(folder.path(), Some("a")).unwrap();
-        let times: Vec<&str> = left.iter().map(|backup| backup.created.as_str()).collect();
+        let times: Vec<String> = left
+            .iter()
+            .map(|backup| backup.created.to_string())
+            .collect();
         assert_eq!(times, ["2026-01-03T00:00:00Z", "2026-01-02T00:00:00Z"]);
         assert_eq!(stored(folder.path(), None).unwrap().len(), 3);
         stored(&folder.path().join("missing"), None).unwrap_err();
@@ -346,7 +350,7 @@ mod tests {
     fn names_of_all_versions_are_read() {
         let read = |name: &str| {
             let found = parse(&format!("{name}{SUFFIX}"))?;
-            assert_eq!(found.created, "2026-01-31T09:30:00Z");
+            assert_eq!(found.created.to_string(), "2026-01-31T09:30:00Z");
             Some((found.cluster, found.cluster_id, found.is_incomplete))
         };
         let found = |cluster: &str, id: Option<&str>, is_incomplete| {

@@ -293,7 +293,7 @@ pub mod tests {
                 r#"{"id": "0b7c4c4e-93a5-4cc7-8d83-3f3f6f0f9b11", "name": "example", "created": "2026-01-31T12:00:00Z"}"#,
             )
             .unwrap(),
-            created: "2026-02-01T12:00:00Z".to_owned(),
+            created: kubexm_types::UtcTime::parse("2026-02-01T12:00:00Z").unwrap(),
             kubexm: "0.1.0".to_owned(),
             kubernetes: "1.36.3".to_owned(),
             deployment: "kubeadm".to_owned(),

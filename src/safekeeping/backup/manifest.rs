@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use kubexm_types::{Arch, ClusterIdentity, Digest, HostName};
+use kubexm_types::{Arch, ClusterIdentity, Digest, HostName, UtcTime};
 
 /// The format of backups that this version writes, and the newest that it reads.
 pub(super) const FORMAT: u32 = 1;
@@ -15,7 +15,7 @@ pub struct Manifest {
     pub format: u32,
     pub cluster: ClusterIdentity,
     /// When the snapshot was taken, in UTC.
-    pub created: String,
+    pub created: UtcTime,
     /// The version of kubexm that wrote the backup.
     pub kubexm: String,
     /// The lowest version of the API servers; that of the cluster file if no control plane states one.

@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::{Operation, Standing, StateRecord};
 use kubexm_deploy::rotation::RotationPhase;
@@ -84,13 +82,13 @@ pub struct RotationRecord {
     pub is_cancelled: bool,
     /// Since when every namespace has the next CA, by the clock of the first control plane. A pod that started later trusts it.
     #[serde(default)]
-    pub trusted_since: Option<String>,
+    pub trusted_since: Option<UtcTime>,
     /// Since when no namespace has the former CA any more, by the same clock. A pod that started later does not trust it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub removed_since: Option<String>,
+    pub removed_since: Option<UtcTime>,
     /// Since when no API server signs tokens with the former key.
     #[serde(default)]
-    pub switched_at: Option<String>,
+    pub switched_at: Option<UtcTime>,
     /// Whether API servers extend the validity of tokens, by the cluster file at the beginning of the rotation. `None` if
     /// the key of service accounts stays, or if an earlier version began the rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,12 +115,6 @@ impl RotationRecord {
             switched_at: None,
             extends_tokens: None,
         }
-    }
-
-    /// Returns since when no API server signs tokens with the former key; `None` if it is unknown.
-    pub fn switched(&self) -> Option<OffsetDateTime> {
-        let text = self.switched_at.as_deref()?;
-        OffsetDateTime::parse(text, &Rfc3339).ok()
     }
 
     /// Returns the command that goes on with the rotation.

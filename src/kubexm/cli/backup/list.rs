@@ -80,7 +80,7 @@ mod tests {
                 path: format!("/srv/backups/{name}").into(),
                 cluster: "a".to_owned(),
                 cluster_id: Some("0b7c4c4e".to_owned()),
-                created: "2026-01-31T12:00:00Z".to_owned(),
+                created: kubexm_types::UtcTime::parse("2026-01-31T12:00:00Z").unwrap(),
                 size: 2048,
                 is_incomplete: true,
             },

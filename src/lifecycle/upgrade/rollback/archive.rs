@@ -135,7 +135,7 @@ pub(in crate::upgrade) mod tests {
     /// Returns what the archive of an upgrade has, with a snapshot of this content.
     pub(in crate::upgrade) fn former(etcd: &str, snapshot: &[u8]) -> Former {
         Former {
-            created: "2026-11-26T06:59:47Z".to_owned(),
+            created: kubexm_types::UtcTime::parse("2026-11-26T06:59:47Z").unwrap(),
             kubernetes: "1.35.4".to_owned(),
             etcd: EtcdSnapshot {
                 deployment: "systemd".to_owned(),

@@ -30,7 +30,7 @@ use kubexm_session::session;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, Stop, rollback as older_bundle};
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, Version};
+use kubexm_types::{HostName, UtcTime, Version};
 
 /// What a rollback did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct RollbackReport {
     /// Whether the cluster file still has the version of the upgrade.
     pub is_file_newer: bool,
     /// The time of the snapshot with which the cluster went back; `None` if nothing is lost.
-    pub restored: Option<String>,
+    pub restored: Option<UtcTime>,
     /// The number of steps that changed a host; `None` for a dry run.
     pub changed: Option<usize>,
 }

@@ -4,16 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-
 use kubexm_config::cluster::{PluginKind, PluginProperties};
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host, Limit};
 use kubexm_scripts::kubernetes::WORKLOADS;
 use kubexm_session::CommandError;
 use kubexm_types::event::Events;
-use kubexm_types::{Message, Untrusted};
+use kubexm_types::{Message, Untrusted, UtcTime};
 
 /// How long workloads may take to restart.
 const RESTART: Limit = Limit::new(Duration::from_secs(3600), "restarts of workloads");
@@ -57,12 +54,12 @@ impl fmt::Display for Workload {
 }
 
 /// The pods of a cluster.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Workloads {
-    /// The time on the host, as in `2027-01-31T12:00:00Z`.
-    pub(super) now: String,
+    /// The time on the host.
+    pub(super) now: UtcTime,
     /// The start of the oldest container of each workload.
-    oldest: BTreeMap<Workload, String>,
+    oldest: BTreeMap<Workload, UtcTime>,
 }
 
 impl Workloads {
@@ -82,7 +79,7 @@ impl Workloads {
     fn parse(text: &str) -> Option<Self> {
         let lines = || text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
         let now = lines().find_map(|words| match words.as_slice() {
-            ["now", time] => Some((*time).to_owned()),
+            ["now", time] => UtcTime::parse(time).ok(),
             _ => None,
         })?;
         // A Deployment owns its pods by a ReplicaSet.
@@ -94,12 +91,14 @@ impl Workloads {
         });
         let sets: BTreeMap<(&str, String), &str> = sets.collect();
         let readers = readers(text);
-        let mut oldest: BTreeMap<Workload, String> = BTreeMap::new();
+        let mut oldest: BTreeMap<Workload, UtcTime> = BTreeMap::new();
         for words in lines() {
             let ["pod", namespace, name, owner, starts @ ..] = words.as_slice() else {
                 continue;
             };
-            let Some(start) = starts.iter().min() else {
+            let starts = starts.iter().map(|start| UtcTime::parse(start).ok());
+            let starts: Vec<UtcTime> = starts.collect::<Option<_>>()?;
+            let Some(start) = starts.into_iter().min() else {
                 continue;
             };
             if !readers.contains(&(*namespace, *name)) {
@@ -116,22 +115,17 @@ impl Workloads {
                 namespace: (*namespace).to_owned(),
                 name: owner,
             };
-            let known = oldest
-                .entry(workload)
-                .or_insert_with(|| (*start).to_owned());
-            if *start < known.as_str() {
-                *known = (*start).to_owned();
+            let known = oldest.entry(workload).or_insert_with(|| start.clone());
+            if start < *known {
+                *known = start;
             }
         }
         Some(Self { now, oldest })
     }
 
     /// Returns the workloads with a container that started before a time.
-    pub(super) fn before(&self, time: &str) -> BTreeSet<Workload> {
-        let old = self
-            .oldest
-            .iter()
-            .filter(|(_, start)| start.as_str() <= time);
+    pub(super) fn before(&self, time: &UtcTime) -> BTreeSet<Workload> {
+        let old = self.oldest.iter().filter(|(_, start)| *start <= time);
         old.map(|(workload, _)| workload.clone()).collect()
     }
 }
@@ -162,7 +156,7 @@ fn readers(text: &str) -> BTreeSet<(&str, &str)> {
 /// A workload does not become ready.
 pub(super) async fn restart(
     host: &dyn Host,
-    since: &str,
+    since: &UtcTime,
     workloads: &BTreeSet<Workload>,
     events: &Events,
 ) -> Result<(), CommandError> {
@@ -173,7 +167,7 @@ pub(super) async fn restart(
         .iter()
         .filter(|workload| workload.can_restart())
         .map(|workload| format!("{}/{}", workload.namespace, workload.name));
-    let arguments: Vec<String> = std::iter::once(since.to_owned()).chain(names).collect();
+    let arguments: Vec<String> = std::iter::once(since.to_string()).chain(names).collect();
     if arguments.len() == 1 {
         return Ok(());
     }
@@ -195,17 +189,17 @@ pub(super) async fn restart(
 /// The API server does not answer.
 pub(super) async fn lasting_tokens(
     host: &dyn Host,
-    until: Option<OffsetDateTime>,
+    until: Option<&UtcTime>,
 ) -> Result<Vec<String>, CommandError> {
     let text = run(host, "list the tokens in Secrets", "tokens", &[]).await?;
     Ok(secrets_until(&text, until))
 }
 
 /// Returns the Secrets in the output of the script, without those that were created after a time. One without a time stays.
-fn secrets_until(text: &str, until: Option<OffsetDateTime>) -> Vec<String> {
+fn secrets_until(text: &str, until: Option<&UtcTime>) -> Vec<String> {
     let is_later = |created: &str| {
-        let created = OffsetDateTime::parse(created, &Rfc3339).ok();
-        created.zip(until).is_some_and(|(own, until)| own > until)
+        let created = UtcTime::parse(created).ok();
+        created.zip(until).is_some_and(|(own, until)| own > *until)
     };
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let secrets = lines.filter_map(|line| match line.split_once(' ') {
@@ -255,12 +249,16 @@ pod web waits ReplicaSet/other
 reads web waits configmap kube-root-ca.crt
 ";
 
+    fn time(text: &str) -> UtcTime {
+        UtcTime::parse(text).unwrap()
+    }
+
     #[test]
     fn pods_from_before_a_time_that_read_a_ca_are_found_with_their_workload() {
         let pods = Workloads::parse(PODS).unwrap();
-        assert_eq!(pods.now, "2027-01-31T12:00:00Z");
+        assert_eq!(pods.now, time("2027-01-31T12:00:00Z"));
         let old: Vec<String> = pods
-            .before("2027-01-31T11:00:00Z")
+            .before(&time("2027-01-31T11:00:00Z"))
             .iter()
             .map(|one| format!("{one} {} {}", one.is_own(), one.can_restart()))
             .collect();
@@ -272,7 +270,7 @@ reads web waits configmap kube-root-ca.crt
                 "web/Pod/lone false false"
             ]
         );
-        assert_eq!(pods.before("2027-01-31T11:55:00Z").len(), 3);
+        assert_eq!(pods.before(&time("2027-01-31T11:55:00Z")).len(), 3);
         assert_eq!(Workloads::parse("pod a b c d"), None);
     }
 
@@ -284,9 +282,9 @@ reads web waits configmap kube-root-ca.crt
  web/unknown
 
 ";
-        let switched = OffsetDateTime::parse("2027-01-31T12:00:00Z", &Rfc3339).unwrap();
+        let switched = time("2027-01-31T12:00:00Z");
         assert_eq!(
-            secrets_until(text, Some(switched)),
+            secrets_until(text, Some(&switched)),
             ["web/before", "web/same", "web/unknown"]
         );
         assert_eq!(secrets_until(text, None).len(), 4);
