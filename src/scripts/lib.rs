@@ -210,11 +210,11 @@ scripts! {
         KUBE_PROXY = "kubeadm/kube-proxy.sh" [kubectl]
         KUBECONFIG = "kubeadm/kubeconfig.sh"
         KUBELET_CREDENTIALS = "kubeadm/kubelet-credentials.sh" [replace]
-        NODE = "kubeadm/node.sh" [replace] { Node: socket etcd config static_pods }
+        NODE = "kubeadm/node.sh" [kubeadm_files replace unmount_below] { Node: socket etcd config static_pods }
         PATCHES = "kubeadm/patches.sh"
         PROGRAMS = "kubeadm/programs.sh"
         RENEW = "kubeadm/renew.sh" [replace] { Renew: id config }
-        RESET = "kubeadm/reset.sh"
+        RESET = "kubeadm/reset.sh" [kubeadm_files unmount_below]
         ROTATE = "kubeadm/rotate.sh" [replace]
         SETTINGS = "kubeadm/settings.sh" [replace] { Settings: config phase former path content name node }
         UPGRADE_SPACE = "kubeadm/upgrade-space.sh"

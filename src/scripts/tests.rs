@@ -160,7 +160,9 @@ fn calls(code: &str, name: &str) -> bool {
     let mut places = code.match_indices(name);
     places.any(|(at, _)| {
         let before = code[..at].trim_end_matches(' ');
-        let is_word = code[at + name.len()..].starts_with([' ', '\n', ';']);
+        let after = &code[at + name.len()..];
+        let is_output = before.ends_with("$(") && after.starts_with(')');
+        let is_word = after.starts_with([' ', '\n', ';']) || is_output;
         let starts = [
             "\n",
             ";",

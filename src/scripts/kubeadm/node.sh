@@ -16,20 +16,13 @@ export PATH="/usr/local/bin:$PATH"
 before=/var/lib/kubexm/kubeadm-before
 # Prints the existing paths among those that kubeadm and its kubelet create.
 present() (
-  k=/etc/kubernetes l=/var/lib/kubelet
-  set -- "$k/pki/sa.key" "$k/pki/sa.pub" "$l/config.yaml" "$l/instance-config.yaml" "$l/kubeadm-flags.env" \
-    "$l/cpu_manager_state" "$l/memory_manager_state" "$l"/pki/* "$l"/pods/*
-  for name in admin super-admin kubelet bootstrap-kubelet controller-manager scheduler; do set -- "$@" "$k/$name.conf"; done
-  for name in kube-apiserver kube-controller-manager kube-scheduler etcd; do set -- "$@" "$k/manifests/$name.yaml"; done
-  for name in ca apiserver apiserver-etcd-client apiserver-kubelet-client front-proxy-ca front-proxy-client \
-    etcd/ca etcd/server etcd/peer etcd/healthcheck-client; do
-    set -- "$@" "$k/pki/$name.crt" "$k/pki/$name.key"
-  done
+  files=$(kubeadm_files) || exit
+  set -- /var/lib/kubelet/pki/* /var/lib/kubelet/pods/* ${etcd:+"$etcd/member"}
   if [ "$static_pods" = yes ]; then
-    for pod in /etc/kubexm/static-pods/*.yaml; do set -- "$@" "$k/manifests/${pod##*/}"; done
+    for pod in /etc/kubexm/static-pods/*.yaml; do set -- "$@" "/etc/kubernetes/manifests/${pod##*/}"; done
   fi
-  [ -z "$etcd" ] || set -- "$@" "$etcd/member"
-  ls -d "$@" 2>/dev/null || :
+  # shellcheck disable=SC2086 # none of these paths has a blank
+  ls -d "$@" $files 2>/dev/null || :
 )
 # Prints the pods of the runtime.
 # Arguments: options of `crictl pods`.
@@ -41,9 +34,8 @@ pods() {
 begin() (
   umask 077
   mkdir -p /var/lib/kubexm
-  existing=$(present)
-  existing_pods=$(pods)
-  printf '%s\n' "$existing" "$existing_pods" >"$before.new"
+  listed=$(pods)
+  { present; printf '%s\n' "$listed"; } >"$before.new"
   replace "$before.new" "$before"
 )
 # Reads what exists and prints what the failed attempts created.
@@ -55,18 +47,15 @@ new() {
   # An earlier version of kubexm made no list, or this attempt ended before it made one.
   for mark in /var/lib/kubexm/done/kubeadm-*.begun; do
     [ -e "$mark" ] || continue
-    while IFS= read -r path; do
-      [ -z "$path" ] || find "$path" -prune -newer "$mark"
-    done
+    while IFS= read -r path; do [ -z "$path" ] || find "$path" -prune -newer "$mark"; done
   done
 }
 # Keeps the logs of the failed attempts until the next failure or a reset.
 keep_logs() (
   umask 077
-  kept=/var/lib/kubexm/failed
-  mkdir -p "$kept"
-  journalctl -u kubelet -n 500 --no-pager >"$kept/kubelet.log" 2>&1 || :
-  tail -n 200 /var/log/pods/kube-system_*/*/*.log >"$kept/pods.log" 2>/dev/null || :
+  mkdir -p /var/lib/kubexm/failed
+  journalctl -u kubelet -n 500 --no-pager >/var/lib/kubexm/failed/kubelet.log 2>&1 || :
+  tail -n 200 /var/log/pods/kube-system_*/*/*.log >/var/lib/kubexm/failed/pods.log 2>/dev/null || :
 )
 remove_pods() {
   listed=$(pods) || exit 1
@@ -81,15 +70,6 @@ remove_pods() {
     case "$running" in *"pod $id"*) echo "pod $id of the failed attempt does not end" >&2; exit 1 ;; esac
   done
 }
-# Arguments: path.
-remove() {
-  # /proc/mounts has \040 for a blank in a path.
-  awk -v path="$1/" '{ gsub(/\\040/, " ", $2) } index($2, path) == 1 { print $2 }' /proc/mounts | sort -r |
-    while IFS= read -r mount; do
-      umount "$mount" 2>/dev/null || umount -l "$mount" 2>/dev/null || :
-    done
-  rm -rf --one-file-system "$1"
-}
 # It also runs where the shell ignores the status of its commands.
 clean_up() (
   existing=$(present) || exit 1
@@ -102,7 +82,7 @@ clean_up() (
   # A reset looks at etcd.yaml to remove the data of etcd, so these are last.
   last='^/etc/kubernetes/(admin[.]conf|manifests/etcd[.]yaml|pki/etcd/)'
   { printf '%s\n' "$created" | grep -Ev "$last" || :; printf '%s\n' "$created" | grep -E "$last" || :; } |
-    while IFS= read -r path; do remove "$path" || exit 1; done || exit 1
+    while IFS= read -r path; do unmount_below "$path"; rm -rf --one-file-system "$path" || exit 1; done || exit 1
   rmdir /etc/kubernetes/pki/etcd /etc/kubernetes/pki /etc/kubernetes/manifests /var/lib/kubelet/pki \
     /var/lib/kubelet/pods 2>/dev/null || :
 )
@@ -111,24 +91,18 @@ clean_up() (
 explain() {
   printf '%s\n' "$1"
   # The cause of most failures is that the kubelet does not start, and kubeadm names it as a time limit of its own.
-  if [ -e /var/lib/kubelet/config.yaml ]; then
+  [ ! -e /var/lib/kubelet/config.yaml ] ||
     journalctl -u kubelet -n 10 --no-pager -o cat 2>/dev/null | sed 's/^/kubelet: /' || :
-  fi
   echo "hint: on this host, read journalctl -u kubelet and /var/log/pods. The next install keeps a copy in" \
     "/var/lib/kubexm/failed before it removes what this attempt created"
 }
 init() {
-  begin
-  if [ "$static_pods" = yes ]; then
-    mkdir -p /etc/kubernetes/manifests
-    install -m 644 /etc/kubexm/static-pods/*.yaml /etc/kubernetes/manifests/
-  fi
+  [ "$static_pods" != yes ] || install -D -m 644 -t /etc/kubernetes/manifests /etc/kubexm/static-pods/*.yaml
   said=$(kubeadm init --config "$config" 2>&1 >/dev/null) || { explain "$said" >&2; exit 1; }
 }
 # A node that died while it joined stays Ready in the cluster until its lease expires after some 50
 # seconds. kubeadm refuses the name of a Ready node, so the join waits.
 join() {
-  begin
   left=12
   until said=$(kubeadm join --config "$INPUT" 2>&1 >/dev/null); do
     case $said in *"already exists in the cluster"*) ;; *) left=0 ;; esac
@@ -139,8 +113,7 @@ join() {
   done
 }
 case $verb in
-init) init ;;
-join) join ;;
+init | join) begin; "$verb" ;;
 clean-up) clean_up ;;
 *) echo "usage: node.sh init|join|clean-up" >&2; exit 2 ;;
 esac
