@@ -67,6 +67,7 @@ pub use linking::CLibrary;
 use modules::MODULES;
 use payloads::{BIN, ETC, binary, journal, members};
 pub use registry::{clients as registry_clients, has_login as registry_has_login};
+pub use runtime::resume_pods;
 
 /// Checks that the parts of a cluster work together.
 ///

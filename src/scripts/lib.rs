@@ -216,7 +216,7 @@ scripts! {
         RENEW = "kubeadm/renew.sh" [replace] { Renew: id config }
         RESET = "kubeadm/reset.sh" [kubeadm_files unmount_below]
         ROTATE = "kubeadm/rotate.sh" [replace]
-        SETTINGS = "kubeadm/settings.sh" [replace] { Settings: config phase former path content name node }
+        SETTINGS = "kubeadm/settings.sh" [api replace] { Settings: config phase former path content name node }
         UPGRADE_SPACE = "kubeadm/upgrade-space.sh"
         UPGRADE = "kubeadm/upgrade.sh" [replace] { Upgrade: role version patches ignored config }
     }
@@ -339,7 +339,8 @@ scripts! {
     /// Container runtimes.
     runtime {
         CONTAINERD_IMAGES = "runtime/containerd-images.sh" [pull]
-        CONTAINERD_PODS = "runtime/containerd-pods.sh"
+        CONTAINERD_PODS = "runtime/containerd-pods.sh" [alone api]
+        CONTAINERD_SHIMS = "runtime/containerd-shims.sh" [alone]
         CONTAINERD_SURVEY = "runtime/containerd-survey.sh"
         CRI_IMAGES = "runtime/cri-images.sh" [pull]
         ISULAD_INSTALLED = "runtime/isulad-installed.sh"

@@ -35,7 +35,7 @@ impl Runtime for Containerd {
         task: &mut Task,
     ) -> Result<(), DeployError> {
         let version = &inputs.file("containerd", &host.name)?.version;
-        pods::end_around(host, version, task);
+        pods::end_around(version, task);
         Ok(())
     }
 

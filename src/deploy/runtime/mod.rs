@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use interface::CNI_BIN;
 pub(super) use interface::{INSTALL, ImageScripts, Login, PULL, Preload, Runtime};
+pub use pods::resume as resume_pods;
 
 use super::module::{Component, Module};
 use super::{DeployError, Deployment, Inputs, registry};

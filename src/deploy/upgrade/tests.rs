@@ -164,10 +164,13 @@ fn pods_end_before_their_containerd_is_replaced() {
         };
         let order = [
             "end pods",
+            "end shims",
             "install containerd ",
             "unit containerd.service",
             "wait Wait until containerd answers",
             "kubelet after containerd",
+            "wait kubelet after containerd",
+            "pods after containerd",
         ];
         for pair in order.windows(2) {
             assert!(place(pair[0]) < place(pair[1]), "{pair:?}: {steps:?}");

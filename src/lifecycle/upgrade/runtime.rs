@@ -8,8 +8,9 @@ use super::ask::ask;
 use kubexm_bundle::lock::Lock;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::RuntimeKind;
-use kubexm_host::{Command, Facts, Limit};
-use kubexm_scripts::runtime::{CONTAINERD_PODS, CONTAINERD_SURVEY};
+use kubexm_deploy::resume_pods;
+use kubexm_host::Facts;
+use kubexm_scripts::runtime::CONTAINERD_SURVEY;
 use kubexm_session::CommandError;
 use kubexm_session::session::Hosts;
 use kubexm_types::event::Events;
@@ -17,12 +18,6 @@ use kubexm_types::{HostName, Untrusted, Version};
 
 /// The largest number of warnings of a host.
 const MOST: usize = 50;
-/// How long pods that an interrupted run ends may take, and then containerd, the kubelet and the static pods.
-const START: Limit = Limit::new(
-    std::time::Duration::from_secs(900),
-    "the kubelet of an interrupted run",
-);
-
 /// A feature in use that a later containerd does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Deprecation {
@@ -111,11 +106,7 @@ pub(super) async fn resume(
     }
     let nodes = hosts.iter().filter(|(name, _)| cluster.is_node(name));
     let starts = nodes.map(async |(name, host)| {
-        let command = Command::from_script(CONTAINERD_PODS.verb("resume"), [name.to_string()])
-            .describe("start the kubelet that an interrupted run has stopped")
-            .limit(START);
-        let output = host.run(command).await?;
-        if output.text().trim() == "started" {
+        if resume_pods(host.as_ref()).await? {
             events.note(format!(
                 "{name}: its kubelet runs again, which an interrupted run has stopped"
             ));

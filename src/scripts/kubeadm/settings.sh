@@ -27,12 +27,6 @@ umask 077
 # The latest former files of completed changes.
 previous=/var/lib/kubexm/previous
 install -d -m 700 /run/kubexm
-# Calls kubectl with a kubeconfig of this node.
-api() {
-  user=$1
-  shift
-  kubectl --kubeconfig "/etc/kubernetes/$user.conf" --cache-dir /run/kubexm/kubectl --request-timeout=10s "$@"
-}
 # Prints the latest container of a program.
 containers() { crictl ps -a --label io.kubernetes.pod.namespace=kube-system --name "^$name\$" --latest "$@" 2>/dev/null; }
 frames() {

@@ -1,7 +1,7 @@
 //! Scripts that use a container runtime.
 
 use super::machine::Machine;
-use crate::runtime;
+use crate::{Script, runtime};
 
 #[test]
 fn all_pods_are_stopped() {
@@ -219,12 +219,17 @@ pub(super) fn with_pods(machine: &Machine) {
            for pod; do rm -f \"$at/pods/$pod\"; done ;;\n\
          esac",
     );
-    machine.write("/root/fake/ready", "True 2999-01-31T12:00:00Z");
+    machine.write("/root/fake/ready", "");
     machine.fake(
         "kubectl",
-        "case $* in *readyz*) [ -e /usr/local/bin/ready ] || exit 1 ;; *Ready*) cat /usr/local/bin/ready 2>/dev/null ;; esac",
+        "case $* in *readyz*) [ -e /usr/local/bin/ready ] ;; *node1*) echo '{}' ;; *) exit 1 ;; esac",
     );
     machine.fake("sleep", "");
+}
+
+/// Returns the scripts that end all pods, in their order.
+pub(super) fn ends() -> [Script; 2] {
+    [runtime::CONTAINERD_PODS, runtime::CONTAINERD_SHIMS].map(|script| script.verb("end"))
 }
 
 /// Returns what runs: units, and pods.
@@ -242,11 +247,11 @@ fn runs(machine: &Machine) -> String {
 
 #[test]
 fn pods_end_before_another_minor_version_of_containerd() {
-    use runtime::CONTAINERD_PODS;
+    use runtime::{CONTAINERD_PODS, CONTAINERD_SHIMS};
     Machine::with_each_shell(|machine| {
         with_pods(machine);
         let ended = |to: &str| {
-            let ended = machine.run(CONTAINERD_PODS.verb("ended"), &[to]);
+            let ended = machine.run(CONTAINERD_SHIMS.verb("ended"), &[to]);
             (ended.status, ended.printed)
         };
         assert_eq!(
@@ -256,7 +261,9 @@ fn pods_end_before_another_minor_version_of_containerd() {
         // A patch version keeps pods, and so does a runtime that has been replaced.
         assert_eq!(ended("2.2.10").0, 0);
         machine.calls();
-        machine.done(CONTAINERD_PODS.verb("end"), &["2.3.7"]);
+        for end in ends() {
+            machine.done(end, &["2.3.7"]);
+        }
         let calls = machine.calls();
         let place = |part: &str| {
             let found = calls.iter().position(|call| call.contains(part));
@@ -275,24 +282,31 @@ fn pods_end_before_another_minor_version_of_containerd() {
         }
         assert_eq!(runs(machine), "kubexm-pods.timer, 0 pods");
         assert_eq!(ended("2.3.7").0, 0);
-        let started = machine.run(CONTAINERD_PODS.verb("started"), &["node1"]);
+        let started = machine.run(CONTAINERD_PODS.verb("started"), &[]);
         assert_eq!(
             (started.status, started.printed.as_str()),
             (1, "the kubelet is stopped\n")
         );
-        machine.write(
-            "/etc/kubernetes/manifests/kube-apiserver.yaml",
-            "    - --secure-port=6444\n",
+        machine.done(CONTAINERD_PODS.verb("start"), &[]);
+        assert_eq!(runs(machine), "kubelet.service, kubexm-pods.timer, 0 pods");
+        let life = || machine.run(CONTAINERD_PODS.verb("life"), &["node1"]);
+        let printed = life().printed;
+        let (started, node) = printed.split_once('\n').unwrap();
+        assert_eq!(
+            (started.len(), node),
+            ("2026-01-31T12:00:00Z".len(), "{}\n")
         );
-        machine.calls();
-        machine.done(CONTAINERD_PODS.verb("start"), &["node1"]);
-        let calls = machine.calls();
-        let asked = |part: &str| calls.iter().any(|call| call.contains(part));
-        assert!(
-            asked("--server https://127.0.0.1:6444") && asked("get node node1"),
-            "{calls:?}"
-        );
-        machine.done(CONTAINERD_PODS.verb("started"), &["node1"]);
+        // The static pods of a control plane must answer, too.
+        machine.write("/etc/kubernetes/manifests/kube-apiserver.yaml", "");
+        assert_eq!(life().status, 0);
+        std::fs::remove_file(machine.at("/root/fake/ready")).unwrap();
+        assert_eq!(life().status, 1);
+        let settled = || machine.run(CONTAINERD_PODS.verb("settled"), &[]).status;
+        assert_eq!(settled(), 1);
+        machine.done(CONTAINERD_PODS.verb("settle"), &[]);
+        assert_eq!(settled(), 0);
+        assert_eq!(life().printed, "");
+        machine.done(CONTAINERD_PODS.verb("started"), &[]);
         assert_eq!(runs(machine), "kubelet.service, 0 pods");
     });
 }
@@ -310,7 +324,7 @@ fn pods_that_do_not_end_keep_their_containerd_and_their_kubelet() {
              hint: crictl pods lists them; correct the cause, then run the same command again\n"
         );
         assert_eq!(runs(machine), "containerd.service, kubelet.service, 3 pods");
-        machine.done(runtime::CONTAINERD_PODS.verb("started"), &["node1"]);
+        machine.done(runtime::CONTAINERD_PODS.verb("started"), &[]);
     });
 }
 
@@ -318,14 +332,17 @@ fn pods_that_do_not_end_keep_their_containerd_and_their_kubelet() {
 fn what_an_interrupted_run_has_stopped_is_resumed() {
     Machine::with_each_shell(|machine| {
         with_pods(machine);
-        let resume = || machine.done(runtime::CONTAINERD_PODS.verb("resume"), &["node1"]);
+        let resume = || machine.done(runtime::CONTAINERD_PODS.verb("resume"), &[]);
         // An administrator has stopped it.
-        machine.done(runtime::CONTAINERD_PODS.verb("started"), &["node1"]);
+        machine.done(runtime::CONTAINERD_PODS.verb("started"), &[]);
         std::fs::remove_file(machine.at("/root/fake/kubelet.service.active")).unwrap();
         assert_eq!(resume(), "");
         assert_eq!(runs(machine), "containerd.service, 3 pods");
-        machine.done(runtime::CONTAINERD_PODS.verb("end"), &["2.3.7"]);
+        for end in ends() {
+            machine.done(end, &["2.3.7"]);
+        }
         assert_eq!(resume(), "started\n");
+        machine.done(runtime::CONTAINERD_PODS.verb("settle"), &[]);
         assert_eq!(runs(machine), "containerd.service, kubelet.service, 0 pods");
     });
 }
@@ -374,13 +391,13 @@ fn next_run_waits_until_the_pods_of_a_killed_run_have_ended() {
         while !machine.has("/root/ending") {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        let resume =
-            scope.spawn(|| machine.done(runtime::CONTAINERD_PODS.verb("resume"), &["node1"]));
+        let resume = scope.spawn(|| machine.done(runtime::CONTAINERD_PODS.verb("resume"), &[]));
         std::thread::sleep(std::time::Duration::from_millis(700));
         let is_early = machine.has("/root/fake/kubelet.service.active");
         machine.write("/root/go", "");
         assert_eq!(end.join().unwrap().status, 0);
         assert_eq!(resume.join().unwrap(), "started\n");
+        machine.done(runtime::CONTAINERD_PODS.verb("settle"), &[]);
         assert!(!is_early, "the kubelet started while pods ended");
     });
     assert_eq!(

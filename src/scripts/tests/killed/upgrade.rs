@@ -3,11 +3,11 @@
 use super::super::drain::with_node;
 use super::super::machine::Machine;
 use super::super::rollback::{KUBEADM, with_archive};
-use super::super::runtime::with_pods;
+use super::super::runtime::{ends, with_pods};
 use super::super::upgrade::{FIRST, with_kubeadm};
 use super::{Case, call, commands, kill_everywhere as kill_case, only_lists, run};
-use crate::runtime::CONTAINERD_PODS;
-use crate::{kubeadm, kubernetes};
+use crate::runtime::{CONTAINERD_PODS, CONTAINERD_SHIMS};
+use crate::{Script, kubeadm, kubernetes};
 
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
@@ -51,52 +51,76 @@ pub(super) fn upgraded_nodes() {
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
 pub(super) fn ended_pods() {
-    if only_lists([CONTAINERD_PODS]) {
+    if only_lists([CONTAINERD_PODS, CONTAINERD_SHIMS]) {
         return;
     }
-    let of = |verb| call(CONTAINERD_PODS.verb(verb), &["2.3.7"]);
-    let killed = |verb, prepare: fn(&Machine), at| {
+    let of = |verb| call(CONTAINERD_PODS.verb(verb), &[]);
+    let killed = |script: Script, prepare: fn(&Machine), at| {
         let machine = Machine::new("bash");
         prepare(&machine);
-        let was_killed = run(&machine, ":", &of(verb), Some(at));
+        let was_killed = run(&machine, ":", &call(script, &["2.3.7"]), Some(at));
         was_killed.then_some(machine)
     };
     let next_run = |machine: &Machine, at| {
-        for [check, apply] in [["ended", "end"], ["started", "start"]] {
-            if machine.run(CONTAINERD_PODS.verb(check), &["2.3.7"]).status != 0 {
-                run(machine, ":", &of(apply), None);
+        for end in ends() {
+            let ended = machine.run(CONTAINERD_SHIMS.verb("ended"), &["2.3.7"]);
+            if ended.status != 0 {
+                run(machine, ":", &call(end, &["2.3.7"]), None);
             }
-            if apply == "end" {
-                // The step that installs the new one starts it.
-                machine.write("/root/fake/version", "v2.3.7");
-                machine.write("/root/fake/containerd.service.active", "");
+        }
+        // The step that installs the new one starts it.
+        machine.write("/root/fake/version", "v2.3.7");
+        machine.write("/root/fake/containerd.service.active", "");
+        for [check, apply] in [["started", "start"], ["settled", "settle"]] {
+            if machine.run(CONTAINERD_PODS.verb(check), &[]).status != 0 {
+                run(machine, ":", &of(apply), None);
             }
         }
         let pods = std::fs::read_dir(machine.at("/root/fake/pods")).unwrap();
         assert_eq!(pods.count(), 0, "killed at command {at}");
         is_complete(machine, at);
     };
-    let mut kills = 0;
-    for at in commands() {
-        let Some(machine) = killed("end", with_pods, at) else {
-            break;
-        };
-        kills += 1;
-        next_run(&machine, at);
-        let Some(held) = killed("end", with_pods, at) else {
-            break;
-        };
-        run(&held, ":", &of("resume"), None);
-        is_complete(&held, at);
-    }
-    assert!(kills > 1, "killed {kills} times");
-    for verb in ["start", "resume"] {
+    let [end_pods, end_shims] = ends();
+    let without_pods: fn(&Machine) = |machine| {
+        with_pods(machine);
+        machine.done(CONTAINERD_PODS.verb("end"), &[]);
+    };
+    for (end, prepare) in [
+        (end_pods, with_pods as fn(&Machine)),
+        (end_shims, without_pods),
+    ] {
+        let mut kills = 0;
         for at in commands() {
-            let ended: fn(&Machine) = |machine| {
-                with_pods(machine);
-                machine.done(CONTAINERD_PODS.verb("end"), &["2.3.7"]);
+            let Some(machine) = killed(end, prepare, at) else {
+                break;
             };
-            let Some(machine) = killed(verb, ended, at) else {
+            kills += 1;
+            next_run(&machine, at);
+            let Some(held) = killed(end, prepare, at) else {
+                break;
+            };
+            run(&held, ":", &of("resume"), None);
+            run(&held, ":", &of("settle"), None);
+            is_complete(&held, at);
+        }
+        assert!(kills > 1, "killed {kills} times");
+    }
+    let ended: fn(&Machine) = |machine| {
+        with_pods(machine);
+        for end in ends() {
+            machine.done(end, &["2.3.7"]);
+        }
+    };
+    let started: fn(&Machine) = |machine| {
+        with_pods(machine);
+        for end in ends() {
+            machine.done(end, &["2.3.7"]);
+        }
+        machine.done(CONTAINERD_PODS.verb("start"), &[]);
+    };
+    for (verb, prepare) in [("start", ended), ("resume", ended), ("settle", started)] {
+        for at in commands() {
+            let Some(machine) = killed(CONTAINERD_PODS.verb(verb), prepare, at) else {
                 break;
             };
             next_run(&machine, at);
