@@ -283,6 +283,7 @@ scripts! {
     }
     /// The pod network.
     network {
+        FLANNEL_RESTART = "network/flannel-restart.sh"
         POD_BRIDGE = "network/pod-bridge.sh"
         POD_ROUTES = "network/pod-routes.sh"
         POD_SUBNETS = "network/pod-subnets.sh" [kubectl]

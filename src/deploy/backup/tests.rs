@@ -116,8 +116,14 @@ fn kubelets_of_all_nodes_restart_and_the_pod_network_follows() {
     ");
     insta::assert_snapshot!(steps(kubeadm, Phase::PodNetwork).join("\n"), @r"
     subnets@c1 []: provide network.pod_subnets
+    pod-network@c1 [restore/subnets@c1]: restore flannel
+    pod-network@c1 [restore/subnets@c1]: wait Wait until flannel follows the pod subnet of the node
     pod-network@c1 [restore/subnets@c1]: restore pod-network
+    pod-network@c2 [restore/subnets@c1]: restore flannel
+    pod-network@c2 [restore/subnets@c1]: wait Wait until flannel follows the pod subnet of the node
     pod-network@c2 [restore/subnets@c1]: restore pod-network
+    pod-network@w1 [restore/subnets@c1]: restore flannel
+    pod-network@w1 [restore/subnets@c1]: wait Wait until flannel follows the pod subnet of the node
     pod-network@w1 [restore/subnets@c1]: restore pod-network
     ");
     let cilium = format!("{kubeadm}\n  network: {{plugin: cilium}}");

@@ -26,7 +26,7 @@ pub(super) struct Bridge;
 const CONFLIST: &str = "/etc/cni/net.d/10-kubexm-bridge.conflist";
 const SCRIPT: &str = "/etc/kubexm/pod-routes.sh";
 const CONFIG: &str = "/etc/kubexm/pod-routes.conf";
-/// How long pods and kubelet may take to stop, and flannel to start.
+/// How long pods and kubelet may take to stop.
 const SETTLING: Limit = Limit::new(Duration::from_secs(900), "the pod network");
 
 impl Plugin for Bridge {
@@ -98,7 +98,7 @@ impl Bridges<'_> {
         let mut conflist = file(HostPath::parse(CONFLIST)?, conflist);
         conflist.removed_elsewhere = true;
         conflist.mode = self.cluster.security.settings_mode();
-        let bridge = pod_bridge("pod bridge", &["bridge"], self.addresses(&host.name));
+        let bridge = pod_bridge("pod bridge", self.addresses(&host.name));
         let task = task
             .step(WriteFile::new(script_path.clone(), POD_ROUTES.text))
             .step(file(config_path.clone(), config))
@@ -129,13 +129,10 @@ impl Bridges<'_> {
 }
 
 /// Returns the step that removes a bridge with the address of another subnet. The node had it before.
-///
-/// `arguments` are the first ones of the script.
-pub(super) fn pod_bridge(id: &str, arguments: &[&str], addresses: DeferredArguments) -> RunScript {
+pub(super) fn pod_bridge(id: &str, addresses: DeferredArguments) -> RunScript {
     let [check, apply] = ["follows", "follow"].map(|verb| POD_BRIDGE.verb(verb));
     let title = "Let the pod network follow the pod subnet of the node";
     let step = RunScript::new(id, title, check, apply);
-    let step = step.arguments(arguments.iter().copied());
     step.more_arguments(addresses).limit(SETTLING)
 }
 

@@ -2,13 +2,17 @@
 //! and so can the nodes that an install before the restore has created.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::bridge::{Bridges, pod_bridge};
 use super::subnets;
 use crate::DeployError;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{HostSpec, NetworkPlugin};
-use kubexm_engine::plan::{Task, TaskName};
+use kubexm_engine::plan::{Step, Task, TaskName};
+use kubexm_engine::steps::{DeferredArguments, RunScript, WaitFor};
+use kubexm_scripts::network::FLANNEL_RESTART;
 
 /// Reads the pod subnet of each node.
 const READ: TaskName = TaskName::new("restore", "subnets");
@@ -50,10 +54,30 @@ pub(crate) fn follow_subnets(
             NetworkPlugin::Bridge => bridges.configure(host, task)?,
             _ => {
                 let addresses = bridges.addresses(&host.name);
-                let step = pod_bridge("restore pod-network", &["flannel", id], addresses);
-                bridges.reads_subnets(task.step(step))
+                let [restart, follows] = restart_of_flannel(id, Arc::clone(&addresses));
+                let bridge = pod_bridge("restore pod-network", addresses);
+                bridges.reads_subnets(task.step(restart).step(follows).step(bridge))
             }
         });
     }
     Ok(tasks)
+}
+
+/// Returns the steps that let flannel start once more in a restore, and wait until it has the subnets of its node.
+fn restart_of_flannel(id: &str, subnets: DeferredArguments) -> [Step; 2] {
+    let [follows, restart] = ["follows", "restart"].map(|verb| FLANNEL_RESTART.verb(verb));
+    let title = "Restart flannel, which may not notice another pod subnet of the node";
+    let step = RunScript::new("restore flannel", title, follows, restart);
+    let step = step.arguments([id]).more_arguments(subnets);
+    let hint =
+        "echo 'see why its pod does not run; run kubexm install, and then this command again'";
+    let wait = WaitFor {
+        title: "Wait until flannel follows the pod subnet of the node".to_owned(),
+        script: follows,
+        arguments: vec![id.to_owned()],
+        at_most: Duration::from_secs(300),
+        diagnosis: hint.into(),
+        hosts: Vec::new(),
+    };
+    [step.into(), wait.into()]
 }

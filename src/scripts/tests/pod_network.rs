@@ -1,7 +1,7 @@
 //! Scripts of the plugin `bridge`: subnets of pods, and routes to them.
 
 use super::machine::Machine;
-use crate::network;
+use crate::{Script, network};
 
 #[test]
 fn script_waits_for_pod_subnets() {
@@ -121,7 +121,10 @@ fn pod_routes_of_both_address_families_are_set_and_removed() {
     });
 }
 
-pub(super) const FOLLOWS: [&str; 3] = ["flannel", "r1", "10.244.1.1/24"];
+/// Arguments of the restart of flannel.
+pub(super) const FLANNEL: [&str; 2] = ["r1", "10.244.1.1/24"];
+/// Arguments of the bridge.
+pub(super) const BRIDGE: [&str; 1] = ["10.244.1.1/24"];
 
 /// Gives a machine a runtime with a pod and flannel, and a bridge with an address.
 pub(super) fn with_bridge(machine: &Machine, address: &str) {
@@ -157,70 +160,55 @@ pub(super) fn with_bridge(machine: &Machine, address: &str) {
     );
 }
 
+/// Returns the status of a check, and what it printed.
+fn checked(machine: &Machine, check: Script, arguments: &[&str]) -> (i32, String) {
+    let ended = machine.run(check, arguments);
+    (ended.status, ended.printed)
+}
+
 #[test]
 fn bridge_with_another_subnet_goes_with_its_pods() {
+    let [follows, follow] = ["follows", "follow"].map(|verb| network::POD_BRIDGE.verb(verb));
     Machine::with_each_shell(|machine| {
         with_bridge(machine, "10.244.4.1/24");
-        assert_eq!(
-            machine
-                .run(network::POD_BRIDGE.verb("follows"), &FOLLOWS)
-                .status,
-            1
-        );
-        machine.done(network::POD_BRIDGE.verb("follow"), &FOLLOWS);
-        machine.done(network::POD_BRIDGE.verb("follows"), &FOLLOWS);
+        let differs = "the bridge cni0 has the address 10.244.4.1/24, not 10.244.1.1/24\n";
+        assert_eq!(checked(machine, follows, &BRIDGE), (1, differs.to_owned()));
+        machine.done(follow, &BRIDGE);
+        machine.done(follows, &BRIDGE);
         assert!(!machine.has("/root/bridge"));
         assert_eq!(machine.read("/root/pods"), "static NODE\n");
-        assert_eq!(machine.read("/run/kubexm/flannel"), "f1-again\n");
-    });
-}
-
-#[test]
-fn bridge_with_the_subnet_of_the_node_keeps_its_pods() {
-    Machine::with_each_shell(|machine| {
         with_bridge(machine, "10.244.1.1/24");
-        machine.done(network::POD_BRIDGE.verb("follow"), &FOLLOWS);
-        machine.done(network::POD_BRIDGE.verb("follows"), &FOLLOWS);
+        machine.done(follow, &BRIDGE);
+        machine.done(follows, &BRIDGE);
         assert!(machine.has("/root/bridge"));
         assert_eq!(machine.read("/root/pods"), "own POD\nstatic NODE\n");
-        // The plugin of kubexm has no daemon.
-        with_bridge(machine, "10.244.1.1/24");
-        let bridge = ["bridge", "10.244.1.1/24"];
-        machine.done(network::POD_BRIDGE.verb("follows"), &bridge);
-        let other = machine.run(
-            network::POD_BRIDGE.verb("follows"),
-            &["bridge", "10.244.9.1/24"],
-        );
-        assert_eq!(
-            (other.status, other.printed.as_str()),
-            (
-                1,
-                "the bridge cni0 has the address 10.244.1.1/24, not 10.244.9.1/24\n"
-            )
-        );
     });
 }
 
 #[test]
-fn flannel_without_the_subnet_of_the_node_is_a_failure() {
+fn flannel_starts_once_more_in_a_restore() {
+    let [follows, restart] = ["follows", "restart"].map(|verb| network::FLANNEL_RESTART.verb(verb));
+    let not_yet = |reason: &str| (1, format!("{reason}\n"));
     Machine::with_each_shell(|machine| {
         with_bridge(machine, "10.244.1.1/24");
-        machine.write("/root/next", "FLANNEL_SUBNET=10.244.4.1/24\n");
-        let ended = machine.run(network::POD_BRIDGE.verb("follow"), &FOLLOWS);
-        assert_eq!(
-            (ended.status, ended.complained.as_str()),
-            (
-                1,
-                "flannel does not follow: flannel has 10.244.4.1/24, not 10.244.1.1/24\n\
-                 hint: see why its pod does not run; run kubexm install, and then this command again\n"
-            )
-        );
-        assert_eq!(
-            machine
-                .run(network::POD_BRIDGE.verb("follows"), &FOLLOWS)
-                .status,
-            1
-        );
+        let polled = || checked(machine, follows, &["r1"]);
+        let began = not_yet("flannel has not started again");
+        assert_eq!(checked(machine, follows, &FLANNEL), began);
+        machine.done(restart, &FLANNEL);
+        assert_eq!(machine.read("/run/kubexm/flannel"), "f1-again\n");
+        assert_eq!(polled(), (0, String::new()));
+        machine.done(follows, &FLANNEL);
+        // The node has got another subnet since.
+        assert_eq!(checked(machine, follows, &["r1", "10.244.7.1/24"]), began);
+        // An interrupted run has not ended the container.
+        machine.write("/run/kubexm/flannel", "f1\n");
+        assert_eq!(polled(), not_yet("it does not start again"));
+        machine.write("/run/kubexm/flannel", "");
+        assert_eq!(polled(), not_yet("it does not start again"));
+        machine.write("/run/kubexm/flannel", "f2\n");
+        machine.write("/run/flannel/subnet.env", "FLANNEL_SUBNET=10.244.4.1/24\n");
+        let other = not_yet("flannel has 10.244.4.1/24, not 10.244.1.1/24");
+        assert_eq!(polled(), other);
     });
 }
 
@@ -246,8 +234,7 @@ fn bridge_stays_until_its_pods_have_ended() {
     Machine::with_each_shell(|machine| {
         with_bridge(machine, "10.244.4.1/24");
         machine.write("/root/stuck", "");
-        let bridge = ["bridge", "10.244.1.1/24"];
-        let ended = machine.run(network::POD_BRIDGE.verb("follow"), &bridge);
+        let ended = machine.run(network::POD_BRIDGE.verb("follow"), &BRIDGE);
         assert_eq!(
             (ended.status, ended.complained.as_str()),
             (1, "pods do not end: own \n")
@@ -265,7 +252,15 @@ fn node_without_flannel_is_complete_if_the_subnet_is_right() {
         with_bridge(machine, "10.244.1.1/24");
         machine.write("/run/kubexm/flannel", "");
         machine.write("/run/flannel/subnet.env", "FLANNEL_SUBNET=10.244.1.1/24\n");
-        machine.done(network::POD_BRIDGE.verb("follow"), &FOLLOWS);
-        machine.done(network::POD_BRIDGE.verb("follows"), &FOLLOWS);
+        let [follows, restart] =
+            ["follows", "restart"].map(|verb| network::FLANNEL_RESTART.verb(verb));
+        machine.done(restart, &FLANNEL);
+        assert_eq!(checked(machine, follows, &FLANNEL).0, 1);
+        // It has had a minute.
+        let mark = machine.at("/var/lib/kubexm/restore/r1/flannel");
+        let mark = std::fs::File::options().append(true).open(mark).unwrap();
+        let time = std::time::SystemTime::now() - std::time::Duration::from_secs(61);
+        mark.set_modified(time).unwrap();
+        machine.done(follows, &FLANNEL);
     });
 }

@@ -1,12 +1,12 @@
 //! The scripts of a restore.
 
 use super::super::backup::{MEMBER, PODS, archive, with_member, with_runtime};
-use super::super::pod_network::{FOLLOWS, with_bridge};
+use super::super::pod_network::{BRIDGE, FLANNEL, with_bridge};
 use super::{Case, call, kill_everywhere as kill_case, with};
 use crate::etcd::RESTORE;
 use crate::kubeadm::AUTHORITIES;
 use crate::kubernetes::CONTROL_PLANE;
-use crate::network::POD_BRIDGE;
+use crate::network::{FLANNEL_RESTART, POD_BRIDGE};
 
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
@@ -54,16 +54,16 @@ pub(super) fn restores() {
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
 pub(super) fn pod_subnets() {
-    for (check, apply, arguments) in [
-        ("cleared", "clear", &["r1"][..]),
-        ("follows", "follow", &FOLLOWS),
-        ("follows", "follow", &["bridge", "10.244.1.1/24"]),
+    for (script, check, apply, arguments) in [
+        (POD_BRIDGE, "cleared", "clear", &["r1"][..]),
+        (POD_BRIDGE, "follows", "follow", &BRIDGE),
+        (FLANNEL_RESTART, "follows", "restart", &FLANNEL),
     ] {
         kill_case(&Case {
             before: |machine| with_bridge(machine, "10.244.4.1/24"),
             enter: ":",
-            check: Some(call(POD_BRIDGE.verb(check), arguments)),
-            apply: call(POD_BRIDGE.verb(apply), arguments),
+            check: Some(call(script.verb(check), arguments)),
+            apply: call(script.verb(apply), arguments),
             undo: vec![],
         });
     }
