@@ -287,7 +287,7 @@ scripts! {
         POD_BRIDGE = "network/pod-bridge.sh"
         POD_ROUTES = "network/pod-routes.sh"
         POD_SUBNETS = "network/pod-subnets.sh" [kubectl]
-        REMOVE_LEFTOVERS = "network/remove-leftovers.sh"
+        REMOVE_LEFTOVERS = "network/remove-leftovers.sh" [delete_rules]
     }
     /// The operating system.
     os {
