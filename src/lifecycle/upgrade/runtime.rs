@@ -18,6 +18,7 @@ use kubexm_types::{HostName, Untrusted, Version};
 
 /// The largest number of warnings of a host.
 const MOST: usize = 50;
+
 /// A feature in use that a later containerd does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Deprecation {
