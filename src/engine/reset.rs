@@ -140,15 +140,11 @@ impl HostReset {
                 step,
                 cause,
             })?;
-            for revert in validated {
-                if !reverts.iter().any(|known| known.is_same_as(&revert)) {
-                    reverts.push(revert);
-                }
-            }
+            reverts.extend(validated);
         }
         Ok(Self {
             host: Arc::clone(host),
-            reverts,
+            reverts: without_repetitions(reverts),
             part,
         })
     }
@@ -227,6 +223,18 @@ pub async fn reset_host(
     Ok(reset.run(events, stop).await?.changes)
 }
 
+/// Leaves out reverts of a change that several steps have recorded, after the first one.
+fn without_repetitions(all: Vec<Revert>) -> Vec<Revert> {
+    let mut reverts: Vec<Revert> = Vec::new();
+    for revert in all {
+        let is_known = reverts.iter().any(|known| known.is_same_as(&revert));
+        if revert.needs_others() || !is_known {
+            reverts.push(revert);
+        }
+    }
+    reverts
+}
+
 /// Returns the records in the order in which a reset reverts them: the steps in the reverse order of their first
 /// records, and the records of one step from the last to the first.
 ///
@@ -269,6 +277,7 @@ async fn revert(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kubexm_scripts::undo::PARENTS_REMOVE;
 
     /// A version that ran etcd as root recorded the first two steps. The user of the later version must not be removed
     /// while the unit runs.
@@ -293,5 +302,33 @@ mod tests {
             order,
             ["stop the unit", "remove the user", "remove the directory"]
         );
+    }
+
+    /// Two steps look for their directories at the same time, and find that the directory above does not exist.
+    #[test]
+    fn directory_above_those_of_two_steps_goes_after_both() {
+        let record = |step: &str, undo: Undo| Record {
+            step: step.to_owned(),
+            undo: undo.to_value().unwrap(),
+            cluster: None,
+        };
+        let above = || Undo::run(PARENTS_REMOVE, ["/srv/site"]);
+        let directory = |path: &str| Undo::RemoveDirectory {
+            path: path.parse().unwrap(),
+        };
+        let records = vec![
+            record("folders kubernetes", above()),
+            record("folders kubernetes", directory("/srv/site/etcd")),
+            record("folders registry", above()),
+            record("folders registry", directory("/srv/site/images")),
+        ];
+        let records = in_order_of_reset(records).into_iter();
+        let undos = records.map(|record| serde_json::from_value::<Undo>(record.undo).unwrap());
+        let reverts = undos.flat_map(|undo| undo.validate().unwrap()).collect();
+        let reverts = without_repetitions(reverts);
+        let last: Vec<&str> = reverts.iter().rev().take(2).map(Revert::title).collect();
+        let expected = [above(), directory("/srv/site/etcd")].map(|undo| undo.validate().unwrap());
+        let expected: Vec<&str> = expected.iter().map(|one| one[0].title()).collect();
+        assert_eq!(last, expected);
     }
 }

@@ -169,6 +169,12 @@ impl Revert {
         self.script == other.script && self.arguments == other.arguments
     }
 
+    /// Returns whether the change can be reverted only after others: directories above those of several steps are empty after
+    /// the last of them. So each record of it counts.
+    pub fn needs_others(&self) -> bool {
+        self.script == scripts::PARENTS_REMOVE
+    }
+
     /// Reverts the change. Returns a sentence for everything that stays on the host.
     ///
     /// # Errors
