@@ -154,14 +154,15 @@ smoke_node_port() { # the service answers on the node port of every node
     curl -sSf -m 5 "http://$address:30080/hostname" || { echo "$address does not answer"; return 1; }
   done
 }
-smoke_data_stays() { # HOST...: a reset keeps what a pod stored on its host. Removes it.
-  local host found=0
+smoke_data_stays() { # HOST...: a reset keeps what pods stored on their hosts, and no other host has such data. Removes it.
+  local host
+  : >"$work/kept"
   for host in "$@"; do
     on "$host" test -e /var/lib/kubelet/smoke/words || continue
-    found=$((found + 1))
+    echo "$host" >>"$work/kept"
     on "$host" sh -c 'rm -r /var/lib/kubelet/smoke && rmdir /var/lib/kubelet'
   done
-  [ "$found" = 1 ]
+  [ -s "$work/writers" ] && sort "$work/kept" | diff "$work/writers" -
 }
 smoke_exec() { [ "$(smoke_in "$1" hostname)" = "$1" ]; }
 smoke_logs() { smoke_kubectl logs "$1" | grep -i 'Started HTTP server on port 8080'; }
@@ -209,7 +210,8 @@ smoke_job() {
   smoke_kubectl wait --for=condition=complete --timeout=120s job/writer &&
   smoke_kubectl logs -l app=writer | grep 'the job is done'
 }
-smoke_volume() { # a third pod reads what two pods of the job have written
+smoke_volume() { # a third pod reads what pods of the job have written, which can run on two nodes
+  smoke_kubectl get pods -l app=writer -o 'jsonpath={range .items[*]}{.spec.nodeName}{"\n"}{end}' | sort -u >"$work/writers"
   smoke_kubectl get pvc data -o 'jsonpath={.status.phase}' | grep -x Bound &&
   smoke_kubectl run reader --restart=Never --image="$1" --overrides='{"spec": {
     "containers": [{"name": "reader", "image": "'"$1"'", "command": ["sh", "-c", "cat /data/words"],
