@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use kubexm_engine::plan::{Condition, Describe, Step, StepError, Task, Wait};
-use kubexm_engine::steps::{RunScript, unanswered};
+use kubexm_engine::steps::{POLL, RunScript, unanswered};
 use kubexm_engine::{Command, Host, Limit};
 use kubexm_scripts::Script;
 use kubexm_scripts::runtime::{CONTAINERD_PODS, CONTAINERD_SHIMS};
@@ -17,8 +17,6 @@ use kubexm_types::Version;
 /// How long pods may take to end. The kubelet starts after pods that an interrupted run still ends.
 const END: Limit = Limit::new(Duration::from_secs(900), "the end of all pods of a host");
 const STARTED: &str = "kubelet after containerd";
-/// How long an API server may take to answer.
-const ANSWER: Limit = Limit::new(Duration::from_secs(60), "polls of a condition");
 /// How long kubexm waits for static pods. Later steps report those that do not answer.
 const RETURN: Duration = Duration::from_secs(240);
 /// Time between two polls of a host that has no plan.
@@ -111,17 +109,13 @@ impl Wait for Return {
             return Ok(Condition::Met);
         }
         let life = Command::from_script(CONTAINERD_PODS.verb("life"), [host.name().as_str()]);
-        match host.run(life.describe(self.describe()).limit(ANSWER)).await {
+        match host.run(life.describe(self.describe()).limit(POLL)).await {
             Ok(output) if output.success() && is_ready(&output.text()) => Ok(Condition::Met),
             Ok(_) => Ok(Condition::Unmet(
                 "the node is not ready with its static pods".to_owned(),
             )),
             Err(error) => unanswered(error),
         }
-    }
-
-    async fn diagnose(&self, _: &dyn Host) -> Result<String, StepError> {
-        Ok(String::new())
     }
 }
 

@@ -242,8 +242,13 @@ pub trait Wait: Describe {
     /// Tests the condition once. It must not change anything.
     async fn poll(&self, host: &dyn Host) -> Result<Condition, StepError>;
 
-    /// Collects what helps to find the cause when the limit is reached.
-    async fn diagnose(&self, host: &dyn Host) -> Result<String, StepError>;
+    /// Collects what helps to find the cause when the limit is reached; nothing if the last poll says it all.
+    ///
+    /// # Errors
+    /// The host was lost.
+    async fn diagnose(&self, _: &dyn Host) -> Result<String, StepError> {
+        Ok(String::new())
+    }
 
     /// Reverts the change of an earlier step that leads to the condition, when the condition does not hold in time. Returns
     /// the error for the user; `None` if the wait does not revert anything.

@@ -11,7 +11,7 @@ use kubexm_scripts::{Call, Script};
 use kubexm_types::{HostName, Untrusted};
 
 /// How long one poll may take.
-const POLL: Limit = Limit::new(Duration::from_secs(60), "polls of a condition");
+pub const POLL: Limit = Limit::new(Duration::from_secs(60), "polls of a condition");
 /// How long a diagnosis may take. It often asks the server that does not answer.
 const DIAGNOSIS: Limit = Limit::new(Duration::from_secs(30), "diagnoses");
 

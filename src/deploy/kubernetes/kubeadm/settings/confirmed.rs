@@ -1,10 +1,10 @@
-//! The end of a change: the former files become the previous ones.
+//! The end of a change: the program works, and the former files become the previous ones; or it gets them again.
 
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
+use kubexm_engine::plan::{Check, Condition, Describe, Ensure, Step, StepContext, StepError, Wait};
 use kubexm_engine::{Command, Host, Limit};
 use kubexm_scripts::kubeadm::Settings;
 use kubexm_types::Message;
@@ -38,13 +38,18 @@ pub(super) trait Undoable: Send + Sync {
     /// Lets the program read its former files.
     async fn begin_again(&self, host: &dyn Host) -> Result<(), StepError>;
 
+    /// Returns whether the program works with its new files.
+    async fn condition(&self, host: &dyn Host) -> Result<Condition, StepError>;
+
     /// Returns whether the program works with its former files.
-    async fn works_again(&self, host: &dyn Host) -> Result<bool, StepError>;
+    async fn works_again(&self, host: &dyn Host) -> Result<bool, StepError> {
+        Ok(self.condition(host).await? == Condition::Met)
+    }
 }
 
 /// Gives a program its former files again, and waits for it. Returns the error for the user. An undo that is interrupted
 /// leaves the former files, and the next run begins with them.
-pub(super) async fn undo(change: &dyn Undoable, host: &dyn Host) -> Result<Message, StepError> {
+async fn undo(change: &dyn Undoable, host: &dyn Host) -> Result<Message, StepError> {
     let (program, goal) = (change.program(), change.goal());
     let title = format!("Give {program} its former settings");
     let of_name = Settings {
@@ -81,6 +86,45 @@ pub(super) async fn undo(change: &dyn Undoable, host: &dyn Host) -> Result<Messa
 /// Returns why a run goes on with a change.
 pub(super) fn interrupted(change: &dyn Undoable) -> String {
     format!("a change of {} was interrupted", change.program())
+}
+
+/// Waits until the program works with its new files. If it does not, it gets its former ones again.
+pub(super) struct Works<T>(pub(super) Arc<T>);
+
+impl<T: Undoable> Describe for Works<T> {
+    fn id(&self) -> String {
+        format!("wait {} settings", self.0.name())
+    }
+
+    fn describe(&self) -> String {
+        let (program, goal) = (self.0.program(), self.0.goal());
+        format!("Wait until {program} is {goal} with its settings")
+    }
+}
+
+#[async_trait]
+impl<T: Undoable> Wait for Works<T> {
+    fn limit(&self) -> Duration {
+        self.0.limit()
+    }
+
+    async fn poll(&self, host: &dyn Host) -> Result<Condition, StepError> {
+        if self.0.is_pending() {
+            self.0.condition(host).await
+        } else {
+            Ok(Condition::Met)
+        }
+    }
+
+    async fn undo(&self, host: &dyn Host) -> Result<Option<Message>, StepError> {
+        undo(&*self.0, host).await.map(Some)
+    }
+}
+
+impl<T: Undoable + 'static> From<Works<T>> for Step {
+    fn from(step: Works<T>) -> Self {
+        Self::Wait(Box::new(step))
+    }
 }
 
 /// Keeps the former files of a change after the program works.

@@ -6,21 +6,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Deserializer, Value};
 
-use kubexm_engine::plan::{
-    Check, Condition, Describe, Ensure, Step, StepContext, StepError, Task, Wait,
-};
-use kubexm_engine::steps::unanswered;
+use kubexm_engine::plan::{Check, Condition, Describe, Ensure, Step, StepContext, StepError, Task};
+use kubexm_engine::steps::{POLL, unanswered};
 use kubexm_engine::{Host, HostError, Limit};
 use kubexm_scripts::Parameters;
 use kubexm_scripts::kubeadm::Settings;
-use kubexm_types::Message;
 
-use super::confirmed::{Confirmed, Undoable, interrupted, undo};
+use super::confirmed::{Confirmed, Undoable, Works, interrupted};
 use super::look::{Changed, FORMERS, Generated, call, is_ready, needed};
 
 /// How long a kubelet may take until it has renewed its lease.
 const HEALTHY: Duration = Duration::from_secs(120);
-const ANSWER: Limit = Limit::new(Duration::from_secs(60), "polls of a condition");
 const TITLE: &str = "Apply the kubelet's settings";
 
 /// The change of the files of a kubelet.
@@ -89,7 +85,7 @@ impl Kubelet {
             node: self.node.clone(),
             ..Settings::default()
         };
-        let output = call(host, TITLE, "life", ANSWER, of_node).await?;
+        let output = call(host, TITLE, "life", POLL, of_node).await?;
         Ok(output
             .success()
             .then(|| Life::parse(&output.text()))
@@ -140,17 +136,6 @@ impl Kubelet {
         self.state().restarted = output.text().trim().to_owned();
         Ok(())
     }
-
-    async fn condition(&self, host: &dyn Host) -> Result<Condition, HostError> {
-        let life = self.life(host).await?;
-        let state = self.state();
-        let is_healthy = |life: Life| life.is_healthy(&state.restarted, state.was_ready);
-        Ok(if life.is_some_and(is_healthy) {
-            Condition::Met
-        } else {
-            Condition::Unmet("the kubelet is not healthy".to_owned())
-        })
-    }
 }
 
 #[async_trait]
@@ -187,9 +172,19 @@ impl Undoable for Kubelet {
         self.restart(host).await
     }
 
-    async fn works_again(&self, host: &dyn Host) -> Result<bool, StepError> {
-        let condition = self.condition(host).await.or_else(unanswered)?;
-        Ok(condition == Condition::Met)
+    /// The kubelet has renewed its lease.
+    async fn condition(&self, host: &dyn Host) -> Result<Condition, StepError> {
+        let life = match self.life(host).await {
+            Ok(life) => life,
+            Err(error) => return unanswered(error),
+        };
+        let state = self.state();
+        let is_healthy = |life: Life| life.is_healthy(&state.restarted, state.was_ready);
+        Ok(if life.is_some_and(is_healthy) {
+            Condition::Met
+        } else {
+            Condition::Unmet("the kubelet is not healthy".to_owned())
+        })
     }
 }
 
@@ -200,8 +195,9 @@ pub(in super::super) fn of_kubelet(node: &str, config: String, task: Task) -> Ta
         kubelet: Arc::clone(&kubelet),
         restarts: true,
     };
-    let healthy = Healthy(Arc::clone(&kubelet));
-    task.step(written).step(healthy).step(Confirmed(kubelet))
+    task.step(written)
+        .step(Works(Arc::clone(&kubelet)))
+        .step(Confirmed(kubelet))
 }
 
 /// Returns the step that writes them into its files, before another step restarts it.
@@ -261,46 +257,5 @@ impl Ensure for Written {
 impl From<Written> for Step {
     fn from(step: Written) -> Self {
         Self::Ensure(Box::new(step))
-    }
-}
-
-/// Waits until the kubelet has renewed its lease. If it does not, it gets its former files again.
-struct Healthy(Arc<Kubelet>);
-
-impl Describe for Healthy {
-    fn id(&self) -> String {
-        "wait kubelet settings".to_owned()
-    }
-
-    fn describe(&self) -> String {
-        "Wait until the kubelet is healthy with its settings".to_owned()
-    }
-}
-
-#[async_trait]
-impl Wait for Healthy {
-    fn limit(&self) -> Duration {
-        HEALTHY
-    }
-
-    async fn poll(&self, host: &dyn Host) -> Result<Condition, StepError> {
-        if !self.0.is_pending() {
-            return Ok(Condition::Met);
-        }
-        self.0.condition(host).await.or_else(unanswered)
-    }
-
-    async fn diagnose(&self, _: &dyn Host) -> Result<String, StepError> {
-        Ok(String::new())
-    }
-
-    async fn undo(&self, host: &dyn Host) -> Result<Option<Message>, StepError> {
-        undo(&*self.0, host).await.map(Some)
-    }
-}
-
-impl From<Healthy> for Step {
-    fn from(step: Healthy) -> Self {
-        Self::Wait(Box::new(step))
     }
 }

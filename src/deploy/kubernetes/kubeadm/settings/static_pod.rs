@@ -6,22 +6,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use kubexm_engine::plan::{
-    Check, Condition, Describe, Ensure, Step, StepContext, StepError, Task, Wait,
-};
-use kubexm_engine::steps::unanswered;
+use kubexm_engine::plan::{Check, Condition, Describe, Ensure, Step, StepContext, StepError, Task};
+use kubexm_engine::steps::{POLL, unanswered};
 use kubexm_engine::{Host, HostError, Limit, Output};
 use kubexm_scripts::kubeadm::Settings;
-use kubexm_types::Message;
 
-use super::confirmed::{Confirmed, Undoable, undo};
+use super::confirmed::{Confirmed, Undoable, Works};
 use super::look::{Changed, FORMERS, Generated, MANIFESTS, call, is_ready, needed};
 use crate::kubernetes::kubeadm::restarts::API_SERVER;
 
 /// How long a program may take until it is ready.
 const READY: Duration = Duration::from_secs(300);
-/// How long a program may take to answer.
-const ANSWER: Limit = Limit::new(Duration::from_secs(60), "polls of a condition");
 /// A manifest of the same meaning has the same hash, so its pod is not replaced: after this time, in seconds, the kubelet has
 /// read it.
 const READ: u64 = 40;
@@ -76,8 +71,9 @@ pub(super) fn applied(program: Program, node: &str, config: &str, task: Task) ->
         config: config.to_owned(),
         state: Mutex::default(),
     });
-    let (written, ready) = (Written(Arc::clone(&pod)), Ready(Arc::clone(&pod)));
-    task.step(written).step(ready).step(Confirmed(pod))
+    task.step(Written(Arc::clone(&pod)))
+        .step(Works(Arc::clone(&pod)))
+        .step(Confirmed(pod))
 }
 
 impl StaticPod {
@@ -99,7 +95,7 @@ impl StaticPod {
     }
 
     async fn ask(&self, host: &dyn Host, verb: &'static str) -> Result<Output, HostError> {
-        call(host, &self.title(), verb, ANSWER, self.of_name()).await
+        call(host, &self.title(), verb, POLL, self.of_name()).await
     }
 
     /// Returns the hash of the manifest that the kubelet runs, if the program is ready with it.
@@ -115,6 +111,26 @@ impl StaticPod {
     async fn latest(&self, host: &dyn Host) -> Result<Option<Latest>, HostError> {
         let output = self.ask(host, "latest").await?;
         Ok(Latest::parse(&output.text()))
+    }
+
+    /// Returns whether the program is ready with its present manifest.
+    async fn settled(&self, host: &dyn Host) -> Result<Condition, HostError> {
+        let former = self.state().former.clone();
+        let hash = self.ready_hash(host).await?;
+        let is_replaced = |hash: &String| former.as_ref().is_some_and(|former| former != hash);
+        if hash.as_ref().is_some_and(is_replaced) {
+            return Ok(Condition::Met);
+        }
+        let latest = self.latest(host).await?;
+        if hash.is_some() && latest.as_ref().is_some_and(|latest| latest.age > READ) {
+            return Ok(Condition::Met);
+        }
+        let name = self.program.name;
+        Ok(if latest.is_some_and(|latest| latest.fails()) {
+            Condition::Failed(format!("{name} ends again and again"))
+        } else {
+            Condition::Unmet(format!("{name} is not ready"))
+        })
     }
 }
 
@@ -195,6 +211,10 @@ impl Undoable for StaticPod {
         Ok(())
     }
 
+    async fn condition(&self, host: &dyn Host) -> Result<Condition, StepError> {
+        self.settled(host).await.or_else(unanswered)
+    }
+
     async fn works_again(&self, host: &dyn Host) -> Result<bool, StepError> {
         match self.ready_hash(host).await {
             Ok(hash) => Ok(hash.is_some()),
@@ -257,71 +277,5 @@ impl Ensure for Written {
 impl From<Written> for Step {
     fn from(step: Written) -> Self {
         Self::Ensure(Box::new(step))
-    }
-}
-
-/// Waits until the program is ready with its manifest. If it fails, it gets its former one again.
-struct Ready(Arc<StaticPod>);
-
-impl Describe for Ready {
-    fn id(&self) -> String {
-        format!("wait {} settings", self.0.program.name)
-    }
-
-    fn describe(&self) -> String {
-        format!(
-            "Wait until {} is ready with its settings",
-            self.0.program.name
-        )
-    }
-}
-
-impl Ready {
-    async fn condition(&self, host: &dyn Host) -> Result<Condition, HostError> {
-        let pod = &*self.0;
-        let former = pod.state().former.clone();
-        let hash = pod.ready_hash(host).await?;
-        let is_replaced = |hash: &String| former.as_ref().is_some_and(|former| former != hash);
-        if hash.as_ref().is_some_and(is_replaced) {
-            return Ok(Condition::Met);
-        }
-        let latest = pod.latest(host).await?;
-        if hash.is_some() && latest.as_ref().is_some_and(|latest| latest.age > READ) {
-            return Ok(Condition::Met);
-        }
-        let name = pod.program.name;
-        Ok(if latest.is_some_and(|latest| latest.fails()) {
-            Condition::Failed(format!("{name} ends again and again"))
-        } else {
-            Condition::Unmet(format!("{name} is not ready"))
-        })
-    }
-}
-
-#[async_trait]
-impl Wait for Ready {
-    fn limit(&self) -> Duration {
-        READY
-    }
-
-    async fn poll(&self, host: &dyn Host) -> Result<Condition, StepError> {
-        if !self.0.is_pending() {
-            return Ok(Condition::Met);
-        }
-        self.condition(host).await.or_else(unanswered)
-    }
-
-    async fn diagnose(&self, _: &dyn Host) -> Result<String, StepError> {
-        Ok(String::new())
-    }
-
-    async fn undo(&self, host: &dyn Host) -> Result<Option<Message>, StepError> {
-        undo(&*self.0, host).await.map(Some)
-    }
-}
-
-impl From<Ready> for Step {
-    fn from(step: Ready) -> Self {
-        Self::Wait(Box::new(step))
     }
 }
