@@ -9,6 +9,7 @@ use std::time::Duration;
 pub use revision::{LEAST_BUMP, revision_bump, target_revision};
 
 use super::etcd::{self, AllVote};
+use super::kubernetes::nodes::NodesWait;
 use super::{DeployError, health, journal, kubernetes, network, rotation};
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
@@ -17,7 +18,7 @@ use kubexm_engine::steps::{RunScript, WaitFor};
 use kubexm_etcd::{initial_cluster, members, peer_url};
 use kubexm_scripts::Call;
 use kubexm_scripts::etcd::{RESTORE, Restore};
-use kubexm_scripts::kubernetes::{API_SERVER_READY, CONTROL_PLANE, NODES};
+use kubexm_scripts::kubernetes::{API_SERVER_READY, CONTROL_PLANE};
 use kubexm_scripts::network::POD_BRIDGE;
 use kubexm_types::HostName;
 
@@ -334,14 +335,7 @@ impl RestoreInputs<'_> {
         let restarted: Vec<TaskId> = tasks.iter().map(Task::id).collect();
         let first = self.hosts().into_iter().next();
         tasks.extend(first.map(|first| {
-            let ready = WaitFor {
-                title: "Wait until every node is Ready".to_owned(),
-                script: NODES.verb("ready"),
-                arguments: nodes.iter().map(|host| host.name.to_string()).collect(),
-                at_most: ANSWER,
-                diagnosis: NODES.verb("diagnose").into(),
-                hosts: nodes.iter().map(|host| host.name.clone()).collect(),
-            };
+            let ready = NodesWait::ready(&nodes, ANSWER);
             let task = READY.task(&first.name).after(restarted).step(ready);
             match self.cas {
                 // A rotation after the backup has replaced CAs that its objects name.

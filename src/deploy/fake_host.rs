@@ -1,11 +1,18 @@
 //! What stand-ins of hosts share, for tests of steps.
 
+use std::io::Write;
+use std::sync::Mutex;
+
 use async_trait::async_trait;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::Value;
 
 use kubexm_engine::Command;
 use kubexm_engine::Host;
 use kubexm_engine::plan::{Ensure, StepContext, StepError, UndoLog};
-use kubexm_host::Output;
+use kubexm_host::{HostError, Output};
+use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
 /// Keeps no records.
@@ -30,6 +37,65 @@ pub(crate) fn printed(status: i32, text: String) -> Output {
         stdout: text.into_bytes(),
         stderr: Vec::new(),
         log: None,
+    }
+}
+
+/// Returns objects as the script that gets them prints them.
+pub(crate) fn objects(value: &Value) -> Output {
+    compressed(&value.to_string())
+}
+
+fn compressed(text: &str) -> Output {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    Output {
+        stdout: encoder.finish().unwrap(),
+        ..printed(0, String::new())
+    }
+}
+
+/// A host with an API server that has objects. A question begins with the words of an object; a field selector or a namespace of a
+/// list does not count. An object that is permitted not to exist is not there; any other question fails.
+pub(crate) struct FakeApi {
+    name: HostName,
+    objects: Vec<(&'static str, Value)>,
+    changes: Mutex<Vec<String>>,
+}
+
+impl FakeApi {
+    pub(crate) fn new(objects: impl IntoIterator<Item = (&'static str, Value)>) -> Self {
+        Self {
+            name: "node1".parse().unwrap(),
+            objects: objects.into_iter().collect(),
+            changes: Mutex::default(),
+        }
+    }
+
+    /// Returns the arguments of scripts that change the cluster.
+    pub(crate) fn changes(&self) -> Vec<String> {
+        std::mem::take(&mut self.changes.lock().unwrap())
+    }
+}
+
+#[async_trait]
+impl Host for FakeApi {
+    fn name(&self) -> &HostName {
+        &self.name
+    }
+
+    async fn run(&self, command: Command) -> Result<Output, HostError> {
+        let words = words(command);
+        let ["", asked @ ..] = &words.iter().map(String::as_str).collect::<Vec<_>>()[..] else {
+            self.changes.lock().unwrap().push(words.join(" "));
+            return Ok(printed(0, String::new()));
+        };
+        let asked = asked.join(" ");
+        let mut found = self.objects.iter();
+        Ok(match found.find(|(words, _)| asked.starts_with(words)) {
+            Some((_, value)) => objects(value),
+            None if asked.ends_with("--ignore-not-found") => compressed(""),
+            None => printed(1, "refused".to_owned()),
+        })
     }
 }
 

@@ -31,6 +31,7 @@ mod module;
 mod modules;
 mod network;
 mod network_manager;
+pub mod objects;
 mod os;
 mod payloads;
 mod placeholders;

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use super::kubernetes::join_secrets::JoinSecrets;
 use super::kubernetes::kubeconfig::{fetch_kubeconfig, fetch_super_admin, has_super_admin};
+use super::kubernetes::nodes::NodesWait;
 use super::module::Module;
 use super::{DeployError, Deployment, Inputs, dns, kubernetes, network};
 use kubexm_config::cluster::NetworkPlugin;
 use kubexm_engine::plan::{Task, TaskId, TaskName};
-use kubexm_engine::steps::{RunScript, WaitFor};
-use kubexm_scripts::kubernetes as scripts;
+use kubexm_engine::steps::WaitFor;
 
 /// Fetches the kubeconfig.
 const KUBECONFIG: TaskName = TaskName::new("cluster", "kubeconfig");
@@ -43,7 +44,6 @@ fn tasks(
         return Ok(Vec::new());
     };
     let nodes = inputs.nodes();
-    let names: Vec<String> = nodes.iter().map(|host| host.name.to_string()).collect();
     // After the network plugin has created its namespace.
     let accounts = kubernetes::profile::default_accounts(inputs.cluster).map(|step| {
         ACCOUNTS
@@ -58,14 +58,7 @@ fn tasks(
         .after([dns::configured(&first.name)])
         .after(network);
     if inputs.cluster.network.plugin != NetworkPlugin::None {
-        task = task.step(WaitFor {
-            title: "Wait until every node is Ready".to_owned(),
-            script: scripts::NODES.verb("ready"),
-            arguments: names,
-            at_most: Duration::from_secs(300),
-            diagnosis: scripts::NODES.verb("diagnose").into(),
-            hosts: nodes.iter().map(|host| host.name.clone()).collect(),
-        });
+        task = task.step(NodesWait::ready(&nodes, Duration::from_secs(300)));
         task = task.step(WaitFor {
             title: "Wait until CoreDNS answers".to_owned(),
             script: kubexm_scripts::dns::ANSWERS,
@@ -82,12 +75,6 @@ fn tasks(
             task = task.step(wait);
         }
     }
-    let remove_secrets = RunScript::new(
-        "join secrets",
-        "Remove join tokens",
-        scripts::JOIN_SECRETS.verb("check"),
-        scripts::JOIN_SECRETS.verb("remove"),
-    );
     let fetch = KUBECONFIG
         .task(&first.name)
         .after([kubernetes::first_control_plane(first)])
@@ -97,7 +84,7 @@ fn tasks(
         .task(&first.name)
         .after([kubernetes::first_control_plane(first)])
         .after_end(nodes.iter().map(|host| kubernetes::joined(inputs, host)))
-        .step(remove_secrets);
+        .step(JoinSecrets);
     let task = if has_super_admin(inputs.cluster) {
         task.step(fetch_super_admin(inputs, first, &deployment.super_admin))
     } else {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::etcd::{Leaves, RemoveMembers};
 use super::kubernetes::drain::{Drain, DrainNode, Reason};
 use super::{DeployError, Inputs, load_balancer};
+use crate::kubernetes::swept_node::SweptNode;
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId};
@@ -170,15 +171,9 @@ impl RemovalInputs<'_> {
             NODE_REMOVE.verb("check"),
             NODE_REMOVE.verb("delete"),
         );
-        let sweep = RunScript::new(
-            &format!("sweep {name}"),
-            format!("Remove the lease, the CSINode and the certificate signing requests of {name}"),
-            NODE_REMOVE.verb("swept"),
-            NODE_REMOVE.verb("sweep"),
-        );
         let task = Task::new("node", &format!("delete-{name}"), &first.name)
             .step(delete.arguments([name.as_str(), ends]).limit(OBJECTS))
-            .step(sweep.arguments([name.as_str()]).limit(OBJECTS));
+            .step(SweptNode(name.clone()));
         host.is_node.then_some(task)
     }
 }

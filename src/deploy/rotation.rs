@@ -4,14 +4,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::kubernetes::nodes::NodesWait;
 use super::renewal::{chained, in_order, inputs_without_bundle};
 use super::{DeployError, Inputs, etcd, health, kubernetes, load_balancer, registry};
 use kubexm_bundle::Lock;
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Task, TaskName, TaskValue};
-use kubexm_engine::steps::{RunScript, WaitFor};
-use kubexm_scripts::kubernetes::{AUTHENTICATION_CAS, AuthenticationCas, NODES};
+use kubexm_engine::steps::RunScript;
+use kubexm_scripts::kubernetes::{AUTHENTICATION_CAS, AuthenticationCas};
 use kubexm_types::{Authority, HostName};
 
 pub use super::renewal::Renewal as Rotation;
@@ -151,14 +152,7 @@ fn cluster_task(
     if let Some(trusted) = given.trusted_cas() {
         task = task
             .step(kubernetes::trusted_in_cluster(trusted))
-            .step(WaitFor {
-                title: "Wait until every node is Ready".to_owned(),
-                script: NODES.verb("ready"),
-                arguments: nodes.iter().map(|host| host.name.to_string()).collect(),
-                at_most: Duration::from_secs(300),
-                diagnosis: NODES.verb("diagnose").into(),
-                hosts: nodes.iter().map(|host| host.name.clone()).collect(),
-            });
+            .step(NodesWait::ready(&nodes, Duration::from_secs(300)));
     }
     if let Some(step) = at_the_end(given) {
         task = task.step(step);

@@ -229,6 +229,8 @@ scripts! {
         CONTROL_PLANE = "kubernetes/control-plane.sh" [replace]
         CONTROL_PLANE_STOP = "kubernetes/control-plane-stop.sh"
         DEFAULT_ACCOUNTS = "kubernetes/default-accounts.sh" [kubectl]
+        DELETE = "kubernetes/delete.sh" [kubectl patiently]
+        DEPRECATED_REQUESTS = "kubernetes/deprecated-requests.sh" [kubectl]
         DRAIN = "kubernetes/drain.sh" [kubectl patiently]
         ENCRYPTION_KEYS = "kubernetes/encryption-keys.sh"
         ENCRYPTION_REWRITE = "kubernetes/encryption-rewrite.sh" [kubectl]
@@ -236,7 +238,7 @@ scripts! {
         FILE_MODES = "kubernetes/file-modes.sh"
         FORMER = "kubernetes/former.sh" [replace] { Former: restore kind version }
         HANDSHAKES = "kubernetes/handshakes.sh"
-        JOIN_SECRETS = "kubernetes/join-secrets.sh" [kubectl]
+        GET = "kubernetes/get.sh" [kubectl]
         KUBELET_CERTIFICATES = "kubernetes/kubelet-certificates.sh" [replace]
         KUBELET_RESTART = "kubernetes/kubelet-restart.sh" { KubeletRestart: node version }
         KUBELET_SURROUNDINGS_REMOVE = "kubernetes/kubelet-surroundings-remove.sh"
@@ -244,7 +246,7 @@ scripts! {
         LIVE_SETTINGS = "kubernetes/live-settings.sh"
         MANIFEST = "kubernetes/manifest.sh" [kubectl compare]
         NODE_METADATA = "kubernetes/node-metadata.sh" [kubectl]
-        NODES = "kubernetes/nodes.sh" [kubectl]
+        NODES_DIAGNOSIS = "kubernetes/nodes-diagnosis.sh" [kubectl]
         NODE_REMOVE = "kubernetes/node-remove.sh" [kubectl patiently]
         RESTORED = "kubernetes/restored.sh" [kubectl]
         SAME_CA = "kubernetes/same-ca.sh"
@@ -253,7 +255,6 @@ scripts! {
         SIGNER = "kubernetes/signer.sh" [replace]
         SURVEY = "kubernetes/survey.sh"
         TRUST = "kubernetes/trust.sh" [kubectl]
-        UPGRADE_SURVEY = "kubernetes/upgrade-survey.sh" [kubectl]
         USER_CERTIFICATE = "kubernetes/user-certificate.sh" [kubectl]
         VERSIONS = "kubernetes/versions.sh"
         WORKLOADS = "kubernetes/workloads.sh" [kubectl]
@@ -286,7 +287,6 @@ scripts! {
         FLANNEL_RESTART = "network/flannel-restart.sh"
         POD_BRIDGE = "network/pod-bridge.sh"
         POD_ROUTES = "network/pod-routes.sh"
-        POD_SUBNETS = "network/pod-subnets.sh" [kubectl]
         REMOVE_LEFTOVERS = "network/remove-leftovers.sh" [delete_rules]
     }
     /// The operating system.
@@ -335,7 +335,6 @@ scripts! {
         RECEIVE = "registry/receive.sh"
         REMOVE = "registry/remove.sh"
         SOUND = "registry/sound.sh"
-        USES = "registry/uses.sh" [kubectl]
     }
     /// Container runtimes.
     runtime {
@@ -352,7 +351,6 @@ scripts! {
     /// The state of an installed cluster.
     status {
         HOST = "status/host.sh"
-        NODES = "status/nodes.sh" [kubectl]
     }
     /// Files, directories, receipts, and commands that run to completion.
     steps {

@@ -3,11 +3,14 @@
 mod config;
 pub(super) mod drain;
 mod hardening;
+pub(super) mod join_secrets;
 pub(super) mod kubeadm;
 pub(super) mod kubeconfig;
 mod node_metadata;
+pub(super) mod nodes;
 pub(super) mod profile;
 mod serving;
+pub(super) mod swept_node;
 mod systemd;
 
 use std::time::Duration;

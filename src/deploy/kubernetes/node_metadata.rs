@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use async_trait::async_trait;
-use serde::Deserialize;
 
 use crate::Inputs;
+use crate::objects::{Node, Server, Taint};
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_engine::{Command, Host};
@@ -39,15 +39,6 @@ struct Desired {
     is_control_plane: bool,
 }
 
-/// A taint. The API identifies it by key and effect.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-struct Taint {
-    key: String,
-    effect: String,
-    #[serde(default)]
-    value: String,
-}
-
 /// What the API has.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Live {
@@ -67,17 +58,15 @@ struct Changes {
     annotations: Vec<String>,
 }
 
-impl Taint {
-    fn id(&self) -> String {
-        format!("{}:{}", self.key, self.effect)
-    }
+fn id(taint: &Taint) -> String {
+    format!("{}:{}", taint.key, taint.effect)
+}
 
-    fn of_control_plane() -> Self {
-        Self {
-            key: CONTROL_PLANE.to_owned(),
-            effect: "NoSchedule".to_owned(),
-            value: String::new(),
-        }
+fn of_control_plane() -> Taint {
+    Taint {
+        key: CONTROL_PLANE.to_owned(),
+        effect: "NoSchedule".to_owned(),
+        value: String::new(),
     }
 }
 
@@ -98,16 +87,13 @@ impl NodeMetadata {
     /// Returns the changes of each node that does not have what the cluster file states.
     async fn changes(&self, host: &dyn Host) -> Result<BTreeMap<&HostName, Changes>, StepError> {
         let action = "read labels and taints of nodes";
-        let look = Command::from_script(NODE_METADATA.verb("look"), [""; 0]);
-        let output = host.run(look.describe(action)).await?;
-        let text = StepError::unless_done(action, output)?.text();
+        let nodes: Vec<Node> = Server::of(host).list(action, &["nodes"]).await?;
         let mut changes = BTreeMap::new();
-        for line in text.lines() {
-            let (name, live) = parse(line)
-                .map_err(|reason| StepError::Other(format!("{action}: {reason}").into()))?;
-            let known = self.nodes.iter().find(|(node, _)| node.as_str() == name);
+        for node in nodes {
+            let mut known = self.nodes.iter();
+            let known = known.find(|(name, _)| name.as_str() == node.metadata.name);
             if let Some((name, desired)) = known {
-                let needed = difference(desired, &live);
+                let needed = difference(desired, &Live::of(node));
                 if !needed.is_empty() {
                     changes.insert(name, needed);
                 }
@@ -142,31 +128,23 @@ fn desired(cluster: &Cluster, host: &HostSpec) -> Desired {
     }
 }
 
-/// Parses a line of the script: fields with tabs between them.
-fn parse(line: &str) -> Result<(&str, Live), String> {
-    let fields: Vec<&str> = line.split('\t').collect();
-    let [name, labels, taints, own_labels, own_taints] = fields[..] else {
-        return Err("the output of kubectl is incomplete".to_owned());
-    };
-    let invalid = |error: serde_json::Error| format!("the output of kubectl is invalid: {error}");
-    let list = |text: &str| -> BTreeSet<String> {
-        let items = text.split(',').filter(|item| !item.is_empty());
-        items.map(str::to_owned).collect()
-    };
-    let live = Live {
-        labels: match labels {
-            "" => BTreeMap::new(),
-            text => serde_json::from_str(text).map_err(invalid)?,
-        },
-        taints: match taints {
-            "" => Vec::new(),
-            text => serde_json::from_str(text).map_err(invalid)?,
-        },
-        own_labels: list(own_labels),
-        // An annotation with an empty list is not empty.
-        own_taints: (!own_taints.is_empty()).then(|| list(own_taints.trim_start_matches('-'))),
-    };
-    Ok((name, live))
+impl Live {
+    fn of(node: Node) -> Self {
+        let annotations = node.metadata.annotations;
+        let list = |text: &str| -> BTreeSet<String> {
+            let items = text.split(',').filter(|item| !item.is_empty());
+            items.map(str::to_owned).collect()
+        };
+        let own_labels = annotations.get("kubexm.io/labels");
+        let own_taints = annotations.get("kubexm.io/taints");
+        Self {
+            labels: node.metadata.labels,
+            taints: node.spec.taints,
+            own_labels: own_labels.map_or_else(BTreeSet::new, |text| list(text)),
+            // An annotation with an empty list is not empty.
+            own_taints: own_taints.map(|text| list(text.trim_start_matches('-'))),
+        }
+    }
 }
 
 fn difference(desired: &Desired, live: &Live) -> Changes {
@@ -191,7 +169,7 @@ fn difference(desired: &Desired, live: &Live) -> Changes {
 fn taints(desired: &Desired, live: &Live, changes: &mut Changes) {
     let default = || {
         if desired.is_control_plane {
-            BTreeSet::from([Taint::of_control_plane()])
+            BTreeSet::from([of_control_plane()])
         } else {
             BTreeSet::new()
         }
@@ -213,10 +191,10 @@ fn taints(desired: &Desired, live: &Live, changes: &mut Changes) {
     }
     let mut former = live.own_taints.clone().unwrap_or_default();
     // kubeadm sets this one if the cluster file does not state taints.
-    former.extend(default().iter().map(Taint::id));
-    let is_kept = |id: &str| expected.iter().any(|taint| taint.id() == id);
+    former.extend(default().iter().map(id));
+    let is_kept = |id: &str| expected.iter().any(|taint| self::id(taint) == id);
     for taint in &live.taints {
-        let id = taint.id();
+        let id = id(taint);
         if former.contains(&id) && !is_kept(&id) {
             changes.taints.push(format!("{id}-"));
         }
@@ -224,7 +202,7 @@ fn taints(desired: &Desired, live: &Live, changes: &mut Changes) {
     let own: Option<BTreeSet<String>> = desired
         .taints
         .as_ref()
-        .map(|taints| taints.iter().map(Taint::id).collect());
+        .map(|taints| taints.iter().map(id).collect());
     match &own {
         own if *own == live.own_taints => {}
         Some(own) => changes.annotations.push(annotation("taints", "-", own)),
@@ -300,7 +278,7 @@ impl Ensure for NodeMetadata {
                 }
             }
         }
-        let apply = Command::from_script(NODE_METADATA.verb("apply"), arguments);
+        let apply = Command::from_script(NODE_METADATA, arguments);
         let output = context.host.run(apply.describe(self.describe())).await?;
         StepError::unless_done(&self.describe(), output).map(|_| ())
     }
@@ -309,6 +287,7 @@ impl Ensure for NodeMetadata {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     fn set(list: &[&str]) -> BTreeSet<String> {
         list.iter().map(|item| (*item).to_owned()).collect()
@@ -321,20 +300,27 @@ mod tests {
         desired(&cluster, &cluster.hosts[0])
     }
 
-    fn live(line: &str) -> Live {
-        let (name, live) = parse(line).unwrap();
-        assert_eq!(name, "node1");
-        live
+    fn live(labels: Value, taints: Value, annotations: Value) -> Live {
+        let metadata = json!({"name": "node1", "labels": labels, "annotations": annotations});
+        let node = json!({"metadata": metadata, "spec": {"taints": taints}});
+        Live::of(serde_json::from_value(node).unwrap())
     }
 
-    const REGISTERED: &str = "node1\t{\"kubernetes.io/os\":\"linux\"}\t[{\"effect\":\"NoSchedule\",\"key\":\"node-role.kubernetes.io/control-plane\"}]\t\t";
+    fn registered() -> Live {
+        let taint = json!({"effect": "NoSchedule", "key": "node-role.kubernetes.io/control-plane"});
+        live(
+            json!({"kubernetes.io/os": "linux"}),
+            json!([taint]),
+            json!({}),
+        )
+    }
 
     #[test]
     fn labels_and_taints_are_set_changed_and_removed() {
         let host = of_host(
             "labels: {disk: ssd, node-role.kubernetes.io/worker: ''}, taints: [gpu=yes:NoSchedule],",
         );
-        let changes = difference(&host, &live(REGISTERED));
+        let changes = difference(&host, &registered());
         assert_eq!(
             changes.labels,
             ["disk=ssd", "node-role.kubernetes.io/worker="]
@@ -353,10 +339,20 @@ mod tests {
                 "kubexm.io/taints=gpu:NoSchedule"
             ]
         );
-        let set = "node1\t{\"disk\":\"ssd\",\"node-role.kubernetes.io/worker\":\"\",\"theirs\":\"1\"}\t[{\"effect\":\"NoSchedule\",\"key\":\"gpu\",\"value\":\"yes\"},{\"effect\":\"NoExecute\",\"key\":\"theirs\"}]\tdisk,node-role.kubernetes.io/worker\tgpu:NoSchedule";
-        assert!(difference(&host, &live(set)).is_empty());
+        let set = live(
+            json!({"disk": "ssd", "node-role.kubernetes.io/worker": "", "theirs": "1"}),
+            json!([
+                {"effect": "NoSchedule", "key": "gpu", "value": "yes"},
+                {"effect": "NoExecute", "key": "theirs"},
+            ]),
+            json!({
+                "kubexm.io/labels": "disk,node-role.kubernetes.io/worker",
+                "kubexm.io/taints": "gpu:NoSchedule",
+            }),
+        );
+        assert!(difference(&host, &set).is_empty());
         // The cluster file does not state them any more. Labels and taints of others stay.
-        let changes = difference(&of_host(""), &live(set));
+        let changes = difference(&of_host(""), &set);
         assert_eq!(changes.labels, ["disk-", "node-role.kubernetes.io/worker-"]);
         assert_eq!(
             changes.taints,
@@ -373,25 +369,19 @@ mod tests {
 
     #[test]
     fn taints_that_the_cluster_file_does_not_state_stay() {
-        let untainted = "node1\t{}\t\t\t";
-        assert!(difference(&of_host(""), &live(untainted)).is_empty());
-        assert!(difference(&of_host(""), &live(REGISTERED)).is_empty());
+        let untainted = live(json!({}), json!([]), json!({}));
+        assert!(difference(&of_host(""), &untainted).is_empty());
+        assert!(difference(&of_host(""), &registered()).is_empty());
         // An empty list removes the taint of control planes, and is recorded.
         let none = of_host("taints: [],");
-        let changes = difference(&none, &live(REGISTERED));
+        let changes = difference(&none, &registered());
         assert_eq!(
             changes.taints,
             ["node-role.kubernetes.io/control-plane:NoSchedule-"]
         );
         assert_eq!(changes.annotations, ["kubexm.io/taints=-"]);
-        let recorded = live("node1\t{}\t\t\t-");
+        let recorded = live(json!({}), json!([]), json!({"kubexm.io/taints": "-"}));
         assert_eq!(recorded.own_taints, Some(set(&[])));
         assert!(difference(&none, &recorded).is_empty());
-    }
-
-    #[test]
-    fn incomplete_output_is_an_error() {
-        assert!(parse("node1\t{}").is_err());
-        assert!(parse("node1\t{\t\t\t").is_err());
     }
 }

@@ -21,9 +21,7 @@ use kubexm_scripts::kubernetes as scripts;
 use kubexm_types::{HostName, Message, Untrusted};
 
 use crate::Inputs;
-use crate::journal;
 use kubexm_config::cluster::HostSpec;
-use kubexm_engine::steps::WaitFor;
 use kubexm_pki::kubernetes::node_user;
 use std::net::IpAddr;
 
@@ -48,18 +46,6 @@ impl ApproveServing {
         Self {
             nodes: nodes.collect(),
         }
-    }
-}
-
-/// Returns the step that waits until these nodes are in the cluster.
-pub(super) fn registered(hosts: &[&HostSpec]) -> WaitFor {
-    WaitFor {
-        title: "Wait until every node has registered".to_owned(),
-        script: scripts::NODES.verb("registered"),
-        arguments: hosts.iter().map(|host| host.name.to_string()).collect(),
-        at_most: Duration::from_secs(120),
-        diagnosis: journal("kubelet", 20),
-        hosts: hosts.iter().map(|host| host.name.clone()).collect(),
     }
 }
 

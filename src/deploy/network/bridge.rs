@@ -8,7 +8,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::Plugin;
-use super::subnets::{self, Subnets};
+use super::subnets::{self, ReadSubnets, Subnets};
+use crate::kubernetes::nodes::NodesWait;
 use crate::{DeployError, Inputs, kubernetes, network, pod_leftovers};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{HostSpec, IpFamilies, POD_ROUTES_UNIT};
@@ -57,7 +58,11 @@ impl Plugin for Bridge {
         let read = network::SUBNETS
             .task(&first.name)
             .after(nodes.map(|host| kubernetes::joined(inputs, host)))
-            .step(subnets::read(&bridges.nodes, &bridges.subnets));
+            .step(NodesWait::pod_subnet(&bridges.nodes))
+            .step(ReadSubnets {
+                only: BTreeSet::new(),
+                value: bridges.subnets.clone(),
+            });
         let mut tasks = vec![read];
         for host in &bridges.nodes {
             let task = network::BRIDGE.task(&host.name);

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::bridge::{Bridges, pod_bridge};
-use super::subnets;
+use super::subnets::{self, ReadSubnets};
 use crate::DeployError;
+use crate::kubernetes::nodes::NodesWait;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{HostSpec, NetworkPlugin};
 use kubexm_engine::plan::{Step, Task, TaskName};
@@ -42,12 +43,16 @@ pub(crate) fn follow_subnets(
         leaving: &BTreeSet::new(),
         subnets: subnets::value(),
     };
-    let mut read = subnets::read(nodes, &bridges.subnets);
+    let mut read = ReadSubnets {
+        only: BTreeSet::new(),
+        value: bridges.subnets.clone(),
+    };
     if plugin != NetworkPlugin::Bridge {
         // Other nodes may have no address: only the routes of the bridge need it.
-        read.parse = subnets::parse_only(nodes);
+        read.only = nodes.iter().map(|host| host.name.clone()).collect();
     }
-    let mut tasks = vec![READ.task(first).step(read)];
+    let wait = NodesWait::pod_subnet(nodes);
+    let mut tasks = vec![READ.task(first).step(wait).step(read)];
     for host in nodes {
         let task = FOLLOW.task(&host.name).after([READ.id(first)]);
         tasks.push(match plugin {

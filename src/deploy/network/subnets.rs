@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use async_trait::async_trait;
 use ipnet::IpNet;
 
-use kubexm_config::cluster::{HostSpec, IpFamilies, OfFamily};
-use kubexm_engine::plan::TaskValue;
-use kubexm_engine::steps::{Parse, ProvideValue};
-use kubexm_scripts::network::POD_SUBNETS;
+use kubexm_config::cluster::{IpFamilies, OfFamily};
+use kubexm_engine::Host;
+use kubexm_engine::plan::{Action, Describe, Step, StepError, TaskValue};
 use kubexm_types::{HostName, Message};
+
+use crate::objects::{Node, Server};
 
 /// A pod subnet of a node and the node's address of the same family, as validated text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,55 +24,79 @@ pub(super) struct Route {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Subnets(BTreeMap<String, Vec<Route>>);
 
-/// Returns a value for the subnets, which [`read`] sets.
+/// Returns a value for the subnets, which [`ReadSubnets`] sets.
 pub(super) fn value() -> TaskValue<Subnets> {
     TaskValue::new("network.pod_subnets")
 }
 
-/// Returns a step that reads the subnets from the cluster.
-pub(super) fn read(nodes: &[&HostSpec], subnets: &TaskValue<Subnets>) -> ProvideValue<Subnets> {
-    let names = nodes.iter().map(|host| host.name.to_string());
-    ProvideValue {
-        title: "Read the pod subnets of the nodes".to_owned(),
-        script: POD_SUBNETS,
-        arguments: names.collect(),
-        input: None,
-        parse: Box::new(Subnets::parse),
-        value: subnets.clone(),
-        only_reads: true,
-        files: Vec::new(),
+/// Reads the subnets from the cluster.
+pub(super) struct ReadSubnets {
+    /// The nodes to read; all of the cluster if it is empty.
+    pub(super) only: BTreeSet<HostName>,
+    pub(super) value: TaskValue<Subnets>,
+}
+
+impl Describe for ReadSubnets {
+    fn id(&self) -> String {
+        format!("provide {}", self.value.name())
+    }
+
+    fn describe(&self) -> String {
+        "Read the pod subnets of the nodes".to_owned()
     }
 }
 
-/// Returns how to parse the lines of these nodes alone.
-pub(super) fn parse_only(nodes: &[&HostSpec]) -> Parse<Subnets> {
-    let names: BTreeSet<String> = nodes.iter().map(|host| host.name.to_string()).collect();
-    Box::new(move |text| {
-        let is_one = |line: &&str| {
-            let name = line.split_whitespace().next();
-            name.is_some_and(|name| names.contains(name))
+impl From<ReadSubnets> for Step {
+    fn from(step: ReadSubnets) -> Self {
+        Self::Action(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl Action for ReadSubnets {
+    fn provides(&self) -> Vec<&'static str> {
+        vec![self.value.name()]
+    }
+
+    fn only_reads(&self) -> bool {
+        true
+    }
+
+    async fn run(&self, host: &dyn Host) -> Result<(), StepError> {
+        let title = self.describe();
+        let nodes: Vec<Node> = Server::of(host).list(&title, &["nodes"]).await?;
+        let is_read = |node: &&Node| {
+            let mut only = self.only.iter();
+            self.only.is_empty() || only.any(|name| name.as_str() == node.metadata.name)
         };
-        let lines: Vec<&str> = text.lines().filter(is_one).collect();
-        Subnets::parse(&lines.join("\n"))
-    })
+        let subnets = Subnets::of_nodes(nodes.iter().filter(is_read));
+        let subnets = subnets.map_err(|reason| StepError::Other(reason.within(&title)))?;
+        self.value.set(subnets);
+        Ok(())
+    }
 }
 
 impl Subnets {
-    fn parse(text: &str) -> Result<Self, Message> {
-        let mut nodes = BTreeMap::new();
-        for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            let (name, routes) = parse_line(line).ok_or_else(|| {
-                format!(
-                    "the cluster lists a node as '{line}'; expected a name, addresses, and subnets of the same \
-                     address families"
-                )
+    /// # Errors
+    /// A node has a malformed name, address or subnet, or a subnet but no address of its family.
+    fn of_nodes<'a>(nodes: impl Iterator<Item = &'a Node>) -> Result<Self, Message> {
+        let mut all = BTreeMap::new();
+        for node in nodes {
+            let (name, routes) = routes_of(node).ok_or_else(|| {
+                let (addresses, subnets) = (&node.status.addresses, &node.spec.pod_cidrs);
+                let addresses: Vec<&str> = addresses.iter().map(|one| one.address.as_str()).collect();
+                Message::quoting(format!(
+                    "the node {} has the addresses {addresses:?} and the subnets {subnets:?}; expected subnets of the same \
+                     address families",
+                    node.metadata.name
+                ))
             })?;
             // A node that kubexm does not manage may have no pod subnet.
             if !routes.is_empty() {
-                nodes.insert(name, routes);
+                all.insert(name, routes);
             }
         }
-        Ok(Self(nodes))
+        Ok(Self(all))
     }
 
     /// Returns placeholders for subnets that are not known yet.
@@ -132,20 +158,16 @@ impl Subnets {
     }
 }
 
-/// Parses a line: a name, addresses and subnets. Returns `None` if it is malformed, or if the node has a subnet but no
-/// address of its family.
-fn parse_line(line: &str) -> Option<(String, Vec<Route>)> {
-    let mut fields = line.split_whitespace();
-    let name = HostName::parse(fields.next()?).ok()?.to_string();
-    let (mut addresses, mut subnets): (Vec<IpAddr>, Vec<IpNet>) = (Vec::new(), Vec::new());
-    for field in fields {
-        if field.contains('/') {
-            subnets.push(field.parse().ok()?)
-        } else {
-            addresses.push(field.parse().ok()?)
-        }
-    }
-    let route = |subnet: IpNet| {
+/// Returns the name of a node, and a route for each of its subnets. Returns `None` if a value is malformed, or if the node has a
+/// subnet but no address of its family.
+fn routes_of(node: &Node) -> Option<(String, Vec<Route>)> {
+    let name = HostName::parse(&node.metadata.name).ok()?.to_string();
+    let addresses = node.status.addresses.iter();
+    let addresses = addresses.filter(|address| address.kind == "InternalIP");
+    let addresses = addresses.map(|address| address.address.parse().ok());
+    let addresses: Vec<IpAddr> = addresses.collect::<Option<_>>()?;
+    let route = |subnet: &String| {
+        let subnet: IpNet = subnet.parse().ok()?;
         let mut addresses = addresses.iter();
         let address = addresses.find(|address| address.family() == subnet.family())?;
         Some(Route {
@@ -153,18 +175,41 @@ fn parse_line(line: &str) -> Option<(String, Vec<Route>)> {
             subnet: subnet.to_string(),
         })
     };
-    let routes = subnets.into_iter().map(route);
+    let routes = node.spec.pod_cidrs.iter().map(route);
     Some((name, routes.collect::<Option<_>>()?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    /// Returns the subnets of nodes, each a line with its name, addresses and subnets.
+    fn subnets(lines: &str) -> Result<Subnets, Message> {
+        let nodes = lines.lines().map(|line| {
+            let mut words = line.split(' ');
+            let name = words.next();
+            let (subnets, addresses): (Vec<&str>, Vec<&str>) =
+                words.partition(|word| word.contains('/'));
+            let addresses = addresses
+                .iter()
+                .map(|address| json!({"type": "InternalIP", "address": address}));
+            let mut addresses: Vec<_> = addresses.collect();
+            addresses.push(json!({"type": "Hostname", "address": name}));
+            let fields = json!({
+                "metadata": {"name": name},
+                "spec": {"podCIDRs": subnets},
+                "status": {"addresses": addresses},
+            });
+            serde_json::from_value(fields).unwrap()
+        });
+        Subnets::of_nodes(nodes.collect::<Vec<Node>>().iter())
+    }
 
     #[test]
     fn each_node_gets_the_subnets_of_the_others() {
-        let text = "node1 192.0.2.11 10.244.0.0/24\nnode2 2001:db8::2 192.0.2.12 10.244.1.0/24\nother 192.0.2.9\n\n";
-        let subnets = Subnets::parse(text).unwrap();
+        let text = "node1 192.0.2.11 10.244.0.0/24\nnode2 2001:db8::2 192.0.2.12 10.244.1.0/24\nother 192.0.2.9";
+        let subnets = subnets(text).unwrap();
         let node1 = HostName::parse("node1").unwrap();
         assert_eq!(subnets.of(&node1), ["10.244.0.0/24"]);
         assert_eq!(routes(&subnets, &node1), ["10.244.1.0/24 by 192.0.2.12"]);
@@ -183,7 +228,7 @@ mod tests {
     fn subnets_of_both_families_have_a_route_each() {
         let text = "node1 192.0.2.11 2001:db8::11 10.244.0.0/24 fd00:10:244::/64\n\
                     node2 2001:db8::12 192.0.2.12 10.244.1.0/24 fd00:10:244:1::/64\n";
-        let subnets = Subnets::parse(text).unwrap();
+        let subnets = subnets(text).unwrap();
         let node1 = HostName::parse("node1").unwrap();
         assert_eq!(subnets.of(&node1), ["10.244.0.0/24", "fd00:10:244::/64"]);
         let addresses = ["10.244.0.1/24", "fd00:10:244::1/64"];
@@ -204,7 +249,7 @@ mod tests {
             "node1 192.0.2.11 10.244.0.0/33",
             "node1 192.0.2.11 10.244.0.0/24 fd00:10:244::/64",
         ] {
-            assert!(Subnets::parse(hostile).is_err(), "{hostile}");
+            assert!(subnets(hostile).is_err(), "{hostile}");
         }
     }
 }

@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 
 use super::answers::Answers;
 use super::hosts::{self, Judged};
-use super::nodes::Node;
 use super::reply::Reply;
 use super::report::{
     About, EndpointState, NodeStanding, NodeState, Problem, ProblemKind, RegistryState,
@@ -18,6 +17,7 @@ use super::skew::{self, Versions};
 use super::{Seen, drift, members};
 use kubexm_config::cluster::Cluster;
 use kubexm_deploy::expected;
+use kubexm_deploy::objects::Node;
 use kubexm_engine::cluster::Removal;
 use kubexm_host::facts::Membership;
 use kubexm_safekeeping::certs::CheckedCertificate;
@@ -309,7 +309,7 @@ fn node(node: Option<&Node>) -> JudgedNode {
         problem(format!("the node is not Ready{message}"), hint)
     });
     let mut others = Vec::new();
-    if node.is_cordoned {
+    if node.spec.unschedulable {
         let hint = "run `kubectl uncordon` for the node when its maintenance has ended";
         others.push(
             problem(
@@ -337,15 +337,16 @@ fn node(node: Option<&Node>) -> JudgedNode {
             pressure.push(kind.to_owned());
         }
     }
+    let info = &node.status.node_info;
     let known = |text: &str| (!text.is_empty()).then(|| shown(text));
     let state = NodeState {
         standing,
-        is_cordoned: node.is_cordoned,
+        is_cordoned: node.spec.unschedulable,
         pressure,
         kubelet: node.kubelet(),
-        runtime: known(&node.info.container_runtime_version),
-        kernel: known(&node.info.kernel_version),
-        os: known(&node.info.os_image),
+        runtime: known(&info.container_runtime_version),
+        kernel: known(&info.kernel_version),
+        os: known(&info.os_image),
     };
     JudgedNode {
         state,

@@ -13,7 +13,6 @@ pub mod example;
 mod fix;
 mod hosts;
 mod members;
-mod nodes;
 mod questions;
 mod reply;
 mod report;
@@ -36,13 +35,14 @@ use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::HostSpec;
 use kubexm_deploy::expected;
+use kubexm_deploy::objects::{Node, Server};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_host::{Command, Facts, Host, HostError, Limit};
 use kubexm_preflight::{Finding, external_checks, registry_checks};
 use kubexm_safekeeping::certs;
 use kubexm_safekeeping::timer;
 use kubexm_scripts::Script;
-use kubexm_scripts::status::{HOST, NODES};
+use kubexm_scripts::status::HOST;
 use kubexm_session::certificates::CaEncryption;
 use kubexm_session::rollback;
 use kubexm_session::session::{self, HostErrors, Hosts, PARALLEL};
@@ -53,7 +53,6 @@ use kubexm_session::{
 };
 use kubexm_types::event::Events;
 use kubexm_types::{ErrorKind, HostName};
-use nodes::Nodes;
 pub use reply::is_about_certificate;
 pub use report::{
     About, CertificateState, DiskState, EndpointState, EtcdState, HostState, InodeState,
@@ -278,7 +277,7 @@ async fn nodes_of(
     cluster: &Cluster,
     hosts: &Hosts,
     answers: &BTreeMap<HostName, Answers>,
-) -> Option<Result<Nodes, String>> {
+) -> Option<Result<BTreeMap<String, Node>, String>> {
     let mut failed = None;
     for name in &cluster.roles.control_plane {
         let is_ready = answers.get(name).and_then(cluster::is_ready);
@@ -287,11 +286,14 @@ async fn nodes_of(
             continue;
         };
         let server = expected::api_server(cluster, spec);
-        let printed = run(host.as_ref(), NODES, vec![server], "list the nodes").await;
-        let printed = printed.map_err(|error| error.to_string());
-        match printed.and_then(|text| nodes::parse(&text).map_err(|error| error.to_string())) {
-            Ok(nodes) => return Some(Ok(nodes)),
-            Err(error) => failed = Some(Err(error)),
+        let server = Server::of(host.as_ref()).at(&server).limit(LIMIT);
+        match server.list::<Node>("list the nodes", &["nodes"]).await {
+            Ok(nodes) => {
+                let nodes = nodes.into_iter();
+                let named = nodes.map(|node| (node.metadata.name.clone(), node));
+                return Some(Ok(named.collect()));
+            }
+            Err(error) => failed = Some(Err(error.to_string())),
         }
     }
     failed

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::answers::Answers;
-use super::nodes::Nodes;
 use super::report::Problem;
 use kubexm_config::Cluster;
+use kubexm_deploy::objects::Node;
 use kubexm_engine::cluster::Removal;
 use kubexm_host::Facts;
 use kubexm_lifecycle::plan::HostDiff;
@@ -28,7 +28,7 @@ pub(super) struct Seen<'a> {
     /// Hosts that failed, or cannot be reached.
     pub(super) errors: HostErrors,
     /// The nodes; `None` if no API server is ready.
-    pub(super) nodes: Option<Result<Nodes, String>>,
+    pub(super) nodes: Option<Result<BTreeMap<String, Node>, String>>,
     pub(super) certificates: CertificateReport,
     /// Problems of an etcd and of a registry that kubexm does not run.
     pub(super) findings: Vec<Problem>,

@@ -3,9 +3,9 @@
 mod members;
 
 use super::answers::Unit;
-use super::nodes::{Condition, Info, Node};
 use super::reply::Reply;
 use super::*;
+use kubexm_deploy::objects::{Condition, Node};
 use kubexm_etcd::Status;
 use kubexm_host::facts::Membership;
 use kubexm_safekeeping::certs::{CheckedCertificate, Content, Standing};
@@ -77,14 +77,10 @@ fn healthy_node() -> Node {
         status: "True".to_owned(),
         message: String::new(),
     };
-    Node {
-        is_cordoned: false,
-        info: Info {
-            kubelet_version: "v1.36.3".to_owned(),
-            ..Info::default()
-        },
-        conditions: vec![ready],
-    }
+    let mut node = Node::default();
+    node.status.node_info.kubelet_version = "v1.36.3".to_owned();
+    node.status.conditions.push(ready);
+    node
 }
 
 /// A cluster of a control plane and a worker that needs no attention.
@@ -157,7 +153,7 @@ fn host_that_cannot_be_reached_is_the_first_problem() {
     let report = super::cluster::judge(&seen);
     assert!(report.has_unreachable() && !report.has_problems());
     assert!(report.hosts[1].unknown.is_some() && report.hosts[1].node.is_some());
-    node(&mut seen, "node2").conditions[0].status = "Unknown".to_owned();
+    node(&mut seen, "node2").status.conditions[0].status = "Unknown".to_owned();
     let report = super::cluster::judge(&seen);
     let abouts: Vec<About> = report
         .problems
@@ -195,7 +191,7 @@ fn stopped_kubelet_is_one_problem() {
         answers(seen, "node2")
             .health
             .insert("kubelet".to_owned(), no("refused"));
-        node(seen, "node2").conditions[0].status = "Unknown".to_owned();
+        node(seen, "node2").status.conditions[0].status = "Unknown".to_owned();
     });
     insta::assert_snapshot!(found, @"
     node2: kubelet.service is inactive (dead)
@@ -303,10 +299,11 @@ fn endpoint_and_registry_are_judged_by_the_nodes_that_need_them() {
 fn nodes_need_attention() {
     let found = problems(|seen| {
         let worker = node(seen, "node2");
-        worker.is_cordoned = true;
-        worker.conditions[0].status = "False".to_owned();
-        worker.conditions[0].message = "cni plugin not initialized\nevil\u{1b}[31m".to_owned();
-        worker.conditions.push(Condition {
+        worker.spec.unschedulable = true;
+        worker.status.conditions[0].status = "False".to_owned();
+        worker.status.conditions[0].message =
+            "cni plugin not initialized\nevil\u{1b}[31m".to_owned();
+        worker.status.conditions.push(Condition {
             kind: "DiskPressure".to_owned(),
             status: "True".to_owned(),
             message: "kubelet has disk pressure".to_owned(),

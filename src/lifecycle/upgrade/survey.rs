@@ -1,19 +1,30 @@
 //! What the cluster says before an upgrade.
 
-use std::collections::BTreeMap;
+mod objects;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::time::Duration;
 
 use kubexm_config::Cluster;
 use kubexm_deploy::expected;
+use kubexm_deploy::objects::Server;
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host};
 use kubexm_preflight::Finding;
-use kubexm_scripts::kubernetes::UPGRADE_SURVEY;
+use kubexm_scripts::kubernetes::DEPRECATED_REQUESTS;
 use kubexm_session::CommandError;
-use kubexm_types::{HostName, ImageRef, Untrusted, Version};
+use kubexm_types::{HostName, ImageRef, Message, Untrusted, Version};
+use objects::{Object, RESOURCES, Service};
+use tokio::time::{Instant, sleep};
 
 /// The largest number of names that a finding lists.
 const LISTED: usize = 10;
+
+/// The time until an API server is asked again that does not answer.
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// The minor version since which exec, attach and portforward need the verb `create` in each protocol.
 const STREAMS: u64 = 35;
@@ -64,27 +75,32 @@ impl Survey {
         patience: Duration,
     ) -> Result<Self, CommandError> {
         let what = "ask the API server about the cluster";
-        let seconds = patience.as_secs().to_string();
+        let failed = |error: StepError| {
+            CommandError::step(format!("{}: {error}", host.name())).hint(
+                "kubexm needs an API server that answers; kubexm logs kube-apiserver shows its log",
+            )
+        };
+        let began = Instant::now();
+        let objects = loop {
+            let words = [RESOURCES, "--all-namespaces"];
+            match Server::of(host).list(what, &words).await {
+                Err(StepError::Command { .. }) if began.elapsed() < patience => sleep(PAUSE).await,
+                ended => break ended.map_err(failed)?,
+            }
+        };
         let names = cluster.roles.control_plane.iter();
         let servers = names
             .filter_map(|name| cluster.host(name))
             .map(|host| expected::api_server(cluster, host));
-        let arguments = std::iter::once(seconds).chain(servers);
-        let command = Command::from_script(UPGRADE_SURVEY, arguments).describe(what);
-        let output = host.run(command).await?;
-        let failed = |cause: String| {
-            CommandError::step(format!("{}: {cause}", host.name())).hint(
-                "kubexm needs an API server that answers; kubexm logs kube-apiserver shows its log",
-            )
-        };
-        let output =
-            StepError::unless_done(what, output).map_err(|error| failed(error.to_string()))?;
-        Self::parse(&output.text()).map_err(|line| {
-            let line = Untrusted::one_line(&line, 100);
-            failed(format!(
-                "{what}: the answer has an unexpected line '{line}'"
-            ))
-        })
+        let command = Command::from_script(DEPRECATED_REQUESTS, servers).describe(what);
+        let output = StepError::unless_done(what, host.run(command).await?).map_err(failed)?;
+        let mut survey = Self::of(objects).map_err(|said| {
+            failed(StepError::Other(Message::quoting(format!(
+                "{what}: {said}"
+            ))))
+        })?;
+        survey.deprecated = deprecated(&output.text());
+        Ok(survey)
     }
 
     /// Returns the pods of a node that no controller creates again.
@@ -114,43 +130,96 @@ impl Survey {
         changed.collect()
     }
 
-    /// Parses the output of the script. The error is the line that has another form.
-    fn parse(text: &str) -> Result<Self, String> {
+    /// Reads the objects of a cluster.
+    ///
+    /// # Errors
+    /// A node has a name or a version that kubexm cannot read.
+    fn of(objects: Vec<Object>) -> Result<Self, String> {
         let mut survey = Self::default();
-        let mut is_complete = false;
-        for line in text.lines() {
-            let words: Vec<&str> = line.split(' ').collect();
-            let refused = || line.to_owned();
-            let pair = |one: &str, other: &str| (one.to_owned(), other.to_owned());
-            match words[..] {
-                ["node", name, version, ready] => {
-                    let node = Node {
-                        kubelet: version.parse().map_err(|_| refused())?,
-                        is_ready: ready == "True",
+        let mut webhooks = Vec::new();
+        let mut ready = BTreeSet::new();
+        let mut images = BTreeSet::new();
+        for object in objects {
+            match object {
+                Object::Node(node) => {
+                    let version = node.status.node_info.kubelet_version.as_str();
+                    let name = &node.metadata.name;
+                    let unknown = |what: &dyn Display| format!("the node {name}: {what}");
+                    let kubelet = version.strip_prefix('v').unwrap_or(version);
+                    let read = Node {
+                        kubelet: kubelet.parse().map_err(|error| unknown(&error))?,
+                        is_ready: node.ready() == "True",
                     };
-                    let name = name.parse().map_err(|_| refused())?;
-                    survey.nodes.insert(name, node);
+                    let name = name.parse().map_err(|error| unknown(&error))?;
+                    survey.nodes.insert(name, read);
                 }
-                ["request", name] => survey.requests.push(name.to_owned()),
-                ["budget", name] => survey.budgets.push(name.to_owned()),
-                ["unmanaged", node, pod] => survey.unmanaged.push(pair(node, pod)),
-                ["local", node, volume] => survey.local.push(pair(node, volume)),
-                ["webhook", name, service] => survey.webhooks.push(pair(name, service)),
-                ["deprecated", release, resource] => {
-                    survey.deprecated.push(pair(release, resource));
+                Object::CertificateSigningRequest(request) if request.is_open() => {
+                    survey.requests.push(request.metadata.name);
                 }
-                // The API server accepts any text as the name of an image.
-                ["image", name] => survey.images.extend(ImageRef::parse(name)),
-                ["exec", role] => survey.streams.push(role.to_owned()),
-                ["end"] => is_complete = true,
-                _ => return Err(refused()),
+                Object::PodDisruptionBudget(budget) if budget.permits_nothing() => {
+                    survey.budgets.push(budget.metadata.path());
+                }
+                // Static pods have the node as their controller. An owner that is not a controller creates no pod again, and a
+                // drain stops at its pods.
+                Object::Pod(pod) => {
+                    let is_managed = pod
+                        .metadata
+                        .owner_references
+                        .iter()
+                        .any(|owner| owner.controller);
+                    if !is_managed && !pod.has_ended() && !pod.spec.node_name.is_empty() {
+                        let path = pod.metadata.path();
+                        survey.unmanaged.push((pod.spec.node_name, path));
+                    }
+                }
+                Object::PersistentVolume(volume) => {
+                    let node = volume.only_node().map(str::to_owned);
+                    survey
+                        .local
+                        .extend(node.map(|node| (node, volume.metadata.name)));
+                }
+                Object::ValidatingWebhookConfiguration(all) => webhooks.push(("validating", all)),
+                Object::MutatingWebhookConfiguration(all) => webhooks.push(("mutating", all)),
+                Object::EndpointSlice(slice) => ready.extend(slice.ready()),
+                Object::DaemonSet(workload) | Object::Deployment(workload) => {
+                    images.extend(workload.spec.names().map(str::to_owned));
+                }
+                Object::ClusterRole(role) if role.lacks_create() => {
+                    survey
+                        .streams
+                        .push(format!("ClusterRole/{}", role.metadata.name));
+                }
+                Object::Role(role) if role.lacks_create() => {
+                    survey
+                        .streams
+                        .push(format!("Role/{}", role.metadata.path()));
+                }
+                _ => {}
             }
         }
-        if is_complete {
-            Ok(survey)
-        } else {
-            Err(text.lines().last().unwrap_or_default().to_owned())
+        // The API server accepts any text as the name of an image.
+        survey.images = images
+            .iter()
+            .flat_map(|image| ImageRef::parse(image))
+            .collect();
+        for (kind, all) in &webhooks {
+            let silent = all.needed().filter(|(_, service)| !ready.contains(service));
+            survey.webhooks.extend(silent.map(
+                |(
+                    name,
+                    Service {
+                        namespace,
+                        name: service,
+                    },
+                )| {
+                    (
+                        format!("{kind}webhook/{name}"),
+                        format!("{namespace}/{service}"),
+                    )
+                },
+            ));
         }
+        Ok(survey)
     }
 
     /// Returns what prevents an upgrade to a version, and warnings. `first` is the control plane that findings about the
@@ -237,6 +306,25 @@ impl Survey {
     }
 }
 
+/// Returns releases and resources of the metric about deprecated requests. Servers have counted the same ones.
+fn deprecated(metrics: &str) -> Vec<(String, String)> {
+    let found = metrics.lines().filter_map(|line| {
+        let labels = line.split_once('{')?.1.strip_suffix("} 1")?;
+        let of = |name: &str| {
+            let mut labels = labels.split(',');
+            let label = labels.find_map(|label| label.strip_prefix(name)?.strip_prefix('='))?;
+            let value = label.trim_matches('"');
+            (!value.is_empty()).then_some(value)
+        };
+        let release = of("removed_release")?;
+        let group = of("group").map_or(String::new(), |group| format!(".{group}"));
+        let resource = format!("{}{group}/{}", of("resource")?, of("version")?);
+        Some((release.to_owned(), resource))
+    });
+    let found: BTreeSet<_> = found.collect();
+    found.into_iter().collect()
+}
+
 /// Joins names, at most [`LISTED`] of them. They come from the cluster.
 pub fn listed(names: &[String]) -> String {
     let mut text: Vec<String> = names
@@ -254,81 +342,4 @@ pub fn listed(names: &[String]) -> String {
 fn on(pairs: &[(String, String)], node: &HostName) -> Vec<String> {
     let own = pairs.iter().filter(|(name, _)| name == node.as_str());
     own.map(|(_, what)| what.clone()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TEXT: &str = "node node1 1.35.4 True
-node node2 1.34.4 Unknown
-request csr-1
-budget default/web
-unmanaged node2 default/shell
-local node2 pv-1
-webhook validatingwebhook/policy.example.com policy/server
-deprecated 1.36 things.example.k8s.io/v1beta1
-deprecated 1.40 others/v1
-exec ClusterRole/debug
-end
-";
-
-    fn found(permitted: Permitted, continues: bool) -> Vec<(String, bool)> {
-        let survey = Survey::parse(TEXT).unwrap();
-        let version = "1.36.3".parse().unwrap();
-        let findings = survey.findings(&"node1".parse().unwrap(), &version, permitted, continues);
-        let short = |finding: Finding| (finding.what.chars().take(24).collect(), finding.fatal);
-        findings.into_iter().map(short).collect()
-    }
-
-    #[test]
-    fn what_stops_an_upgrade_halfway_is_found_before_it() {
-        let found = found(Permitted::default(), false);
-        let expected = [
-            ("the node is not Ready", true),
-            ("these PodDisruptionBudge", true),
-            ("nothing creates these po", true),
-            ("these webhooks refuse re", true),
-            ("these certificate signin", false),
-            ("since Kubernetes 1.35, t", false),
-            ("clients have requested r", false),
-        ];
-        let expected = expected.map(|(what, fatal)| (what.to_owned(), fatal));
-        assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn what_the_user_permits_is_a_warning() {
-        let permitted = Permitted {
-            deletes_unmanaged: true,
-            ignores_budgets: true,
-        };
-        let fatal = found(permitted, true);
-        let fatal: Vec<_> = fatal.iter().filter(|(_, fatal)| *fatal).collect();
-        // The drain of an interrupted run may have ended the pods of a webhook.
-        assert!(fatal.is_empty(), "{fatal:?}");
-        let fatal = found(permitted, false);
-        let fatal: Vec<_> = fatal.iter().filter(|(_, fatal)| *fatal).collect();
-        assert_eq!(fatal.len(), 2, "{fatal:?}");
-    }
-
-    #[test]
-    fn answer_that_is_not_complete_or_unknown_is_refused() {
-        for text in [
-            "node node1 1.36.3 True\n",
-            "node node1 x True\nend\n",
-            "node 1 2\nend\n",
-            "surprise\nend\n",
-        ] {
-            assert!(Survey::parse(text).is_err(), "{text}");
-        }
-        let text = "image ghcr.io/a/b:v1\nimage A:B:C\nimage ghcr.io/a/c:v1\nend";
-        let survey = Survey::parse(text).unwrap();
-        let new = ["ghcr.io/a/b:v2", "ghcr.io/a/c:v1", "ghcr.io/a/d:v1"];
-        let new = new.map(|name| ImageRef::parse(name).unwrap());
-        assert_eq!(survey.changed_images(&new), ["ghcr.io/a/b v1 -> v2"]);
-        let nodes = Survey::parse(TEXT).unwrap().nodes;
-        let node = &nodes[&"node2".parse::<HostName>().unwrap()];
-        assert!(!node.is_ready);
-    }
 }

@@ -3,15 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
+use serde::Deserialize;
 
 use super::catalog::Catalog;
 use super::image::Image;
 use super::site::Site;
 use kubexm_deploy::expected;
+use kubexm_deploy::objects::{Condition, Images, Metadata, Server};
 use kubexm_host::{Command, Host, HostError, Limit};
-use kubexm_scripts::registry::{NODE_IMAGES, USES};
+use kubexm_scripts::registry::NODE_IMAGES;
 use kubexm_types::untrusted::Untrusted;
 use kubexm_types::{Digest, ImageRef};
+
+/// What kubexm does, for errors.
+const ACTION: &str = "look for images in use";
+/// The kinds of [`User`], for `kubectl get`.
+const RESOURCES: &str =
+    "pods,deployments,statefulsets,daemonsets,replicationcontrollers,replicasets,jobs,cronjobs";
 
 /// The images that are in use.
 #[derive(Debug, Default)]
@@ -70,55 +78,24 @@ impl Uses {
                 continue;
             };
             let server = expected::api_server(site.cluster, spec);
-            let command = Command::from_script(USES, [server]);
-            match run(host.as_ref(), command)
-                .await
-                .and_then(|text| self.parse(&text))
-            {
-                Ok(()) => return Ok(()),
-                Err(error) => failed = error,
+            let server = Server::of(host.as_ref()).at(&server);
+            let words = [RESOURCES, "--all-namespaces"];
+            match server.list::<User>(ACTION, &words).await {
+                Ok(objects) => {
+                    objects.iter().for_each(|object| self.add_of(object));
+                    return Ok(());
+                }
+                Err(error) => failed = format!("{}: {error}", host.name()),
             }
         }
         Err(failed)
     }
 
-    /// Reads what the script prints about objects. Users of the cluster can write tabs and line feeds into names of images:
-    /// a line counts only with the word of the first one, which they cannot know.
-    ///
-    /// # Errors
-    /// A line has another form, or the last one is missing.
-    fn parse(&mut self, text: &str) -> Result<(), String> {
-        let mut lines = text.lines();
-        let word = lines.next().unwrap_or_default();
-        let mut is_complete = false;
-        let mut last = "the first line".to_owned();
-        for line in lines {
-            let fields: Vec<&str> = line.split('\t').collect();
-            match fields.as_slice() {
-                [first, "end"] if *first == word && !is_complete => is_complete = true,
-                [first, kind, namespace, name, state, images, ids]
-                    if *first == word && !is_complete =>
-                {
-                    last = format!("{kind} {namespace}/{name}");
-                    if !starts_no_container(kind, state) {
-                        let words = images.split_whitespace().chain(ids.split_whitespace());
-                        words.for_each(|image| self.add(image, &last));
-                    }
-                }
-                _ => {
-                    let line = Untrusted::one_line(line, 200);
-                    let last = Untrusted::one_line(&last, 200);
-                    return Err(format!(
-                        "the list of images in use has the line '{line}' after {last}: the name of an image there may have a \
-                         tab or a line feed"
-                    ));
-                }
-            }
-        }
-        if is_complete {
-            Ok(())
-        } else {
-            Err("the list of images in use is truncated".to_owned())
+    fn add_of(&mut self, object: &User) {
+        if !object.starts_no_container() {
+            let by = format!("{} {}", object.kind.to_lowercase(), object.metadata.path());
+            let images = object.spec.names().chain(object.status.ids());
+            images.for_each(|image| self.add(image, &by));
         }
     }
 
@@ -158,22 +135,62 @@ impl Uses {
     }
 }
 
-/// Whether no container of an object will start any more.
-fn starts_no_container(kind: &str, state: &str) -> bool {
-    let has = |ends: [&str; 2]| state.split_whitespace().any(|word| ends.contains(&word));
-    match kind {
-        "pod" => has(["Succeeded", "Failed"]),
-        "job" => has(["Complete", "Failed"]),
-        // A deployment keeps replica sets of former images. Its own template counts.
-        "replicaset" => !state.is_empty(),
-        _ => false,
+/// An object that has pods, or is one.
+#[derive(Deserialize)]
+struct User {
+    kind: String,
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Images,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    phase: String,
+    conditions: Vec<Condition>,
+    init_container_statuses: Vec<ContainerStatus>,
+    container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ContainerStatus {
+    #[serde(rename = "imageID")]
+    image_id: String,
+}
+
+impl Status {
+    /// Returns the images that run.
+    fn ids(&self) -> impl Iterator<Item = &str> {
+        let all = self
+            .init_container_statuses
+            .iter()
+            .chain(&self.container_statuses);
+        all.map(|container| container.image_id.as_str())
+    }
+}
+
+impl User {
+    /// Returns whether no container of the object will start any more.
+    fn starts_no_container(&self) -> bool {
+        match self.kind.as_str() {
+            "Pod" => matches!(self.status.phase.as_str(), "Succeeded" | "Failed"),
+            "Job" => self.status.conditions.iter().any(|condition| {
+                condition.status == "True"
+                    && matches!(condition.kind.as_str(), "Complete" | "Failed")
+            }),
+            // A deployment keeps replica sets of former images. Its own template counts.
+            "ReplicaSet" => !self.metadata.owner_references.is_empty(),
+            _ => false,
+        }
     }
 }
 
 async fn run(host: &dyn Host, command: Command) -> Result<String, String> {
-    let command = command
-        .describe("look for images in use")
-        .limit(Limit::CHANGE);
+    let command = command.describe(ACTION).limit(Limit::CHANGE);
     let output = host
         .run(command)
         .await
@@ -188,38 +205,89 @@ async fn run(host: &dyn Host, command: Command) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
+
+    fn uses(objects: impl IntoIterator<Item = Value>) -> Uses {
+        let mut uses = Uses::default();
+        for object in objects {
+            uses.add_of(&serde_json::from_value(object).unwrap());
+        }
+        uses
+    }
+
+    fn object(kind: &str, name: &str, fields: Value) -> Value {
+        let mut object = fields;
+        object["kind"] = kind.into();
+        object["metadata"]["name"] = name.into();
+        object["metadata"]["namespace"] = "web".into();
+        object
+    }
+
+    fn of(image: &str) -> Value {
+        json!({"containers": [{"image": image}]})
+    }
+
+    fn names(uses: &Uses) -> Vec<String> {
+        uses.names.keys().map(ToString::to_string).collect()
+    }
 
     #[test]
     fn images_of_objects_are_read() {
         let digest = Digest::of(b"x");
-        let text = format!(
-            "w\nw\tpod\tdefault\ta\tRunning\t r.io/app:1  \t r.io/app@{digest}\n\
-             w\tpod\tdefault\tb\tSucceeded\t r.io/job:1  \t \n\
-             w\tjob\tdefault\tended\tSuccessCriteriaMet Complete\t r.io/job:2  \t\n\
-             w\tjob\tdefault\twaits\tSuspended\t r.io/job:3  \t\n\
-             w\treplicaset\tweb\tformer\tDeployment\t r.io/former:1  \t\n\
-             w\tdeployment\tweb\td\t\t nginx  \t\nw\tend\n"
-        );
-        let mut uses = Uses::default();
-        uses.parse(&text).unwrap();
-        let names: Vec<String> = uses.names.keys().map(ToString::to_string).collect();
-        assert_eq!(
-            names,
-            [
-                "docker.io/library/nginx:latest".to_owned(),
-                format!("r.io/app@{digest}"),
-                "r.io/app:1".to_owned(),
-                "r.io/job:3".to_owned(),
-            ]
-        );
-        assert_eq!(
-            uses.digests[&digest].first().map(String::as_str),
-            Some("pod default/a")
-        );
-        let truncated = "w\nw\tpod\tdefault\ta\tRunning\t\t\n";
-        for text in ["", "\n", "w\n", truncated, "w\nwhat\nw\tend\n"] {
-            assert!(uses.parse(text).is_err(), "{text}");
-        }
+        let running = json!({"phase": "Running", "containerStatuses": [{"imageID": format!("r.io/app@{digest}")}]});
+        let ended = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+        let waits = json!({"conditions": [{"type": "Suspended", "status": "True"}, {"type": "Failed", "status": "False"}]});
+        let cron = json!({"jobTemplate": {"spec": {"template": {"spec": of("r.io/cron:1")}}}});
+        let all_kinds = json!({
+            "initContainers": [{"image": "r.io/init:1"}],
+            "containers": [{"image": "nginx"}, {}],
+            "ephemeralContainers": [{"image": "r.io/debug:1"}],
+            "volumes": [{"image": {"reference": "r.io/volume:1"}}, {"emptyDir": {}}],
+        });
+        let former = json!({"ownerReferences": [{"kind": "Deployment"}]});
+        let template = |spec: Value| json!({"template": {"spec": spec}});
+        let uses = uses([
+            object(
+                "Pod",
+                "a",
+                json!({"spec": of("r.io/app:1"), "status": running}),
+            ),
+            object(
+                "Pod",
+                "b",
+                json!({"spec": of("r.io/job:1"), "status": {"phase": "Succeeded"}}),
+            ),
+            object(
+                "Job",
+                "ended",
+                json!({"spec": template(of("r.io/job:2")), "status": ended}),
+            ),
+            object(
+                "Job",
+                "waits",
+                json!({"spec": template(of("r.io/job:3")), "status": waits}),
+            ),
+            object("CronJob", "each", json!({"spec": cron})),
+            object(
+                "ReplicaSet",
+                "former",
+                json!({"metadata": former, "spec": template(of("r.io/former:1"))}),
+            ),
+            object("Deployment", "d", json!({"spec": template(all_kinds)})),
+        ]);
+        let expected = [
+            "docker.io/library/nginx:latest".to_owned(),
+            format!("r.io/app@{digest}"),
+            "r.io/app:1".to_owned(),
+            "r.io/cron:1".to_owned(),
+            "r.io/debug:1".to_owned(),
+            "r.io/init:1".to_owned(),
+            "r.io/job:3".to_owned(),
+            "r.io/volume:1".to_owned(),
+        ];
+        assert_eq!(names(&uses), expected);
+        let by = uses.digests[&digest].first().map(String::as_str);
+        assert_eq!(by, Some("pod web/a"));
     }
 
     /// A template of a pod can have any text as the name of an image.
@@ -227,25 +295,15 @@ mod tests {
     fn image_with_tabs_or_line_feeds_hides_no_image_and_adds_none() {
         for image in [
             "r.io/a:1\nend",
-            "r.io/a:1\nw\tend",
-            "r.io/a:1\t\nend",
             "r.io/a:1\tr.io/b:1",
-            "r.io/a:1\t\npod\tdefault\tb\tRunning\tr.io/b:1",
-            "r.io/a:1\t\nother\tpod\tdefault\tb\tRunning\tr.io/b:1",
             "r.io/a:1\t\n\n",
+            "\"",
         ] {
-            let text = format!(
-                "word\nword\tdeployment\tweb\ta\t\t {image}  \t\n\
-                 word\tpod\tdefault\tc\tRunning\t r.io/c:1  \t\nword\tend\n"
-            );
-            let mut uses = Uses::default();
-            let error = uses.parse(&text).unwrap_err();
-            assert!(error.contains("may have a tab or a line feed"), "{error}");
-            let b = ImageRef::parse("r.io/b:1").unwrap();
-            assert!(!uses.names.contains_key(&b), "{image:?}");
+            let uses = uses([
+                object("Pod", "a", json!({"spec": of(image)})),
+                object("Pod", "c", json!({"spec": of("r.io/c:1")})),
+            ]);
+            assert_eq!(names(&uses), ["r.io/c:1"], "{image:?}");
         }
-        let mut uses = Uses::default();
-        let after = "word\nword\tend\nword\tpod\tdefault\tc\tRunning\t r.io/c:1  \t\n";
-        assert!(uses.parse(after).is_err());
     }
 }

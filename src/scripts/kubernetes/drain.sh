@@ -2,7 +2,6 @@
 # Calls kubectl for a node whose pods move to others, and keeps in mind that kubexm has cordoned it. A node that an
 # administrator has cordoned stays cordoned.
 # Verbs:
-#   get       prints objects as JSON; arguments: those of `kubectl get`
 #   cordon    keeps the scheduler from the node; arguments: the node
 #   cordoned  exits with 0 if kubexm has cordoned the node; arguments: the node
 #   uncordon  lets the scheduler use the node again if kubexm has cordoned it; arguments: the node
@@ -13,7 +12,6 @@ shift
 # Exists while this node is cordoned by kubexm.
 mark=/var/lib/kubexm/cordoned-$1
 case $verb in
-get) kubectl get "$@" -o json ;;
 cordon)
   : >"$mark"
   sync "$mark" /var/lib/kubexm 2>/dev/null || sync
@@ -28,5 +26,5 @@ uncordon)
   ;;
 evict) kubectl drain "$@" --ignore-daemonsets --delete-emptydir-data 2>&1 ;;
 delete) kubectl -n kube-system delete pod "$1" --wait=false >/dev/null ;;
-*) echo "usage: drain.sh get|cordon|cordoned|uncordon|evict|delete" >&2; exit 2 ;;
+*) echo "usage: drain.sh cordon|cordoned|uncordon|evict|delete" >&2; exit 2 ;;
 esac

@@ -4,39 +4,28 @@ use super::machine::Machine;
 use crate::kubernetes;
 
 #[test]
-fn join_secrets_are_removed_only_if_the_api_server_answers() {
+fn objects_are_printed_compressed_with_the_status_of_kubectl() {
     Machine::with_each_shell(|machine| {
-        // `kubexm install` and another description, in base64.
         machine.fake(
             "kubectl",
-            "[ ! -e /root/down ] || { echo refused >&2; exit 1; }\n\
-             case $* in\n\
-             *'get secrets'*) printf 'bootstrap-token-a a3ViZXhtIGluc3RhbGw=\\nbootstrap-token-b dGhlaXJz\\n' ;;\n\
-             *'get secret kubeadm-certs'*) printf kubeadm-certs ;;\n\
-             esac",
+            "echo '{}'; [ ! -e /root/down ] || { echo refused >&2; exit 4; }",
         );
-        assert_eq!(
-            machine
-                .run(kubernetes::JOIN_SECRETS.verb("check"), &[])
-                .status,
-            1
-        );
-        machine.calls();
-        machine.done(kubernetes::JOIN_SECRETS.verb("remove"), &[]);
+        // The stand-in of gzip shows that kubectl's output passes through it.
+        machine.fake("gzip", "sed 's/^/compressed /'");
+        let words = ["https://192.0.2.11:6443", "nodes", "-A"];
+        assert_eq!(machine.done(kubernetes::GET, &words), "compressed {}\n");
+        machine.done(kubernetes::GET, &["", "node", "node1"]);
         let calls = machine.calls();
-        let deleted = calls
-            .iter()
-            .filter_map(|call| call.split_once("--ignore-not-found "));
-        let deleted: Vec<&str> = deleted
-            .map(|(_, name)| name)
-            .filter(|name| !name.starts_with('-'))
-            .collect();
-        assert_eq!(deleted, ["bootstrap-token-a", "kubeadm-certs"]);
+        let ends = [
+            "--request-timeout=30s --server https://192.0.2.11:6443 get nodes -A -o json",
+            "--request-timeout=30s get node node1 -o json",
+        ];
+        for end in ends {
+            assert!(calls.iter().any(|call| call.ends_with(end)), "{calls:?}");
+        }
         machine.write("/root/down", "");
-        let ended = machine.run(kubernetes::JOIN_SECRETS.verb("check"), &[]);
-        assert_eq!((ended.status, ended.complained.as_str()), (1, "refused\n"));
-        machine.fake("kubectl", "");
-        machine.done(kubernetes::JOIN_SECRETS.verb("check"), &[]);
+        let ended = machine.run(kubernetes::GET, &words);
+        assert_eq!((ended.status, ended.complained.as_str()), (4, "refused\n"));
     });
 }
 
@@ -47,13 +36,13 @@ fn nodes_get_each_label_and_taint() {
         let labels = ["label", "node1", "a=1 b/c= d-"];
         let taints = ["taint", "node2", "gpu=yes:NoSchedule"];
         let arguments = [labels, taints].concat();
-        machine.done(kubernetes::NODE_METADATA.verb("apply"), &arguments);
+        machine.done(kubernetes::NODE_METADATA, &arguments);
         let calls = machine.calls();
         assert!(calls[0].ends_with("label --overwrite node node1 a=1 b/c= d-"));
         assert!(calls[1].ends_with("taint --overwrite node node2 gpu=yes:NoSchedule"));
         assert_eq!(calls.len(), 2, "{calls:?}");
         machine.fake("kubectl", "echo refused >&2; exit 1");
-        let ended = machine.run(kubernetes::NODE_METADATA.verb("apply"), &arguments);
+        let ended = machine.run(kubernetes::NODE_METADATA, &arguments);
         assert_eq!((ended.status, ended.complained.as_str()), (1, "refused\n"));
         assert_eq!(machine.calls().len(), 1, "goes on after a failure");
     });
@@ -105,32 +94,6 @@ fn unreachable_kubelets_are_listed() {
             lines,
             ["missed node2 remote error: tls & \\1", "reached node1"]
         );
-    });
-}
-
-#[test]
-fn every_node_that_is_not_ready_is_named_with_the_reason() {
-    Machine::with_each_shell(|machine| {
-        machine.fake(
-            "kubectl",
-            "case $* in\n\
-             *'-o name') printf 'node/node1\\nnode/node2\\n' ;;\n\
-             *jsonpath*) printf 'node1\\tTrue\\tkubelet is posting ready status\\nnode2\\tFalse\\tcni plugin not initialized\\nnode4\\tUnknown\\tKubelet stopped posting\\n' ;;\n\
-             esac",
-        );
-        let names = ["node1", "node2", "node3", "node4"];
-        let ended = machine.run(kubernetes::NODES.verb("ready"), &names);
-        let missing = "node2 is not Ready: cni plugin not initialized\nnode3 has not registered\n\
-                       node4 is not Ready: Kubelet stopped posting\n";
-        assert_eq!((ended.status, ended.printed.as_str()), (1, missing));
-        let call = &machine.calls()[0];
-        let path = r#"{.status.conditions[?(@.type=="Ready")].message}"#;
-        assert!(call.contains(path), "{call}");
-        machine.done(kubernetes::NODES.verb("ready"), &["node1"]);
-        let ended = machine.run(kubernetes::NODES.verb("registered"), &names);
-        let missing = "node3 has not registered\nnode4 has not registered\n";
-        assert_eq!((ended.status, ended.printed.as_str()), (1, missing));
-        machine.done(kubernetes::NODES.verb("registered"), &["node1", "node2"]);
     });
 }
 

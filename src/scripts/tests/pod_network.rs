@@ -3,32 +3,6 @@
 use super::machine::Machine;
 use crate::{Script, network};
 
-#[test]
-fn script_waits_for_pod_subnets() {
-    Machine::with_each_shell(|machine| {
-        machine.fake("sleep", "");
-        // The second node has its subnet when it is asked for the third time.
-        machine.fake(
-            "kubectl",
-            "asked=$(grep -c ^kubectl /root/calls)\n\
-             echo 'node1 192.0.2.11 10.244.0.0/24'\n\
-             if [ \"$asked\" -lt 3 ]; then echo 'node2 192.0.2.12'; else echo 'node2 192.0.2.12 10.244.1.0/24'; fi",
-        );
-        let printed = machine.done(network::POD_SUBNETS, &["node1", "node2"]);
-        assert_eq!(
-            printed,
-            "node1 192.0.2.11 10.244.0.0/24\nnode2 192.0.2.12 10.244.1.0/24\n"
-        );
-        let ended = machine.run(network::POD_SUBNETS, &["node1", "node3"]);
-        assert_eq!(ended.status, 1);
-        assert!(
-            ended.complained.contains("no pod subnet: node3 ("),
-            "{}",
-            ended.complained
-        );
-    });
-}
-
 /// Sets the routes of a configuration and removes them. Returns the calls of both; `routes` are those that exist before.
 fn calls(machine: &Machine, config: &str, routes: &str) -> [Vec<String>; 2] {
     machine.fake("ip", &format!("case $* in {routes} esac"));

@@ -226,26 +226,3 @@ fn images_of_static_pods_and_sandboxes_are_printed() {
         assert_eq!(lines, expected);
     });
 }
-
-/// A failed question must not look as if nothing used an image.
-#[test]
-fn uses_end_with_a_line_only_if_all_questions_were_answered() {
-    Machine::with_each_shell(|machine| {
-        machine.fake("kubectl", "printf 'x\\n'");
-        let printed = machine.done(registry::USES, &["https://192.0.2.11:6443"]);
-        let word = printed.lines().next().unwrap();
-        assert!(
-            word.len() == 36 && printed.ends_with(&format!("\n{word}\tend\n")),
-            "{printed}"
-        );
-        let calls = machine.calls().join("\n");
-        assert!(
-            calls.contains("get cronjob") && calls.contains("--server https://192.0.2.11:6443")
-        );
-        let template = format!("{{range .items[*]}}{word}{{\"");
-        assert!(calls.contains(&template), "{calls}");
-        machine.fake("kubectl", "case $* in *cronjob*) exit 1 ;; esac");
-        let ended = machine.run(registry::USES, &["https://192.0.2.11:6443"]);
-        assert!(ended.status != 0 && !ended.printed.contains("end"));
-    });
-}

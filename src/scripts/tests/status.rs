@@ -139,22 +139,3 @@ fn members_of_etcd_report_as_json() {
         assert_eq!(answers(machine, "etcd kubeadm"), failed);
     });
 }
-
-#[test]
-fn nodes_have_their_end() {
-    Machine::with_each_shell(|machine| {
-        machine.fake(
-            "kubectl",
-            "[ ! -e /root/fails ] || exit 1\nprintf 'node1\\t\\t{}\\t[]\\n'",
-        );
-        let printed = machine.done(status::NODES, &["https://192.0.2.11:6443"]);
-        assert_eq!(printed, "node1\t\t{}\t[]\nend\n");
-        machine.write("/root/fails", "");
-        assert_ne!(
-            machine
-                .run(status::NODES, &["https://192.0.2.11:6443"])
-                .status,
-            0
-        );
-    });
-}

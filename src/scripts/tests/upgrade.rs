@@ -3,7 +3,7 @@
 use super::drain::with_node;
 use super::machine::Machine;
 use crate::kubeadm::{UPGRADE, UPGRADE_SPACE};
-use crate::kubernetes::{KUBELET_RESTART, LIVE_SETTINGS, UPGRADE_SURVEY};
+use crate::kubernetes::{DEPRECATED_REQUESTS, KUBELET_RESTART, LIVE_SETTINGS};
 
 /// The arguments for the first control plane.
 pub(super) const FIRST: [&str; 5] = [
@@ -210,73 +210,28 @@ fn api_server_and_etcd_end_before_a_kubelet_of_another_minor_version_starts() {
 }
 
 #[test]
-fn survey_lists_what_stops_an_upgrade() {
-    // Clients have asked the second API server for what a release removes. The third one does not answer.
+fn deprecated_requests_of_all_api_servers_are_printed() {
+    // The third API server does not answer.
     const SERVERS: [&str; 3] = [
         "https://192.0.2.11:6443",
         "https://192.0.2.12:6443",
         "https://192.0.2.13:6443",
     ];
     Machine::with_each_shell(|machine| {
+        let metric = "apiserver_requested_deprecated_apis{group=\"g.io\"} 1\n";
+        machine.write("/root/metrics", &format!("# {metric}{metric}other 1\n"));
         machine.fake(
             "kubectl",
             "case $* in\n\
-             *' nodes '*) printf 'node1\\tv1.36.3\\tTrue\\nnode2\\tv1.35.4\\tUnknown\\n' ;;\n\
-             *certificatesigning*) printf 'csr-1\\t\\ncsr-2\\tApproved\\n' ;;\n\
-             *poddisruption*) printf 'default/web\\t0\\t3\\ndefault/none\\t0\\t0\\ndefault/fine\\t1\\t3\\n' ;;\n\
-             *' pods '*'ownerReferences[?(@.controller==true)].kind'*) printf 'default/alone\\tnode2\\t\\tRunning\\ndefault/done\\tnode2\\t\\tSucceeded\\na/b\\tnode1\\tReplicaSet\\tRunning\\nx/new\\t\\t\\tPending\\n' ;;\n\
-             *persistentvolumes*) cat /usr/local/bin/persistent ;;\n\
-             *validating*) printf 'w.example\\tpolicy\\tserver\\nurl.example\\t\\t\\n' ;;\n\
-             *mutating*) printf 'fine.example\\tmesh\\tinjector\\n' ;;\n\
-             *service-name=injector*) printf x ;;\n\
-             *endpointslices*) ;;\n\
-             *daemonsets*) printf 'ghcr.io/a/b:v1\nregistry.k8s.io/c:v2\nghcr.io/a/b:v1\n' ;;\n\
-             *clusterroles*) printf 'ClusterRole/debug\\tpods/exec \\tget \\nClusterRole/edit\\tpods/exec pods/log \\tget list \\nClusterRole/edit\\tpods/exec \\tcreate \\nRole/read\\tpods \\tget \\n' ;;\n\
-             *https://192.0.2.11:6443*metrics*) echo 'other 1'; [ ! -e /usr/local/bin/broken ] ;;\n\
-             *https://192.0.2.12:6443*metrics*) cat /usr/local/bin/metrics; [ ! -e /usr/local/bin/broken ] ;;\n\
-             *metrics*) exit 1 ;;\n\
-             *) exit 3 ;;\n\
+             *https://192.0.2.11:6443*metrics*) echo 'other 1'; [ ! -e /root/broken ] ;;\n\
+             *https://192.0.2.12:6443*metrics*) cat /root/metrics; [ ! -e /root/broken ] ;;\n\
+             *) exit 1 ;;\n\
              esac",
         );
-        machine.write(
-            "/root/fake/metrics",
-            "apiserver_requested_deprecated_apis{group=\"g.io\",removed_release=\"1.37\",resource=\"things\",subresource=\"\",version=\"v1beta1\"} 1\n\
-             apiserver_requested_deprecated_apis{group=\"\",removed_release=\"\",resource=\"endpoints\",subresource=\"\",version=\"v1\"} 1\n\
-             other 1\n",
-        );
-        let persistent = [
-            "pv-1\tBound\tkubernetes.io/hostname In node2;|",
-            "pv-2\tBound\t",
-            "pv-3\tAvailable\tkubernetes.io/hostname In node2;|",
-            "pv-4\tBound\tkubernetes.io/hostname In node1 node2;|",
-            "pv-5\tBound\tkubernetes.io/hostname NotIn node2;|",
-            "pv-6\tBound\tkubernetes.io/hostname In node2;|zone In z;|",
-            "pv-7\tBound\tkubernetes.io/hostname In node1;kubernetes.io/hostname NotIn node2;|",
-        ];
-        machine.write("/root/fake/persistent", &(persistent.join("\n") + "\n"));
-        let printed = machine.done(UPGRADE_SURVEY, &["0", SERVERS[0], SERVERS[1], SERVERS[2]]);
-        assert_eq!(
-            printed.lines().collect::<Vec<_>>(),
-            [
-                "node node1 1.36.3 True",
-                "node node2 1.35.4 Unknown",
-                "request csr-1",
-                "budget default/web",
-                "unmanaged node2 default/alone",
-                "local node2 pv-1",
-                "local node1 pv-7",
-                "webhook validatingwebhook/w.example policy/server",
-                "deprecated 1.37 things.g.io/v1beta1",
-                "image ghcr.io/a/b:v1",
-                "image registry.k8s.io/c:v2",
-                "exec ClusterRole/debug",
-                "end",
-            ]
-        );
-        machine.write("/root/fake/broken", "");
-        let ended = machine.run(UPGRADE_SURVEY, &["5", SERVERS[0], SERVERS[1]]);
-        assert_eq!(ended.status, 75, "a list that is not complete");
-        assert!(!ended.printed.contains("end\n"));
+        assert_eq!(machine.done(DEPRECATED_REQUESTS, &SERVERS), metric);
+        machine.write("/root/broken", "");
+        let ended = machine.run(DEPRECATED_REQUESTS, &SERVERS);
+        assert_eq!((ended.status, ended.printed.as_str()), (75, ""));
     });
 }
 

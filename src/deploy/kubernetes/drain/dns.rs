@@ -3,7 +3,7 @@
 use tokio::time::{Instant, sleep};
 
 use super::kubectl::{AT_MOST, Kubectl, PAUSE, unless_refused};
-use super::objects::Pod;
+use crate::objects::Pod;
 use kubexm_engine::plan::StepError;
 
 impl Kubectl<'_> {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::kubectl::Kubectl;
-use super::objects::Budget;
 use super::options::Drain;
+use crate::objects::Budget;
 use kubexm_engine::plan::StepError;
 use kubexm_engine::{Command, Limit};
 use kubexm_scripts::kubernetes::DRAIN;

@@ -3,18 +3,14 @@
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use tokio::time::sleep;
 
-use super::objects::{List, Node};
 use super::options::Drain;
+use crate::objects::{Node, Server};
 use kubexm_engine::plan::StepError;
 use kubexm_engine::{Command, Host, Limit};
 use kubexm_scripts::kubernetes::DRAIN;
 use kubexm_types::Message;
 
-/// How often an API server is asked that has just started and refuses requests.
-const TRIES: u32 = 20;
-const BETWEEN_TRIES: Duration = Duration::from_secs(3);
 /// The time between two looks at what a step waits for.
 pub(super) const PAUSE: Duration = Duration::from_secs(2);
 /// How long another pod of CoreDNS may take to be ready, and volumes to be detached.
@@ -36,52 +32,41 @@ impl Kubectl<'_> {
     ) -> Result<String, StepError> {
         let command = Command::from_script(DRAIN.verb(verb), words.iter().copied());
         let command = command.describe(self.action).limit(Limit::CHANGE);
-        let output = self.host.run(command.secret_output()).await?;
+        let output = self.host.run(command).await?;
         Ok(StepError::unless_done(self.action, output)?.text())
-    }
-
-    /// Returns objects. Pods can have secrets in their environment.
-    pub(super) async fn get<T: DeserializeOwned>(&self, words: &[&str]) -> Result<T, StepError> {
-        self.parsed(&self.call("get", words).await?)
     }
 
     pub(super) async fn list<T: DeserializeOwned>(
         &self,
         words: &[&str],
     ) -> Result<Vec<T>, StepError> {
-        self.get::<List<T>>(words).await.map(|list| list.items)
+        Server::of(self.host).list(self.action, words).await
     }
 
-    fn parsed<T: DeserializeOwned>(&self, text: &str) -> Result<T, StepError> {
-        serde_json::from_str(text).map_err(|error| {
-            let said = format!("{}: the answer of kubectl is invalid: {error}", self.action);
-            StepError::Other(Message::quoting(said))
-        })
+    /// Returns the node if the cluster has it.
+    async fn find(&self) -> Result<Option<Node>, StepError> {
+        let words = ["node", self.node, "--ignore-not-found"];
+        let server = Server::of(self.host);
+        server.find_patiently(self.action, &words).await
     }
 
-    /// Returns what kubectl prints about objects. Asks for at most a minute.
-    async fn patiently(&self, words: &[&str]) -> Result<String, StepError> {
-        let mut tries = 1;
-        loop {
-            match self.call("get", words).await {
-                Err(StepError::Command { .. }) if tries < TRIES => {
-                    tries += 1;
-                    sleep(BETWEEN_TRIES).await;
-                }
-                ended => return ended,
-            }
-        }
+    /// Returns the node if the API server answers now.
+    pub(super) async fn node_now(&self) -> Result<Option<Node>, StepError> {
+        let server = Server::of(self.host);
+        let found = server.find(self.action, &["node", self.node]).await;
+        unless_refused(found).map(Option::flatten)
     }
 
     pub(super) async fn node(&self) -> Result<Node, StepError> {
-        self.parsed(&self.patiently(&["node", self.node]).await?)
+        self.find().await?.ok_or_else(|| {
+            let said = format!("{}: the cluster has no node {}", self.action, self.node);
+            StepError::Other(said.into())
+        })
     }
 
     /// Returns whether the cluster has the node.
     pub(super) async fn is_there(&self) -> Result<bool, StepError> {
-        let words = ["node", self.node, "--ignore-not-found"];
-        let found = self.patiently(&words).await?;
-        Ok(!found.trim().is_empty())
+        Ok(self.find().await?.is_some())
     }
 
     pub(super) async fn cordon(&self) -> Result<(), StepError> {

@@ -4,7 +4,6 @@
 mod dns;
 mod evictions;
 mod kubectl;
-mod objects;
 mod options;
 mod volumes;
 
@@ -18,7 +17,8 @@ use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError}
 use kubexm_engine::{Command, Host};
 use kubexm_scripts::kubernetes::DRAIN;
 use kubexm_types::{HostName, Message};
-use objects::Node;
+
+use crate::objects::Node;
 
 pub use options::Drain;
 
@@ -182,7 +182,7 @@ impl Ensure for ReturnNode {
         let deadline = Instant::now() + RETURN;
         let expected = format!("v{}", self.version);
         loop {
-            let node: Option<Node> = unless_refused(kubectl.get(&["node", kubectl.node]).await)?;
+            let node = kubectl.node_now().await?;
             let is_back = |node: &Node| {
                 node.ready() == "True" && node.status.node_info.kubelet_version == expected
             };

@@ -3,7 +3,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fake_host::{apply, printed, words};
+use crate::fake_host::{apply, objects, printed, words};
 use kubexm_host::{HostError, Output};
 
 /// A control plane of a cluster with the node `node1`. It records what changes something.
@@ -134,7 +134,6 @@ impl FakeCluster {
         let is_done = match words {
             ["cordoned", "node1"] => *self.is_marked.lock().unwrap(),
             _ if self.is_silent => false,
-            ["get", objects @ ..] => return (0, self.objects(objects).to_string()),
             ["cordon", "node1"] => {
                 self.set_cordoned(true);
                 true
@@ -170,6 +169,17 @@ impl Host for FakeCluster {
     async fn run(&self, command: Command) -> Result<Output, HostError> {
         let words = words(command);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        if let ["", asked @ ..] = &words[..] {
+            self.calls
+                .lock()
+                .unwrap()
+                .push(format!("get {}", asked.join(" ")));
+            return Ok(if self.is_silent {
+                printed(1, String::new())
+            } else {
+                objects(&self.objects(asked))
+            });
+        }
         self.calls.lock().unwrap().push(words.join(" "));
         let (status, text) = self.answer(&words);
         Ok(printed(status, text))

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tokio::time::{Instant, sleep};
 
 use super::kubectl::{AT_MOST, Kubectl, PAUSE};
-use super::objects::{Attachment, PersistentVolume, Pod};
+use crate::objects::{Attachment, PersistentVolume, Pod};
 use kubexm_engine::plan::StepError;
 
 impl Kubectl<'_> {

@@ -17,8 +17,9 @@ mod undo;
 mod upgrade;
 
 use crate::kubernetes::node_metadata::NodeMetadata;
+use crate::kubernetes::nodes::NodesWait;
 use crate::kubernetes::profile;
-use crate::kubernetes::serving::{ApproveServing, registered};
+use crate::kubernetes::serving::ApproveServing;
 use crate::{DeployError, Inputs, kubernetes};
 pub(crate) use init::init_config;
 pub(crate) use join::join_config_for_validation;
@@ -71,7 +72,7 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
         .task(&first.name)
         .after(nodes.iter().map(|host| kubernetes::joined(inputs, host)))
         .after(kubelets.iter().map(Task::id))
-        .step(registered(&nodes))
+        .step(NodesWait::registered(&nodes))
         .step(NodeMetadata::of(inputs, &nodes))
         .step(ApproveServing::of(inputs, &nodes));
     tasks.extend(kubelets);

@@ -2,8 +2,9 @@
 
 use crate::kubernetes::joined;
 use crate::kubernetes::node_metadata::NodeMetadata;
+use crate::kubernetes::nodes::NodesWait;
 use crate::kubernetes::profile;
-use crate::kubernetes::serving::{ApproveServing, registered};
+use crate::kubernetes::serving::ApproveServing;
 use crate::{DeployError, Inputs, kubernetes};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
@@ -15,7 +16,7 @@ pub(super) fn admit(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deplo
         .task(&first.name)
         .after(nodes.iter().map(|host| joined(inputs, host)))
         .after([kubernetes::INIT.id(&first.name)])
-        .step(registered(&nodes))
+        .step(NodesWait::registered(&nodes))
         .step(NodeMetadata::of(inputs, &nodes))
         .step(ApproveServing::of(inputs, &nodes));
     Ok(profile::rewrite(inputs, task))

@@ -18,7 +18,6 @@ pub(super) fn removed_nodes() {
         undo: vec![],
     };
     kill_everywhere(&node("check", "delete"));
-    kill_everywhere(&node("swept", "sweep"));
     for kind in ["kubeadm", "systemd"] {
         kill_everywhere(&Case {
             before: with_control_plane,

@@ -1,0 +1,148 @@
+//! Waits for nodes, as the API server sees them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::Host;
+use kubexm_engine::plan::{Condition, Describe, Step, StepError, Wait};
+use kubexm_engine::steps::{POLL, diagnosis, unanswered};
+use kubexm_scripts::kubernetes::NODES_DIAGNOSIS;
+use kubexm_types::{HostName, Untrusted};
+
+use crate::journal;
+use crate::objects::{Node, Server};
+
+/// The largest number of columns of a reason.
+const LONGEST_REASON: usize = 300;
+
+/// What a node must have.
+#[derive(Clone, Copy)]
+enum Goal {
+    Registered,
+    Ready,
+    PodSubnet,
+}
+
+/// Waits until all of the nodes have what they must have.
+pub(crate) struct NodesWait {
+    goal: Goal,
+    nodes: Vec<HostName>,
+    at_most: Duration,
+}
+
+impl NodesWait {
+    /// Returns a wait until the nodes are in the cluster.
+    pub(crate) fn registered(nodes: &[&HostSpec]) -> Self {
+        Self::new(Goal::Registered, nodes, Duration::from_secs(120))
+    }
+
+    /// Returns a wait until the nodes are Ready.
+    pub(crate) fn ready(nodes: &[&HostSpec], at_most: Duration) -> Self {
+        Self::new(Goal::Ready, nodes, at_most)
+    }
+
+    /// Returns a wait until the controller manager has assigned a pod subnet to each node.
+    pub(crate) fn pod_subnet(nodes: &[&HostSpec]) -> Self {
+        Self::new(Goal::PodSubnet, nodes, Duration::from_secs(60))
+    }
+
+    fn new(goal: Goal, nodes: &[&HostSpec], at_most: Duration) -> Self {
+        Self {
+            goal,
+            nodes: nodes.iter().map(|host| host.name.clone()).collect(),
+            at_most,
+        }
+    }
+
+    fn condition(&self, found: &[Node]) -> Condition {
+        let mut missing = String::new();
+        let mut hosts = BTreeMap::new();
+        for name in &self.nodes {
+            let node = found
+                .iter()
+                .find(|node| node.metadata.name == name.as_str());
+            if let Some(reason) = self.goal.missing(node) {
+                let reason = Untrusted::one_line(&reason, LONGEST_REASON).to_string();
+                let _ = writeln!(missing, "{name} {reason}");
+                hosts.insert(name.clone(), reason);
+            }
+        }
+        if hosts.is_empty() {
+            Condition::Met
+        } else {
+            let missing = missing.trim_end().to_owned();
+            Condition::UnmetBy { missing, hosts }
+        }
+    }
+}
+
+impl Goal {
+    /// Returns what a node does not have yet; `None` if it has everything.
+    fn missing(self, node: Option<&Node>) -> Option<String> {
+        let Some(node) = node else {
+            return Some("has not registered".to_owned());
+        };
+        match self {
+            Self::Ready if node.ready() != "True" => {
+                let message = node.condition("Ready").map(|ready| ready.message.as_str());
+                Some(format!("is not Ready: {}", message.unwrap_or_default()))
+            }
+            Self::PodSubnet if node.spec.pod_cidrs.is_empty() => {
+                let needs = "the controller manager needs --allocate-node-cidrs";
+                Some(format!("has no pod subnet ({needs})"))
+            }
+            Self::Registered | Self::Ready | Self::PodSubnet => None,
+        }
+    }
+}
+
+impl Describe for NodesWait {
+    fn id(&self) -> String {
+        format!("wait {}", self.describe())
+    }
+
+    fn describe(&self) -> String {
+        let what = match self.goal {
+            Goal::Registered => "has registered",
+            Goal::Ready => "is Ready",
+            Goal::PodSubnet => "has a pod subnet",
+        };
+        format!("Wait until every node {what}")
+    }
+}
+
+impl From<NodesWait> for Step {
+    fn from(step: NodesWait) -> Self {
+        Self::Wait(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl Wait for NodesWait {
+    fn limit(&self) -> Duration {
+        self.at_most
+    }
+
+    async fn poll(&self, host: &dyn Host) -> Result<Condition, StepError> {
+        let server = Server::of(host).limit(POLL);
+        match server.list(&self.describe(), &["nodes"]).await {
+            Ok(found) => Ok(self.condition(&found)),
+            Err(StepError::Command { complaint, .. }) => {
+                Ok(Condition::Unmet(complaint.to_string()))
+            }
+            Err(StepError::Host(error)) => unanswered(error),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn diagnose(&self, host: &dyn Host) -> Result<String, StepError> {
+        let call = match self.goal {
+            Goal::Registered => journal("kubelet", 20),
+            Goal::Ready | Goal::PodSubnet => NODES_DIAGNOSIS.into(),
+        };
+        diagnosis(host, &call).await
+    }
+}
