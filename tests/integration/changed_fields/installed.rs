@@ -2,15 +2,15 @@
 //! then finds these checks satisfied, and every other check not.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use kubexm_engine::plan::{Check, Plan, Step, StepContext, StepError, UndoLog};
 use kubexm_host::{Command, Host, HostError, Input, Output};
-use kubexm_scripts::{
-    etcd, host, kubeadm, kubernetes, load_balancer, network, os, registry, steps,
-};
+use kubexm_scripts::{etcd, host, kubeadm, kubernetes, load_balancer, os, registry, steps};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 use serde_json::{Map, Value, json};
@@ -288,9 +288,17 @@ impl Machine {
                 }
                 (0, if is_new { "0\n" } else { "" }.to_owned())
             }
-            _ if text == kubernetes::NODE_METADATA.text && first == "look" => (0, self.nodes()),
+            _ if text == kubernetes::GET.text => {
+                let list = |items: Vec<Value>| json!({"items": items}).to_string();
+                let found = match &arguments[1..] {
+                    [what] if what == "nodes" => list(self.nodes()),
+                    [.., last] if last == "--ignore-not-found" => String::new(),
+                    _ => list(Vec::new()),
+                };
+                (0, found)
+            }
             _ if text == kubernetes::NODE_METADATA.text => {
-                self.change_nodes(&arguments[1..]);
+                self.change_nodes(arguments);
                 (0, String::new())
             }
             _ if text == kubeadm::SETTINGS.text && first == "look" => {
@@ -346,7 +354,6 @@ impl Machine {
             _ if text == load_balancer::CLUSTER_CA.text => {
                 (0, "-----BEGIN CERTIFICATE-----\n".to_owned())
             }
-            _ if text == network::POD_SUBNETS.text => (0, subnets(arguments)),
             _ if text == steps::MISSING_PATHS.text => {
                 let missing = arguments
                     .iter()
@@ -406,22 +413,22 @@ impl Machine {
         }
     }
 
-    fn nodes(&self) -> String {
+    fn nodes(&self) -> Vec<Value> {
         let mut api = lock(&self.api);
         for name in ["node1", "node2", "node3"] {
             api.entry(name.to_owned()).or_default();
         }
-        let line = |(name, node): (&String, &Node)| {
-            let of = |key: &str| node.annotations.get(key).cloned().unwrap_or_default();
-            format!(
-                "{name}\t{}\t{}\t{}\t{}\n",
-                Value::Object(node.labels.clone()),
-                Value::Array(node.taints.clone()),
-                of("kubexm.io/labels"),
-                of("kubexm.io/taints")
-            )
+        let object = |(at, (name, node)): (usize, (&String, &Node))| {
+            let address = json!({"type": "InternalIP", "address": format!("192.0.2.1{}", at + 1)});
+            let metadata =
+                json!({"name": name, "labels": node.labels, "annotations": node.annotations});
+            json!({
+                "metadata": metadata,
+                "spec": {"taints": node.taints, "podCIDRs": [format!("10.244.{at}.0/24")]},
+                "status": {"addresses": [address]},
+            })
         };
-        api.iter().map(line).collect()
+        api.iter().enumerate().map(object).collect()
     }
 
     /// Applies changes as kubectl does.
@@ -468,11 +475,10 @@ fn first_line(input: Input) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-fn subnets(names: &[String]) -> String {
-    let lines = names.iter().enumerate();
-    lines
-        .map(|(at, name)| format!("{name} 192.0.2.1{} 10.244.{at}.0/24\n", at + 1))
-        .collect()
+fn compressed(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
 }
 
 #[async_trait]
@@ -492,15 +498,19 @@ impl Host for Machine {
             None => argument.clone(),
         };
         lock(&self.asked).extend(arguments.iter().map(value));
-        let (mut status, stdout) =
-            self.answer(argv.get(2).map_or("", String::as_str), arguments, input);
+        let text = argv.get(2).map_or("", String::as_str);
+        let (mut status, stdout) = self.answer(text, arguments, input);
         if description.starts_with("read /") {
             // The content of a file that differs.
             status = 0;
         }
         Ok(Output {
             status,
-            stdout: stdout.into_bytes(),
+            stdout: if text == kubernetes::GET.text {
+                compressed(&stdout)
+            } else {
+                stdout.into_bytes()
+            },
             stderr: Vec::new(),
             log: None,
         })
