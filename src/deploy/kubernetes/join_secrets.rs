@@ -75,12 +75,13 @@ impl From<JoinSecrets> for Step {
 #[async_trait]
 impl Ensure for JoinSecrets {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let names = self.names(host).await?;
-        Ok(if names.is_empty() {
-            Check::Satisfied
-        } else {
-            Check::needed("the cluster has secrets for joins")
-        })
+        match self.names(host).await {
+            Ok(names) if names.is_empty() => Ok(Check::Satisfied),
+            Ok(_) => Ok(Check::needed("the cluster has secrets for joins")),
+            // Such as the one of a cluster that does not exist yet.
+            Err(StepError::Command { complaint, .. }) => Ok(Check::needed(complaint.to_string())),
+            Err(error) => Err(error),
+        }
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
@@ -126,6 +127,8 @@ mod tests {
         let none = FakeApi::new([("secrets", json!({"items": [tokens[1]]}))]);
         assert_eq!(JoinSecrets.check(&none).await.unwrap(), Check::Satisfied);
         let refused = FakeApi::new([]);
-        assert!(JoinSecrets.check(&refused).await.is_err());
+        let needed = Check::needed("refused");
+        assert_eq!(JoinSecrets.check(&refused).await.unwrap(), needed);
+        assert!(apply(&JoinSecrets, &refused).await.is_err());
     }
 }
