@@ -94,6 +94,7 @@ fn kubelets_of_all_nodes_restart_and_the_pod_network_follows() {
     let bridge = format!("{UNITS}\n  network: {{plugin: bridge}}");
     let kubeadm = "kubernetes: {version: 1.36.3}";
     insta::assert_snapshot!(steps(&bridge, Phase::PodNetwork).join("\n"), @r"
+    subnets@c1 []: wait Wait until every node has a pod subnet
     subnets@c1 []: provide network.pod_subnets
     pod-network@c1 [restore/subnets@c1]: file /etc/kubexm/pod-routes.sh
     pod-network@c1 [restore/subnets@c1]: file /etc/kubexm/pod-routes.conf
@@ -115,6 +116,7 @@ fn kubelets_of_all_nodes_restart_and_the_pod_network_follows() {
     pod-network@w1 [restore/subnets@c1]: pod bridge
     ");
     insta::assert_snapshot!(steps(kubeadm, Phase::PodNetwork).join("\n"), @r"
+    subnets@c1 []: wait Wait until every node has a pod subnet
     subnets@c1 []: provide network.pod_subnets
     pod-network@c1 [restore/subnets@c1]: restore flannel
     pod-network@c1 [restore/subnets@c1]: wait Wait until flannel follows the pod subnet of the node
