@@ -38,6 +38,7 @@ pub struct Server<'a> {
     host: &'a dyn Host,
     url: &'a str,
     limit: Limit,
+    tries: u32,
 }
 
 impl<'a> Server<'a> {
@@ -47,6 +48,7 @@ impl<'a> Server<'a> {
             host,
             url: "",
             limit: Limit::CHANGE,
+            tries: 1,
         }
     }
 
@@ -62,24 +64,54 @@ impl<'a> Server<'a> {
         Self { limit, ..self }
     }
 
+    /// Asks again for at most a minute if the API server refuses, as one does that has just started.
+    #[must_use]
+    pub fn patiently(self) -> Self {
+        Self {
+            tries: TRIES,
+            ..self
+        }
+    }
+
     /// Returns the objects of a list. `words` are the arguments of `kubectl get`, and `what` is the action for errors.
     ///
     /// # Errors
-    /// The API server does not answer, or the answer has another form.
+    /// The API server does not answer, or the answer is empty or has another form.
     pub async fn list<T: DeserializeOwned>(
         self,
         what: &str,
         words: &[&str],
     ) -> Result<Vec<T>, StepError> {
         let list = self.find::<List<T>>(what, words).await?;
-        Ok(list.map_or_else(Vec::new, |list| list.items))
+        let list = list.ok_or_else(|| {
+            let said = format!("{what}: the answer of kubectl is empty");
+            StepError::Other(said.into())
+        })?;
+        Ok(list.items)
     }
 
     /// Returns an object, or `None` with `--ignore-not-found` for one that does not exist.
     ///
     /// # Errors
-    /// As for [`Server::list`], or there is no such object.
+    /// The API server does not answer, the object does not exist, or the answer has another form.
     pub async fn find<T: DeserializeOwned>(
+        self,
+        what: &str,
+        words: &[&str],
+    ) -> Result<Option<T>, StepError> {
+        let mut tries = 1;
+        loop {
+            match self.ask(what, words).await {
+                Err(StepError::Command { .. }) if tries < self.tries => {
+                    tries += 1;
+                    sleep(BETWEEN_TRIES).await;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn ask<T: DeserializeOwned>(
         self,
         what: &str,
         words: &[&str],
@@ -93,27 +125,6 @@ impl<'a> Server<'a> {
             let said = format!("{what}: the answer of kubectl is invalid: {error}");
             StepError::Other(Message::quoting(said))
         })
-    }
-
-    /// Like [`Server::find`], and asks again for at most a minute if the API server refuses.
-    ///
-    /// # Errors
-    /// As for [`Server::find`].
-    pub async fn find_patiently<T: DeserializeOwned>(
-        self,
-        what: &str,
-        words: &[&str],
-    ) -> Result<Option<T>, StepError> {
-        let mut tries = 1;
-        loop {
-            match self.find(what, words).await {
-                Err(StepError::Command { .. }) if tries < TRIES => {
-                    tries += 1;
-                    sleep(BETWEEN_TRIES).await;
-                }
-                ended => return ended,
-            }
-        }
     }
 }
 
@@ -192,4 +203,31 @@ pub struct Condition {
 
 fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.kind == kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_host::FakeApi;
+    use serde_json::json;
+
+    /// A list without an answer must not look as if there were no objects.
+    #[tokio::test(start_paused = true)]
+    async fn only_a_complete_answer_is_a_list() {
+        let host = FakeApi::new([
+            ("nodes", json!({"items": []})),
+            ("pods", json!({"items": 1})),
+        ]);
+        let server = Server::of(&host);
+        let list = async |words: &[&str]| server.list::<Node>("look", words).await;
+        assert!(list(&["nodes"]).await.unwrap().is_empty());
+        let empty = list(&["jobs", "--ignore-not-found"]).await.unwrap_err();
+        assert_eq!(empty.to_string(), "look: the answer of kubectl is empty");
+        assert!(list(&["pods"]).await.is_err());
+        let refused = server.patiently().list::<Node>("look", &["jobs"]).await;
+        assert!(matches!(refused, Err(StepError::Command { .. })));
+        assert!(parse::<Node>(b"").is_err());
+        let whole = crate::fake_host::objects(&json!({"items": []})).stdout;
+        assert!(parse::<List<Node>>(&whole[..whole.len() - 9]).is_err());
+    }
 }

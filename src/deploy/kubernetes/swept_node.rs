@@ -27,14 +27,15 @@ struct RequestSpec {
 impl SweptNode {
     /// Returns the words of `kubectl delete` for each object.
     async fn leftovers(&self, host: &dyn Host) -> Result<Vec<Vec<String>>, StepError> {
-        let (server, title, node) = (Server::of(host), self.describe(), self.0.as_str());
+        let server = Server::of(host).patiently();
+        let (title, node) = (self.describe(), self.0.as_str());
         let mut objects: Vec<Vec<&str>> = vec![
             vec!["lease", node, "-n", "kube-node-lease"],
             vec!["csinode", node],
         ];
         let find = async |words: &[&str]| {
             let words = [words, &["--ignore-not-found"]].concat();
-            let found = server.find_patiently::<Object>(&title, &words).await?;
+            let found = server.find::<Object>(&title, &words).await?;
             Ok::<bool, StepError>(found.is_some())
         };
         if find(&["crd", "ciliumnodes.cilium.io"]).await? {

@@ -46,8 +46,8 @@ impl Kubectl<'_> {
     /// Returns the node if the cluster has it.
     async fn find(&self) -> Result<Option<Node>, StepError> {
         let words = ["node", self.node, "--ignore-not-found"];
-        let server = Server::of(self.host);
-        server.find_patiently(self.action, &words).await
+        let server = Server::of(self.host).patiently();
+        server.find(self.action, &words).await
     }
 
     /// Returns the node if the API server answers now.
