@@ -142,7 +142,9 @@ impl Live {
             taints: node.spec.taints,
             own_labels: own_labels.map_or_else(BTreeSet::new, |text| list(text)),
             // An annotation with an empty list is not empty.
-            own_taints: own_taints.map(|text| list(text.trim_start_matches('-'))),
+            own_taints: own_taints
+                .filter(|text| !text.is_empty())
+                .map(|text| list(text.trim_start_matches('-'))),
         }
     }
 }
@@ -383,5 +385,7 @@ mod tests {
         let recorded = live(json!({}), json!([]), json!({"kubexm.io/taints": "-"}));
         assert_eq!(recorded.own_taints, Some(set(&[])));
         assert!(difference(&none, &recorded).is_empty());
+        let empty = live(json!({}), json!([]), json!({"kubexm.io/taints": ""}));
+        assert_eq!(empty.own_taints, None);
     }
 }

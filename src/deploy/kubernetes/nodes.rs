@@ -146,3 +146,72 @@ impl Wait for NodesWait {
         diagnosis(host, &call).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_host::FakeApi;
+    use serde_json::{Value, json};
+
+    fn node(name: &str, ready: &str, message: &str, subnets: &[&str]) -> Value {
+        let condition = json!({"type": "Ready", "status": ready, "message": message});
+        json!({
+            "metadata": {"name": name},
+            "spec": {"podCIDRs": subnets},
+            "status": {"conditions": [condition]},
+        })
+    }
+
+    async fn missing(goal: Goal, names: &[&str]) -> String {
+        let nodes = [
+            node(
+                "node1",
+                "True",
+                "kubelet is posting ready status",
+                &["10.244.0.0/24"],
+            ),
+            node("node2", "False", "cni plugin not initialized", &[]),
+            node("node4", "Unknown", "Kubelet stopped posting", &[]),
+        ];
+        let host = FakeApi::new([("nodes", json!({"items": nodes}))]);
+        let wait = NodesWait {
+            goal,
+            nodes: names.iter().map(|name| name.parse().unwrap()).collect(),
+            at_most: Duration::from_secs(1),
+        };
+        match wait.poll(&host).await.unwrap() {
+            Condition::Met => String::new(),
+            Condition::UnmetBy { missing, hosts } => {
+                assert_eq!(hosts.len(), missing.lines().count());
+                missing
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn every_node_that_is_not_ready_is_named_with_the_reason() {
+        let names = ["node1", "node2", "node3", "node4"];
+        let expected = "node2 is not Ready: cni plugin not initialized\nnode3 has not registered\n\
+                        node4 is not Ready: Kubelet stopped posting";
+        assert_eq!(missing(Goal::Ready, &names).await, expected);
+        assert_eq!(missing(Goal::Ready, &["node1"]).await, "");
+        let expected = "node3 has not registered";
+        assert_eq!(missing(Goal::Registered, &names).await, expected);
+        assert_eq!(missing(Goal::Registered, &["node1", "node2"]).await, "");
+        let expected =
+            "node2 has no pod subnet (the controller manager needs --allocate-node-cidrs)";
+        assert_eq!(
+            missing(Goal::PodSubnet, &["node1", "node2"]).await,
+            expected
+        );
+        assert_eq!(missing(Goal::PodSubnet, &["node1"]).await, "");
+    }
+
+    #[tokio::test]
+    async fn api_server_that_refuses_is_asked_again() {
+        let wait = NodesWait::new(Goal::Ready, &[], Duration::from_secs(1));
+        let refused = wait.poll(&FakeApi::new([])).await.unwrap();
+        assert_eq!(refused, Condition::Unmet("refused".to_owned()));
+    }
+}
