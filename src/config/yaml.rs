@@ -18,6 +18,8 @@ pub struct Node {
     /// Column, from 1.
     pub column: u64,
     pub value: Value,
+    /// How the file has a number or a truth value, if kubexm would write it otherwise, such as `0x1f`, `1_000` or `y`.
+    pub written: Option<String>,
 }
 
 /// A value.
@@ -67,7 +69,11 @@ pub fn parse(file: &str, text: &str) -> Result<Node, Problems> {
         with_snippet: false,
     };
     serde_saphyr::from_str_with_options::<Spanned<Value>>(text, options)
-        .map(Node::from)
+        .map(|value| {
+            let mut node = Node::from(value);
+            node.set_written(&text.lines().collect::<Vec<_>>());
+            node
+        })
         .map_err(|error| syntax_problem(file, text, &error))
 }
 
@@ -159,11 +165,43 @@ impl From<Spanned<Value>> for Node {
             line: spanned.referenced.line(),
             column: spanned.referenced.column(),
             value: spanned.value,
+            written: None,
         }
     }
 }
 
 impl Node {
+    fn set_written(&mut self, lines: &[&str]) {
+        match &mut self.value {
+            Value::List(items) => items.iter_mut().for_each(|item| item.set_written(lines)),
+            Value::Map(entries) => {
+                let nodes = entries.iter_mut().flat_map(|(key, value)| [key, value]);
+                nodes.for_each(|node| node.set_written(lines));
+            }
+            _ => {}
+        }
+        let Some(canonical) = self.scalar() else {
+            return;
+        };
+        let place = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
+        let line = place(self.line).and_then(|at| lines.get(at));
+        let (Some(line), Some(column)) = (line, place(self.column)) else {
+            return;
+        };
+        let is_part = |letter: &char| !letter.is_whitespace() && !",]}:".contains(*letter);
+        let written: String = line.chars().skip(column).take_while(is_part).collect();
+        self.written = (written != canonical).then_some(written);
+    }
+
+    /// Returns a whole number or a truth value as kubexm writes it.
+    pub fn scalar(&self) -> Option<String> {
+        match &self.value {
+            Value::Bool(value) => Some(value.to_string()),
+            Value::Integer(value) => Some(value.to_string()),
+            _ => None,
+        }
+    }
+
     /// Returns the value as JSON, for settings that kubexm passes on.
     pub fn to_json(&self) -> serde_json::Value {
         match &self.value {

@@ -1,5 +1,7 @@
 //! Checks of settings in different sections that contradict each other.
 
+use std::net::IpAddr;
+
 use super::contradiction::{advise, refuse};
 use super::{balancer_settings, ip_families, kubeadm, own_flags, runtime};
 use crate::cluster::{
@@ -28,6 +30,7 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &mut Cluster) {
     check_registry(spec, cluster);
     check_kernel(spec, cluster);
     check_system(spec, cluster);
+    check_names(spec, cluster);
     for (at, patch) in cluster.kubernetes.kubeadm.patches.iter().enumerate() {
         check_patch(spec, cluster, patch, at);
     }
@@ -70,20 +73,7 @@ fn check_etcd(spec: &Fields<'_>, cluster: &Cluster) {
     }
 }
 
-/// The longest name of a host that Linux accepts (`HOST_NAME_MAX` in hostname(7)).
-const LONGEST_HOST_NAME: usize = 64;
-
 fn check_system(spec: &Fields<'_>, cluster: &Cluster) {
-    let mut hosts = cluster.hosts.iter();
-    let is_too_long = |host: &&HostSpec| host.name.as_str().len() > LONGEST_HOST_NAME;
-    if let (true, Some(host)) = (cluster.system.set_host_names, hosts.find(is_too_long)) {
-        let message = format!(
-            "is true, and the name {} has more than {LONGEST_HOST_NAME} characters",
-            host.name
-        );
-        let hint = "give the host a shorter name, or remove setHostname";
-        refuse(spec, "spec.system.setHostname", &message, hint);
-    }
     let time = cluster.system.time.as_ref();
     if let Some(source) = time.and_then(|time| time.source.as_ref())
         && cluster.host(source).is_none()
@@ -92,6 +82,30 @@ fn check_system(spec: &Fields<'_>, cluster: &Cluster) {
         let hint =
             "name a host of spec.hosts, or write servers for time servers outside of the cluster";
         refuse(spec, "spec.system.time.source", &message, hint);
+    }
+}
+
+/// Refuses hosts whose names mean other addresses in `/etc/hosts`.
+fn check_names(spec: &Fields<'_>, cluster: &Cluster) {
+    let registry = &cluster.registry.host_name;
+    let serves = cluster.roles.registry.as_slice();
+    for (at, host) in cluster.hosts.iter().enumerate() {
+        let path = format!("spec.hosts[{at}].name");
+        if cluster.registry.external.is_none()
+            && host.name == *registry
+            && serves != [host.name.clone()]
+        {
+            let message = format!("is {registry}, which is the name of the cluster's registry");
+            let hint = "give the host another name, or set registry.hostName";
+            refuse(spec, &path, &message, hint);
+        }
+        let endpoint = &cluster.control_plane_endpoint;
+        let is_other = |address: IpAddr| !host.internal_addresses.iter().any(|own| own == address);
+        if endpoint.host == host.name.as_str() && endpoint.address.is_some_and(is_other) {
+            let message = "is the name of the endpoint, which has another address";
+            let hint = "give the host another name, or change controlPlaneEndpoint.host";
+            refuse(spec, &path, message, hint);
+        }
     }
 }
 

@@ -11,6 +11,10 @@ use crate::host_range;
 use crate::reader::Fields;
 use kubexm_types::{Arch, HostAddress, HostName, LabelKey, LabelValue, UserName};
 
+/// The longest value of a label
+/// (<https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set>).
+const LONGEST_NAME: usize = 63;
+
 const EXAMPLE_ADDRESSES: &str =
     "write an address as in 192.0.2.11, or two as in 192.0.2.11,2001:db8::11";
 
@@ -24,6 +28,7 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
     let (mut names, mut servers) = (BTreeSet::new(), BTreeSet::new());
     let hosts = spec.sections("hosts", |fields| {
         let host = read_host(fields, defaults.as_ref())?;
+        check_name(fields, &host.name);
         if !names.insert(host.name.clone()) {
             let message = format!("another host has the name '{}'", host.name);
             fields.problem_here(message, None);
@@ -42,6 +47,22 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
         defaults.finish();
     }
     hosts
+}
+
+/// Refuses names that no node can have.
+fn check_name(fields: &Fields<'_>, name: &HostName) {
+    let length = name.as_str().len();
+    if length > LONGEST_NAME {
+        let message = format!(
+            "has {length} characters; a node has its name in the label kubernetes.io/hostname, which has at most {LONGEST_NAME}"
+        );
+        fields.problem("name", message, Some("give the host a shorter name"));
+    }
+    let labels = name.as_str().rsplit('.');
+    if labels.into_iter().next() == Some("localhost") {
+        let message = "every host has the name localhost, with the address of itself";
+        fields.problem("name", message, Some("give the host a name of its own"));
+    }
 }
 
 /// Reads every default once, so that its type is checked even if every host overrides it.

@@ -124,12 +124,17 @@ impl Reader {
             .ok()
     }
 
-    /// Returns a scalar as text. Whole numbers and booleans are returned as they are written.
+    /// Returns a scalar as text. Whole numbers and truth values are text if YAML and the user read them alike.
     pub fn text(&self, node: &Node, path: &str) -> Option<String> {
+        if let (Some(written), Some(read)) = (&node.written, node.scalar()) {
+            let message = format!("expected text, and YAML reads {written} as {read}");
+            let hint = format!("put it in quotes: '{written}'");
+            self.problem(node, path, message, Some(&hint));
+            return None;
+        }
         match &node.value {
             Value::Text(text) => Some(text.clone()),
-            Value::Integer(number) => Some(number.to_string()),
-            Value::Bool(value) => Some(value.to_string()),
+            Value::Integer(_) | Value::Bool(_) => node.scalar(),
             Value::Float(_) => {
                 let hint = "put it in quotes: YAML reads 1.30 as the number 1.3";
                 self.problem(node, path, "expected text, found a number", Some(hint));

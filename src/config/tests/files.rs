@@ -49,7 +49,7 @@ fn files_of_hosts_are_checked() {
             "other programs write",
         ),
         (
-            "{path: /a, content: x}, {path: /a, content: y}",
+            "{path: /a, content: x}, {path: /a, content: z}",
             "another item",
         ),
     ] {
@@ -63,7 +63,7 @@ fn hooks_of_hosts_are_checked() {
     let read = |hooks: &str| read("", &format!("  system: {{hooks: [{hooks}]}}\n"));
     let cluster = read(
         "{name: disks, phase: system, when: after, content: \"x\", roles: [etcd], timeoutSeconds: 7, run: always}, \
-         {name: down, phase: reset, when: before, content: y}",
+         {name: down, phase: reset, when: before, content: z}",
     )
     .unwrap();
     let [disks, down] = &cluster.system.hooks[..] else {
@@ -111,7 +111,7 @@ fn hooks_of_hosts_are_checked() {
             "not accepted with phase: reset",
         ),
         (
-            &format!("{{{good}, content: x}}, {{{good}, content: y}}"),
+            &format!("{{{good}, content: x}}, {{{good}, content: z}}"),
             "another hook",
         ),
     ] {

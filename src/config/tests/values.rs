@@ -101,18 +101,69 @@ fn modules_and_names_of_hosts_are_words() {
 }
 
 #[test]
-fn names_of_hosts_fit_the_kernel() {
-    let long = format!("{0}.{0}", "a".repeat(33));
-    let text = GOOD
-        .replace("node3", &long)
-        .replace("\"node[2:3]\"", "node2");
-    parse_cluster("cluster.yaml", &text).unwrap();
-    let named = text.replace(
-        KUBERNETES,
-        &format!("system: {{setHostname: true}}\n  {KUBERNETES}"),
+fn names_that_no_node_can_have_are_refused() {
+    let named = |name: &str, sections: &str| {
+        let text = GOOD
+            .replace("node3", name)
+            .replace("\"node[2:3]\"", "node2")
+            .replace(KUBERNETES, &format!("{sections}{KUBERNETES}"));
+        parse_cluster("cluster.yaml", &text)
+    };
+    named(&format!("{0}.{0}", "a".repeat(31)), "").unwrap();
+    let long = format!("{0}.{1}", "a".repeat(31), "a".repeat(32));
+    for name in [
+        &long,
+        "localhost",
+        "node3.localhost",
+        "registry.kubexm.internal",
+    ] {
+        only_problem(named(name, ""), "spec.hosts[2].name", name);
+    }
+    let endpoint = |address: &str| {
+        format!(
+            "controlPlaneEndpoint: {{host: node3, address: {address}}}\n  highAvailability: {{type: external}}\n  "
+        )
+    };
+    only_problem(
+        named("node3", &endpoint("10.0.0.9")),
+        "spec.hosts[2].name",
+        "endpoint",
     );
-    let read = parse_cluster("cluster.yaml", &named);
-    only_problem(read, "spec.system.setHostname", "a long name");
+}
+
+/// YAML 1.1 reads some words as truth values, and some as numbers.
+#[test]
+fn text_that_yaml_reads_as_something_else_is_refused() {
+    for (written, read) in [
+        ("y", "true"),
+        ("on", "true"),
+        ("no", "false"),
+        ("0x1f", "31"),
+        ("1_000", "1000"),
+    ] {
+        let text = GOOD.replace("{name: node1,", &format!("{{name: {written},"));
+        let problems = parse_cluster("cluster.yaml", &text).unwrap_err();
+        let found = problems
+            .list
+            .iter()
+            .find(|problem| problem.path == "spec.hosts[0].name");
+        let found = found.unwrap_or_else(|| panic!("{written}: {problems}"));
+        let expected = format!("expected text, and YAML reads {written} as {read}");
+        assert_eq!(found.message, expected);
+        let hint = format!("put it in quotes: '{written}'");
+        assert_eq!(found.hint.as_deref(), Some(hint.as_str()));
+        let quoted = text.replace(&format!("name: {written},"), &format!("name: '{written}',"));
+        let quoted = parse_cluster("cluster.yaml", &quoted).unwrap_err();
+        let path = "spec.hosts[0].name";
+        // `0x1f` is a valid name, `1_000` is not.
+        let is_refused = quoted.list.iter().any(|problem| problem.path == path);
+        assert_eq!(is_refused, written == "1_000", "{quoted}");
+    }
+    // As the user means them.
+    for value in ["1", "true", "-5"] {
+        let read = read(&format!("apiServer: {{extraArgs: {{v: {value}}}}}"), "");
+        assert!(read.is_ok(), "{value}: {}", read.unwrap_err());
+    }
 }
 
 #[test]
@@ -136,7 +187,7 @@ fn labels_and_taints_have_the_form_of_the_api() {
     let list = problems(defaults, labels);
     assert_eq!(list[0].path, "spec.defaults.labels.a b");
     let good = with(
-        "labels: {disk: ssd, example.org/a: 1, topology.kubernetes.io/zone: b, node.kubernetes.io/x: y}, \
+        "labels: {disk: ssd, example.org/a: 1, topology.kubernetes.io/zone: b, node.kubernetes.io/x: z}, \
          taints: [\"dedicated=db:NoSchedule\", \"example.org/a:NoExecute\"]",
     );
     assert_eq!(problems(host, &good), []);
