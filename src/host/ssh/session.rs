@@ -22,9 +22,10 @@ use kubexm_types::{HostName, Message, Secret};
 const SESSIONS: usize = 8;
 /// Separates what the user's shell profile prints from the output of the command.
 pub(super) const MARK: &str = "kubexm: output begins";
-/// Sets the same environment for every command, independent of the user's shell profile.
+/// Sets the same environment for every command, independent of the user's shell profile and of `/etc/environment`. With the
+/// proxies of the site in it, kubeadm would ask the API server through them, and copy them to static pods.
 const ENVIRONMENT: &str =
-    "env LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    "env -i LC_ALL=C HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The time within which the host must receive the request to end a cancelled command.
 const END_TIMEOUT: Duration = Duration::from_secs(30);

@@ -83,6 +83,25 @@ async fn command_and_its_children_end_at_the_limit() {
     assert_eq!((output.status, output.text().as_str()), (0, "here\n"));
 }
 
+/// As /etc/environment of the site, through PAM.
+#[tokio::test]
+#[ignore = "requires root and sshd"]
+async fn commands_have_the_same_environment_on_every_host() {
+    let lines = "SetEnv https_proxy=http://192.0.2.1:3128 KUBECONFIG=/nowhere LC_ALL=de_DE.UTF-8";
+    let sshd = Sshd::start_with(lines, |_| ());
+    let host = sshd.connect().await;
+    let output = host.run(Command::new("env")).await.unwrap();
+    let mut names: Vec<String> = output
+        .text()
+        .lines()
+        .map(|line| line.split('=').next().unwrap().to_owned())
+        .collect();
+    names.sort_unstable();
+    // A shell on the host sets `PWD`.
+    assert_eq!(names, ["HOME", "LC_ALL", "PATH", "PWD"]);
+    assert!(output.text().contains("LC_ALL=C\n"));
+}
+
 #[tokio::test]
 #[ignore = "requires root and sshd"]
 async fn cancelled_command_ends_without_seeing_the_end_of_its_input() {
