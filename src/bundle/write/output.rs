@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempDir};
 
 use crate::BundleError;
 use crate::format::volumes::{list_path, listed_volumes, volume_path};
@@ -23,12 +23,61 @@ const FRESH: Duration = Duration::from_secs(10);
 /// The file, or the volumes, of a bundle that is being written.
 pub struct Output {
     name: PathBuf,
-    /// Size of a volume in bytes; `None` for a single file.
-    volume: Option<u64>,
-    done: Vec<(NamedTempFile, Digest)>,
+    /// `None` for a single file.
+    volumes: Option<Volumes>,
     current: SyncingFile,
+}
+
+/// The volumes of a bundle. Those that are complete are closed: there can be more than a process may have open.
+struct Volumes {
+    /// Size of a volume in bytes.
+    size: u64,
+    folder: TempDir,
+    /// The open directory, which is locked while a process writes.
+    _lock: File,
+    done: Vec<Digest>,
+    /// The digest of the current volume, and how many bytes it has.
     hash: DigestWriter<io::Sink>,
     written: u64,
+}
+
+impl Volumes {
+    fn create(name: &Path, size: u64) -> Result<Self, BundleError> {
+        let parent = folder_of(name);
+        let failed = |source| BundleError::Folder {
+            path: parent.display().to_string(),
+            source,
+        };
+        std::fs::create_dir_all(parent).map_err(failed)?;
+        let mut builder = tempfile::Builder::new();
+        let folder = builder.prefix(PREFIX).suffix(SUFFIX).tempdir_in(parent);
+        let folder = folder.map_err(failed)?;
+        let lock = File::open(folder.path()).map_err(failed)?;
+        // Some file systems do not support locks.
+        let _ = lock.try_lock();
+        Ok(Self {
+            size,
+            folder,
+            _lock: lock,
+            done: Vec::new(),
+            hash: DigestWriter::new(io::sink()),
+            written: 0,
+        })
+    }
+
+    /// Returns the path of a volume until it gets its final name.
+    fn path(&self, number: usize) -> PathBuf {
+        self.folder.path().join(number.to_string())
+    }
+
+    /// Closes a complete volume.
+    fn add(&mut self, volume: NamedTempFile) -> io::Result<()> {
+        volume.persist(self.path(self.done.len() + 1))?;
+        let hash = std::mem::replace(&mut self.hash, DigestWriter::new(io::sink()));
+        self.done.push(hash.finish().1);
+        self.written = 0;
+        Ok(())
+    }
 }
 
 impl Output {
@@ -38,13 +87,13 @@ impl Output {
     /// The directory is not writable.
     pub fn create(name: &Path, volume: Option<u64>) -> Result<Self, BundleError> {
         remove_abandoned(folder_of(name));
+        let volumes = volume.map(|size| Volumes::create(name, size)).transpose()?;
+        let folder = volumes.as_ref().map(|volumes| volumes.folder.path());
+        let current = flushed_in(folder.unwrap_or(folder_of(name)), name)?;
         Ok(Self {
             name: name.to_owned(),
-            volume,
-            done: Vec::new(),
-            current: flushed_beside(name)?,
-            hash: DigestWriter::new(io::sink()),
-            written: 0,
+            volumes,
+            current,
         })
     }
 
@@ -55,8 +104,9 @@ impl Output {
 
     /// Returns the number of written bytes.
     pub fn written(&self) -> u64 {
-        let done = self.done.iter().map(|(file, _)| length(file.as_file()));
-        done.sum::<u64>() + length(self.current.file())
+        let done = self.volumes.as_ref();
+        let done = done.map_or(0, |volumes| volumes.size * volumes.done.len() as u64);
+        done + length(self.current.file())
     }
 
     /// Gives all files their final names. Removes the file or the volumes of an earlier bundle with this
@@ -64,7 +114,7 @@ impl Output {
     ///
     /// # Errors
     /// The file system fails.
-    pub fn persist(mut self) -> Result<(), BundleError> {
+    pub fn persist(self) -> Result<(), BundleError> {
         let name = self.name;
         let last = self
             .current
@@ -74,51 +124,47 @@ impl Output {
         if before > 0 {
             remove(&list)?;
         }
-        if self.volume.is_none() {
+        let Some(mut volumes) = self.volumes else {
             persist(last, &name)?;
             return (1..=before).try_for_each(|number| remove(&volume_path(&name, number)));
-        }
-        self.done.push((last, self.hash.finish().1));
+        };
+        volumes
+            .add(last)
+            .map_err(|source| BundleError::io(&name, source))?;
         let mut lines = String::new();
-        let count = self.done.len();
-        for (number, (volume, digest)) in (1..).zip(self.done) {
+        for (number, digest) in (1..).zip(&volumes.done) {
             let path = volume_path(&name, number);
             let file_name = path.file_name().unwrap_or_default().to_string_lossy();
             // A write to a string does not fail.
             let _ = writeln!(lines, "{}  {file_name}", digest.hex());
-            persist(volume, &path)?;
+            std::fs::rename(volumes.path(number), &path)
+                .map_err(|source| BundleError::io(&path, source))?;
         }
+        let count = volumes.done.len();
         (count + 1..=before).try_for_each(|number| remove(&volume_path(&name, number)))?;
         remove(&name)?;
-        let mut partial = partial_beside(&name)?;
+        let mut partial = partial_in(folder_of(&name))?;
         let failed = |source| BundleError::io(&list, source);
         partial.write_all(lines.as_bytes()).map_err(failed)?;
         partial.as_file().sync_all().map_err(failed)?;
         persist(partial, &list)
     }
-
-    fn next_volume(&mut self) -> io::Result<()> {
-        let next = flushed_beside(&self.name).map_err(io::Error::other)?;
-        let hash = std::mem::replace(&mut self.hash, DigestWriter::new(io::sink()));
-        let full = std::mem::replace(&mut self.current, next);
-        self.done.push((full.finish()?, hash.finish().1));
-        self.written = 0;
-        Ok(())
-    }
 }
 
 impl Write for Output {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        let Some(volume) = self.volume else {
+        let Some(volumes) = &mut self.volumes else {
             return self.current.write(buffer);
         };
-        if self.written == volume && !buffer.is_empty() {
-            self.next_volume()?;
+        if volumes.written == volumes.size && !buffer.is_empty() {
+            let next = flushed_in(volumes.folder.path(), &self.name).map_err(io::Error::other)?;
+            let full = std::mem::replace(&mut self.current, next);
+            volumes.add(full.finish()?)?;
         }
-        let limit = (volume - self.written).min(buffer.len() as u64) as usize;
+        let limit = (volumes.size - volumes.written).min(buffer.len() as u64) as usize;
         let count = self.current.write(&buffer[..limit])?;
-        self.hash.write_all(&buffer[..count])?;
-        self.written += count as u64;
+        volumes.hash.write_all(&buffer[..count])?;
+        volumes.written += count as u64;
         Ok(count)
     }
 
@@ -153,7 +199,7 @@ fn remove(path: &Path) -> Result<(), BundleError> {
     }
 }
 
-/// Removes the temporary files of killed processes: those without a lock.
+/// Removes the temporary files and directories of killed processes: those without a lock.
 fn remove_abandoned(folder: &Path) {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let partial = files.filter(|file| {
@@ -162,8 +208,13 @@ fn remove_abandoned(folder: &Path) {
         name.starts_with(PREFIX) && name.ends_with(SUFFIX)
     });
     for path in partial.map(|file| file.path()) {
+        let remove = if path.is_dir() {
+            std::fs::remove_dir_all
+        } else {
+            std::fs::remove_file
+        };
         if is_abandoned(&path).unwrap_or(false)
-            && let Err(error) = std::fs::remove_file(&path)
+            && let Err(error) = remove(&path)
         {
             tracing::debug!(%error, "cannot remove an abandoned file");
         }
@@ -176,15 +227,13 @@ fn is_abandoned(path: &Path) -> io::Result<bool> {
     Ok(age > FRESH && file.try_lock().is_ok())
 }
 
-fn flushed_beside(name: &Path) -> Result<SyncingFile, BundleError> {
-    let partial = partial_beside(name)?;
+fn flushed_in(folder: &Path, name: &Path) -> Result<SyncingFile, BundleError> {
+    let partial = partial_in(folder)?;
     SyncingFile::new(partial).map_err(|source| BundleError::io(name, source))
 }
 
-/// Creates a temporary file in the directory of a bundle. It is removed when it is dropped. It is locked
-/// while a process writes it.
-fn partial_beside(name: &Path) -> Result<NamedTempFile, BundleError> {
-    let folder = folder_of(name);
+/// Creates a temporary file in a directory. It is removed when it is dropped. It is locked while a process writes it.
+fn partial_in(folder: &Path) -> Result<NamedTempFile, BundleError> {
     let partial = std::fs::create_dir_all(folder).and_then(|()| {
         let partial = tempfile::Builder::new()
             .prefix(PREFIX)
