@@ -170,6 +170,24 @@ fn more<'a>(
     problems.collect()
 }
 
+/// The directory of the kubelet.
+const KUBELET: &str = "/var/lib/kubelet";
+
+/// Returns what does not work if programs below a path cannot start; `None` if none has to. The programs of containers are on an
+/// overlay, whose own options count, and not those of the file system below it.
+fn needs_programs(path: &str) -> Option<&'static str> {
+    match path {
+        "/usr/local/bin" => {
+            Some("the programs of Kubernetes and of the runtime cannot start from this file system")
+        }
+        "/opt/cni/bin" => Some(
+            "the runtime cannot start the programs of the network plugin, so that no pod gets a network",
+        ),
+        KUBELET => Some("pods cannot start programs that are in their volumes"),
+        _ => None,
+    }
+}
+
 fn options(seen: &Seen) -> Outcome {
     let mut all = Vec::new();
     for (host, answers) in seen.hosts() {
@@ -179,10 +197,10 @@ fn options(seen: &Seen) -> Outcome {
             };
             let has = |option: &str| options.split(',').any(|one| one == option);
             let is_read_only = has("ro");
-            let what = if is_read_only {
-                "read-only"
-            } else if has("noexec") && !path.starts_with("/var/log") && path != "/var/lib/etcd" {
-                "mounted with noexec"
+            let (what, cause) = if is_read_only {
+                ("read-only", REMOUNTED)
+            } else if let (true, Some(cause)) = (has("noexec"), needs_programs(path)) {
+                ("mounted with noexec", cause)
             } else {
                 continue;
             };
@@ -191,16 +209,15 @@ fn options(seen: &Seen) -> Outcome {
             } else {
                 ProblemKind::Other
             };
-            let found = Found::new(format!("{path} is {what}"))
+            let mut found = Found::new(format!("{path} is {what}"))
                 .of_kind(kind)
                 .on(host)
                 .evidence([line])
-                .cause(if is_read_only {
-                    REMOUNTED
-                } else {
-                    "no container can start from a file system that permits no program"
-                })
+                .cause(cause)
                 .fix("look for errors of the disk first, then mount the file system again");
+            if path == KUBELET {
+                found = found.possible();
+            }
             let path = kubexm_session::quoting::quoted(path);
             all.push(
                 found

@@ -31,6 +31,9 @@ disks() {
   for path in "$kubelet" "$data" /var/lib/etcd /var/lib/cni /var/log/pods; do
     [ -d "$path" ] || continue
     bounded 5 df -Pi "$path" | awk -v path="$path" 'NR == 2 && $2 > 0 { print "inodes=" path, $4, $2, $6 }'
+  done
+  for path in "$kubelet" "$data" /var/lib/etcd /var/lib/cni /var/log/pods /usr/local/bin /opt/cni/bin; do
+    [ -d "$path" ] || continue
     # The last mount with the longest path that contains this one.
     awk -v path="$path/" '{ mount = $2 == "/" ? "/" : $2 "/" } index(path, mount) == 1 && length(mount) >= length(best) { best = mount; options = $4 }
       END { print "mount=" substr(path, 1, length(path) - 1), options }' /proc/mounts

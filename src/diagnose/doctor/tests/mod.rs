@@ -243,11 +243,7 @@ fn answers_of_hosts_lead_to_their_cause() {
             "mount=/var/lib/kubelet ro,relatime",
             "mount-options",
         ),
-        (
-            "mount=",
-            "mount=/var/lib/containerd rw,noexec",
-            "mount-options",
-        ),
+        ("mount=", "mount=/opt/cni/bin rw,noexec", "mount-options"),
         (
             "kubelet_certificate=",
             "kubelet_certificate=the file does not exist",
@@ -293,6 +289,23 @@ fn kubelet_may_permit_what_its_host_has() {
         let host = changed(HOST, old, &format!("{new}\nkubelet={setting}"));
         assert_eq!(causes(&judge(&seen(&host, RUNTIME, API))), [""; 0], "{new}");
     }
+}
+
+/// Containers start from an overlay.
+#[test]
+fn data_of_the_runtime_needs_no_programs() {
+    for path in ["/var/lib/containerd", "/var/lib/etcd", "/var/log/pods"] {
+        let host = changed(HOST, "", &format!("mount={path} rw,noexec"));
+        assert_eq!(
+            causes(&judge(&seen(&host, RUNTIME, API))),
+            [""; 0],
+            "{path}"
+        );
+    }
+    let host = changed(HOST, "", "mount=/var/lib/kubelet rw,noexec");
+    let report = judge(&seen(&host, RUNTIME, API));
+    let found = report.causes().find(|found| found.check == "mount-options");
+    assert_eq!(found.unwrap().certainty, Certainty::Possible);
 }
 
 #[test]
