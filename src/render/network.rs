@@ -18,6 +18,8 @@ pub struct Flannel {
     pub nftables: bool,
     /// `vxlan` or `host-gw`.
     pub backend: String,
+    /// Whether nodes have an address of each family.
+    pub is_dual: bool,
     /// Whether only root can read the configuration of the CNI plugins on the host.
     pub files_of_root: bool,
 }

@@ -46,6 +46,7 @@ impl Plugin for Flannel {
             address_families: address_families.join(", "),
             nftables: inputs.cluster.kubernetes.kube_proxy.mode == ProxyMode::Nftables,
             backend: self.backend.name().to_owned(),
+            is_dual: inputs.cluster.network.pod_cidr.is_dual(),
             files_of_root: inputs.cluster.security.is_cis(),
         };
         let text = kubexm_render::text("flannel", &manifest)?;
