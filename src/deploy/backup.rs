@@ -10,7 +10,8 @@ pub use revision::{LEAST_BUMP, revision_bump, target_revision};
 
 use super::etcd::{self, AllVote};
 use super::kubernetes::nodes::NodesWait;
-use super::{DeployError, health, journal, kubernetes, network, rotation};
+use super::kubernetes::trusted_cas::TrustedCas;
+use super::{DeployError, health, journal, network, rotation};
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
@@ -339,12 +340,13 @@ impl RestoreInputs<'_> {
             let task = READY.task(&first.name).after(restarted).step(ready);
             match self.cas {
                 // A rotation after the backup has replaced CAs that its objects name.
-                Some(cas) => task
-                    .step(kubernetes::trusted_in_cluster(&cas.kubernetes))
-                    .step(rotation::cas_of_aggregated(
-                        &cas.kubernetes,
-                        &cas.front_proxy,
-                    )),
+                Some(cas) => {
+                    task.step(TrustedCas(cas.kubernetes.clone()))
+                        .step(rotation::cas_of_aggregated(
+                            &cas.kubernetes,
+                            &cas.front_proxy,
+                        ))
+                }
                 None => task,
             }
         }));

@@ -55,10 +55,11 @@ fn compressed(text: &str) -> Output {
 }
 
 /// A host with an API server that has objects. A question begins with the words of an object; a field selector or a namespace of a
-/// list does not count. An object that is permitted not to exist is not there; any other question fails.
+/// list does not count. Of objects with the same words, each question but the last has the answer of one. An object that is
+/// permitted not to exist is not there; any other question fails.
 pub(crate) struct FakeApi {
     name: HostName,
-    objects: Vec<(&'static str, Value)>,
+    objects: Mutex<Vec<(&'static str, Value)>>,
     changes: Mutex<Vec<String>>,
 }
 
@@ -66,7 +67,7 @@ impl FakeApi {
     pub(crate) fn new(objects: impl IntoIterator<Item = (&'static str, Value)>) -> Self {
         Self {
             name: "node1".parse().unwrap(),
-            objects: objects.into_iter().collect(),
+            objects: Mutex::new(objects.into_iter().collect()),
             changes: Mutex::default(),
         }
     }
@@ -90,11 +91,13 @@ impl Host for FakeApi {
             return Ok(printed(0, String::new()));
         };
         let asked = asked.join(" ");
-        let mut found = self.objects.iter();
-        Ok(match found.find(|(words, _)| asked.starts_with(words)) {
-            Some((_, value)) => objects(value),
-            None if asked.ends_with("--ignore-not-found") => compressed(""),
-            None => printed(1, "refused".to_owned()),
+        let mut all = self.objects.lock().unwrap();
+        let mut found = (0..all.len()).filter(|at| asked.starts_with(all[*at].0));
+        Ok(match (found.next(), found.next()) {
+            (Some(first), Some(_)) => objects(&all.remove(first).1),
+            (Some(last), None) => objects(&all[last].1),
+            _ if asked.ends_with("--ignore-not-found") => compressed(""),
+            _ => printed(1, "refused".to_owned()),
         })
     }
 }

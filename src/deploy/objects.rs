@@ -12,11 +12,12 @@ use std::time::Duration;
 use flate2::read::MultiGzDecoder;
 use kubexm_engine::plan::StepError;
 use kubexm_engine::{Command, Host, Limit};
-use kubexm_scripts::kubernetes::{DELETE, GET};
+use kubexm_scripts::Script;
+use kubexm_scripts::kubernetes::{DELETE, GET, PATCH};
 use kubexm_types::Message;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 pub use images::Images;
 pub use node::{Node, NodeAddress, NodeInfo, NodeSpec, NodeStatus, Taint};
@@ -31,6 +32,8 @@ const LARGEST: u64 = 1 << 30;
 /// How often an API server is asked that has just started and refuses requests.
 const TRIES: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_secs(3);
+/// Time between two polls.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// An API server, and how kubexm asks it.
 #[derive(Clone, Copy)]
@@ -137,9 +140,66 @@ pub(crate) async fn delete(
     what: &str,
     words: impl IntoIterator<Item = String>,
 ) -> Result<(), StepError> {
-    let command = Command::from_script(DELETE, words).describe(what);
+    change(host, DELETE, what, words).await
+}
+
+/// Changes fields of an object. `words` are the arguments of `kubectl patch`.
+///
+/// # Errors
+/// The API server refuses.
+pub(crate) async fn patch(
+    host: &dyn Host,
+    what: &str,
+    words: &[&str],
+    fields: &serde_json::Value,
+) -> Result<(), StepError> {
+    let fields = fields.to_string();
+    let words = words.iter().copied().chain(["--patch", &fields]);
+    change(host, PATCH, what, words).await
+}
+
+async fn change(
+    host: &dyn Host,
+    script: Script,
+    what: &str,
+    words: impl IntoIterator<Item = impl Into<String>>,
+) -> Result<(), StepError> {
+    let command = Command::from_script(script, words).describe(what);
     let output = host.run(command.limit(Limit::CHANGE)).await?;
     StepError::unless_done(what, output).map(drop)
+}
+
+/// Polls every two seconds, for a time.
+pub(crate) struct Polls {
+    end: Instant,
+}
+
+impl Polls {
+    pub(crate) fn at_most(time: Duration) -> Self {
+        let end = Instant::now() + time;
+        Self { end }
+    }
+
+    /// Returns false if an answer states that nothing is missing, and otherwise true after a pause. An API server may refuse.
+    ///
+    /// # Errors
+    /// The time is over: what is missing. Or the host was lost.
+    pub(crate) async fn go_on(
+        &self,
+        missing: Result<Option<Message>, StepError>,
+    ) -> Result<bool, StepError> {
+        let reason = match missing {
+            Ok(None) => return Ok(false),
+            Ok(Some(message)) => StepError::Other(message),
+            Err(error @ StepError::Command { .. }) => error,
+            Err(error) => return Err(error),
+        };
+        if Instant::now() >= self.end {
+            return Err(reason);
+        }
+        sleep(PAUSE).await;
+        Ok(true)
+    }
 }
 
 /// Parses compressed JSON; `None` if it is empty.
@@ -188,6 +248,14 @@ pub struct Owner {
 #[derive(Deserialize)]
 pub struct Object {
     pub metadata: Metadata,
+}
+
+/// A ConfigMap.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ConfigMap {
+    pub(crate) metadata: Metadata,
+    pub(crate) data: BTreeMap<String, String>,
 }
 
 /// A condition in the status of an object.

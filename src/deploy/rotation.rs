@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::kubernetes::nodes::NodesWait;
+use super::kubernetes::trusted_cas::TrustedCas;
 use super::renewal::{chained, in_order, inputs_without_bundle};
 use super::{DeployError, Inputs, etcd, health, kubernetes, load_balancer, registry};
 use kubexm_bundle::Lock;
@@ -151,7 +152,7 @@ fn cluster_task(
     let nodes = inputs.nodes();
     if let Some(trusted) = given.trusted_cas() {
         task = task
-            .step(kubernetes::trusted_in_cluster(trusted))
+            .step(TrustedCas(trusted.to_owned()))
             .step(NodesWait::ready(&nodes, Duration::from_secs(300)));
     }
     if let Some(step) = at_the_end(given) {

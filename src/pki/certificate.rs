@@ -117,6 +117,15 @@ impl Certificate {
     }
 }
 
+/// Returns whether two texts in PEM have the same certificates, in any order. One that is damaged is like no other.
+pub fn same_certificates(one: &str, other: &str) -> bool {
+    let all = |text: &str| -> Option<BTreeSet<Vec<u8>>> {
+        let blocks = Pem::iter_from_buffer(text.as_bytes());
+        blocks.map(|block| Some(block.ok()?.contents)).collect()
+    };
+    all(one).is_some_and(|own| all(other) == Some(own))
+}
+
 fn no_certificate(what: &str) -> PkiError {
     invalid(what, "it is not a certificate in PEM")
 }
@@ -205,6 +214,30 @@ mod tests {
         });
         assert!(first.1.is_signed_by(&first.0));
         assert!(!first.1.is_signed_by(&second.0));
+    }
+
+    #[test]
+    fn same_certificates_can_have_another_order() {
+        let block = |text: &str| {
+            format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
+        };
+        let [one, other] = ["QUFB", "QUJD"].map(block);
+        assert!(same_certificates(
+            &format!("{one}{other}"),
+            &format!("# ca\n{other}\n{one}{other}\n\n")
+        ));
+        for differs in [
+            String::new(),
+            other.clone(),
+            format!("{one}{other}"),
+            block("!"),
+        ] {
+            assert!(
+                !same_certificates(&one, &differs) && !same_certificates(&differs, &one),
+                "{differs}"
+            );
+        }
+        assert!(!same_certificates(&block("!"), &block("!")));
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod stream;
 mod user_request;
 
 pub use ca::Ca;
-pub use certificate::Certificate;
+pub use certificate::{Certificate, same_certificates};
 pub use encryption::KeyIdentity;
 pub use error::PkiError;
 pub use fingerprint::{ca_fingerprint, key_fingerprint, public_key_pin};

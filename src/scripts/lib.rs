@@ -248,13 +248,13 @@ scripts! {
         NODE_METADATA = "kubernetes/node-metadata.sh" [kubectl]
         NODES_DIAGNOSIS = "kubernetes/nodes-diagnosis.sh" [kubectl]
         NODE_REMOVE = "kubernetes/node-remove.sh" [kubectl patiently]
+        PATCH = "kubernetes/patch.sh" [kubectl]
         RESTORED = "kubernetes/restored.sh" [kubectl]
         SAME_CA = "kubernetes/same-ca.sh"
         SERVING_APPROVE = "kubernetes/serving-approve.sh" [kubectl]
         SERVING_LOOK = "kubernetes/serving-look.sh" [kubectl]
         SIGNER = "kubernetes/signer.sh" [replace]
         SURVEY = "kubernetes/survey.sh"
-        TRUST = "kubernetes/trust.sh" [kubectl]
         USER_CERTIFICATE = "kubernetes/user-certificate.sh" [kubectl]
         VERSIONS = "kubernetes/versions.sh"
         WORKLOADS = "kubernetes/workloads.sh" [kubectl]

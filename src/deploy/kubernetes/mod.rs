@@ -12,17 +12,13 @@ pub(super) mod profile;
 mod serving;
 pub(super) mod swept_node;
 mod systemd;
-
-use std::time::Duration;
+pub(super) mod trusted_cas;
 
 use super::module::{Component, Module};
 use super::rotation_inputs::RotationInputs;
 use super::{DeployError, Deployment, Inputs};
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
-use kubexm_engine::Limit;
 use kubexm_engine::plan::{Step, Task, TaskId, TaskName};
-use kubexm_engine::steps::RunScript;
-use kubexm_scripts::kubernetes::TRUST;
 use kubexm_types::{Digest, ImageRef};
 
 /// Installs a node's Kubernetes programs.
@@ -44,9 +40,6 @@ pub(crate) const KUBELET_SETTINGS: TaskName = TaskName::new("kubernetes", "kubel
 pub(crate) const CONTROL_PLANE_SETTINGS: TaskName = TaskName::new("control-plane", "settings");
 /// Stores settings for nodes that join later.
 pub(crate) const STORED_SETTINGS: TaskName = TaskName::new("control-plane", "stored-settings");
-
-/// How long the controller manager may take to write its CAs to all namespaces.
-const TRUSTED: Limit = Limit::new(Duration::from_secs(240), "the controller manager");
 
 /// Kubernetes on every node.
 pub(super) struct Nodes;
@@ -117,18 +110,6 @@ impl Module for Nodes {
 /// Returns the step that approves the serving certificates that the kubelets of these nodes request.
 pub(super) fn approve_serving(inputs: &Inputs<'_>, nodes: &[&HostSpec]) -> impl Into<Step> + use<> {
     serving::ApproveServing::of(inputs, nodes)
-}
-
-/// Returns the step that stores the CAs that clients trust in the cluster, and waits for them in every namespace.
-pub(super) fn trusted_in_cluster(trusted: &str) -> RunScript {
-    RunScript::new(
-        "trusted cas",
-        "Store the CAs for nodes that join and for the pods of every namespace",
-        TRUST.verb("check"),
-        TRUST.verb("apply"),
-    )
-    .limit(TRUSTED)
-    .arguments([trusted])
 }
 
 /// Adds the steps that write the certificates and kubeconfigs of a node with systemd units, that restart the programs that

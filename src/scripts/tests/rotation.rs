@@ -4,7 +4,7 @@ use super::machine::Machine;
 use crate::etcd::CLIENTS_END;
 use crate::kubeadm::{PROGRAMS, ROTATE};
 use crate::kubernetes::{
-    AUTHENTICATION_CAS, HANDSHAKES, KUBELET_CERTIFICATES, SIGNER as UNIT_SIGNER, TRUST,
+    AUTHENTICATION_CAS, HANDSHAKES, KUBELET_CERTIFICATES, SIGNER as UNIT_SIGNER,
 };
 
 use crate::load_balancer::POD_RESTART;
@@ -13,7 +13,6 @@ const MANAGER: &str = "/etc/kubernetes/manifests/kube-controller-manager.yaml";
 pub(super) const SIGNER: [&str; 2] = ["signer", "/etc/kubernetes/pki/signing-ca.crt"];
 /// `both\n` in base64 is `Ym90aAo=`.
 pub(super) const KUBECONFIGS: [&str; 2] = ["kubeconfigs", "both\n"];
-pub(super) const CAS: [&str; 1] = ["old\nnew\n"];
 
 /// Adds a control plane, and stand-ins: crictl stores when containers started, and systemctl that the kubelet runs.
 pub(super) fn with_control_plane(machine: &Machine) {
@@ -270,55 +269,6 @@ fn kubelet_requests_certificates_once_in_a_rotation() {
         );
         machine.done(KUBELET_CERTIFICATES.verb("apply"), &["restart", "2"]);
         assert_eq!(machine.read(&format!("{pki}-client-current.pem")), "new\n");
-    });
-}
-
-/// Adds a cluster whose controller manager writes the CAs of `/root/fake/written`, and whose object for joins is in a file.
-pub(super) fn with_cluster(machine: &Machine) {
-    machine.write("/root/fake/written", "old\nnew\n");
-    machine.write(
-        "/etc/joins",
-        "a:\n    certificate-authority-data: b2xkCg==\n    server: b\n",
-    );
-    machine.fake(
-        "kubectl",
-        "case $* in\n\
-         *'patch configmap cluster-info --patch-file '*)\n\
-         sed -n 's/^    //p' /run/kubexm/cluster-info.yaml >/etc/joins.new && mv /etc/joins.new /etc/joins ;;\n\
-         *'get configmap cluster-info'*) cat /etc/joins ;;\n\
-         *'get configmaps -A'*) for name in default web; do echo \"= $name\"; cat /usr/local/bin/written; echo; done ;;\n\
-         esac",
-    );
-    machine.fake("sleep", "");
-}
-
-#[test]
-fn cluster_has_the_cas_for_joins_and_in_every_namespace() {
-    Machine::with_each_shell(|machine| {
-        with_cluster(machine);
-        let found = machine.run(TRUST.verb("check"), &CAS);
-        let expected = "the ConfigMap kube-public/cluster-info has other CAs\n";
-        assert_eq!((found.status, found.printed.as_str()), (1, expected));
-        machine.done(TRUST.verb("apply"), &CAS);
-        assert_eq!(
-            machine.read("/etc/joins"),
-            "a:\n    certificate-authority-data: b2xkCm5ldwo=\n    server: b\n"
-        );
-        machine.done(TRUST.verb("check"), &CAS);
-        machine.write("/root/fake/written", "old\n");
-        let found = machine.run(TRUST.verb("check"), &CAS);
-        let expected =
-            "default: kube-root-ca.crt has other CAs\nweb: kube-root-ca.crt has other CAs\n";
-        assert_eq!((found.status, found.printed.as_str()), (1, expected));
-        let ended = machine.run(TRUST.verb("apply"), &CAS);
-        assert!(
-            ended.status == 1
-                && ended
-                    .complained
-                    .starts_with("default: the controller manager")
-        );
-        machine.fake("kubectl", "exit 1");
-        assert_eq!(machine.run(TRUST.verb("check"), &CAS).status, 75);
     });
 }
 

@@ -197,6 +197,16 @@ pub(super) fn objects() {
         apply: call(kubernetes::NODE_METADATA, &labels),
         undo: vec![],
     });
+    kill_everywhere(&Case {
+        before: with_kubectl,
+        enter: ":",
+        check: None,
+        apply: call(
+            kubernetes::PATCH,
+            &["serviceaccount", "default", "--patch", "{}"],
+        ),
+        undo: vec![],
+    });
     let accounts = kubernetes::DEFAULT_ACCOUNTS;
     kill_everywhere(&Case {
         before: with_kubectl,

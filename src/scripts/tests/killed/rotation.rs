@@ -1,12 +1,12 @@
 //! The scripts that rotate authorities.
 
 use super::super::rotation::{
-    CAS, KUBECONFIGS, SIGNER, SIGNING_CA, with_cluster, with_control_plane, with_kubelet, with_unit,
+    KUBECONFIGS, SIGNER, SIGNING_CA, with_control_plane, with_kubelet, with_unit,
 };
 use super::{Case, call, kill_everywhere};
 use crate::Script;
 use crate::kubeadm::ROTATE;
-use crate::kubernetes::{KUBELET_CERTIFICATES, SIGNER as UNIT_SIGNER, TRUST};
+use crate::kubernetes::{KUBELET_CERTIFICATES, SIGNER as UNIT_SIGNER};
 use crate::tests::machine::Machine;
 
 #[test]
@@ -24,7 +24,6 @@ pub(super) fn rotated_authorities() {
         kill_everywhere(&case(with_control_plane, ROTATE, part));
     }
     kill_everywhere(&case(with_unit, UNIT_SIGNER, &SIGNING_CA));
-    kill_everywhere(&case(with_cluster, TRUST, &CAS));
     for which in ["remove", "restart"] {
         kill_everywhere(&case(with_kubelet, KUBELET_CERTIFICATES, &[which, "1"]));
     }
