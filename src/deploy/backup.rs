@@ -9,9 +9,10 @@ use std::time::Duration;
 pub use revision::{LEAST_BUMP, revision_bump, target_revision};
 
 use super::etcd::{self, AllVote};
+use super::kubernetes::aggregated_cas::AggregatedCas;
 use super::kubernetes::nodes::NodesWait;
 use super::kubernetes::trusted_cas::TrustedCas;
-use super::{DeployError, health, journal, network, rotation};
+use super::{DeployError, health, journal, network};
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
@@ -340,13 +341,12 @@ impl RestoreInputs<'_> {
             let task = READY.task(&first.name).after(restarted).step(ready);
             match self.cas {
                 // A rotation after the backup has replaced CAs that its objects name.
-                Some(cas) => {
-                    task.step(TrustedCas(cas.kubernetes.clone()))
-                        .step(rotation::cas_of_aggregated(
-                            &cas.kubernetes,
-                            &cas.front_proxy,
-                        ))
-                }
+                Some(cas) => task
+                    .step(TrustedCas(cas.kubernetes.clone()))
+                    .step(AggregatedCas {
+                        clients: cas.kubernetes.clone(),
+                        proxies: cas.front_proxy.clone(),
+                    }),
                 None => task,
             }
         }));

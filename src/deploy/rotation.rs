@@ -4,16 +4,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::kubernetes::aggregated_cas::AggregatedCas;
 use super::kubernetes::nodes::NodesWait;
 use super::kubernetes::trusted_cas::TrustedCas;
 use super::renewal::{chained, in_order, inputs_without_bundle};
 use super::{DeployError, Inputs, etcd, health, kubernetes, load_balancer, registry};
 use kubexm_bundle::Lock;
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
-use kubexm_engine::Limit;
 use kubexm_engine::plan::{Task, TaskName, TaskValue};
-use kubexm_engine::steps::RunScript;
-use kubexm_scripts::kubernetes::{AUTHENTICATION_CAS, AuthenticationCas};
 use kubexm_types::{Authority, HostName};
 
 pub use super::renewal::Renewal as Rotation;
@@ -31,9 +29,6 @@ const KUBELET: TaskName = TaskName::new("rotation", "kubelet");
 const CLUSTER: TaskName = TaskName::new("rotation", "cluster");
 /// How long the programs of a control plane may take until they answer.
 const PROGRAMS: Duration = Duration::from_secs(180);
-
-/// How long API servers may take until they have read their files again.
-const AGGREGATED: Limit = Limit::new(Duration::from_secs(300), "the API servers");
 
 /// Plans a phase. Each task begins after the task before.
 ///
@@ -172,34 +167,19 @@ fn cluster_task(
 
 /// Returns the step after which kube-scheduler and aggregated API servers do not trust an authority any more that the API servers do
 /// not trust; `None` before the end of a rotation.
-fn at_the_end(given: &RotationInputs<'_>) -> Option<RunScript> {
+fn at_the_end(given: &RotationInputs<'_>) -> Option<AggregatedCas> {
     let is_end = matches!(given.phase, RotationPhase::Remove | RotationPhase::Cancel);
     let trusted = |authority| {
         let own = given.authorities.get(&authority)?;
-        Some(own.trusted.as_str())
+        Some(own.trusted.clone())
     };
     let cas = [
         trusted(Authority::Kubernetes),
         trusted(Authority::FrontProxy),
     ];
+    let is_needed = is_end && cas.iter().any(Option::is_some);
     let [clients, proxies] = cas.map(Option::unwrap_or_default);
-    (is_end && cas.iter().any(Option::is_some)).then(|| cas_of_aggregated(clients, proxies))
-}
-
-/// Returns the step that gives kube-scheduler and aggregated API servers exactly these CAs of clients and of front proxies; an empty
-/// one leaves them as they are.
-pub(super) fn cas_of_aggregated(clients: &str, proxies: &str) -> RunScript {
-    RunScript::new(
-        "authentication cas",
-        "Let the API servers write the CAs again that kube-scheduler and aggregated API servers trust",
-        AUTHENTICATION_CAS.verb("check"),
-        AUTHENTICATION_CAS.verb("apply"),
-    )
-    .limit(AGGREGATED)
-    .arguments(AuthenticationCas {
-        clients: clients.to_owned(),
-        proxies: proxies.to_owned(),
-    })
+    is_needed.then_some(AggregatedCas { clients, proxies })
 }
 
 #[cfg(test)]

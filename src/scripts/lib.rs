@@ -224,7 +224,6 @@ scripts! {
     kubernetes {
         ACCESS = "kubernetes/access.sh" [kubectl compare]
         API_SERVER_READY = "kubernetes/api-server-ready.sh"
-        AUTHENTICATION_CAS = "kubernetes/authentication-cas.sh" [kubectl] { AuthenticationCas: clients proxies }
         CONFORMANCE = "kubernetes/conformance.sh" [kubectl] { Conformance: run processes seconds labels focus skip file }
         CONTROL_PLANE = "kubernetes/control-plane.sh" [replace]
         CONTROL_PLANE_STOP = "kubernetes/control-plane-stop.sh"

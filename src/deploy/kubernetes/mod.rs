@@ -1,5 +1,6 @@
 //! Kubernetes: its programs, control planes and nodes.
 
+pub(super) mod aggregated_cas;
 mod config;
 pub(super) mod drain;
 mod hardening;

@@ -3,9 +3,7 @@
 use super::machine::Machine;
 use crate::etcd::CLIENTS_END;
 use crate::kubeadm::{PROGRAMS, ROTATE};
-use crate::kubernetes::{
-    AUTHENTICATION_CAS, HANDSHAKES, KUBELET_CERTIFICATES, SIGNER as UNIT_SIGNER,
-};
+use crate::kubernetes::{HANDSHAKES, KUBELET_CERTIFICATES, SIGNER as UNIT_SIGNER};
 
 use crate::load_balancer::POD_RESTART;
 
@@ -269,47 +267,6 @@ fn kubelet_requests_certificates_once_in_a_rotation() {
         );
         machine.done(KUBELET_CERTIFICATES.verb("apply"), &["restart", "2"]);
         assert_eq!(machine.read(&format!("{pki}-client-current.pem")), "new\n");
-    });
-}
-
-/// An API server that has not read its files again yet adds the former CA once more.
-#[test]
-fn api_servers_write_the_cas_of_aggregated_ones_again() {
-    const ONE: &str = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n";
-    const OTHER: &str = "-----BEGIN CERTIFICATE-----\nQg==\n-----END CERTIFICATE-----\n";
-    Machine::with_each_shell(|machine| {
-        machine.write("/root/fake/one", ONE);
-        machine.write("/root/fake/stored", &format!("{OTHER}{ONE}"));
-        machine.fake("sleep", "");
-        machine.fake(
-            "kubectl",
-            "at=/usr/local/bin\n\
-             case $* in\n\
-             *'jsonpath={.data.client-ca-file}') cat $at/stored ;;\n\
-             *' delete '*) echo >>$at/deleted\n\
-             [ $(wc -l <$at/deleted) -lt 2 ] || cp $at/one $at/stored ;;\n\
-             esac",
-        );
-        let one = format!("clients={ONE}");
-        let arguments = [one.as_str()];
-        let found = machine.run(AUTHENTICATION_CAS.verb("check"), &arguments);
-        assert_eq!(found.status, 1);
-        assert!(found.printed.starts_with("client-ca-file in the ConfigMap"));
-        machine.done(AUTHENTICATION_CAS.verb("apply"), &arguments);
-        assert_eq!(machine.read("/root/fake/deleted"), "\n\n");
-        machine.done(AUTHENTICATION_CAS.verb("check"), &arguments);
-        let ended = machine.run(
-            AUTHENTICATION_CAS.verb("apply"),
-            &[&format!("clients={OTHER}")],
-        );
-        assert!(ended.status == 1 && ended.complained.contains("\nhint: "));
-        machine.fake("kubectl", "exit 1");
-        assert_eq!(
-            machine
-                .run(AUTHENTICATION_CAS.verb("check"), &arguments)
-                .status,
-            75
-        );
     });
 }
 

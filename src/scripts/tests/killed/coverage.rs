@@ -164,10 +164,6 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
         &["etcd/clients-end.sh"],
     ),
     (
-        "only removes an object of the cluster, which the API servers write again",
-        &["kubernetes/authentication-cas.sh"],
-    ),
-    (
         "stores one object in the cluster, which the next run removes first",
         &["kubernetes/restored.sh"],
     ),
