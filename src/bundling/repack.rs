@@ -86,7 +86,7 @@ impl Target {
                 out.display()
             );
             let warning = Message::new(text).hint("sign it with `kubexm bundle sign`");
-            events.warn(warning.to_string());
+            events.warn(warning);
         }
         Ok(Repacked {
             written: WrittenBundle::announce(events, out, &written, self.split),

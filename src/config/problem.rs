@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use kubexm_types::Message;
 use kubexm_types::untrusted::is_unprintable;
 
 /// One problem in a file.
@@ -71,20 +72,16 @@ fn shown(text: &str) -> String {
 }
 
 impl Problem {
-    fn write(&self, f: &mut fmt::Formatter<'_>, file: &str) -> fmt::Result {
-        write!(f, "{file}")?;
+    fn in_file(&self, file: &str) -> Message {
+        let mut place = file.to_owned();
         if self.line > 0 {
-            write!(f, ":{}:{}", self.line, self.column)?;
+            place += &format!(":{}:{}", self.line, self.column);
         }
-        write!(f, ": ")?;
         if !self.path.is_empty() {
-            write!(f, "{}: ", shown(&self.path))?;
+            place += &format!(": {}", shown(&self.path));
         }
-        write!(f, "{}", shown(&self.message))?;
-        if let Some(hint) = &self.hint {
-            write!(f, "\n  hint: {}", shown(hint))?;
-        }
-        Ok(())
+        let message = Message::new(shown(&self.message)).within(place);
+        message.or_hint(self.hint.as_deref().map(shown).as_deref())
     }
 }
 
@@ -94,7 +91,7 @@ impl fmt::Display for Problems {
             if at > 0 {
                 writeln!(f)?;
             }
-            problem.write(f, &self.file)?;
+            problem.in_file(&self.file).as_item().fmt(f)?;
         }
         Ok(())
     }
@@ -104,6 +101,12 @@ impl std::error::Error for Problems {}
 
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.problem.write(f, &self.file)
+        Message::from(self).as_item().fmt(f)
+    }
+}
+
+impl From<&Notice> for Message {
+    fn from(notice: &Notice) -> Self {
+        notice.problem.in_file(&notice.file)
     }
 }

@@ -266,7 +266,7 @@ async fn revert(
         step: revert.title().to_owned(),
         state: match &result {
             Ok(_) => StepState::Reverted,
-            Err(error) => StepState::Failed(error.to_string()),
+            Err(error) => StepState::failed(error),
         },
         elapsed: began.elapsed(),
     });

@@ -130,6 +130,13 @@ impl HostError {
     }
 }
 
+impl From<&HostError> for Message {
+    /// Returns the message with the name of the host.
+    fn from(error: &HostError) -> Self {
+        error.message().within(error.host())
+    }
+}
+
 /// What a user can do about a command that did not end.
 const TIMED_OUT_HINT: &str = "kubexm ended the command on the host; look at the load, the disks and \
 the journal of the host (journalctl -e), then run kubexm again";

@@ -26,8 +26,8 @@ use kubexm_session::identity::{KnownCluster, Origins};
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::{AGAIN, Stop, in_time, unless_stopped};
 use kubexm_session::{CommandError, Connection, begun, notices, rollback};
-use kubexm_types::HostName;
 use kubexm_types::event::{Event, Events};
+use kubexm_types::{HostName, Message};
 
 /// Which cluster to reset.
 #[derive(Debug, Clone)]
@@ -115,9 +115,9 @@ pub async fn reset(
     }
     report_external_etcd(&cluster, events);
     for job in timer::installed(&cluster.name) {
-        events.warn(format!(
-            "this machine has a {job} timer of the cluster\n  hint: kubexm {job} timer remove removes it"
-        ));
+        let text = format!("this machine has a {job} timer of the cluster");
+        let hint = format!("kubexm {job} timer remove removes it");
+        events.warn(Message::new(text).hint(hint));
     }
     events.emit(Event::Summary {
         changed: reverted,

@@ -174,7 +174,7 @@ async fn connect(
     let mut control_planes = cluster.roles.control_plane.iter();
     let found = control_planes.find_map(|name| Some((name.clone(), Arc::clone(hosts.get(name)?))));
     for error in &unreachable {
-        events.warn(error.to_string());
+        events.warn(error);
     }
     found.ok_or(CommandError::Hosts(unreachable))
 }

@@ -201,7 +201,7 @@ impl From<&CommandError> for Message {
             CommandError::Fetch(error) => Self::from(error),
             CommandError::Sbom(error) => Self::from(error),
             CommandError::Hosts(errors) => match errors.as_slice() {
-                [error] => error.message().within(error.host()),
+                [error] => Self::from(error),
                 errors => Self::new(lines(errors)),
             },
             CommandError::HostsNeeded { hosts, hint } => Self::new(lines(hosts)).hint(hint),

@@ -8,8 +8,8 @@ use kubexm_config::Cluster;
 use kubexm_engine::plan::{Outcome, StepError};
 use kubexm_host::{Facts, HostError};
 use kubexm_preflight::Finding;
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{HostName, Message};
 
 /// The workers that an install has left out so far, with the causes.
 #[derive(Debug, Default)]
@@ -60,10 +60,11 @@ impl FailedWorkers {
     pub fn remind(&self, events: &Events) {
         if !self.failed.is_empty() {
             let names: Vec<&str> = self.failed.keys().map(HostName::as_str).collect();
-            events.warn(format!(
-                "these workers are left out, and do not know the change: {}; when they work again, run kubexm install",
+            let text = format!(
+                "these workers are left out, and do not know the change: {}",
                 names.join(", ")
-            ));
+            );
+            events.warn(Message::new(text).hint("when they work again, run kubexm install"));
         }
     }
 

@@ -6,12 +6,12 @@ use std::path::Path;
 use kubexm_config::{Cluster, Notice, experimental};
 use kubexm_host::facts::Facts;
 use kubexm_types::event::Events;
-use kubexm_types::{Arch, HostName};
+use kubexm_types::{Arch, HostName, Message};
 
 /// Emits one warning for each notice.
 pub fn emit(notices: &[Notice], events: &Events) {
     for notice in notices {
-        events.warn(notice.to_string());
+        events.warn(notice);
     }
 }
 
@@ -21,23 +21,18 @@ pub fn emit_experimental(file: &Path, cluster: &Cluster, events: &Events) {
     if selected.is_empty() {
         return;
     }
-    events.warn(format!(
-        "{}: experimental settings: {}\n  hint: no test has run them on a real host; test them on a cluster \
-         without data first",
-        file.display(),
-        selected.join("; ")
-    ));
+    let text = format!("experimental settings: {}", selected.join("; "));
+    let hint = "no test has run them on a real host; test them on a cluster without data first";
+    events.warn(Message::new(text).hint(hint).within(file.display()));
 }
 
 /// Emits one warning if there are hosts on whose distribution or architecture no test has installed a cluster.
 pub fn emit_experimental_hosts(facts: &BTreeMap<HostName, Facts>, events: &Events) {
     let hosts = experimental_hosts(facts);
     if !hosts.is_empty() {
-        events.warn(format!(
-            "experimental hosts: {}\n  hint: no test has installed a cluster on such a host; tests use Debian on \
-             amd64",
-            hosts.join(", ")
-        ));
+        let text = format!("experimental hosts: {}", hosts.join(", "));
+        let hint = "no test has installed a cluster on such a host; tests use Debian on amd64";
+        events.warn(Message::new(text).hint(hint));
     }
 }
 

@@ -81,7 +81,7 @@ impl Connection {
                  that were interrupted",
                 state.display()
             );
-            events.warn(Message::new(text).hint("correct --state").to_string());
+            events.warn(Message::new(text).hint("correct --state"));
         }
     }
 
@@ -212,9 +212,9 @@ impl Connection {
             .collect()
             .await;
         for accepted in host_keys.accepted.take() {
-            events.warn(format!(
-                "{accepted}\n  hint: compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the host"
-            ));
+            let hint =
+                "compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the host";
+            events.warn(Message::new(accepted.to_string()).hint(hint));
         }
         Ok(separated(results))
     }

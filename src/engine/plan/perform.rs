@@ -59,7 +59,7 @@ pub(super) async fn perform_watched(
             Check::Satisfied => Ok(Done::Unchanged),
             Check::Reported(message) => {
                 let host = context.host.name();
-                context.events.warn(message.within(host).to_string());
+                context.events.warn(message.clone().within(host));
                 Ok(Done::Unchanged)
             }
             Check::Needed {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kubexm_session::CommandError;
-use kubexm_types::{ErrorKind, Message};
+use kubexm_types::{ErrorKind, Message, untrusted};
 
 /// Returns the exit code of a kind, and what it means.
 pub fn code(kind: ErrorKind) -> (u8, &'static str) {
@@ -117,6 +117,17 @@ impl Failure {
     /// Returns whether a JSON document already describes the failure.
     pub fn is_reported(&self) -> bool {
         self.is_reported
+    }
+
+    /// Returns what failed and what the user can do, as data from hosts, servers and bundles may be shown; `None` if the output
+    /// says everything.
+    pub fn message(&self) -> Option<Message> {
+        let Message { text, hint } = &self.message;
+        let message = Message {
+            text: untrusted::message(text),
+            hint: hint.as_deref().map(untrusted::message),
+        };
+        (!message.text.is_empty()).then_some(message)
     }
 
     /// Returns the kind.

@@ -45,7 +45,7 @@ pub fn watch(events: &Events, stopping: &'static str) -> Stop {
         events.note(message.to_string());
         let kind = ErrorKind::Interrupted;
         let (code, _) = exit::code(kind);
-        events.end(code, Some(kind), Some(message.to_string()));
+        events.end(code, Some(kind), Some(message));
         std::process::exit(code.into());
     });
     stop

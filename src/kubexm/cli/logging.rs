@@ -93,7 +93,9 @@ pub fn with_log(events: Events) -> Events {
             match event {
                 Event::TransferAdvanced { .. } | Event::Progress { .. } => {}
                 Event::Phase { name } => tracing::info!(phase = name),
-                Event::Warning { message } => tracing::warn!("{message}"),
+                Event::Warning { message, hint } => {
+                    tracing::warn!(hint, "{message}");
+                }
                 other => tracing::debug!(event = serde_json::to_string(other).unwrap_or_default()),
             }
             self.0.emit(event.clone());

@@ -52,7 +52,6 @@ use futures_util::FutureExt;
 
 use crate::report::{self, Output};
 use kubexm_types::event::Events;
-use kubexm_types::untrusted;
 
 pub use exit::Failure;
 
@@ -269,14 +268,11 @@ fn end(events: &Events, output: Output, emits_events: bool, result: Result<(), F
     let kind = result.as_ref().err().map(Failure::kind);
     let code = kind.map_or(0, |kind| exit::code(kind).0);
     let is_reported = result.as_ref().is_err_and(Failure::is_reported);
-    // Hosts, servers and bundles provide parts of the message.
-    let message = result
-        .err()
-        .map(|failure| untrusted::message(&failure.to_string()));
+    let message = result.err().and_then(|failure| failure.message());
     if emits_events {
         events.end(code, kind, message.clone());
     }
-    let Some(message) = message.filter(|message| !message.is_empty()) else {
+    let Some(message) = message else {
         return code;
     };
     match (output, emits_events) {
@@ -287,7 +283,8 @@ fn end(events: &Events, output: Output, emits_events: bool, result: Result<(), F
             let body = output::ErrorDocument {
                 exit_code: code,
                 error_kind: kind,
-                message: &message,
+                message: &message.text,
+                hint: message.hint.as_deref(),
             };
             let _ = output::document("Error", &body);
         }

@@ -102,8 +102,10 @@ pub struct ErrorDocument<'a> {
     pub exit_code: u8,
     /// The kind of the failure.
     pub error_kind: Option<kubexm_types::ErrorKind>,
-    /// The text that people get.
+    /// What failed, where and why.
     pub message: &'a str,
+    /// What the user can do.
+    pub hint: Option<&'a str>,
 }
 
 /// A list of files as a JSON document.

@@ -12,6 +12,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kubexm_types::Message;
 use kubexm_types::event::{Event, Events, StepState};
 
 /// The format of progress and results.
@@ -46,7 +47,7 @@ fn word(state: &StepState) -> Option<&'static str> {
         StepState::Changed => Some("done"),
         StepState::Ran => Some("ran"),
         StepState::Reverted => Some("reverted"),
-        StepState::Failed(_) => Some("FAILED"),
+        StepState::Failed { .. } => Some("FAILED"),
     }
 }
 
@@ -58,18 +59,20 @@ fn waiting(what: &str, missing: Option<&str>, elapsed: Duration) -> String {
     format!("no progress for {seconds} s, waiting for: {what}{missing}")
 }
 
-/// Returns the text of a finding that does not prevent an install. The error of the command contains the
+/// Returns the text of a warning, also of a finding that does not prevent an install. The error of the command contains the
 /// others.
 fn warning(event: &Event) -> Option<String> {
-    match event {
+    let message = match event {
         Event::Finding {
             host,
             fatal: false,
             what,
             hint,
-        } => Some(format!("warning: {host}: {what}\n  hint: {hint}")),
-        _ => None,
-    }
+        } => Message::new(what).hint(hint).within(host),
+        Event::Warning { message, hint } => Message::new(message).or_hint(hint.as_deref()),
+        _ => return None,
+    };
+    Some(format!("warning: {}", message.as_item()))
 }
 
 /// Returns a number of bytes with a binary unit, such as `1.50 MiB`.

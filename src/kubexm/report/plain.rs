@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::{bytes, waiting, warning, word};
+use kubexm_types::Hint;
 use kubexm_types::event::{Event, Listener, StepState};
 use kubexm_types::untrusted::printable;
 
@@ -133,7 +134,6 @@ impl<W: Write + Send> Listener for Plain<W> {
     fn on(&self, event: &Event) {
         match event {
             Event::Phase { name } => self.print(&format!("== {name}")),
-            Event::Warning { message } => self.print(&format!("warning: {message}")),
             Event::Note { message } => self.print(message),
             Event::Progress { what, done, total } => {
                 let overall = self.overall.lock().ok();
@@ -152,7 +152,9 @@ impl<W: Write + Send> Listener for Plain<W> {
                     None => text,
                 });
             }
-            Event::Finding { .. } => warning(event).iter().for_each(|line| self.print(line)),
+            Event::Finding { .. } | Event::Warning { .. } => {
+                warning(event).iter().for_each(|line| self.print(line));
+            }
             Event::Step {
                 host,
                 step,
@@ -168,8 +170,8 @@ impl<W: Write + Send> Listener for Plain<W> {
                     let overall = overall.unwrap_or_default();
                     self.print(&format!("{host}: {step}: {word} ({seconds:.1} s){overall}"));
                 }
-                if let StepState::Failed(reason) = state {
-                    self.print(&format!("{host}: {reason}"));
+                if let StepState::Failed { reason, hint } = state {
+                    self.print(&format!("{host}: {reason}{}", Hint(hint.as_deref())));
                 }
             }
             _ => {

@@ -8,6 +8,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::text::{keep_end, keep_start, wrap};
 use super::{waiting, warning, word};
+use kubexm_types::Hint;
 use kubexm_types::event::{Event, Listener, StepState};
 use kubexm_types::untrusted::printable;
 
@@ -97,8 +98,8 @@ impl Terminal {
             let columns = WIDTH - 2 - name.chars().count() - end.chars().count();
             self.print(&format!("{name} {} {end}", keep_end(&step, columns)));
         }
-        if let StepState::Failed(reason) = state {
-            self.print(reason);
+        if let StepState::Failed { reason, hint } = state {
+            self.print(&format!("{reason}{}", Hint(hint.as_deref())));
         }
         if let Some(bar) = running.get(host) {
             bar.set_message("waiting");
@@ -190,9 +191,10 @@ impl Listener for Terminal {
                 let host = host.as_ref().map_or("", |host| host.as_str());
                 self.print(&format!("{:10} {text}", keep_start(host, HOST)));
             }
-            Event::Warning { message } => self.print(&format!("warning: {message}")),
             Event::Note { message } => self.print(message),
-            Event::Finding { .. } => warning(event).iter().for_each(|line| self.print(line)),
+            Event::Finding { .. } | Event::Warning { .. } => {
+                warning(event).iter().for_each(|line| self.print(line));
+            }
             // The command prints these itself, after the bars are removed.
             Event::Summary { .. } | Event::Written { .. } | Event::End { .. } => self.close(),
             Event::Progress { what, done, total } => self.progress(what, *done, *total),

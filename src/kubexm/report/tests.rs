@@ -78,7 +78,7 @@ fn step(host: &str, step: &str, state: StepState) -> Event {
 fn every_event(text: &str) -> Vec<Event> {
     let kind = "seed";
     let (label, message) = (text.to_owned(), text.to_owned());
-    let failed = StepState::Failed(text.to_owned());
+    let failed = StepState::failed(kubexm_types::Message::new(text).hint("mend it"));
     vec![
         Event::Phase {
             name: text.to_owned(),
@@ -128,6 +128,7 @@ fn every_event(text: &str) -> Vec<Event> {
         },
         Event::Warning {
             message: message.clone(),
+            hint: Some("mend it".to_owned()),
         },
         Event::Note { message },
         Event::Planned {
@@ -153,6 +154,7 @@ fn every_event(text: &str) -> Vec<Event> {
             exit_code: 5,
             kind: Some(kubexm_types::ErrorKind::Step),
             message: Some(text.to_owned()),
+            hint: None,
         },
     ]
 }
@@ -195,9 +197,11 @@ fn plain_lines() {
             "node1: Write /etc/hosts: reverted (1.2 s) [17 of 45]",
             "node1: Write /etc/hosts: FAILED (1.2 s) [17 of 45]",
             "node1: Write /etc/hosts",
+            "hint: mend it",
             "no progress for 30 s, waiting for: Write /etc/hosts",
             "node1: no progress for 60 s, waiting for: Write /etc/hosts: Write /etc/hosts",
             "warning: Write /etc/hosts",
+            "  hint: mend it",
             "Write /etc/hosts",
             "warning: node1: Write /etc/hosts",
             "  hint: mend it",

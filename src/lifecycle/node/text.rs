@@ -11,7 +11,7 @@ use kubexm_deploy::DeployError;
 use kubexm_deploy::removal::{Leaving, RemovalInputs};
 use kubexm_engine::plan::{Plan, Task};
 use kubexm_session::begun::joined;
-use kubexm_types::HostName;
+use kubexm_types::{HostName, Message};
 
 /// Whether new hosts with the same names follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,12 +179,12 @@ pub(super) fn edits(file: &Path, mentions: &[HostMention]) -> Vec<String> {
 }
 
 /// Returns what is left to do for hosts that were removed without contact.
-pub(super) fn without_contact(names: &[HostName]) -> String {
+pub(super) fn without_contact(names: &[HostName]) -> Message {
     let names = joined(names);
-    format!(
-        "{names}: removed without contact. If it starts again, its kubelet registers its node again: keep it off, or run \
-         the same command when it answers, which resets it"
-    )
+    let text = format!(
+        "{names}: removed without contact. If it starts again, its kubelet registers its node again"
+    );
+    Message::new(text).hint("keep it off, or run the same command when it answers, which resets it")
 }
 
 #[cfg(test)]

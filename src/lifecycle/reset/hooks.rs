@@ -78,7 +78,7 @@ async fn run(
             step: hook.describe(),
             state: match &result {
                 Ok(()) => StepState::Ran,
-                Err(error) => StepState::Failed(error.to_string()),
+                Err(error) => StepState::failed(error),
             },
             elapsed: began.elapsed(),
         });

@@ -90,7 +90,7 @@ impl Context<'_> {
             }
         }
         for (_, error) in &unreachable {
-            events.warn(error.to_string());
+            events.warn(error);
         }
         Ok(Prepared {
             hosts,

@@ -11,7 +11,7 @@ use kubexm_scripts::kubernetes::RESTORED;
 use kubexm_session::CommandError;
 use kubexm_session::session::Hosts;
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, Untrusted};
+use kubexm_types::{HostName, Message, Untrusted};
 
 /// How long an API server may take for a few requests.
 const LIMIT: Limit = Limit::new(
@@ -159,9 +159,8 @@ pub async fn of_api_servers(
     let (known, others): (Vec<&str>, Vec<&str>) = nodes.lines().partition(known);
     for name in others {
         let name = Untrusted::one_line(name, 100);
-        events.warn(format!(
-            "the node {name} is in the backup, and not in the cluster file\n  hint: kubectl delete node {name}"
-        ));
+        let text = format!("the node {name} is in the backup, and not in the cluster file");
+        events.warn(Message::new(text).hint(format!("kubectl delete node {name}")));
     }
     events.note(format!(
         "{} API servers store objects; {} nodes of the cluster file are registered",

@@ -116,7 +116,7 @@ impl Follower {
         for error in errors {
             let host = error.host().clone();
             if self.silent.insert(host.clone()) {
-                events.warn(error.to_string());
+                events.warn(&error);
             }
             self.adapt(&error);
             failed.insert(host);
@@ -160,7 +160,7 @@ fn connect_with(site: Site, events: &Events) -> Connect {
 /// Reports hosts with more entries than kubexm keeps. They answer, so that the next time is like this one.
 fn warn_of_cut(cut: &[HostError], events: &Events) {
     for error in cut {
-        events.warn(error.to_string());
+        events.warn(error);
     }
 }
 
@@ -231,7 +231,7 @@ mod tests {
 
     impl Listener for Messages {
         fn on(&self, event: &Event) {
-            if let Event::Warning { message } | Event::Note { message } = event {
+            if let Event::Warning { message, .. } | Event::Note { message } = event {
                 self.0.lock().unwrap().push(message.clone());
             }
         }

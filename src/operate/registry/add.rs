@@ -19,7 +19,7 @@ use kubexm_session::bundle_access::verify;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{ClusterSource, CommandError, Connection, Stop, certificates, plan_inputs};
 use kubexm_types::event::Events;
-use kubexm_types::{Arch, ImageRef};
+use kubexm_types::{Arch, ImageRef, Message};
 
 /// Which images to add.
 #[derive(Debug, Clone)]
@@ -277,11 +277,12 @@ fn clients(
         Some(plan) => Ok(plan),
         None => {
             if !new.is_empty() {
-                events.warn(format!(
-                    "nodes cannot pull images of {} yet: their container runtime reads its registries when it starts\n  hint: \
-                     run kubexm install with the bundle of the cluster, which restarts it",
+                let text = format!(
+                    "nodes cannot pull images of {} yet: their container runtime reads its registries when it starts",
                     new.join(", ")
-                ));
+                );
+                let hint = "run kubexm install with the bundle of the cluster, which restarts it";
+                events.warn(Message::new(text).hint(hint));
             }
             Ok(Plan::default())
         }

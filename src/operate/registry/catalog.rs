@@ -14,7 +14,7 @@ use kubexm_host::Host;
 use kubexm_session::CommandError;
 use kubexm_session::session::Hosts;
 use kubexm_types::event::Events;
-use kubexm_types::{Digest, HostName, Message};
+use kubexm_types::{Digest, HostName};
 
 /// What is in the registries of a cluster.
 pub(super) struct Catalog {
@@ -166,7 +166,7 @@ impl Catalog {
     /// Warns where [`Self::check_tags`] fails.
     pub(super) fn warn_of_tags(&self, cluster: &Cluster, events: &Events) {
         if let Err(error) = self.check_tags(cluster) {
-            events.warn(Message::from(&error).as_item().to_string());
+            events.warn(&error);
         }
     }
 

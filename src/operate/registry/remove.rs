@@ -67,7 +67,9 @@ pub async fn remove(
         let problems = in_use(&catalog, &uses, &images);
         match (problems.is_empty(), options.force) {
             (true, _) => {}
-            (false, true) => problems.iter().for_each(|problem| events.warn(problem)),
+            (false, true) => problems
+                .iter()
+                .for_each(|problem| events.warn(problem.as_str())),
             (false, false) => {
                 return Err(CommandError::refused(format!(
                     "cannot remove images that are in use; nothing was touched\n  {}",

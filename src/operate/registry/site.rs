@@ -49,7 +49,7 @@ pub(super) fn check_own(cluster: &Cluster, file: &Path) -> Result<(), CommandErr
 impl Unreachable {
     /// Adds a host, and reports it.
     fn push(&mut self, cluster: &Cluster, name: &HostName, error: HostError, events: &Events) {
-        events.warn(error.to_string());
+        events.warn(&error);
         if cluster.roles.registry.contains(name) {
             self.registries.push(error)
         } else {

@@ -16,7 +16,7 @@ use kubexm_host::Facts;
 use kubexm_session::begun::Operation;
 use kubexm_session::{CommandError, Connection, Stop};
 use kubexm_types::event::Events;
-use kubexm_types::{Digest, HostName};
+use kubexm_types::{Digest, HostName, Message};
 
 /// Sends images to a registry.
 pub(super) const IMAGES: TaskName = TaskName::new("registry", "images");
@@ -78,10 +78,9 @@ pub(super) fn prepared(
     catalog.warn_of_tags(cluster, events);
     let (wanted, lost) = complete(catalog, &images, deciding);
     for (name, blobs) in lost {
-        events.warn(format!(
-            "no registry has {} of {name}\n  hint: add the image again from a bundle that contains it: kubexm registry add",
-            count(blobs, "blob")
-        ));
+        let text = format!("no registry has {} of {name}", count(blobs, "blob"));
+        let hint = "add the image again from a bundle that contains it: kubexm registry add";
+        events.warn(Message::new(text).hint(hint));
     }
     let mut content = RegistryContent::empty();
     for (_, own) in &wanted {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use futures_util::future::join_all;
 
 use super::directory::SUFFIX;
-use super::gaps::{ControlPlanes, Gap};
+use super::gaps::ControlPlanes;
 use super::manifest::{BackedUpFile, CLUSTER_FILE, STATE, host_files};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
@@ -18,7 +18,7 @@ use kubexm_session::begun::{MoveRecord, RestoreRecord, StateRecord};
 use kubexm_session::session::Hosts;
 use kubexm_session::{CommandError, FileError, authorities};
 use kubexm_types::event::Events;
-use kubexm_types::{AtomicFile, Digest, HostName, write_atomic};
+use kubexm_types::{AtomicFile, Digest, HostName, Message, write_atomic};
 
 /// The files on hosts that describe the cluster. A path of a program that a host does not have does not exist.
 const PATHS: [&str; 15] = [
@@ -158,7 +158,7 @@ pub(super) fn of_controller(
     state: &Path,
     output: &Path,
     events: &Events,
-) -> Result<(Vec<Collected>, Vec<Gap>), CommandError> {
+) -> Result<(Vec<Collected>, Vec<Message>), CommandError> {
     let unreadable = |path: &Path, error| FileError::io("back up", path, &error);
     let content = std::fs::read(cluster).map_err(|error| unreadable(cluster, error))?;
     let mut files = vec![Collected {
@@ -191,7 +191,7 @@ pub(super) fn of_controller(
 
 /// Returns the gap of a backup without a file or directory of the state directory; `None` if it does not exist any more, as the
 /// temporary file of another command. A link that leads to nothing exists.
-fn unreadable_state(path: &Path, error: &io::Error) -> Option<Gap> {
+fn unreadable_state(path: &Path, error: &io::Error) -> Option<Message> {
     let is_gone = error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err();
     if is_gone {
         return None;
@@ -200,7 +200,7 @@ fn unreadable_state(path: &Path, error: &io::Error) -> Option<Gap> {
     let text = format!("{path} cannot be read: {error}");
     let hint = "make it readable for the user who runs kubexm; if it is a link, make its target available; or remove it if it \
                 does not belong to kubexm";
-    Some(Gap::from(text).hint(hint))
+    Some(Message::new(text).hint(hint))
 }
 
 /// Identifies a directory, also behind a link: the numbers of its device and of its inode.
@@ -217,8 +217,8 @@ struct Listing<'a> {
     found: Vec<PathBuf>,
     /// Their size in bytes.
     size: u64,
-    gaps: Vec<Gap>,
-    warnings: Vec<String>,
+    gaps: Vec<Message>,
+    warnings: Vec<Message>,
 }
 
 impl<'a> Listing<'a> {
@@ -289,11 +289,9 @@ impl<'a> Listing<'a> {
     }
 }
 
-fn left_out(path: &Path, cause: &str) -> String {
-    format!(
-        "the backup does not contain {}: {cause}\n  hint: move it out of the state directory",
-        path.display()
-    )
+fn left_out(path: &Path, cause: &str) -> Message {
+    let text = format!("the backup does not contain {}: {cause}", path.display());
+    Message::new(text).hint("move it out of the state directory")
 }
 
 /// Writes a file of the state directory of a backup to a directory.

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use super::collect::{self, Collected};
 use super::directory::NewBackup;
 use super::file::Writer;
-use super::gaps::{Gap, gaps};
+use super::gaps::{INCOMPLETE, gaps};
 use super::manifest::{BackedUpFile, FORMAT, MANIFEST, Manifest, SNAPSHOT, program};
 use super::members;
 use super::programs;
@@ -29,7 +29,7 @@ use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, FileError, Stop, private_directory};
 use kubexm_types::event::Events;
-use kubexm_types::{AtomicFile, HostName, UtcTime, Version};
+use kubexm_types::{AtomicFile, HostName, Message, UtcTime, Version};
 
 /// A backup that was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +100,7 @@ pub async fn create(
             .map_err(|error| FileError::io("read", &path, &error))?
             .len();
         for gap in &gaps {
-            events.warn(gap.to_string());
+            events.warn(gap.clone().within(INCOMPLETE));
         }
         let removed = match options.keep {
             Some(keep) => {
@@ -134,7 +134,7 @@ pub(super) async fn connect(
         .connect_reachable(&request.cluster, &request.state, events);
     let (hosts, unreachable) = unless_stopped(stop, connecting).await?;
     for error in &unreachable {
-        events.warn(error.to_string());
+        events.warn(error);
     }
     Ok(hosts)
 }
@@ -165,7 +165,7 @@ pub struct Taken<'a> {
 
 impl Taken<'_> {
     /// Returns what the snapshot does not have because its member is far behind.
-    fn gap(&self) -> Option<Gap> {
+    fn gap(&self) -> Option<Message> {
         let lag = self.lag?;
         let name = self.member.name;
         let text = format!(
@@ -173,7 +173,7 @@ impl Taken<'_> {
              writes"
         );
         Some(
-            Gap::from(text).hint(
+            Message::new(text).hint(
                 "repair the members that took no snapshot, or run the same command again later",
             ),
         )
@@ -199,7 +199,7 @@ impl Work<'_> {
         &self,
         members: &[Member<'_>],
         recipients: &Recipients,
-    ) -> Result<(Manifest, Vec<Gap>), CommandError> {
+    ) -> Result<(Manifest, Vec<Message>), CommandError> {
         let facts = session::gather(self.cluster, self.hosts).await?;
         KnownCluster::read(self.cluster, self.state)?.origins(self.cluster, &facts, self.events)?;
         self.events.phase("snapshot");

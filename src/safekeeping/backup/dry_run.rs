@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::collect::{self, kept_hosts};
 use super::create;
 use super::directory::NewBackup;
-use super::gaps::{Gap, gaps};
+use super::gaps::{INCOMPLETE, gaps};
 use super::request::{CreateOptions, Request};
 use kubexm_config::Cluster;
 use kubexm_etcd::Member;
@@ -15,8 +15,8 @@ use kubexm_session::identity::KnownCluster;
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, Stop};
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{HostName, Message};
 
 /// Looks at the hosts and at the directory, and emits as a note what a backup does. Takes no snapshot, and writes and removes
 /// nothing.
@@ -55,7 +55,7 @@ struct Plan<'a> {
     /// Those that can take the snapshot, in the order in which they are asked.
     order: Vec<&'a HostName>,
     /// What the backup does not have, as far as reading shows it. It reads no keys of hosts.
-    gaps: Vec<Gap>,
+    gaps: Vec<Message>,
 }
 
 /// What a backup does on this machine.
@@ -67,7 +67,7 @@ struct Here {
     /// Old backups.
     removed: Vec<PathBuf>,
     /// What the backup does not have.
-    gaps: Vec<Gap>,
+    gaps: Vec<Message>,
     /// Whether old backups stay because the new one is not complete.
     keeps_all: bool,
 }
@@ -106,7 +106,9 @@ impl Here {
         let removed = self.removed.iter();
         let removed = removed.map(|path| format!("remove {}", path.display()));
         let gaps = self.gaps.iter();
-        let gaps: Vec<String> = gaps.map(Gap::to_string).collect();
+        let gaps: Vec<String> = gaps
+            .map(|gap| gap.clone().within(INCOMPLETE).as_item().to_string())
+            .collect();
         let gaps = gaps.iter().flat_map(|gap| gap.lines().map(str::to_owned));
         let all = created.chain(written).chain(removed).chain(gaps);
         let kept = self
@@ -295,7 +297,7 @@ mod tests {
             created: None,
             written: "new".into(),
             removed: Vec::new(),
-            gaps: vec![Gap::from("etcd has no quorum".to_owned()).hint("start etcd")],
+            gaps: vec![Message::new("etcd has no quorum").hint("start etcd")],
             keeps_all: true,
         };
         let expected = "the backup is not complete, so no complete one is removed";

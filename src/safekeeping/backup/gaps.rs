@@ -1,46 +1,16 @@
 //! What is missing in a backup, so that it cannot take the place of an older one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
 use kubexm_etcd::members;
 use kubexm_host::Facts;
 use kubexm_session::authorities;
-use kubexm_types::{Arch, HostName};
+use kubexm_types::{Arch, HostName, Message};
 
-/// Something that is missing in a backup.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Gap {
-    pub(super) text: String,
-    /// What the user can do.
-    pub(super) hint: Option<String>,
-}
-
-impl Gap {
-    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-}
-
-impl From<String> for Gap {
-    fn from(text: String) -> Self {
-        Self { text, hint: None }
-    }
-}
-
-/// A warning about the gap.
-impl fmt::Display for Gap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the backup is not complete: {}", self.text)?;
-        match &self.hint {
-            Some(hint) => write!(f, "\n  hint: {hint}"),
-            None => Ok(()),
-        }
-    }
-}
+/// How a message about a gap begins.
+pub(super) const INCOMPLETE: &str = "the backup is not complete";
 
 /// The control planes whose configuration a backup contains, and which authorities of kubeadm are missing on each.
 pub(super) type ControlPlanes<'a> = Vec<(&'a HostName, Vec<String>)>;
@@ -54,8 +24,8 @@ pub(super) fn gaps(
     control_planes: &ControlPlanes<'_>,
     facts: &BTreeMap<HostName, Facts>,
     has_program: impl Fn(Arch) -> bool,
-) -> Vec<Gap> {
-    let mut gaps: Vec<Gap> = Vec::new();
+) -> Vec<Message> {
+    let mut gaps: Vec<Message> = Vec::new();
     let mut push = |text: String| gaps.push(text.into());
     if !has_quorum {
         push("etcd has no quorum, so the backup may lack the last writes".to_owned());
@@ -84,7 +54,7 @@ pub(super) fn gaps(
 
 /// Returns the gap of a backup from which no new control plane can be installed. kubeadm keeps its authorities on control planes;
 /// without kubeadm, they are in the state directory.
-fn without_authorities(cluster: &Cluster, control_planes: &ControlPlanes<'_>) -> Option<Gap> {
+fn without_authorities(cluster: &Cluster, control_planes: &ControlPlanes<'_>) -> Option<Message> {
     if cluster.kubernetes.kind != KubernetesKind::Kubeadm {
         return None;
     }
@@ -106,7 +76,7 @@ fn without_authorities(cluster: &Cluster, control_planes: &ControlPlanes<'_>) ->
     );
     let hint = "put these files on one control plane, as regular files; if a site keeps them elsewhere on purpose, put them \
                 there while it creates one backup: incomplete backups do not remove that one";
-    Some(Gap::from(text).hint(hint))
+    Some(Message::new(text).hint(hint))
 }
 
 #[cfg(test)]

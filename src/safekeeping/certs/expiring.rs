@@ -57,7 +57,7 @@ pub async fn expiring(
         // A wrong clock of one host does not stop the others: their certificates would expire.
         match clock::check(&cluster, &needed, &facts) {
             Err(error) if clock::is_own_wrong(&cluster, &needed, &facts) => return Err(error),
-            Err(error) => events.warn(error.to_string()),
+            Err(error) => events.warn(&error),
             Ok(()) => {}
         }
         Ok(found)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{ErrorKind, HostName};
+use crate::{ErrorKind, HostName, Message};
 
 /// One event. `--output json` prints it as one line.
 ///
@@ -133,13 +133,17 @@ pub enum Event {
         exit_code: u8,
         /// Why the command did not succeed.
         kind: Option<ErrorKind>,
-        /// The error message, if the command failed.
+        /// What failed, where and why.
         message: Option<String>,
+        /// What the user can do.
+        hint: Option<String>,
     },
     /// A warning, which does not stop the command.
     Warning {
         /// One or more sentences.
         message: String,
+        /// What the user can do.
+        hint: Option<String>,
     },
     /// A note for the user.
     Note {
@@ -150,7 +154,7 @@ pub enum Event {
 
 /// The state of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "state", content = "reason", rename_all = "kebab-case")]
+#[serde(tag = "state", rename_all = "kebab-case")]
 pub enum StepState {
     /// The step runs.
     Started,
@@ -164,8 +168,21 @@ pub enum StepState {
     Met,
     /// The change was reverted (`reset`).
     Reverted,
-    /// The step failed with this error.
-    Failed(String),
+    /// The step failed.
+    Failed {
+        /// What failed and why.
+        reason: String,
+        /// What the user can do.
+        hint: Option<String>,
+    },
+}
+
+impl StepState {
+    /// Returns the state of a step with this error.
+    pub fn failed(error: impl Into<Message>) -> Self {
+        let Message { text, hint } = error.into();
+        Self::Failed { reason: text, hint }
+    }
 }
 
 fn seconds<S: serde::Serializer>(elapsed: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -226,19 +243,23 @@ impl Events {
     }
 
     /// Emits [`Event::Warning`].
-    pub fn warn(&self, message: impl Into<String>) {
+    pub fn warn(&self, message: impl Into<Message>) {
+        let Message { text, hint } = message.into();
         self.emit(Event::Warning {
-            message: message.into(),
+            message: text,
+            hint,
         });
     }
 
     /// Emits [`Event::End`].
-    pub fn end(&self, exit_code: u8, kind: Option<ErrorKind>, message: Option<String>) {
+    pub fn end(&self, exit_code: u8, kind: Option<ErrorKind>, message: Option<Message>) {
+        let (message, hint) = message.map_or((None, None), |said| (Some(said.text), said.hint));
         self.emit(Event::End {
             ok: exit_code == 0,
             exit_code,
             kind,
             message,
+            hint,
         });
     }
 

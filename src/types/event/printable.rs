@@ -11,12 +11,12 @@ impl Event {
             Self::Phase { name: text }
             | Self::TransferStarted { label: text, .. }
             | Self::Progress { what: text, .. }
-            | Self::Warning { message: text }
-            | Self::Note { message: text }
-            | Self::End {
-                message: Some(text),
-                ..
-            } => clean(text),
+            | Self::Note { message: text } => clean(text),
+            Self::Warning { message, hint } => {
+                clean(message);
+                hint.iter_mut().for_each(clean);
+            }
+            Self::End { message, hint, .. } => message.iter_mut().chain(hint).for_each(clean),
             Self::Step {
                 module,
                 task,
@@ -25,8 +25,8 @@ impl Event {
                 ..
             } => {
                 [module, task, step].into_iter().for_each(clean);
-                if let StepState::Failed(reason) = state {
-                    clean(reason);
+                if let StepState::Failed { reason, hint } = state {
+                    std::iter::once(reason).chain(hint).for_each(clean);
                 }
             }
             Self::Planned {
@@ -44,8 +44,7 @@ impl Event {
             Self::TransferAdvanced { .. }
             | Self::TransferEnded { .. }
             | Self::Summary { .. }
-            | Self::Written { .. }
-            | Self::End { message: None, .. } => {}
+            | Self::Written { .. } => {}
         }
         self
     }
@@ -59,6 +58,7 @@ fn clean(text: &mut String) {
 mod tests {
     use std::sync::{Arc, Mutex};
 
+    use crate::Message;
     use crate::event::{Events, Listener};
 
     use super::*;
@@ -89,11 +89,11 @@ mod tests {
         let book = Arc::new(Book::default());
         let events = Events::new(Arc::clone(&book) as _);
         events.phase(hostile);
-        events.warn(hostile);
+        events.warn(Message::new(hostile).hint(hostile));
         events.note(hostile);
-        events.end(1, None, Some(text()));
+        events.end(1, None, Some(Message::new(hostile).hint(hostile)));
         events.transfer("seed", hostile, None).done();
-        events.emit(step(StepState::Failed(text())));
+        events.emit(step(StepState::failed(Message::new(hostile).hint(hostile))));
         events.emit(step(StepState::Started));
         events.emit(Event::Finding {
             host: host.clone(),

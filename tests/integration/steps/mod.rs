@@ -149,7 +149,7 @@ struct Warnings(Mutex<Vec<String>>);
 
 impl Listener for Warnings {
     fn on(&self, event: &Event) {
-        if let Event::Warning { message } = event {
+        if let Event::Warning { message, .. } = event {
             self.0.lock().unwrap().push(message.clone());
         }
     }

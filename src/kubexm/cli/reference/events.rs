@@ -33,7 +33,7 @@ fn meaning(event: &Event) -> &'static str {
         Event::Step { .. } => {
             "A step on a host changed its state: `started`, `unchanged`, `changed`, `ran`, `met`, `reverted` or \
              `failed`. A step that ensures a state ends as `unchanged` or `changed`, an action as `ran`, a wait \
-             as `met`. A failed step has a `reason`. `elapsed` is in seconds."
+             as `met`. A failed step has a `reason`, and a `hint` or `null`. `elapsed` is in seconds."
         }
         Event::Waiting { .. } => {
             "Work has made no progress for 30 seconds, in any phase. `host` is the host, or `null` for work without one, \
@@ -57,10 +57,10 @@ fn meaning(event: &Event) -> &'static str {
         }
         Event::End { .. } => {
             "The command ended. `exit-code` is the process's exit code. `kind` is the kind (see the exit codes) of the \
-             failure or of what a check found, or `null`; `message` is the error, or `null`."
+             failure or of what a check found, or `null`; `message` is the error and `hint` what the user can do, or `null`."
         }
         Event::Warning { .. } => {
-            "Something that the user should know and that does not stop the command."
+            "Something that the user should know and that does not stop the command. `hint` is what the user can do, or `null`."
         }
         Event::Note { .. } => "Information for the user.",
     }
@@ -98,7 +98,7 @@ fn examples() -> Vec<Event> {
             total: 45,
         },
         step(StepState::Changed),
-        step(StepState::Failed("exit status 1".to_owned())),
+        step(StepState::failed("exit status 1")),
         Event::Waiting {
             host: Some(host()),
             what: "Wait until node2 is Ready".to_owned(),
@@ -131,6 +131,7 @@ fn examples() -> Vec<Event> {
         },
         Event::Warning {
             message: "the clock of node1 is 3 s behind".to_owned(),
+            hint: None,
         },
         Event::Note {
             message: "registry.k8s.io answered 429; waiting 2 s".to_owned(),
@@ -140,6 +141,7 @@ fn examples() -> Vec<Event> {
             exit_code: 0,
             kind: None,
             message: None,
+            hint: None,
         },
     ]
 }

@@ -407,6 +407,7 @@ fn kinds() -> Vec<Kind> {
                 exit_code: 3,
                 error_kind: Some(kubexm_types::ErrorKind::Bundle),
                 message: "bundle.tar.zst: No such file or directory (os error 2)",
+                hint: None,
             },
         ),
     ]

@@ -184,7 +184,7 @@ impl<'a> Move<'a> {
             .into_iter()
             .partition(|(name, _)| self.can_miss(name));
         for (_, error) in &lost {
-            events.warn(error.to_string());
+            events.warn(error);
         }
         let errors = |of: HostErrors| of.into_iter().map(|(_, error)| error).collect();
         if needed.is_empty() {

@@ -143,7 +143,7 @@ impl Move<'_> {
             {
                 let warning =
                     Message::from(&cause).within("this dry run does not open the keys of CAs");
-                events.warn(warning.as_item().to_string());
+                events.warn(warning);
                 Ok(())
             }
             Some(cause) => Err(CommandError::from(cause)),

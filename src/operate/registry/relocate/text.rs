@@ -10,7 +10,7 @@ use kubexm_config::Cluster;
 use kubexm_config::cluster::RuntimeKind;
 use kubexm_deploy::relocation;
 use kubexm_engine::seed::Missing;
-use kubexm_types::{HostName, HostPath};
+use kubexm_types::{HostName, HostPath, Message};
 
 /// The end of the registry of a host.
 pub(super) struct Revert {
@@ -23,12 +23,12 @@ pub(super) struct Revert {
 
 impl Revert {
     /// Returns what the user does about images that stay.
-    pub(super) fn kept(&self, data_dir: &HostPath) -> String {
-        format!(
-            "{}: images of the registry stay in {data_dir}, because this directory existed before\n  hint: remove {data_dir}/docker \
-             if nothing needs it",
+    pub(super) fn kept(&self, data_dir: &HostPath) -> Message {
+        let text = format!(
+            "{}: images of the registry stay in {data_dir}, because this directory existed before",
             self.host
-        )
+        );
+        Message::new(text).hint(format!("remove {data_dir}/docker if nothing needs it"))
     }
 }
 

@@ -178,7 +178,7 @@ pub(super) async fn restart(
             "{workload}: Kubernetes does not replace its pods, because it is paused or its update strategy is OnDelete"
         ))
         .hint("replace them before the next phase");
-        events.warn(warning.to_string());
+        events.warn(warning);
     }
     Ok(())
 }
