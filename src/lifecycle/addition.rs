@@ -10,8 +10,8 @@ use kubexm_host::Facts;
 use kubexm_preflight::Finding;
 use kubexm_session::begun::joined;
 use kubexm_session::identity::KnownCluster;
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{FindingKind, HostName};
 
 /// Emits what happens on each host, before the first change. Without a host that joins, nothing.
 pub fn describe(
@@ -81,7 +81,9 @@ pub fn findings(
         let what = "no control plane of the cluster file is a node of a cluster yet";
         let hint = "kubexm install creates the cluster with all of its hosts";
         let first = cluster.roles.control_plane.first().into_iter();
-        findings.extend(first.map(|first| Finding::new(first, true, what.to_owned(), hint)));
+        findings.extend(first.map(|first| {
+            Finding::new(FindingKind::Membership, first, true, what.to_owned(), hint)
+        }));
         return findings;
     }
     for name in strangers(cluster, known, facts, admitted) {
@@ -94,7 +96,13 @@ pub fn findings(
                 words(admitted)
             )
         };
-        findings.push(Finding::new(name, true, what.to_owned(), &hint));
+        findings.push(Finding::new(
+            FindingKind::Membership,
+            name,
+            true,
+            what.to_owned(),
+            &hint,
+        ));
     }
     let removed = known.removed();
     // A member of etcd that is not a node has a receipt.
@@ -114,7 +122,13 @@ pub fn findings(
             ),
             _ => continue,
         };
-        findings.push(Finding::new(name, true, what.to_owned(), &hint));
+        findings.push(Finding::new(
+            FindingKind::Membership,
+            name,
+            true,
+            what.to_owned(),
+            &hint,
+        ));
     }
     findings.extend(even_members(cluster, facts, admitted));
     findings
@@ -158,7 +172,13 @@ pub fn other_registry(
     let hint = format!(
         "write registry: [{present}] into roleGroups of the cluster file; kubexm registry move moves the content"
     );
-    Some(Finding::new(registries.first()?, is_fatal, what, &hint))
+    Some(Finding::new(
+        FindingKind::Registry,
+        registries.first()?,
+        is_fatal,
+        what,
+        &hint,
+    ))
 }
 
 /// Warns about a number of members of etcd that tolerates no more failures than one less.
@@ -185,7 +205,7 @@ fn even_members(
         count - 1
     );
     let hint = "add one more control plane, so that the number is odd";
-    Some(Finding::new(first, false, what, hint))
+    Some(Finding::new(FindingKind::Etcd, first, false, what, hint))
 }
 
 /// Joins names for a command.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::finding::Finding;
 use kubexm_config::cluster::Cluster;
 use kubexm_host::facts::Facts;
-use kubexm_types::{Arch, HostName};
+use kubexm_types::{Arch, FindingKind, HostName};
 
 /// The content of the bundle that the checks compare with hosts.
 #[derive(Debug, Clone, Default)]
@@ -39,17 +39,17 @@ pub(crate) struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    pub(crate) fn error(&mut self, what: impl Into<String>, hint: &str) {
-        self.add(true, what.into(), hint);
+    pub(crate) fn error(&mut self, kind: FindingKind, what: impl Into<String>, hint: &str) {
+        self.add(kind, true, what.into(), hint);
     }
 
-    pub(crate) fn warning(&mut self, what: impl Into<String>, hint: &str) {
-        self.add(false, what.into(), hint);
+    pub(crate) fn warning(&mut self, kind: FindingKind, what: impl Into<String>, hint: &str) {
+        self.add(kind, false, what.into(), hint);
     }
 
-    pub(crate) fn add(&mut self, fatal: bool, what: String, hint: &str) {
+    pub(crate) fn add(&mut self, kind: FindingKind, fatal: bool, what: String, hint: &str) {
         self.findings
-            .push(Finding::new(self.name, fatal, what, hint));
+            .push(Finding::new(kind, self.name, fatal, what, hint));
     }
 
     pub(crate) fn ignored(&self, check: &str) -> bool {

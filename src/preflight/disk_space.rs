@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::checker::Checker;
 use kubexm_config::cluster::{Cluster, Etcd};
 use kubexm_host::facts::Disk;
-use kubexm_types::{HostName, HostPath};
+use kubexm_types::{FindingKind, HostName, HostPath};
 
 /// The folder that receives files before they are installed.
 pub(super) const STAGING: &str = "/var/lib/kubexm";
@@ -81,6 +81,7 @@ impl Checker<'_> {
                     need.div_ceil(1024)
                 );
                 self.add(
+                    FindingKind::DiskSpace,
                     !again,
                     what,
                     &format!("free space on {mount}, or enlarge it"),
@@ -100,6 +101,7 @@ impl Checker<'_> {
         if own.is_null() && free.saturating_mul(100) < size.saturating_mul(EVICTION_PERCENT) {
             let percent = free.saturating_mul(100) / (*size).max(1);
             self.warning(
+                FindingKind::DiskSpace,
                 format!("{mount} has {percent}% free: the kubelet will report DiskPressure and refuse pods"),
                 "free more than 15%, or set kubelet.extraConfig.evictionHard (imagefs.available)",
             );

@@ -12,7 +12,7 @@ use crate::finding::Finding;
 use crate::probe;
 use kubexm_config::cluster::{Cluster, Etcd, LoadBalancer};
 use kubexm_host::{Facts, Host, TunnelError};
-use kubexm_types::{HostName, Version};
+use kubexm_types::{FindingKind, HostName, Version};
 
 /// Hosts by name.
 pub type Hosts = BTreeMap<HostName, Arc<dyn Host>>;
@@ -66,7 +66,7 @@ pub async fn etcd(
             let hint =
                 "correct caFile, certFile and keyFile of spec.etcd.external in the cluster file";
             return host
-                .map(|host| Finding::new(&host, true, what, hint))
+                .map(|host| Finding::new(FindingKind::Etcd, &host, true, what, hint))
                 .into_iter()
                 .collect();
         }
@@ -116,7 +116,13 @@ impl EtcdProbe<'_> {
                 let what = format!("cannot check {endpoint}: {}", TunnelError::NotAllowed);
                 let hint = "allow TCP forwarding in sshd_config, or check the etcd yourself: kubeadm \
                             checks it only during the install";
-                vec![Finding::new(self.host.name(), false, what, hint)]
+                vec![Finding::new(
+                    FindingKind::Etcd,
+                    self.host.name(),
+                    false,
+                    what,
+                    hint,
+                )]
             }
             Err(error) => {
                 let what = format!("cannot use the external etcd at {endpoint}: {error}");
@@ -167,7 +173,7 @@ impl EtcdProbe<'_> {
     /// Returns a finding. It is fatal unless the cluster already runs or the user ignores `check`.
     fn finding(&self, what: String, hint: &str, check: &str) -> Finding {
         let fatal = !self.is_node && !self.cluster.kubernetes.ignores(check);
-        Finding::new(self.host.name(), fatal, what, hint)
+        Finding::new(FindingKind::Etcd, self.host.name(), fatal, what, hint)
     }
 }
 
@@ -241,7 +247,13 @@ async fn free_address(cluster: &Cluster, hosts: &Hosts) -> Vec<Finding> {
                 endpoint.port
             );
             let hint = "set spec.controlPlaneEndpoint to a free address";
-            vec![Finding::new(name, true, what, hint)]
+            vec![Finding::new(
+                FindingKind::LoadBalancer,
+                name,
+                true,
+                what,
+                hint,
+            )]
         }
         Err(TunnelError::Refused | TunnelError::TimedOut) => Vec::new(),
         Err(error @ (TunnelError::NotAllowed | TunnelError::Disconnected)) => {
@@ -249,7 +261,13 @@ async fn free_address(cluster: &Cluster, hosts: &Hosts) -> Vec<Finding> {
                 format!("cannot check whether another host has the address {address}: {error}");
             let hint =
                 "check yourself that no other host has the address of spec.controlPlaneEndpoint";
-            vec![Finding::new(name, false, what, hint)]
+            vec![Finding::new(
+                FindingKind::LoadBalancer,
+                name,
+                false,
+                what,
+                hint,
+            )]
         }
     }
 }
@@ -274,7 +292,7 @@ async fn load_balancer(cluster: &Cluster, hosts: &Hosts) -> Vec<Finding> {
         let what = format!("cannot reach controlPlaneEndpoint {endpoint}: {error}");
         let hint = "this is expected if your load balancer refuses connections while it has no healthy \
                     backend; otherwise correct controlPlaneEndpoint, because nodes join through it";
-        Some(Finding::new(host.name(), false, what, hint))
+        Some(Finding::new(FindingKind::LoadBalancer, host.name(), false, what, hint))
     });
     join_all(checks).await.into_iter().flatten().collect()
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kubexm_types::HostName;
+use kubexm_types::{FindingKind, HostName};
 
 /// A problem of a host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,12 +14,15 @@ pub struct Finding {
     pub what: String,
     /// The action that solves the problem.
     pub hint: String,
+    /// What the check is about.
+    pub kind: FindingKind,
 }
 
 impl Finding {
     /// Returns a problem of a host.
-    pub fn new(host: &HostName, fatal: bool, what: String, hint: &str) -> Self {
+    pub fn new(kind: FindingKind, host: &HostName, fatal: bool, what: String, hint: &str) -> Self {
         Self {
+            kind,
             host: host.clone(),
             fatal,
             what,

@@ -3,7 +3,7 @@
 use kubexm_config::cluster::{Cluster, Etcd, LoadBalancer};
 use kubexm_config::ports::{self, Port};
 use kubexm_host::facts::{Facts, Selinux};
-use kubexm_types::HostName;
+use kubexm_types::{FindingKind, HostName};
 
 use crate::finding::Finding;
 
@@ -20,7 +20,7 @@ pub(super) fn findings(cluster: &Cluster, name: &HostName, facts: &Facts) -> Vec
 }
 
 fn warning(name: &HostName, what: impl Into<String>, hint: &str) -> Finding {
-    Finding::new(name, false, what.into(), hint)
+    Finding::new(FindingKind::Firewall, name, false, what.into(), hint)
 }
 
 /// Returns the ports that other hosts and users must reach on a host

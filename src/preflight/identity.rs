@@ -7,7 +7,7 @@ use crate::finding::Finding;
 use kubexm_config::cluster::{Cluster, Etcd, KubernetesKind};
 use kubexm_host::Facts;
 use kubexm_host::facts::Membership;
-use kubexm_types::{Authority, ClusterIdentity, Digest, HostName};
+use kubexm_types::{Authority, ClusterIdentity, Digest, FindingKind, HostName};
 
 /// What the controller knows about the cluster.
 #[derive(Debug, Clone, Default)]
@@ -67,7 +67,9 @@ pub fn origins(
     for (name, facts) in facts {
         match origin(cluster, controller, name, facts) {
             Ok(origin) => drop(origins.insert(name.clone(), origin)),
-            Err((what, hint)) => findings.push(Finding::new(name, true, what, hint)),
+            Err((what, hint)) => {
+                findings.push(Finding::new(FindingKind::Cluster, name, true, what, hint))
+            }
         }
     }
     if findings.is_empty() {
@@ -178,7 +180,13 @@ pub fn check(
                     matches!(expected.fingerprint, Some(known) if fingerprints.contains(&known));
                 if !is_same {
                     let what = mismatch(controller, path, authority, fingerprints, expected);
-                    findings.push(Finding::new(name, true, what, KEEP_CA));
+                    findings.push(Finding::new(
+                        FindingKind::Cluster,
+                        name,
+                        true,
+                        what,
+                        KEEP_CA,
+                    ));
                 }
                 continue;
             }
@@ -190,6 +198,7 @@ pub fn check(
                 None => drop(first.insert(authority, (name, fingerprints.to_vec()))),
                 Some((_, known)) if known.iter().any(|one| fingerprints.contains(one)) => {}
                 Some((other, known)) => findings.push(Finding::new(
+                    FindingKind::Cluster,
                     name,
                     true,
                     format!(
@@ -262,6 +271,7 @@ fn second_init(
         (None, None) => return None,
     };
     Some(Finding::new(
+        FindingKind::Cluster,
         first,
         true,
         format!(

@@ -9,7 +9,7 @@ use crate::finding::Finding;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec, NetworkPlugin, RuntimeKind};
 use kubexm_host::Facts;
 use kubexm_host::facts::Setting;
-use kubexm_types::HostName;
+use kubexm_types::{FindingKind, HostName};
 
 /// A field of the cluster file that contradicts the programs on a host.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +64,13 @@ fn findings(
         for found in found.into_iter().chain(version(cluster, facts)) {
             let what = format!("{}, but {}", found.field, found.applied);
             if seen.insert(what.clone()) {
-                findings.push(Finding::new(&host.name, true, what, &found.hint));
+                findings.push(Finding::new(
+                    FindingKind::FixedSetting,
+                    &host.name,
+                    true,
+                    what,
+                    &found.hint,
+                ));
             }
         }
     }
@@ -85,7 +91,13 @@ fn encryption(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Option<Fi
         "security.encryption is not in the cluster file, but the Secrets in etcd are encrypted";
     let hint = "set security.encryption as it was; to store Secrets as plain text, first run an install with \
                 security.encryption.key: 0";
-    Some(Finding::new(host, true, what.to_owned(), hint))
+    Some(Finding::new(
+        FindingKind::FixedSetting,
+        host,
+        true,
+        what.to_owned(),
+        hint,
+    ))
 }
 
 fn contradictions(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Vec<Contradiction> {

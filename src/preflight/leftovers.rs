@@ -4,6 +4,7 @@ use crate::checker::Checker;
 use crate::disk_space::{etcd_data, own_etcd};
 use kubexm_config::cluster::{Etcd, LoadBalancer, RuntimeKind};
 use kubexm_config::ports;
+use kubexm_types::FindingKind;
 
 /// The data of an etcd that kubeadm or a package ran.
 pub(crate) const OLD_ETCD: &str = "/var/lib/etcd/member";
@@ -24,6 +25,7 @@ impl Checker<'_> {
             && self.cluster.is_control_plane(self.name);
         if stacked && !own && self.facts.existing.contains(OLD_ETCD) {
             self.error(
+                FindingKind::Leftovers,
                 format!("{OLD_ETCD} contains data of an etcd that kubexm did not install"),
                 "move the folder if the data is not needed, or use another host",
             );
@@ -36,6 +38,7 @@ impl Checker<'_> {
             .collect();
         if !programs.is_empty() {
             self.warning(
+                FindingKind::Leftovers,
                 format!(
                     "has programs of a container runtime that does not run: {}",
                     programs.join(", ")
@@ -54,6 +57,7 @@ impl Checker<'_> {
         self.remains();
         if self.facts.kubernetes {
             self.error(
+                FindingKind::Leftovers,
                 "has files of a Kubernetes that kubexm did not install",
                 "run kubeadm reset and remove the files, or use another host",
             );
@@ -63,12 +67,14 @@ impl Checker<'_> {
             && self.facts.authorities.contains_key(KUBERNETES_CA);
         if worker_with_ca && !self.facts.kubernetes {
             self.error(
+                FindingKind::Leftovers,
                 format!("has {KUBERNETES_CA} of a Kubernetes that kubexm did not install"),
                 "remove the file, or use another host",
             );
         }
         if !self.facts.runtimes.is_empty() {
             self.error(
+                FindingKind::Leftovers,
                 "has a container runtime that kubexm did not install",
                 "remove the runtime, or use another host: kubexm does not overwrite it",
             );
@@ -77,6 +83,7 @@ impl Checker<'_> {
             && self.facts.existing.contains(&data)
         {
             self.error(
+                FindingKind::Leftovers,
                 format!("{data} contains data of an etcd that kubexm did not install"),
                 "move the folder if the data is not needed, or set etcd.dataDir to another folder",
             );
@@ -105,6 +112,7 @@ impl Checker<'_> {
         }
         for port in ports.into_iter().filter(|port| listening.contains(port)) {
             self.error(
+                FindingKind::Ports,
                 format!("port {port} is in use"),
                 "stop the program that listens on it: ss -ltnp shows its name",
             );

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::checker::Checker;
 use crate::finding::Finding;
 use kubexm_host::facts::Facts;
-use kubexm_types::HostName;
+use kubexm_types::{FindingKind, HostName};
 
 /// The least memory of a control plane in KiB: kubeadm's own limit
 /// (<https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/install-kubeadm/>).
@@ -15,6 +15,7 @@ impl Checker<'_> {
     pub(super) fn machine(&mut self) {
         match self.facts.arch() {
             None => self.error(
+                FindingKind::Architecture,
                 format!("its architecture '{}' is not supported", self.facts.machine),
                 "use a host with amd64 or arm64",
             ),
@@ -22,6 +23,7 @@ impl Checker<'_> {
                 let present: Vec<&str> = self.offer.carried.keys().map(|a| a.name()).collect();
                 let present = present.join(" and ");
                 self.error(
+                    FindingKind::Architecture,
                     format!("is {arch}, but the bundle only has content for {present}"),
                     "add the architecture to spec.architectures of the bundle manifest and build the bundle again",
                 );
@@ -30,6 +32,7 @@ impl Checker<'_> {
                 let given = self.cluster.host(self.name).and_then(|host| host.arch);
                 if let Some(given) = given.filter(|given| *given != arch) {
                     self.error(
+                        FindingKind::Architecture,
                         format!("is {arch}, but the cluster file states {given}"),
                         "correct arch of the host in the cluster file",
                     );
@@ -47,11 +50,13 @@ impl Checker<'_> {
         match self.facts.cpus {
             _ if self.ignored("NumCPU") => {}
             Some(0..2) => self.error(
+                FindingKind::Cpus,
                 "has one CPU, but a control plane needs two",
                 "add a CPU, or add NumCPU to kubernetes.kubeadm.ignorePreflightErrors",
             ),
             Some(_) => {}
             None => self.warning(
+                FindingKind::Cpus,
                 "does not report its number of CPUs; a control plane needs two",
                 "check /proc/cpuinfo, or add NumCPU to kubernetes.kubeadm.ignorePreflightErrors",
             ),
@@ -59,11 +64,13 @@ impl Checker<'_> {
         match self.facts.memory {
             _ if self.ignored("Mem") => {}
             Some(0..CONTROL_PLANE_MEMORY) => self.error(
+                FindingKind::Memory,
                 "has less than the 1700 MiB of memory that a control plane needs",
                 "add memory, or add Mem to kubernetes.kubeadm.ignorePreflightErrors",
             ),
             Some(_) => {}
             None => self.warning(
+                FindingKind::Memory,
                 "does not report its memory; a control plane needs 1700 MiB",
                 "check /proc/meminfo, or add Mem to kubernetes.kubeadm.ignorePreflightErrors",
             ),
@@ -90,6 +97,7 @@ pub(super) fn duplicates(all: &BTreeMap<HostName, Facts>, findings: &mut Vec<Fin
         };
         seen.insert(id, original);
         findings.push(Finding {
+            kind: FindingKind::MachineId,
             host: clone.clone(),
             fatal: true,
             what: format!("has the same machine-id as {original}: one is a clone of the other"),

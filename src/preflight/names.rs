@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use crate::checker::Checker;
+use kubexm_types::FindingKind;
 
 /// The hint for a wrong line in a file that kubexm does not manage.
 const CORRECT: &str =
@@ -50,6 +51,7 @@ impl Checker<'_> {
                     CORRECT
                 };
                 self.error(
+                    FindingKind::HostNames,
                     format!(
                         "/etc/hosts has the line '{address} {entry}', but the cluster file gives {name} the address {}",
                         expected.join(" or ")

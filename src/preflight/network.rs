@@ -3,6 +3,7 @@
 use crate::checker::Checker;
 use crate::firewall;
 use kubexm_config::cluster::IpFamily;
+use kubexm_types::FindingKind;
 
 impl Checker<'_> {
     pub(super) fn network(&mut self) {
@@ -10,6 +11,7 @@ impl Checker<'_> {
         for address in own.flat_map(|host| host.internal_addresses.iter()) {
             if !self.facts.addresses.contains(&address) {
                 self.error(
+                    FindingKind::Address,
                     format!("none of its interfaces has the address {address}"),
                     "correct internalAddress of the host in the cluster file",
                 );
@@ -20,6 +22,7 @@ impl Checker<'_> {
         }
         if self.facts.nameserver.is_none() && self.cluster.system.resolvers.is_none() {
             self.warning(
+                FindingKind::DnsServers,
                 "/etc/resolv.conf has no name server",
                 "add a nameserver line, or set system.resolvers, if pods resolve names outside the cluster",
             );
@@ -31,10 +34,12 @@ impl Checker<'_> {
     fn default_route(&mut self, family: IpFamily) {
         match family {
             IpFamily::V4 if !self.facts.default_route => self.warning(
+                FindingKind::Routes,
                 "has no default route",
                 "add one, because service addresses need it: ip route add default via GATEWAY",
             ),
             IpFamily::V6 if !self.facts.default_route_ipv6 => self.warning(
+                FindingKind::Routes,
                 "has no default route for IPv6",
                 "add one, because service addresses need it: ip -6 route add default via GATEWAY",
             ),

@@ -3,6 +3,7 @@
 use crate::checker::Checker;
 use kubexm_config::cluster::{CacheInterface, IPVS_MODULES, KubernetesKind, OfFamily, ProxyMode};
 use kubexm_host::facts::{Module, Tool};
+use kubexm_types::FindingKind;
 
 /// kube-proxy's nftables mode needs Linux 5.13
 /// (<https://kubernetes.io/docs/reference/networking/virtual-ips/#proxy-mode-nftables>).
@@ -46,7 +47,7 @@ impl Checker<'_> {
                 );
                 let hint = "use a plugin with an overlay network, such as flannel with its backend vxlan, or \
                             correct internalAddress in the cluster file";
-                self.error(what, hint);
+                self.error(FindingKind::Routes, what, hint);
             }
         }
     }
@@ -64,6 +65,7 @@ impl Checker<'_> {
         if version_of(kernel).is_some_and(|version| version < NFTABLES_KERNEL) {
             let what = format!("has Linux {kernel}, but kube-proxy's nftables mode needs 5.13");
             self.error(
+                FindingKind::KubeProxy,
                 what,
                 "set kubeProxy.mode: iptables, or install a newer kernel",
             );
@@ -75,11 +77,16 @@ impl Checker<'_> {
         match self.cluster.kubernetes.kind {
             // kubeadm runs kube-proxy in an image that contains nft.
             KubernetesKind::Kubeadm => self.warning(
+                FindingKind::KubeProxy,
                 "the program 'nft' is missing, so a reset cannot remove kube-proxy's rules",
                 hint,
             ),
             KubernetesKind::Systemd => {
-                self.error("the program 'nft' is missing, which kube-proxy runs", hint);
+                self.error(
+                    FindingKind::KubeProxy,
+                    "the program 'nft' is missing, which kube-proxy runs",
+                    hint,
+                );
             }
         }
     }
@@ -97,17 +104,19 @@ impl Checker<'_> {
                 missing.join(", ")
             );
             let hint = "set kubeProxy.mode: nftables, or install the kernel modules";
-            self.error(what, hint);
+            self.error(FindingKind::KubeProxy, what, hint);
         }
         if !self.facts.tools.contains(&Tool::Ipset) && !self.gets_packages() {
             let hint = "install ipset, or add it to spec.packages of the bundle manifest";
             self.error(
+                FindingKind::KubeProxy,
                 "the program 'ipset' is missing, which kube-proxy's ipvs mode needs",
                 hint,
             );
         }
         if self.cluster.roles.control_plane.first() == Some(self.name) {
             self.warning(
+                FindingKind::KubeProxy,
                 "kubeProxy.mode is ipvs, which Kubernetes deprecated in 1.35 and will remove",
                 "set kubeProxy.mode: nftables, its successor",
             );
@@ -119,6 +128,7 @@ impl Checker<'_> {
         let dummy = cache.is_some_and(|cache| cache.interface == CacheInterface::Dummy);
         if dummy && !self.facts.modules.contains(&Module::Dummy) {
             self.error(
+                FindingKind::DnsCache,
                 "its kernel does not have dummy interfaces, on which the DNS cache listens",
                 "set dns.nodeLocal.interface: loopback",
             );

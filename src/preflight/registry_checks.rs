@@ -15,7 +15,7 @@ use crate::probe;
 use crate::registry_client::{CaError, Lookup, RegistryClient, StatusError, is_passing};
 use kubexm_config::cluster::Cluster;
 use kubexm_host::{Host, TunnelError};
-use kubexm_types::{HostName, ImageRef};
+use kubexm_types::{FindingKind, HostName, ImageRef};
 
 /// The hint for a registry whose certificate a host does not accept by its own CAs.
 const OWN_CA: &str = "install the CA of the registry among the CAs of the host, or name it in caFile of spec.registry";
@@ -42,7 +42,13 @@ pub async fn check(
         Ok(client) => client,
         Err(what) => {
             let hint = "correct caFile and passwordFile of spec.registry in the cluster file";
-            return vec![Finding::new(first.name(), true, what, hint)];
+            return vec![Finding::new(
+                FindingKind::Registry,
+                first.name(),
+                true,
+                what,
+                hint,
+            )];
         }
     };
     let asked = nodes.iter().map(|host| ask(&client, host.as_ref()));
@@ -83,7 +89,7 @@ async fn ask<'a>(
             CaError::Unread(_) => "log in to the host and look for what is slow or broken",
             CaError::Absent(_) => OWN_CA,
         };
-        Finding::new(host.name(), false, what, hint)
+        Finding::new(FindingKind::Registry, host.name(), false, what, hint)
     })?;
     let access = check_answer(&client, host).await?;
     Ok((client, access))
@@ -94,7 +100,15 @@ async fn check_answer(client: &RegistryClient<'_>, host: &dyn Host) -> Result<Ac
     let address = client.address();
     let hint =
         "correct spec.registry, or open the network to it: hosts pull every image from there";
-    let finding = |fatal, what, hint| Err(Finding::new(host.name(), fatal, what, hint));
+    let finding = |fatal, what, hint| {
+        Err(Finding::new(
+            FindingKind::Registry,
+            host.name(),
+            fatal,
+            what,
+            hint,
+        ))
+    };
     let answer = match client.ask(host, Method::GET, "/v2/").await {
         Ok(answer) => answer,
         Err(StatusError::Tunnel(TunnelError::NotAllowed)) => {
@@ -162,7 +176,7 @@ fn without_token(client: &RegistryClient<'_>, host: &dyn Host, images: usize) ->
     );
     let hint = "check that the registry has the images and that nodes may pull them without a login, or set username and \
                 passwordFile of spec.registry";
-    (images > 0).then(|| Finding::new(host.name(), false, what, hint))
+    (images > 0).then(|| Finding::new(FindingKind::Registry, host.name(), false, what, hint))
 }
 
 /// Returns findings for the images that the registry does not have, and for those that it did not answer for.
@@ -200,7 +214,13 @@ async fn check_images(
         );
         let hint = "check that the registry is not overloaded and that the login may read this repository, \
                     read the registry's log, and run the command again";
-        findings.push(Finding::new(host.name(), true, what, hint));
+        findings.push(Finding::new(
+            FindingKind::Registry,
+            host.name(),
+            true,
+            what,
+            hint,
+        ));
     }
     let absent = results
         .iter()
@@ -211,7 +231,13 @@ async fn check_images(
         let what =
             format!("the registry {address} is missing {count} of the bundle's images: {some}…");
         let hint = "run kubexm registry seed BUNDLE -f CLUSTER";
-        findings.push(Finding::new(host.name(), true, what, hint));
+        findings.push(Finding::new(
+            FindingKind::Registry,
+            host.name(),
+            true,
+            what,
+            hint,
+        ));
     }
     findings
 }

@@ -3,12 +3,13 @@
 use crate::checker::Checker;
 use crate::finding::Finding;
 use kubexm_host::facts::{Cgroup, Tool};
-use kubexm_types::{PackageManager, Version};
+use kubexm_types::{FindingKind, PackageManager, Version};
 
 impl Checker<'_> {
     pub(super) fn system(&mut self) {
         if !self.facts.systemd {
             self.error(
+                FindingKind::Systemd,
                 "does not run systemd",
                 "use a distribution with systemd: kubexm installs systemd units",
             );
@@ -23,6 +24,7 @@ impl Checker<'_> {
         for tool in needed {
             if !self.facts.tools.contains(&tool) {
                 self.error(
+                    FindingKind::Programs,
                     format!("the program '{tool}' is missing"),
                     "install it from the packages of your distribution",
                 );
@@ -31,8 +33,13 @@ impl Checker<'_> {
         for folder in &self.facts.read_only {
             let finding = format!("cannot write {folder}: the file system is mounted read-only");
             let hint = "mount it for writing, or use a host where it can be written";
-            self.findings
-                .push(Finding::new(self.name, true, finding, hint));
+            self.findings.push(Finding::new(
+                FindingKind::FileSystems,
+                self.name,
+                true,
+                finding,
+                hint,
+            ));
         }
         self.packages();
         let limit = self.cluster.system.max_clock_skew_seconds as f64;
@@ -40,6 +47,7 @@ impl Checker<'_> {
             let ahead = self.facts.clock_ahead;
             let direction = if ahead > 0.0 { "ahead of" } else { "behind" };
             self.error(
+                FindingKind::Clock,
                 format!(
                     "its clock is {:.0} s {direction} the clock of this machine",
                     ahead.abs()
@@ -49,6 +57,7 @@ impl Checker<'_> {
         }
         if !self.facts.swap.is_empty() && !self.cluster.system.disable_swap {
             self.error(
+                FindingKind::Swap,
                 "swap is on, but spec.system.disableSwap is false",
                 "run swapoff -a, or set spec.system.disableSwap: true",
             );
@@ -57,6 +66,7 @@ impl Checker<'_> {
         let new = self.cluster.kubernetes.version >= Version::new(1, 35, 0);
         if self.facts.cgroup == Some(Cgroup::V1) && new && failing {
             self.error(
+                FindingKind::Cgroup,
                 "uses cgroup v1, which kubelets since 1.35 refuse",
                 "boot the host with cgroup v2, or set kubelet.extraConfig.failCgroupV1: false",
             );
@@ -71,6 +81,7 @@ impl Checker<'_> {
             let is_there = |tool: &Tool| programs.contains(&tool.name());
             if !self.facts.tools.iter().any(is_there) {
                 self.error(
+                    FindingKind::Packages,
                     format!("has neither {}", programs.join(" nor ")),
                     "install the packages manually, and set spec.system.installPackages: false",
                 );
@@ -112,9 +123,9 @@ impl Checker<'_> {
         );
         let hint = "install them, or add the release to spec.packages of the bundle manifest";
         if missing.contains(&Tool::Conntrack) || missing.contains(&Tool::Iptables) {
-            self.error(what, hint);
+            self.error(FindingKind::Programs, what, hint);
         } else {
-            self.warning(what, hint);
+            self.warning(FindingKind::Programs, what, hint);
         }
     }
 }

@@ -8,7 +8,7 @@ use kubexm_config::cluster::{Etcd, KubernetesKind};
 use kubexm_host::Facts;
 use kubexm_pki::Certificate;
 use kubexm_preflight::Finding;
-use kubexm_types::{CertificateName, HostName};
+use kubexm_types::{CertificateName, FindingKind, HostName};
 
 /// A field of the cluster file with names of a certificate.
 struct Field {
@@ -97,7 +97,13 @@ pub fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Fin
             let (field, path, names) = (one.field, one.path(), one.names.join(", "));
             let what = format!("{field} is not applied: {path} does not have {names}");
             let hint = "after this install, run `kubexm certs renew`: it issues the certificate with the names of the cluster file";
-            findings.push(Finding::new(host, false, what, hint));
+            findings.push(Finding::new(
+                FindingKind::Certificates,
+                host,
+                false,
+                what,
+                hint,
+            ));
         }
     }
     findings

@@ -17,8 +17,8 @@ use kubexm_engine::cluster::lock::LockError;
 use kubexm_engine::cluster::{Holder, HostLocks, Refusal, left_commands};
 use kubexm_engine::plan::Journal;
 use kubexm_preflight::Finding;
-use kubexm_types::UtcTime;
 use kubexm_types::event::Events;
+use kubexm_types::{FindingKind, UtcTime};
 
 /// A command that changes the hosts of a cluster.
 pub struct Change<'a> {
@@ -147,7 +147,13 @@ fn locked(refusal: &Refusal) -> Finding {
         "wait until that command ends; if its process no longer runs, the lock ends in {} seconds",
         refusal.seconds
     );
-    Finding::new(&refusal.host, true, refusal.to_string(), &hint)
+    Finding::new(
+        FindingKind::Lock,
+        &refusal.host,
+        true,
+        refusal.to_string(),
+        &hint,
+    )
 }
 
 /// Returns the first of these environment variables that is set.

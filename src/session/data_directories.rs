@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
-use kubexm_types::HostName;
+use kubexm_types::{FindingKind, HostName};
 
 /// The directory of the kubelet. No setting of a cluster file moves it.
 const KUBELET: &str = "/var/lib/kubelet";
@@ -89,7 +89,13 @@ pub fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Fin
     let hosts = cluster.hosts.iter();
     let findings = hosts.filter_map(|host| {
         let (what, hint) = unmounted(cluster, host, facts.get(&host.name)?)?;
-        Some(Finding::new(&host.name, true, what, &hint))
+        Some(Finding::new(
+            FindingKind::FileSystems,
+            &host.name,
+            true,
+            what,
+            &hint,
+        ))
     });
     findings.collect()
 }

@@ -9,7 +9,7 @@ use kubexm_host::Facts;
 use kubexm_pki::Certificate;
 use kubexm_pki::expiry::soon;
 use kubexm_preflight::Finding;
-use kubexm_types::HostName;
+use kubexm_types::{FindingKind, HostName};
 
 /// The ends of warnings about certificates that do not outlive an upgrade.
 const EXPIRED: &str = " has expired";
@@ -60,7 +60,13 @@ fn expiring(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding
                 1 => format!("the certificate in {path} expires in 1 day"),
                 days => format!("the certificate in {path} expires in {days} days"),
             };
-            findings.push(Finding::new(host, false, what, hint(cluster, path)));
+            findings.push(Finding::new(
+                FindingKind::Certificates,
+                host,
+                false,
+                what,
+                hint(cluster, path),
+            ));
         }
     }
     findings
@@ -93,7 +99,13 @@ fn validity_of_ca(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<F
                 "set caValidityDays to {days} again, or replace the CA with `kubexm certs rotate-ca`: an install does not \
                  replace it"
             );
-            findings.push(Finding::new(host, false, what, &hint));
+            findings.push(Finding::new(
+                FindingKind::Certificates,
+                host,
+                false,
+                what,
+                &hint,
+            ));
         }
     }
     findings

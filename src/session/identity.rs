@@ -18,7 +18,9 @@ use kubexm_host::Facts;
 use kubexm_preflight::Finding;
 use kubexm_preflight::identity::{self, Controller, Expected, Origin};
 use kubexm_types::event::Events;
-use kubexm_types::{Authority, ClusterId, ClusterIdentity, Digest, HostName, InvalidValue};
+use kubexm_types::{
+    Authority, ClusterId, ClusterIdentity, Digest, FindingKind, HostName, InvalidValue,
+};
 
 /// What a host is to the cluster, by host.
 pub type Origins = BTreeMap<HostName, Origin>;
@@ -155,7 +157,13 @@ impl KnownCluster {
             let hint = format!(
                 "remove it from the cluster with a cluster file that still has it with all its roles: kubexm node remove {name}"
             );
-            findings.push(Finding::new(name, false, what.to_owned(), &hint));
+            findings.push(Finding::new(
+                FindingKind::Membership,
+                name,
+                false,
+                what.to_owned(),
+                &hint,
+            ));
         }
         findings.extend(
             removed

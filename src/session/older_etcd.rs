@@ -11,7 +11,7 @@ use kubexm_etcd::is_older;
 use kubexm_host::Facts;
 use kubexm_host::facts::Setting;
 use kubexm_preflight::Finding;
-use kubexm_types::{HostName, Version};
+use kubexm_types::{FindingKind, HostName, Version};
 
 /// Returns the members that run a newer minor version of etcd than the one that an install from the bundle gives them.
 pub fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>, lock: &Lock) -> Vec<Finding> {
@@ -32,7 +32,7 @@ pub fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>, lock: &Loc
                 "complete the upgrade with kubexm upgrade and the newer bundle, or pass a bundle whose etcd is {major}.{minor} \
                  or newer"
             );
-            Finding::new(name, true, what, &hint)
+            Finding::new(FindingKind::Versions, name, true, what, &hint)
         })
     });
     older.collect()

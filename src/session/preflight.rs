@@ -91,6 +91,7 @@ pub fn report(findings: &[Finding], events: &Events) -> Result<(), CommandError>
     for finding in findings {
         events.emit(Event::Finding {
             host: finding.host.clone(),
+            kind: finding.kind,
             fatal: finding.fatal,
             what: finding.what.clone(),
             hint: finding.hint.clone(),
@@ -178,7 +179,13 @@ spec:
 ";
         let cluster = kubexm_config::parse_cluster("example", text).unwrap();
         let finding = |host: &str, fatal: bool, what: &str| {
-            Finding::new(&host.parse().unwrap(), fatal, what.to_owned(), "")
+            Finding::new(
+                kubexm_types::FindingKind::Swap,
+                &host.parse().unwrap(),
+                fatal,
+                what.to_owned(),
+                "",
+            )
         };
         let mut findings = vec![
             finding("node1", true, "c"),

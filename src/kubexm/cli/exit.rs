@@ -151,3 +151,35 @@ impl From<CommandError> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scripts of users decide on these numbers.
+    #[test]
+    fn codes_are_stable() {
+        let codes = ErrorKind::ALL.map(|kind| {
+            let name = serde_json::to_value(kind).unwrap();
+            format!("{} {}", code(kind).0, name.as_str().unwrap())
+        });
+        assert_eq!(
+            codes,
+            [
+                "1 interrupted",
+                "1 differences",
+                "1 machine",
+                "2 configuration",
+                "2 refused",
+                "3 bundle",
+                "4 host",
+                "5 step",
+                "6 changes",
+                "7 tests",
+                "8 certificates",
+                "9 attention",
+                "10 defect",
+            ]
+        );
+    }
+}

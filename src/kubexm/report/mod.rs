@@ -68,6 +68,7 @@ fn warning(event: &Event) -> Option<String> {
             fatal: false,
             what,
             hint,
+            ..
         } => Message::new(what).hint(hint).within(host),
         Event::Warning { message, hint } => Message::new(message).or_hint(hint.as_deref()),
         _ => return None,

@@ -139,6 +139,7 @@ fn every_event(text: &str) -> Vec<Event> {
         },
         Event::Finding {
             host: "node1".parse().unwrap(),
+            kind: kubexm_types::FindingKind::Swap,
             fatal: false,
             what: text.to_owned(),
             hint: "mend it".to_owned(),

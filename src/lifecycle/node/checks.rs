@@ -16,7 +16,7 @@ use kubexm_preflight::Finding;
 use kubexm_session::begun::joined;
 use kubexm_session::session::Hosts;
 use kubexm_session::{CommandError, older_etcd, preflight};
-use kubexm_types::HostName;
+use kubexm_types::{FindingKind, HostName};
 
 /// How long etcd may refuse to answer after a change of its members.
 const AFTER_A_CHANGE: Duration = Duration::from_secs(60);
@@ -116,7 +116,13 @@ impl Context<'_> {
                     listed(&pods)
                 );
                 let hint = "delete them, or permit it with --drain-force";
-                findings.push(Finding::new(&host.spec.name, true, what, hint));
+                findings.push(Finding::new(
+                    FindingKind::Pods,
+                    &host.spec.name,
+                    true,
+                    what,
+                    hint,
+                ));
             }
         }
         findings
@@ -200,7 +206,7 @@ fn left_behind(name: &HostName, volumes: &[String]) -> Option<Finding> {
         listed(volumes)
     );
     let hint = "copy their data first, or delete the claims and volumes afterwards";
-    Some(Finding::new(name, false, what, hint))
+    Some(Finding::new(FindingKind::Volumes, name, false, what, hint))
 }
 
 /// Returns the refusal for an etcd with a quorum, of which no member that stays lists the members.

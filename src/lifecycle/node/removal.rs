@@ -35,8 +35,8 @@ use kubexm_session::stop::unless_stopped;
 use kubexm_session::{
     ClusterSource, CommandError, Connection, Stop, listeners, notices, plan_inputs, preflight,
 };
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{FindingKind, HostName};
 
 /// Which hosts leave a cluster, and how.
 #[derive(Debug, Clone)]
@@ -218,7 +218,13 @@ impl Context<'_> {
             let hint = format!(
                 "remove it from the cluster file for now, or add it first: kubexm node add {name}"
             );
-            findings.push(Finding::new(name, true, what.to_owned(), &hint));
+            findings.push(Finding::new(
+                FindingKind::Membership,
+                name,
+                true,
+                what.to_owned(),
+                &hint,
+            ));
         }
         findings.extend(self.lost_images(&hosts, &facts, &leaves).await?);
         known.readmit(names);
@@ -269,7 +275,13 @@ impl Context<'_> {
             images.len()
         );
         let hint = "copy them to the other registries first: kubexm registry sync";
-        Ok(Some(Finding::new(name, true, what, hint)))
+        Ok(Some(Finding::new(
+            FindingKind::Registry,
+            name,
+            true,
+            what,
+            hint,
+        )))
     }
 
     /// Returns what the plans depend on.

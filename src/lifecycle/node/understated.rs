@@ -8,7 +8,7 @@ use kubexm_deploy::removal::Leaving;
 use kubexm_host::Facts;
 use kubexm_host::facts::Setting;
 use kubexm_preflight::Finding;
-use kubexm_types::HostName;
+use kubexm_types::{FindingKind, HostName};
 
 /// Returns a finding for each leaving host that has a role by its own facts, but not in the cluster file.
 pub(super) fn findings(
@@ -57,7 +57,13 @@ fn finding(cluster: &Cluster, host: &Leaving, facts: &Facts) -> Option<Finding> 
         }
         _ => hint,
     };
-    Some(Finding::new(&host.spec.name, true, what, &hint))
+    Some(Finding::new(
+        FindingKind::Membership,
+        &host.spec.name,
+        true,
+        what,
+        &hint,
+    ))
 }
 
 /// Returns how the cluster file gets roles of a host again.

@@ -13,7 +13,7 @@ use kubexm_preflight::Finding;
 use kubexm_scripts::kubernetes::API_SERVER_READY;
 use kubexm_session::CommandError;
 use kubexm_session::session::Hosts;
-use kubexm_types::HostName;
+use kubexm_types::{FindingKind, HostName};
 
 impl Context<'_> {
     /// Returns the control planes whose API server is not ready. Because of an upgrade that `continues`, one may not be.
@@ -32,7 +32,13 @@ impl Context<'_> {
             if !output.success() {
                 let what = format!("its API server is not ready: {}", output.complaint());
                 let hint = "kubectl get --raw '/readyz?verbose' names the check that fails";
-                findings.push(Finding::new(name, !continues, what, hint));
+                findings.push(Finding::new(
+                    FindingKind::ApiServer,
+                    name,
+                    !continues,
+                    what,
+                    hint,
+                ));
             }
         }
         Ok(findings)

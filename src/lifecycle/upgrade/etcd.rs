@@ -7,7 +7,7 @@ use kubexm_etcd::{Client, ClientError, Listed, Members, kind, members, peer_url}
 use kubexm_preflight::Finding;
 use kubexm_session::CommandError;
 use kubexm_session::session::Hosts;
-use kubexm_types::{HostName, Untrusted};
+use kubexm_types::{FindingKind, HostName, Untrusted};
 
 /// The part of the largest size of the database, in percent, from which on a warning names it.
 const FULL: u64 = 80;
@@ -56,7 +56,7 @@ pub(super) fn findings(
     for spec in members(cluster) {
         let (name, peer) = (&spec.name, peer_url(spec));
         let mut add = |fatal: bool, what: String, hint: &str| {
-            findings.push(Finding::new(name, fatal, what, hint));
+            findings.push(Finding::new(FindingKind::Etcd, name, fatal, what, hint));
         };
         let Some(listed) = etcd.at(&peer) else {
             add(
@@ -112,6 +112,7 @@ pub(super) fn findings(
     let others: Vec<String> = others.map(shown).collect();
     if !others.is_empty() {
         findings.push(Finding::new(
+            FindingKind::Etcd,
             first,
             true,
             format!(

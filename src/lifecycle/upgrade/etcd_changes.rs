@@ -11,7 +11,7 @@ use kubexm_deploy::upgrade_path::Hop;
 use kubexm_etcd::{Members, Refusal, Status, members, peer_url, refusal};
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
-use kubexm_types::{HostName, Version};
+use kubexm_types::{FindingKind, HostName, Version};
 
 /// Returns how the hops change the version of each member that answers, in the order of the hops for each of them.
 pub(super) fn changes(
@@ -78,6 +78,7 @@ pub(super) fn refused(changes: &[Change]) -> Vec<Finding> {
         let (cause, hint) = explained(refusal, &change.from);
         if seen.insert(&change.host) {
             findings.push(Finding::new(
+                FindingKind::Versions,
                 &change.host,
                 true,
                 format!(

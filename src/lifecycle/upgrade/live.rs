@@ -17,7 +17,7 @@ use kubexm_scripts::kubernetes::LIVE_SETTINGS;
 use kubexm_session::CommandError;
 use kubexm_session::program_settings::{Programs, live::LiveSettings};
 use kubexm_session::session::Hosts;
-use kubexm_types::{HostName, Untrusted};
+use kubexm_types::{FindingKind, HostName, Untrusted};
 
 /// The largest number of flags of a host.
 const MOST: usize = 2000;
@@ -201,6 +201,7 @@ fn finding(host: &HostName, flag: &Flag, version: &str, reason: &str) -> Finding
         ),
     };
     Finding::new(
+        FindingKind::Settings,
         host,
         true,
         format!("{program} runs with {name}{place}, and {program} {version} refuses it: {reason}"),

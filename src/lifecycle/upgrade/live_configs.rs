@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::live::Origin;
 use kubexm_preflight::Finding;
-use kubexm_types::{HostName, Untrusted};
+use kubexm_types::{FindingKind, HostName, Untrusted};
 
 /// The longest configuration in bytes.
 const LONGEST: usize = 256 << 10;
@@ -64,7 +64,7 @@ impl HostConfig {
         } else {
             format!("correct {path} on {host}, then run kubexm upgrade again")
         };
-        Finding::new(host, !is_rendered, what, &hint)
+        Finding::new(FindingKind::Settings, host, !is_rendered, what, &hint)
     }
 }
 
@@ -106,7 +106,7 @@ impl StoredConfig {
                 "remove the field with `kubectl -n kube-system edit configmap {name}`, then run kubexm upgrade again"
             )
         };
-        Finding::new(host, !self.is_rendered, what, &hint)
+        Finding::new(FindingKind::Settings, host, !self.is_rendered, what, &hint)
     }
 }
 

@@ -11,8 +11,8 @@ use kubexm_preflight::Finding;
 use kubexm_sandbox::{Sandbox, SandboxError};
 use kubexm_session::CommandError;
 use kubexm_session::program_settings::{self, Programs};
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{FindingKind, HostName};
 
 /// A hop with the cluster that it leads to.
 pub(super) struct Target<'a> {
@@ -75,7 +75,7 @@ async fn of_target(
     let hint = "remove or correct the field in the cluster file, then run kubexm upgrade again";
     let found = refused.into_iter();
     let mut findings: Vec<Finding> = found
-        .map(|what| Finding::new(first, true, what, hint))
+        .map(|what| Finding::new(FindingKind::Settings, first, true, what, hint))
         .collect();
     if let Some(live) = live {
         findings.extend(live.findings(programs, &target.cluster, target.hop).await?);

@@ -8,7 +8,7 @@ use kubexm_preflight::Finding;
 use kubexm_scripts::kubeadm::UPGRADE_SPACE;
 use kubexm_session::CommandError;
 use kubexm_session::session::Hosts;
-use kubexm_types::{HostName, Untrusted};
+use kubexm_types::{FindingKind, HostName, Untrusted};
 
 /// What must be free besides the copy, in KiB.
 const RESERVE: u64 = 200 * 1024;
@@ -58,6 +58,7 @@ fn finding(host: &HostName, data: u64, free: u64) -> Option<Finding> {
     let needed = data.saturating_add(RESERVE);
     (free < needed).then(|| {
         Finding::new(
+            FindingKind::DiskSpace,
             host,
             true,
             format!(

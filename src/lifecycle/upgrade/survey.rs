@@ -16,7 +16,7 @@ use kubexm_host::{Command, Host};
 use kubexm_preflight::Finding;
 use kubexm_scripts::kubernetes::DEPRECATED_REQUESTS;
 use kubexm_session::CommandError;
-use kubexm_types::{HostName, ImageRef, Message, Untrusted, Version};
+use kubexm_types::{FindingKind, HostName, ImageRef, Message, Untrusted, Version};
 use objects::{Object, RESOURCES, Service};
 use tokio::time::{Instant, sleep};
 
@@ -236,6 +236,7 @@ impl Survey {
         for (name, node) in &self.nodes {
             if !node.is_ready {
                 findings.push(Finding::new(
+                    FindingKind::Node,
                     name,
                     !continues,
                     "the node is not Ready".to_owned(),
@@ -246,7 +247,7 @@ impl Survey {
         let mut add = |fatal: bool, what: &str, names: Vec<String>, hint: &str| {
             if !names.is_empty() {
                 let what = format!("{what}: {}", listed(&names));
-                findings.push(Finding::new(first, fatal, what, hint));
+                findings.push(Finding::new(FindingKind::Pods, first, fatal, what, hint));
             }
         };
         add(

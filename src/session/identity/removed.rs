@@ -7,7 +7,7 @@ use crate::CommandError;
 use kubexm_config::Cluster;
 use kubexm_engine::cluster::{Removal, RemovalState};
 use kubexm_preflight::Finding;
-use kubexm_types::HostName;
+use kubexm_types::{FindingKind, HostName};
 
 impl KnownCluster {
     /// Returns the hosts that were removed from the cluster, or are about to be.
@@ -96,5 +96,11 @@ pub(super) fn finding(cluster: &Cluster, name: &HostName, removal: &Removal) -> 
         ),
     };
     let is_fatal = is_listed;
-    Some(Finding::new(name, is_fatal, what, &hint))
+    Some(Finding::new(
+        FindingKind::Membership,
+        name,
+        is_fatal,
+        what,
+        &hint,
+    ))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{ErrorKind, HostName, Message};
+use crate::{ErrorKind, FindingKind, HostName, Message};
 
 /// One event. `--output json` prints it as one line.
 ///
@@ -96,6 +96,8 @@ pub enum Event {
     /// Preflight found that a host does not meet a requirement.
     Finding {
         host: HostName,
+        /// What the check is about.
+        kind: FindingKind,
         /// Whether the finding prevents the install.
         fatal: bool,
         /// The problem.

@@ -97,6 +97,7 @@ mod tests {
         events.emit(step(StepState::Started));
         events.emit(Event::Finding {
             host: host.clone(),
+            kind: crate::FindingKind::Swap,
             fatal: true,
             what: text(),
             hint: text(),

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::table::escaped;
+use kubexm_types::FindingKind;
 use kubexm_types::event::{Event, StepState};
 
 const INTRODUCTION: &str = "With `--output json` a command that works on bundles, hosts or registries prints one JSON object per line \
@@ -45,7 +46,7 @@ fn meaning(event: &Event) -> &'static str {
             "A task of a plan that is only shown (`install --dry-run`), in an order in which it can run."
         }
         Event::Finding { .. } => {
-            "Preflight found a problem on a host. If `fatal` is true, the install does not start."
+            "Preflight found a problem on a host. `kind` is the subject of the check. If `fatal` is true, the install does not start."
         }
         Event::Summary { .. } => {
             "An install or a reset succeeded. `changed` counts steps that changed a host, or changes that a reset \
@@ -113,6 +114,7 @@ fn examples() -> Vec<Event> {
         },
         Event::Finding {
             host: host(),
+            kind: FindingKind::Swap,
             fatal: true,
             what: "swap is on".to_owned(),
             hint: "swapoff -a".to_owned(),
@@ -163,6 +165,13 @@ pub fn page() -> String {
             serde_json::to_string_pretty(&json).unwrap()
         )
         .unwrap();
+        if let Event::Finding { .. } = event {
+            out += "\nThese are the kinds of findings:\n\n";
+            for kind in FindingKind::ALL {
+                let name = serde_json::to_value(kind).unwrap();
+                writeln!(out, "- `{}`: {}", name.as_str().unwrap(), kind.about()).unwrap();
+            }
+        }
         before = name;
     }
     out

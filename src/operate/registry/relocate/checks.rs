@@ -11,7 +11,7 @@ use kubexm_preflight::Finding;
 use kubexm_session::CommandError;
 use kubexm_session::begun::MoveRecord;
 use kubexm_session::session::Hosts;
-use kubexm_types::HostName;
+use kubexm_types::{FindingKind, HostName};
 
 /// Returns the hosts from which images come: those with former registries. The directory of a new one may have remains of
 /// another registry. It counts only if all images were copied there, and no former registry answers.
@@ -64,7 +64,7 @@ pub(super) fn ports_in_use(
     let busy = record.to.iter().filter(is_busy).map(|name| {
         let what = format!("port {port} is in use, and the registry needs it");
         let hint = "stop the program that listens on it: ss -ltnp shows its name";
-        Finding::new(name, true, what, hint)
+        Finding::new(FindingKind::Registry, name, true, what, hint)
     });
     busy.collect()
 }
