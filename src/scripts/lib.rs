@@ -227,7 +227,6 @@ scripts! {
         CONFORMANCE = "kubernetes/conformance.sh" [kubectl] { Conformance: run processes seconds labels focus skip file }
         CONTROL_PLANE = "kubernetes/control-plane.sh" [replace]
         CONTROL_PLANE_STOP = "kubernetes/control-plane-stop.sh"
-        DEFAULT_ACCOUNTS = "kubernetes/default-accounts.sh" [kubectl]
         DELETE = "kubernetes/delete.sh" [kubectl patiently]
         DEPRECATED_REQUESTS = "kubernetes/deprecated-requests.sh" [kubectl]
         DRAIN = "kubernetes/drain.sh" [kubectl patiently]

@@ -2,6 +2,7 @@
 
 pub(super) mod aggregated_cas;
 mod config;
+mod default_accounts;
 pub(super) mod drain;
 mod hardening;
 pub(super) mod join_secrets;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::default_accounts::DefaultAccounts;
 use super::hardening::Flag;
 use crate::{DeployError, Inputs};
 use kubexm_config::cluster::Cluster;
@@ -133,18 +134,10 @@ pub(super) fn rewrite(inputs: &Inputs<'_>, task: Task) -> Task {
 
 /// Returns the step after which pods without a service account of their own get no token, in the namespaces that an
 /// install creates; `None` without the profile `cis`.
-pub(crate) fn default_accounts(cluster: &Cluster) -> Option<RunScript> {
-    let step = RunScript::new(
-        "default service accounts",
-        "Give no tokens of the default service accounts to pods",
-        scripts::DEFAULT_ACCOUNTS.verb("check"),
-        scripts::DEFAULT_ACCOUNTS.verb("apply"),
-    );
+pub(crate) fn default_accounts(cluster: &Cluster) -> Option<DefaultAccounts> {
     let namespaces = exempt_namespaces(cluster).into_iter().chain(NAMESPACES);
-    cluster
-        .security
-        .is_cis()
-        .then(|| step.arguments(namespaces))
+    let is_cis = cluster.security.is_cis();
+    is_cis.then(|| DefaultAccounts(namespaces.collect()))
 }
 
 fn encryption_text(keys: &EncryptionKeys) -> Result<String, DeployError> {

@@ -49,37 +49,6 @@ fn nodes_get_each_label_and_taint() {
 }
 
 #[test]
-fn default_accounts_give_no_tokens_unless_a_user_wants_them() {
-    Machine::with_each_shell(|machine| {
-        // The account of a namespace appears after the first look.
-        machine.fake(
-            "kubectl",
-            "shift 5; dir=/root/api/$2\n\
-             case $* in\n\
-             'get namespace '*) [ ! -d \"/root/api/$3\" ] || echo \"namespace/$3\" ;;\n\
-             *' get '*) if [ -e \"$dir/account\" ]; then cat \"$dir/account\"; else printf 'default ' >\"$dir/account\"; fi ;;\n\
-             *' patch '*) printf 'default false' >\"$dir/account\" ;;\n\
-             esac",
-        );
-        machine.fake("sleep", "");
-        machine.write("/root/api/default/account", "default ");
-        machine.write("/root/api/site/account", "default true");
-        machine.write("/root/api/young/object", "");
-        let arguments = ["default", "site", "absent", "young"];
-        let script = kubernetes::DEFAULT_ACCOUNTS;
-        let ended = machine.run(script.verb("check"), &arguments);
-        let words = "the default service account of default gives its token to pods\n";
-        assert_eq!((ended.status, ended.printed.as_str()), (1, words));
-        machine.done(script.verb("apply"), &arguments);
-        assert_eq!(machine.read("/root/api/default/account"), "default false");
-        assert_eq!(machine.read("/root/api/young/account"), "default false");
-        assert_eq!(machine.read("/root/api/site/account"), "default true");
-        machine.done(script.verb("check"), &arguments);
-        assert!(!machine.has("/root/api/absent"));
-    });
-}
-
-#[test]
 fn unreachable_kubelets_are_listed() {
     Machine::with_each_shell(|machine| {
         machine.fake(
