@@ -226,6 +226,8 @@ pub struct Metadata {
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     pub owner_references: Vec<Owner>,
+    /// The time at which it ends or ended; `None` before its deletion.
+    pub deletion_timestamp: Option<String>,
 }
 
 impl Metadata {
@@ -233,12 +235,22 @@ impl Metadata {
     pub fn path(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
+
+    /// Returns `KIND/NAME` of its owner: of the one that creates it again, or of the first one.
+    pub fn owner(&self) -> Option<String> {
+        let mut owners = self.owner_references.iter();
+        let owner = owners.find(|owner| owner.controller);
+        let owner = owner.or_else(|| self.owner_references.first());
+        owner.map(|owner| format!("{}/{}", owner.kind, owner.name))
+    }
 }
 
 /// An object because of which another one exists.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Owner {
     pub kind: String,
+    #[serde(default)]
+    pub name: String,
     /// Whether it creates the object again.
     #[serde(default)]
     pub controller: bool,

@@ -248,14 +248,15 @@ scripts! {
         NODE_REMOVE = "kubernetes/node-remove.sh" [kubectl patiently]
         PATCH = "kubernetes/patch.sh" [kubectl]
         RESTORED = "kubernetes/restored.sh" [kubectl]
+        ROLLOUT = "kubernetes/rollout.sh" [kubectl]
         SAME_CA = "kubernetes/same-ca.sh"
         SERVING_APPROVE = "kubernetes/serving-approve.sh" [kubectl]
         SERVING_LOOK = "kubernetes/serving-look.sh" [kubectl]
         SIGNER = "kubernetes/signer.sh" [replace]
         SURVEY = "kubernetes/survey.sh"
+        TOKEN_SECRETS = "kubernetes/token-secrets.sh" [kubectl]
         USER_CERTIFICATE = "kubernetes/user-certificate.sh" [kubectl]
         VERSIONS = "kubernetes/versions.sh"
-        WORKLOADS = "kubernetes/workloads.sh" [kubectl]
     }
     /// The control plane's endpoint.
     load_balancer {

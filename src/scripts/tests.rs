@@ -34,7 +34,6 @@ mod systemd;
 mod undo;
 mod upgrade;
 mod users;
-mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -3,6 +3,7 @@
 mod authorities;
 mod begin;
 mod carry_out;
+mod pods;
 mod proof;
 mod survey;
 mod text;

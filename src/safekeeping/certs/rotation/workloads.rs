@@ -4,16 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
+use super::pods::{Controller, Pod};
 use kubexm_config::cluster::{PluginKind, PluginProperties};
+use kubexm_deploy::objects::{Metadata, Object, Server};
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host, Limit};
-use kubexm_scripts::kubernetes::WORKLOADS;
+use kubexm_scripts::kubernetes::{ROLLOUT, TOKEN_SECRETS};
 use kubexm_session::CommandError;
 use kubexm_types::event::Events;
 use kubexm_types::{Message, Untrusted, UtcTime};
 
 /// How long workloads may take to restart.
 const RESTART: Limit = Limit::new(Duration::from_secs(3600), "restarts of workloads");
+/// The title of the commands that restart them.
+const RESTARTS: &str = "restart workloads";
 /// The workloads that can be restarted.
 const KINDS: [&str; 3] = ["Deployment", "DaemonSet", "StatefulSet"];
 
@@ -39,6 +43,11 @@ impl Workload {
     pub(super) fn can_restart(&self) -> bool {
         let kind = self.name.split('/').next().unwrap_or_default();
         KINDS.contains(&kind)
+    }
+
+    /// Returns the words of the workload for kubectl.
+    fn words(&self) -> [&str; 3] {
+        [&self.name, "-n", &self.namespace]
     }
 }
 
@@ -68,59 +77,54 @@ impl Workloads {
     /// # Errors
     /// The API server does not answer.
     pub(super) async fn read(host: &dyn Host) -> Result<Self, CommandError> {
-        let text = run(host, "list the pods of the cluster", "list", &[]).await?;
-        Self::parse(&text).ok_or_else(|| {
-            CommandError::step(
-                "cannot list the pods of the cluster: the output of kubectl is incomplete",
-            )
-        })
+        let title = "list the pods of the cluster";
+        let date = Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]);
+        let now = UtcTime::parse(run(host, title, date).await?.trim());
+        let now = now.map_err(|error| CommandError::step(format!("cannot {title}: {error}")))?;
+        let server = Server::of(host);
+        let sets: Vec<Object> = server.list(title, &["replicasets", "-A"]).await?;
+        let tokens = tokens(host, title).await?;
+        let words = ["pods", "-A", "--field-selector=status.phase=Running"];
+        let pods: Vec<Pod> = server.list(title, &words).await?;
+        Ok(Self::of(now, &sets, &tokens, &pods))
     }
 
-    fn parse(text: &str) -> Option<Self> {
-        let lines = || text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-        let now = lines().find_map(|words| match words.as_slice() {
-            ["now", time] => UtcTime::parse(time).ok(),
-            _ => None,
-        })?;
+    fn of(now: UtcTime, sets: &[Object], tokens: &[Token], pods: &[Pod]) -> Self {
         // A Deployment owns its pods by a ReplicaSet.
-        let sets = lines().filter_map(|words| match words.as_slice() {
-            ["set", namespace, name, owner] => {
-                Some(((*namespace, format!("ReplicaSet/{name}")), *owner))
-            }
-            _ => None,
+        let sets = sets.iter().filter_map(|set| {
+            let Metadata {
+                namespace, name, ..
+            } = &set.metadata;
+            let owner = set.metadata.owner()?;
+            Some(((namespace.as_str(), format!("ReplicaSet/{name}")), owner))
         });
-        let sets: BTreeMap<(&str, String), &str> = sets.collect();
-        let readers = readers(text);
+        let sets: BTreeMap<(&str, String), String> = sets.collect();
         let mut oldest: BTreeMap<Workload, UtcTime> = BTreeMap::new();
-        for words in lines() {
-            let ["pod", namespace, name, owner, starts @ ..] = words.as_slice() else {
+        for pod in pods {
+            let Metadata {
+                namespace, name, ..
+            } = &pod.metadata;
+            let has_ca = |secret: &str| {
+                let path = format!("{namespace}/{secret}");
+                tokens.iter().any(|token| token.path == path)
+            };
+            let counts = pod.metadata.deletion_timestamp.is_none() && pod.reads_ca(has_ca);
+            let Some(start) = pod.oldest_start().filter(|_| counts) else {
                 continue;
             };
-            let starts = starts.iter().map(|start| UtcTime::parse(start).ok());
-            let starts: Vec<UtcTime> = starts.collect::<Option<_>>()?;
-            let Some(start) = starts.into_iter().min() else {
-                continue;
-            };
-            if !readers.contains(&(*namespace, *name)) {
-                continue;
-            }
-            let owner = match *owner {
-                "-" => format!("Pod/{name}"),
-                owner => {
-                    let of_set = sets.get(&(*namespace, owner.to_owned()));
-                    (*of_set.unwrap_or(&owner)).to_owned()
-                }
-            };
+            let owner = pod.metadata.owner();
+            let owner = owner.unwrap_or_else(|| format!("Pod/{name}"));
+            let owner = (namespace.as_str(), owner);
             let workload = Workload {
-                namespace: (*namespace).to_owned(),
-                name: owner,
+                namespace: namespace.clone(),
+                name: sets.get(&owner).unwrap_or(&owner.1).clone(),
             };
             let known = oldest.entry(workload).or_insert_with(|| start.clone());
-            if start < *known {
-                *known = start;
+            if start < known {
+                known.clone_from(start);
             }
         }
-        Some(Self { now, oldest })
+        Self { now, oldest }
     }
 
     /// Returns the workloads with a container that started before a time.
@@ -128,26 +132,6 @@ impl Workloads {
         let old = self.oldest.iter().filter(|(_, start)| *start <= time);
         old.map(|(workload, _)| workload.clone()).collect()
     }
-}
-
-/// Returns the namespaces and names of the pods that read the CA of the API server: from the ConfigMap of their namespace, or from
-/// a Secret with a token, which has it, too.
-fn readers(text: &str) -> BTreeSet<(&str, &str)> {
-    let lines = || text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let tokens = lines().filter_map(|words| match words.as_slice() {
-        ["token", namespace, secret] => Some((*namespace, *secret)),
-        _ => None,
-    });
-    let tokens: BTreeSet<(&str, &str)> = tokens.collect();
-    let reads = lines().filter_map(|words| match words.as_slice() {
-        ["reads", namespace, pod, "configmap", _] => Some((*namespace, *pod)),
-        ["reads", namespace, pod, "secret", secret] => {
-            let has_ca = tokens.contains(&(*namespace, *secret));
-            has_ca.then_some((*namespace, *pod))
-        }
-        _ => None,
-    });
-    reads.collect()
 }
 
 /// Restarts workloads that have not restarted since a time, and waits until their pods are ready.
@@ -163,17 +147,28 @@ pub(super) async fn restart(
     for workload in workloads {
         events.note(format!("restarts {workload}"));
     }
-    let names = workloads
-        .iter()
-        .filter(|workload| workload.can_restart())
-        .map(|workload| format!("{}/{}", workload.namespace, workload.name));
-    let arguments: Vec<String> = std::iter::once(since.to_string()).chain(names).collect();
-    if arguments.len() == 1 {
-        return Ok(());
+    let (mut manual, mut restarted) = (Vec::new(), Vec::new());
+    for workload in workloads.iter().filter(|workload| workload.can_restart()) {
+        let words = workload.words();
+        let found = Server::of(host)
+            .find::<Controller>(RESTARTS, &words)
+            .await?;
+        let found = found.unwrap_or_default();
+        if !found.replaces_pods() {
+            manual.push(workload);
+            continue;
+        }
+        // An interrupted run has restarted it.
+        if !found.has_restarted_since(since) {
+            rollout(host, &[&["restart"][..], &words].concat()).await?;
+        }
+        restarted.push(words);
     }
-    let text = run(host, "restart workloads", "restart", &arguments).await?;
-    for workload in text.lines().filter_map(|line| line.strip_prefix("manual ")) {
-        let workload = Untrusted::one_line(workload, 300);
+    for words in restarted {
+        let limits = ["--timeout=1800s", "--request-timeout=0"];
+        rollout(host, &[&["status"][..], &words, &limits].concat()).await?;
+    }
+    for workload in manual {
         let warning = Message::new(format!(
             "{workload}: Kubernetes does not replace its pods, because it is paused or its update strategy is OnDelete"
         ))
@@ -181,6 +176,34 @@ pub(super) async fn restart(
         events.warn(warning);
     }
     Ok(())
+}
+
+async fn rollout(host: &dyn Host, words: &[&str]) -> Result<(), CommandError> {
+    let command = Command::from_script(ROLLOUT, words.iter().copied());
+    run(host, RESTARTS, command).await.map(drop)
+}
+
+/// A Secret with a token that has no expiry.
+#[derive(Debug, PartialEq, Eq)]
+struct Token {
+    created: Option<UtcTime>,
+    /// `NAMESPACE/NAME`.
+    path: String,
+}
+
+async fn tokens(host: &dyn Host, title: &str) -> Result<Vec<Token>, CommandError> {
+    let none: [&str; 0] = [];
+    let text = run(host, title, Command::from_script(TOKEN_SECRETS, none)).await?;
+    Ok(parse_tokens(&text))
+}
+
+fn parse_tokens(text: &str) -> Vec<Token> {
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    let tokens = lines.map(|(created, path)| Token {
+        created: UtcTime::parse(created).ok(),
+        path: path.to_owned(),
+    });
+    tokens.collect()
 }
 
 /// Returns the Secrets with tokens that have no expiry, as `NAMESPACE/NAME`, without those that were created after a time.
@@ -191,102 +214,25 @@ pub(super) async fn lasting_tokens(
     host: &dyn Host,
     until: Option<&UtcTime>,
 ) -> Result<Vec<String>, CommandError> {
-    let text = run(host, "list the tokens in Secrets", "tokens", &[]).await?;
-    Ok(secrets_until(&text, until))
+    let tokens = tokens(host, "list the tokens in Secrets").await?;
+    Ok(secrets_until(&tokens, until))
 }
 
-/// Returns the Secrets in the output of the script, without those that were created after a time. One without a time stays.
-fn secrets_until(text: &str, until: Option<&UtcTime>) -> Vec<String> {
-    let is_later = |created: &str| {
-        let created = UtcTime::parse(created).ok();
-        created.zip(until).is_some_and(|(own, until)| own > *until)
+/// Returns the Secrets that were not created after a time. One without a time stays.
+fn secrets_until(tokens: &[Token], until: Option<&UtcTime>) -> Vec<String> {
+    let is_later = |token: &&Token| {
+        let created = token.created.as_ref();
+        created.zip(until).is_some_and(|(own, until)| own > until)
     };
-    let lines = text.lines().filter(|line| !line.trim().is_empty());
-    let secrets = lines.filter_map(|line| match line.split_once(' ') {
-        Some((created, _)) if is_later(created) => None,
-        Some((_, secret)) => Some(secret),
-        None => Some(line),
-    });
-    secrets
-        .map(|secret| Untrusted::one_line(secret, 300).to_string())
-        .collect()
+    let tokens = tokens.iter().filter(|token| !is_later(token));
+    let names = tokens.map(|token| Untrusted::one_line(&token.path, 300).to_string());
+    names.collect()
 }
 
-async fn run(
-    host: &dyn Host,
-    action: &str,
-    verb: &'static str,
-    arguments: &[String],
-) -> Result<String, CommandError> {
-    let command = Command::from_script(WORKLOADS.verb(verb), arguments);
-    let command = command.limit(RESTART).describe(action);
-    let output = host.run(command).await?;
-    let output = StepError::unless_done(action, output);
-    Ok(output?.text())
+async fn run(host: &dyn Host, title: &str, command: Command) -> Result<String, CommandError> {
+    let output = host.run(command.limit(RESTART).describe(title)).await?;
+    Ok(StepError::unless_done(title, output)?.text())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PODS: &str = "now 2027-01-31T12:00:00Z
-set web front-5d Deployment/front
-token web robot
-token db other
-pod web front-5d-x ReplicaSet/front-5d 2027-01-31T10:00:00Z 2027-01-31T11:30:00Z
-reads web front-5d-x configmap kube-root-ca.crt
-pod web front-5d-y ReplicaSet/front-5d 2027-01-31T11:40:00Z
-reads web front-5d-y configmap kube-root-ca.crt
-pod web lone - 2027-01-31T09:00:00Z
-reads web lone secret password
-reads web lone secret robot
-pod web other - 2027-01-31T09:00:00Z
-reads web other secret other
-pod web plain - 2027-01-31T09:00:00Z
-pod kube-system kube-proxy-a DaemonSet/kube-proxy 2027-01-31T11:50:00Z
-reads kube-system kube-proxy-a configmap kube-root-ca.crt
-pod web waits ReplicaSet/other
-reads web waits configmap kube-root-ca.crt
-";
-
-    fn time(text: &str) -> UtcTime {
-        UtcTime::parse(text).unwrap()
-    }
-
-    #[test]
-    fn pods_from_before_a_time_that_read_a_ca_are_found_with_their_workload() {
-        let pods = Workloads::parse(PODS).unwrap();
-        assert_eq!(pods.now, time("2027-01-31T12:00:00Z"));
-        let old: Vec<String> = pods
-            .before(&time("2027-01-31T11:00:00Z"))
-            .iter()
-            .map(|one| format!("{one} {} {}", one.is_own(), one.can_restart()))
-            .collect();
-        // The Secret `other` with a token is of another namespace, and `plain` reads no CA.
-        assert_eq!(
-            old,
-            [
-                "web/Deployment/front false true",
-                "web/Pod/lone false false"
-            ]
-        );
-        assert_eq!(pods.before(&time("2027-01-31T11:55:00Z")).len(), 3);
-        assert_eq!(Workloads::parse("pod a b c d"), None);
-    }
-
-    #[test]
-    fn secrets_from_after_the_switch_are_not_of_the_former_key() {
-        let text = "2027-01-31T11:59:59Z web/before
-2027-01-31T12:00:00Z web/same
-2027-01-31T12:00:01Z web/after
- web/unknown
-
-";
-        let switched = time("2027-01-31T12:00:00Z");
-        assert_eq!(
-            secrets_until(text, Some(&switched)),
-            ["web/before", "web/same", "web/unknown"]
-        );
-        assert_eq!(secrets_until(text, None).len(), 4);
-    }
-}
+mod tests;

@@ -81,6 +81,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "kubernetes/same-ca.sh",
             "kubernetes/serving-look.sh",
             "kubernetes/survey.sh",
+            "kubernetes/token-secrets.sh",
             "kubernetes/versions.sh",
             "load-balancer/check-proxy.sh",
             "load-balancer/cluster-ca.sh",
@@ -169,7 +170,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
     ),
     (
         "changes no host; a restart of a workload that a killed run began goes on in the cluster",
-        &["kubernetes/workloads.sh"],
+        &["kubernetes/rollout.sh"],
     ),
     (
         "runs as a unit that systemd restarts, and sets all routes again in each round",
