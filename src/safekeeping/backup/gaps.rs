@@ -131,12 +131,12 @@ mod tests {
             gaps(cluster, true, found, &BTreeMap::new(), |_| true)
                 .into_iter()
                 .filter(|gap| gap.text.contains("authorities"))
-                .map(|gap| gap.to_string())
+                .map(|gap| gap.within(INCOMPLETE).to_string())
                 .collect::<String>()
         };
         insta::assert_snapshot!(of(&cluster(""), &found), @"
         the backup is not complete: no control plane has all authorities of kubeadm in /etc/kubernetes/pki, so new hosts cannot be restored from the backup: node1 does not have ca.key, sa.pub; node2 does not have front-proxy-ca.key
-          hint: put these files on one control plane, as regular files; if a site keeps them elsewhere on purpose, put them there while it creates one backup: incomplete backups do not remove that one
+        hint: put these files on one control plane, as regular files; if a site keeps them elsewhere on purpose, put them there while it creates one backup: incomplete backups do not remove that one
         ");
         let complete = vec![found[0].clone(), (&node2, Vec::new())];
         assert_eq!(of(&cluster(""), &complete), "");
