@@ -97,7 +97,10 @@ impl Host for FakeApi {
             (Some(first), Some(_)) => objects(&all.remove(first).1),
             (Some(last), None) => objects(&all[last].1),
             _ if asked.ends_with("--ignore-not-found") => compressed(""),
-            _ => printed(1, "refused".to_owned()),
+            _ => Output {
+                stderr: b"refused".to_vec(),
+                ..printed(1, String::new())
+            },
         })
     }
 }

@@ -3,6 +3,8 @@
 mod images;
 mod node;
 mod pod;
+mod request;
+mod services;
 mod storage;
 
 use std::collections::BTreeMap;
@@ -17,11 +19,16 @@ use kubexm_scripts::kubernetes::{DELETE, GET, PATCH};
 use kubexm_types::Message;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use time::OffsetDateTime;
 use tokio::time::{Instant, sleep};
 
 pub use images::Images;
 pub use node::{Node, NodeAddress, NodeInfo, NodeSpec, NodeStatus, Taint};
-pub use pod::{Budget, BudgetStatus, Pod, PodSpec};
+pub use pod::{
+    Budget, BudgetStatus, ContainerState, ContainerStatus, Halt, Pod, PodSpec, PodStatus,
+};
+pub use request::{Request, RequestSpec};
+pub use services::{EndpointSlice, Service, Webhook};
 pub use storage::{
     Attachment, AttachmentSource, AttachmentSpec, PersistentVolume, PersistentVolumeSpec,
 };
@@ -76,7 +83,8 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Returns the objects of a list. `words` are the arguments of `kubectl get`, and `what` is the action for errors.
+    /// Returns the objects of a list. `words` are the arguments of `kubectl get`, and `what` is the action for errors. With
+    /// `-o go-template=…`, a template prints the JSON.
     ///
     /// # Errors
     /// The API server does not answer, or the answer is empty or has another form.
@@ -123,7 +131,12 @@ impl<'a> Server<'a> {
         let command = Command::from_script(GET, words).describe(what);
         // Pods can have secrets in their environment.
         let command = command.limit(self.limit).secret_output();
-        let output = StepError::unless_done(what, self.host.run(command).await?)?;
+        let mut output = self.host.run(command).await?;
+        if !output.success() {
+            // The error must not quote compressed bytes.
+            output.stdout.clear();
+        }
+        let output = StepError::unless_done(what, output)?;
         parse(&output.stdout).map_err(|error| {
             let said = format!("{what}: the answer of kubectl is invalid: {error}");
             StepError::Other(Message::quoting(said))
@@ -223,11 +236,15 @@ pub struct Metadata {
     pub name: String,
     /// Empty for an object of the whole cluster.
     pub namespace: String,
+    pub uid: String,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     pub owner_references: Vec<Owner>,
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub creation_timestamp: Option<OffsetDateTime>,
     /// The time at which it ends or ended; `None` before its deletion.
-    pub deletion_timestamp: Option<String>,
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub deletion_timestamp: Option<OffsetDateTime>,
 }
 
 impl Metadata {
@@ -251,6 +268,8 @@ pub struct Owner {
     pub kind: String,
     #[serde(default)]
     pub name: String,
+    #[serde(default)]
+    pub uid: String,
     /// Whether it creates the object again.
     #[serde(default)]
     pub controller: bool,
@@ -265,23 +284,28 @@ pub struct Object {
 /// A ConfigMap.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct ConfigMap {
-    pub(crate) metadata: Metadata,
-    pub(crate) data: BTreeMap<String, String>,
+pub struct ConfigMap {
+    pub metadata: Metadata,
+    pub data: BTreeMap<String, String>,
 }
 
 /// A condition in the status of an object.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub struct Condition {
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    #[serde(default)]
+    pub reason: String,
     pub message: String,
+    /// When the status became another one.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub last_transition_time: Option<OffsetDateTime>,
 }
 
-fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+/// Returns the condition of a kind.
+pub fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.kind == kind)
 }
 

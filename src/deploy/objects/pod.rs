@@ -11,7 +11,7 @@ pub struct Pod {
     #[serde(default)]
     pub spec: PodSpec,
     #[serde(default)]
-    status: PodStatus,
+    pub status: PodStatus,
 }
 
 /// The specification of a pod.
@@ -22,11 +22,45 @@ pub struct PodSpec {
     volumes: Vec<Volume>,
 }
 
+/// The status of a pod.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodStatus {
+    /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+    pub phase: String,
+    pub conditions: Vec<Condition>,
+    #[serde(rename = "podIP")]
+    pub pod_ip: String,
+    pub container_statuses: Vec<ContainerStatus>,
+    pub init_container_statuses: Vec<ContainerStatus>,
+}
+
+/// The status of a container.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct PodStatus {
-    phase: String,
-    conditions: Vec<Condition>,
+pub struct ContainerStatus {
+    pub ready: bool,
+    pub image: String,
+    pub state: ContainerState,
+}
+
+/// Why a container does not run. One that runs has none of both.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct ContainerState {
+    pub waiting: Option<Halt>,
+    pub terminated: Option<Halt>,
+}
+
+/// How a container waits or ended.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Halt {
+    pub reason: String,
+    /// Of a container that ended, it can be the end of its log.
+    pub message: String,
+    /// 0 for a container that waits.
+    pub exit_code: i64,
 }
 
 #[derive(Deserialize)]
@@ -44,9 +78,20 @@ struct ClaimName {
 }
 
 impl Pod {
+    /// Returns the condition of a kind.
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        condition(&self.status.conditions, kind)
+    }
+
     pub fn is_ready(&self) -> bool {
-        let ready = condition(&self.status.conditions, "Ready");
+        let ready = self.condition("Ready");
         ready.is_some_and(|ready| ready.status == "True")
+    }
+
+    /// Returns the status of each container, those that initialize the pod last.
+    pub fn containers(&self) -> impl Iterator<Item = &ContainerStatus> {
+        let all = self.status.container_statuses.iter();
+        all.chain(&self.status.init_container_statuses)
     }
 
     /// Returns whether all of its containers have ended for good.

@@ -75,7 +75,7 @@ fn healthy_node() -> Node {
     let ready = Condition {
         kind: "Ready".to_owned(),
         status: "True".to_owned(),
-        message: String::new(),
+        ..Condition::default()
     };
     let mut node = Node::default();
     node.status.node_info.kubelet_version = "v1.36.3".to_owned();
@@ -307,6 +307,7 @@ fn nodes_need_attention() {
             kind: "DiskPressure".to_owned(),
             status: "True".to_owned(),
             message: "kubelet has disk pressure".to_owned(),
+            ..Condition::default()
         });
         let Some(Ok(nodes)) = &mut seen.nodes else {
             panic!("no nodes");

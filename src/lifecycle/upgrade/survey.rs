@@ -17,7 +17,7 @@ use kubexm_preflight::Finding;
 use kubexm_scripts::kubernetes::DEPRECATED_REQUESTS;
 use kubexm_session::CommandError;
 use kubexm_types::{FindingKind, HostName, ImageRef, Message, Untrusted, Version};
-use objects::{Object, RESOURCES, Service};
+use objects::{Object, RESOURCES};
 use tokio::time::{Instant, sleep};
 
 /// The largest number of names that a finding lists.
@@ -204,20 +204,9 @@ impl Survey {
             .collect();
         for (kind, all) in &webhooks {
             let silent = all.needed().filter(|(_, service)| !ready.contains(service));
-            survey.webhooks.extend(silent.map(
-                |(
-                    name,
-                    Service {
-                        namespace,
-                        name: service,
-                    },
-                )| {
-                    (
-                        format!("{kind}webhook/{name}"),
-                        format!("{namespace}/{service}"),
-                    )
-                },
-            ));
+            survey.webhooks.extend(
+                silent.map(|(name, service)| (format!("{kind}webhook/{name}"), service.path())),
+            );
         }
         Ok(survey)
     }

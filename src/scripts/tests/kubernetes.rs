@@ -17,8 +17,8 @@ fn objects_are_printed_compressed_with_the_status_of_kubectl() {
         machine.done(kubernetes::GET, &["", "node", "node1"]);
         let calls = machine.calls();
         let ends = [
-            "--request-timeout=30s --server https://192.0.2.11:6443 get nodes -A -o json",
-            "--request-timeout=30s get node node1 -o json",
+            "--request-timeout=30s --server https://192.0.2.11:6443 get -o json nodes -A",
+            "--request-timeout=30s get -o json node node1",
         ];
         for end in ends {
             assert!(calls.iter().any(|call| call.ends_with(end)), "{calls:?}");

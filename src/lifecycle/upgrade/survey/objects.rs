@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use kubexm_deploy::objects::{Budget, Condition, Images, Metadata, Node, PersistentVolume, Pod};
+use kubexm_deploy::objects::{
+    Budget, EndpointSlice, Images, Metadata, Node, PersistentVolume, Pod, Request, Service, Webhook,
+};
 use serde::Deserialize;
 
 /// The resources of [`Object`], for `kubectl get`.
@@ -28,89 +30,16 @@ pub(super) enum Object {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Request {
-    pub(super) metadata: Metadata,
-    #[serde(default)]
-    status: RequestStatus,
-}
-
-#[derive(Deserialize, Default)]
-struct RequestStatus {
-    #[serde(default)]
-    conditions: Vec<Condition>,
-}
-
-impl Request {
-    /// Returns whether the request is neither approved nor denied.
-    pub(super) fn is_open(&self) -> bool {
-        self.status.conditions.is_empty()
-    }
-}
-
-#[derive(Deserialize)]
 pub(super) struct Webhooks {
     #[serde(default)]
     webhooks: Vec<Webhook>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Webhook {
-    name: String,
-    failure_policy: Option<String>,
-    client_config: ClientConfig,
-}
-
-#[derive(Deserialize)]
-struct ClientConfig {
-    service: Option<Service>,
-}
-
-/// A Service in its namespace.
-#[derive(Deserialize, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Service {
-    pub(super) namespace: String,
-    pub(super) name: String,
-}
-
 impl Webhooks {
     /// Returns the names of webhooks whose failure refuses requests, and their services.
     pub(super) fn needed(&self) -> impl Iterator<Item = (&str, &Service)> {
-        self.webhooks.iter().filter_map(|webhook| {
-            let refuses = webhook.failure_policy.as_deref() == Some("Fail");
-            let service = webhook.client_config.service.as_ref()?;
-            refuses.then_some((webhook.name.as_str(), service))
-        })
-    }
-}
-
-#[derive(Deserialize)]
-pub(super) struct EndpointSlice {
-    metadata: Metadata,
-    endpoints: Option<Vec<Endpoint>>,
-}
-
-#[derive(Deserialize)]
-struct Endpoint {
-    #[serde(default)]
-    conditions: EndpointConditions,
-}
-
-#[derive(Deserialize, Default)]
-struct EndpointConditions {
-    ready: Option<bool>,
-}
-
-impl EndpointSlice {
-    /// Returns its service if an endpoint is ready.
-    pub(super) fn ready(self) -> Option<Service> {
-        let mut endpoints = self.endpoints.iter().flatten();
-        let is_ready = endpoints.any(|endpoint| endpoint.conditions.ready == Some(true));
-        let name = self.metadata.labels.get("kubernetes.io/service-name");
-        Some(Service {
-            name: name.filter(|_| is_ready)?.clone(),
-            namespace: self.metadata.namespace,
-        })
+        let all = self.webhooks.iter();
+        all.filter_map(|webhook| Some((webhook.name.as_str(), webhook.needed()?)))
     }
 }
 
