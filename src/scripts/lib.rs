@@ -167,7 +167,6 @@ scripts! {
     }
     /// What is wrong with a cluster.
     doctor {
-        CLUSTER = "doctor/cluster.sh"
         HOST = "doctor/host.sh"
         LOGS = "doctor/logs.sh"
         RUNTIME = "doctor/runtime.sh"

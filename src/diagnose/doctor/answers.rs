@@ -68,21 +68,6 @@ pub(super) const RUNTIME: &[&str] = &[
 ];
 /// Keys of `doctor/ways.sh`.
 pub(super) const WAYS: &[&str] = &["way"];
-/// Keys of `doctor/cluster.sh`.
-pub(super) const CLUSTER: &[&str] = &[
-    "failed",
-    "pod",
-    "dns",
-    "request",
-    "apiservice",
-    "webhook",
-    "slice",
-    "node",
-    "terminating",
-    "cluster_info",
-    "token",
-    "now",
-];
 
 impl Answers {
     /// Parses the output of a script.

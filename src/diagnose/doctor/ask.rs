@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
+use time::OffsetDateTime;
 
 use super::answers::{self, Answers};
+use super::api::Api;
 use super::network::Label;
 use super::seen::{Logs, Seen, Way};
 use crate::status::{self, Looked};
@@ -14,10 +16,11 @@ use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind, RuntimeKind};
 use kubexm_config::ports;
 use kubexm_deploy::expected;
+use kubexm_deploy::objects::Server;
 use kubexm_host::{Command, Host, Limit};
 use kubexm_operate::logs::entry;
 use kubexm_scripts::Script;
-use kubexm_scripts::doctor::{CLUSTER, HOST, LOGS, RUNTIME, WAYS};
+use kubexm_scripts::doctor::{HOST, LOGS, RUNTIME, WAYS};
 use kubexm_session::command_line::CommandLine;
 use kubexm_session::session::PARALLEL;
 use kubexm_types::HostName;
@@ -48,6 +51,7 @@ pub(super) async fn all(looked: Looked, line: CommandLine) -> Seen {
         hosts,
         facts,
         answers: status,
+        nodes,
     } = looked;
     let owns: Vec<(HostName, Own)> = stream::iter(hosts.iter())
         .map(async |(name, host)| (name.clone(), own(&cluster, host.as_ref()).await))
@@ -64,6 +68,7 @@ pub(super) async fn all(looked: Looked, line: CommandLine) -> Seen {
         runtimes: BTreeMap::new(),
         logs: BTreeMap::new(),
         api: None,
+        nodes,
         ways: BTreeMap::new(),
         unanswered: Vec::new(),
     };
@@ -77,7 +82,7 @@ pub(super) async fn all(looked: Looked, line: CommandLine) -> Seen {
             .map(|answers| seen.runtimes.insert(name.clone(), answers));
         own.logs.map(|logs| seen.logs.insert(name, logs));
     }
-    seen.api = api(&seen, &hosts).await;
+    seen.api = Box::pin(api(&seen, &hosts)).await;
     let tried: Vec<_> = stream::iter(hosts.iter())
         .map(async |(name, host)| {
             let arguments = ways(&seen, name);
@@ -191,12 +196,10 @@ async fn logs(cluster: &Cluster, host: &dyn Host) -> Result<Logs, String> {
     })
 }
 
-/// Asks the first API server that is ready and answers.
-async fn api(seen: &Seen, hosts: &BTreeMap<HostName, Arc<dyn Host>>) -> Option<Answers> {
-    let kind = match seen.cluster.kubernetes.kind {
-        KubernetesKind::Kubeadm => "kubeadm",
-        KubernetesKind::Systemd => "systemd",
-    };
+/// Asks the first API server that is ready and answers. The answers of one without a list of its namespaces are the last resort.
+async fn api(seen: &Seen, hosts: &BTreeMap<HostName, Arc<dyn Host>>) -> Option<Api> {
+    let is_of_kubeadm = seen.cluster.kubernetes.kind == KubernetesKind::Kubeadm;
+    let mut last = None;
     for name in &seen.cluster.roles.control_plane {
         let is_ready = seen.status.get(name).and_then(status::is_ready);
         let (Some(true), Some(host), Some(spec)) =
@@ -204,12 +207,20 @@ async fn api(seen: &Seen, hosts: &BTreeMap<HostName, Arc<dyn Host>>) -> Option<A
         else {
             continue;
         };
-        let arguments = vec![expected::api_server(&seen.cluster, spec), kind.to_owned()];
-        if let Ok(answers) = asked(host.as_ref(), CLUSTER, arguments, answers::CLUSTER).await {
-            return Some(answers);
+        let url = expected::api_server(&seen.cluster, spec);
+        let server = Server::of(host.as_ref()).at(&url);
+        // Ages are by the clock of the control plane.
+        let ahead = seen.facts.get(name).map_or(0.0, |facts| facts.clock_ahead);
+        let now = OffsetDateTime::now_utc()
+            .unix_timestamp()
+            .saturating_add(ahead as i64);
+        let api = Api::ask(server, is_of_kubeadm, now).await;
+        if api.namespaces.is_ok() {
+            return Some(api);
         }
+        last = Some(api);
     }
-    None
+    last
 }
 
 /// Returns the connections that a host tries: labels, addresses and ports.
@@ -253,11 +264,10 @@ fn ways(seen: &Seen, from: &HostName) -> Vec<String> {
     }
     if cluster.is_node(from) {
         // Only pods that are ready answer.
-        for row in seen.api_rows("dns") {
-            if let [_, node, address, "True"] = row[..]
-                && address.parse::<std::net::IpAddr>().is_ok()
-            {
-                try_to("pod", node, address, 53);
+        for pod in seen.asked(|api| &api.dns).into_iter().flatten() {
+            let address = &pod.status.pod_ip;
+            if pod.is_ready() && address.parse::<std::net::IpAddr>().is_ok() {
+                try_to("pod", &pod.spec.node_name, address, 53);
             }
         }
         if seen.api.is_some() {

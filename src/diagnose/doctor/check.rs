@@ -67,6 +67,13 @@ pub(super) enum Outcome {
     Unknown(String),
 }
 
+impl Outcome {
+    /// Returns the outcome of a check without an answer of an API server.
+    pub(super) fn without_server() -> Self {
+        Self::Unknown("no API server is ready".to_owned())
+    }
+}
+
 /// What a check found on some hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {

@@ -49,16 +49,12 @@ fn servers(seen: &Seen) -> Outcome {
 }
 
 fn dns(seen: &Seen) -> Outcome {
-    if !seen.has_api("dns") {
-        return Outcome::Unknown("no API server is ready".to_owned());
-    }
-    let rows = seen.api_rows("dns");
-    let ready = rows
-        .iter()
-        .filter(|row| row.get(3) == Some(&"True"))
-        .count();
+    let Some(all) = seen.asked(|api| &api.dns) else {
+        return Outcome::without_server();
+    };
+    let ready = all.iter().filter(|pod| pod.is_ready()).count();
     // Pods that were created a moment ago are not ready yet.
-    let troubled = seen.pods().into_iter();
+    let troubled = seen.pods().into_iter().flatten();
     let troubled: Vec<_> = troubled
         .filter(|pod| {
             pod.name.starts_with("kube-system/coredns") && (pod.age > 60 || !pod.waiting.is_empty())
@@ -67,7 +63,7 @@ fn dns(seen: &Seen) -> Outcome {
     if ready > 0 && troubled.is_empty() {
         return Outcome::Known(Vec::new());
     }
-    let mut found = Found::new(format!("{ready} of {} CoreDNS pods are ready", rows.len()));
+    let mut found = Found::new(format!("{ready} of {} CoreDNS pods are ready", all.len()));
     for pod in &troubled {
         let reasons: Vec<String> = pod
             .waiting
@@ -92,7 +88,7 @@ fn dns(seen: &Seen) -> Outcome {
         }
     }
     let server = seen.administrator();
-    if rows.is_empty() {
+    if all.is_empty() {
         return Outcome::Known(vec![
             found
                 .cause("the deployment coredns has no pods: it was scaled down or deleted")

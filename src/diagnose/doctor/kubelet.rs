@@ -6,8 +6,6 @@ use super::report::Area;
 use super::seen::Seen;
 use crate::status::ProblemKind;
 use kubexm_session::quoting::quoted;
-use serde_json::Value;
-
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "kubelet-settings",
@@ -131,17 +129,17 @@ fn kubelet(seen: &Seen) -> Outcome {
 }
 
 fn requests(seen: &Seen) -> Outcome {
-    if !seen.has_api("request") {
-        return Outcome::Unknown("no API server is ready".to_owned());
-    }
+    let Some(requests) = seen.asked(|api| &api.requests) else {
+        return Outcome::without_server();
+    };
     let server = seen.administrator();
     let mut all: Vec<Found> = Vec::new();
-    for row in seen.api_rows("request") {
-        let [name, signer, user, created, ..] = row[..] else {
-            continue;
-        };
+    for request in requests {
+        let (name, user) = (&request.metadata.name, request.spec.username.as_str());
         // Controllers approve others, and need a moment.
-        if signer != "kubernetes.io/kubelet-serving" || seen.age(created) < 20 {
+        if request.spec.signer_name != "kubernetes.io/kubelet-serving"
+            || seen.age(request.metadata.creation_timestamp) < 20
+        {
             continue;
         }
         let node = user.strip_prefix("system:node:").unwrap_or(user);
@@ -186,23 +184,17 @@ fn requests(seen: &Seen) -> Outcome {
 }
 
 fn address(seen: &Seen) -> Outcome {
-    if !seen.has_api("node") {
-        return Outcome::Unknown("no API server is ready".to_owned());
-    }
+    let Some(nodes) = &seen.nodes else {
+        return Outcome::without_server();
+    };
     let mut all = Vec::new();
-    for row in seen.api_rows("node") {
-        let [name, addresses, ..] = row[..] else {
-            continue;
-        };
+    for (name, node) in nodes {
         let Some(host) = seen.nodes().find(|host| host.name.as_str() == name) else {
             continue;
         };
-        let list: Vec<Value> = serde_json::from_str(addresses).unwrap_or_default();
-        let theirs: Vec<&str> = list
-            .iter()
-            .filter(|one| one["type"] == "InternalIP")
-            .filter_map(|one| one["address"].as_str())
-            .collect();
+        let theirs = node.status.addresses.iter();
+        let theirs = theirs.filter(|one| one.kind == "InternalIP");
+        let theirs: Vec<&str> = theirs.map(|one| one.address.as_str()).collect();
         let ours: Vec<String> = host
             .internal_addresses
             .iter()
@@ -268,7 +260,7 @@ fn node(seen: &Seen) -> Outcome {
     if seen.api.is_some() {
         Outcome::Known(found.collect())
     } else {
-        Outcome::Unknown("no API server is ready".to_owned())
+        Outcome::without_server()
     }
 }
 

@@ -2,6 +2,7 @@
 //! ready. It changes nothing.
 
 mod answers;
+mod api;
 mod ask;
 mod balancer;
 mod certificates;

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::answers::Answers;
+use super::api::{Answer, Api};
 use super::problems;
 use crate::status::{self, Problem, StatusReport};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, HostSpec};
+use kubexm_deploy::objects::{self, Halt, Node};
 use kubexm_host::Facts;
 use kubexm_operate::logs::LogEntry;
 use kubexm_session::command_line::CommandLine;
@@ -27,7 +27,9 @@ pub(super) struct Seen {
     pub(super) runtimes: BTreeMap<HostName, Answers>,
     pub(super) logs: BTreeMap<HostName, Logs>,
     /// What the API server answered; `None` if none is ready.
-    pub(super) api: Option<Answers>,
+    pub(super) api: Option<Api>,
+    /// The nodes by name; `None` if no API server listed them.
+    pub(super) nodes: Option<BTreeMap<String, Node>>,
     /// The results of connections by the host that tried and the label of the way.
     pub(super) ways: BTreeMap<HostName, BTreeMap<String, Way>>,
     /// Questions that have no answer, with the cause.
@@ -168,100 +170,68 @@ impl Seen {
         ready.or(all.first()).unwrap_or(&self.cluster.hosts[0].name)
     }
 
-    /// Returns the values of a key of the API, split at tabs.
-    pub(super) fn api_rows<'a>(&'a self, key: &str) -> Vec<Vec<&'a str>> {
-        let values = self.api.as_ref().map_or(&[][..], |api| api.all(key));
-        let rows = values.iter().map(|value| value.split('\t').collect());
-        rows.collect()
+    /// Returns what the API server answered to a question; `None` without an answer.
+    pub(super) fn asked<T>(&self, question: fn(&Api) -> &Answer<T>) -> Option<&[T]> {
+        question(self.api.as_ref()?).as_deref().ok()
     }
 
-    /// Returns whether the API server answered this question.
-    pub(super) fn has_api(&self, key: &str) -> bool {
-        // The cause behind the key may be missing.
-        let is_it = |value: &String| value.split(' ').next() == Some(key);
-        self.api
-            .as_ref()
-            .is_some_and(|api| !api.all("failed").iter().any(is_it))
+    /// Returns the seconds since a time of the API; 0 for an unknown one.
+    pub(super) fn age(&self, time: Option<OffsetDateTime>) -> i64 {
+        let now = self.api.as_ref().map_or(0, |api| api.now);
+        time.map_or(0, |time| now.saturating_sub(time.unix_timestamp()))
     }
 
-    fn now(&self) -> i64 {
-        let now = self.api.as_ref().and_then(|api| api.one("now"));
-        now.and_then(|now| now.parse().ok()).unwrap_or_default()
+    /// Returns the pods that are not ready; `None` without an API server.
+    pub(super) fn pods(&self) -> Option<Vec<Pod>> {
+        let pods = self.asked(|api| &api.pods)?;
+        Some(pods.iter().map(|pod| self.pod(pod)).collect())
     }
 
-    /// Returns the seconds since a time of the API.
-    pub(super) fn age(&self, time: &str) -> i64 {
-        let time = OffsetDateTime::parse(time, &Rfc3339);
-        time.map_or(0, |time| self.now() - time.unix_timestamp())
-    }
-
-    /// Returns the pods that are not ready.
-    pub(super) fn pods(&self) -> Vec<Pod> {
-        let rows = self.api_rows("pod");
-        rows.iter().filter_map(|row| self.pod(row)).collect()
-    }
-
-    fn pod(&self, row: &[&str]) -> Option<Pod> {
-        let [name, node, phase, created, conditions, rest @ ..] = row else {
-            return None;
-        };
-        let list = |text: &str| serde_json::from_str::<Vec<Value>>(text).unwrap_or_default();
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let mut waiting = Vec::new();
-        for container in rest.iter().flat_map(|text| list(text)) {
-            let is_ready = container["ready"].as_bool() == Some(true);
-            let state = &container["state"];
+    fn pod(&self, pod: &objects::Pod) -> Pod {
+        let name = pod.metadata.path();
+        let ill = pod.containers().filter(|container| !container.ready);
+        let waiting = ill.filter_map(|container| {
             // A container that crashed a moment ago is between its states.
-            let found = match (&state["waiting"], &state["terminated"]) {
-                (waits @ Value::Object(_), _) => (waits, text(&waits["message"])),
-                (_, ended @ Value::Object(_)) if ended["exitCode"] != 0 => {
-                    (ended, last_words(name, ended))
-                }
-                _ => continue,
+            let (halt, message) = match (&container.state.waiting, &container.state.terminated) {
+                (Some(waits), _) => (waits, waits.message.clone()),
+                (None, Some(ended)) if ended.exit_code != 0 => (ended, last_words(&name, ended)),
+                _ => return None,
             };
-            let (state, message) = found;
-            if !is_ready {
-                waiting.push(Waiting {
-                    reason: text(&state["reason"]),
-                    message,
-                    image: text(&container["image"]),
-                });
-            }
-        }
-        let unscheduled = list(conditions).into_iter().find_map(|condition| {
-            let is_it = condition["type"] == "PodScheduled" && condition["status"] == "False";
-            is_it.then(|| text(&condition["message"]))
+            Some(Waiting {
+                reason: halt.reason.clone(),
+                message,
+                image: container.image.clone(),
+            })
         });
-        Some(Pod {
-            name: (*name).to_owned(),
-            node: (*node).to_owned(),
-            phase: (*phase).to_owned(),
-            age: self.age(created),
-            waiting,
-            unscheduled,
-        })
+        let unscheduled = pod.condition("PodScheduled");
+        let unscheduled = unscheduled.filter(|condition| condition.status == "False");
+        Pod {
+            node: pod.spec.node_name.clone(),
+            phase: pod.status.phase.clone(),
+            age: self.age(pod.metadata.creation_timestamp),
+            waiting: waiting.collect(),
+            unscheduled: unscheduled.map(|condition| condition.message.clone()),
+            name,
+        }
     }
 
     /// Returns the nodes with pods that wait for an image, or with pods that are not ready for another reason; `None` without
     /// an API server.
     pub(super) fn nodes_with_pods(&self, waiting_for_images: bool) -> Option<BTreeSet<String>> {
         let waits = |pod: &Pod| pod.waiting.iter().any(|one| one.is_about_image());
-        self.has_api("pod").then(|| {
-            let pods = self.pods().into_iter();
-            let pods = pods.filter(|pod| waits(pod) == waiting_for_images);
-            pods.map(|pod| pod.node).collect()
-        })
+        let pods = self.pods()?.into_iter();
+        let pods = pods.filter(|pod| waits(pod) == waiting_for_images);
+        Some(pods.map(|pod| pod.node).collect())
     }
 }
 
 /// Returns why a container ended. The message of a program can be the end of its log, which kubexm only reads of pods of the
 /// cluster.
-fn last_words(pod: &str, ended: &Value) -> String {
-    let message = ended["message"].as_str().unwrap_or_default();
-    if pod.starts_with("kube-") && !message.is_empty() {
-        message.to_owned()
+fn last_words(pod: &str, ended: &Halt) -> String {
+    if pod.starts_with("kube-") && !ended.message.is_empty() {
+        ended.message.clone()
     } else {
-        format!("exit status {}", ended["exitCode"])
+        format!("exit status {}", ended.exit_code)
     }
 }
 
@@ -271,10 +241,14 @@ mod tests {
 
     #[test]
     fn last_words_of_programs_of_users_are_not_read() {
-        let ended = serde_json::json!({"exitCode": 3, "message": "the password is x"});
+        let mut ended = Halt {
+            exit_code: 3,
+            message: "the password is x".to_owned(),
+            ..Halt::default()
+        };
         assert_eq!(last_words("shop/kube-web", &ended), "exit status 3");
         assert_eq!(last_words("kube-system/a", &ended), "the password is x");
-        let silent = serde_json::json!({"exitCode": 3});
-        assert_eq!(last_words("kube-system/a", &silent), "exit status 3");
+        ended.message.clear();
+        assert_eq!(last_words("kube-system/a", &ended), "exit status 3");
     }
 }

@@ -97,9 +97,9 @@ fn join_information(seen: &Seen) -> Outcome {
     if seen.cluster.kubernetes.kind != KubernetesKind::Kubeadm {
         return Outcome::Unknown("only kubeadm uses it".to_owned());
     }
-    if !seen.has_api("cluster_info") {
-        return Outcome::Unknown("no API server is ready".to_owned());
-    }
+    let Some(info) = seen.asked(|api| &api.cluster_info) else {
+        return Outcome::without_server();
+    };
     let host = seen.administrator();
     let fix = |found: Found| {
         let init = "kubeadm init phase bootstrap-token --skip-token-print --kubeconfig /etc/kubernetes/admin.conf";
@@ -110,16 +110,14 @@ fn join_information(seen: &Seen) -> Outcome {
             .run(seen.line.kubectl(host, delete))
             .run(seen.line.on(host, init))
     };
-    let rows = seen.api_rows("cluster_info");
-    let Some(data) = rows.first().and_then(|row| row.first()) else {
+    let Some(info) = info.first() else {
         return Outcome::Known(vec![fix(Found::new(
             "the ConfigMap cluster-info does not exist",
         ))]);
     };
-    let data: serde_json::Value = serde_json::from_str(data).unwrap_or_default();
-    let kubeconfig = data["kubeconfig"].as_str().unwrap_or_default();
+    let kubeconfig = info.data.get("kubeconfig");
     let field = |name: &str| {
-        let mut lines = kubeconfig.lines().map(str::trim);
+        let mut lines = kubeconfig?.lines().map(str::trim);
         lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     };
     let ca = field("certificate-authority-data").unwrap_or_default();

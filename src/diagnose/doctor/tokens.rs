@@ -2,7 +2,10 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
+use super::api::Token;
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
@@ -27,22 +30,20 @@ fn join_tokens(seen: &Seen) -> Outcome {
     if seen.cluster.kubernetes.kind != KubernetesKind::Kubeadm {
         return Outcome::Unknown("only kubeadm uses it".to_owned());
     }
-    if !seen.has_api("token") {
-        return Outcome::Unknown("no API server is ready".to_owned());
-    }
+    let Some(tokens) = seen.asked(|api| &api.tokens) else {
+        return Outcome::without_server();
+    };
     let host = seen.administrator();
     let (mut expired, mut unsigned) = (Vec::new(), Vec::new());
-    for row in seen.api_rows("token") {
-        let [name, end, signs, created] = row[..] else {
-            continue;
-        };
-        let end = decoded(end);
-        let past = seen.age(&end);
+    for Token { metadata, data } in tokens {
+        let name = metadata.name.as_str();
+        let end = decoded(&data.expiration);
+        let past = seen.age(OffsetDateTime::parse(&end, &Rfc3339).ok());
         if past > PROMPT {
             expired.push((name, end));
         } else if past <= 0
-            && decoded(signs) == "true"
-            && seen.age(created) > PROMPT
+            && decoded(&data.usage_bootstrap_signing) == "true"
+            && seen.age(metadata.creation_timestamp) > PROMPT
             && has_signature(seen, name) == Some(false)
         {
             unsigned.push(name);
@@ -76,11 +77,9 @@ fn join_tokens(seen: &Seen) -> Outcome {
 
 /// Returns whether `cluster-info` is signed for a token; `None` without this ConfigMap.
 fn has_signature(seen: &Seen, secret: &str) -> Option<bool> {
-    let rows = seen.api_rows("cluster_info");
-    let data = rows.first()?.first()?;
-    let data: serde_json::Value = serde_json::from_str(data).ok()?;
+    let info = seen.asked(|api| &api.cluster_info)?.first()?;
     let id = secret.strip_prefix(PREFIX)?;
-    Some(data.get(format!("jws-kubeconfig-{id}")).is_some())
+    Some(info.data.contains_key(&format!("jws-kubeconfig-{id}")))
 }
 
 /// Returns the text of a field of a Secret; an empty one for a field that is missing.

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
+use super::api::Webhooks;
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
+use kubexm_deploy::objects::{Metadata, condition};
 use kubexm_session::quoting::quoted;
 use kubexm_types::HostName;
 
@@ -54,31 +54,16 @@ const STARTING: i64 = 90;
 const DELETING: i64 = 300;
 /// Seconds up to which a backend that is not available may be starting.
 const RESTARTING: i64 = 180;
-const NO_SERVER: &str = "no API server is ready";
-
-/// Returns whether a service has an endpoint that is ready.
-fn has_endpoint(seen: &Seen, service: &str) -> bool {
-    let rows = seen.api_rows("slice");
-    let mut of_service = rows.iter().filter(|row| row.first() == Some(&service));
-    of_service.any(|row| {
-        row.get(1)
-            .is_some_and(|ready| ready.split(' ').any(|one| one == "true"))
-    })
-}
 
 /// Returns whether a pod of a namespace was ready, or did not exist, a moment ago.
 fn is_changing(seen: &Seen, namespace: &str) -> bool {
-    seen.api_rows("pod").iter().any(|row| {
-        let [name, _, _, created, conditions, ..] = row[..] else {
-            return false;
-        };
-        let is_its = name
-            .split_once('/')
-            .is_some_and(|(own, _)| own == namespace);
-        let conditions: Vec<Value> = serde_json::from_str(conditions).unwrap_or_default();
-        let ready = conditions.iter().find(|one| one["type"] == "Ready");
-        let since = ready.and_then(|ready| ready["lastTransitionTime"].as_str());
-        is_its && seen.age(since.unwrap_or(created)) < RESTARTING
+    let pods = seen.asked(|api| &api.pods).into_iter().flatten();
+    let mut pods = pods.filter(|pod| pod.metadata.namespace == namespace);
+    pods.any(|pod| {
+        let since = pod
+            .condition("Ready")
+            .and_then(|ready| ready.last_transition_time);
+        seen.age(since.or(pod.metadata.creation_timestamp)) < RESTARTING
     })
 }
 
@@ -94,54 +79,46 @@ fn unless_changing(found: Found, is_changing: bool) -> Found {
 }
 
 fn webhooks(seen: &Seen) -> Outcome {
-    if !seen.has_api("webhook") || !seen.has_api("slice") {
-        return Outcome::Unknown(NO_SERVER.to_owned());
-    }
+    let (Some(webhooks), Some(services)) = (
+        seen.asked(|api| &api.webhooks),
+        seen.asked(|api| &api.services),
+    ) else {
+        return Outcome::without_server();
+    };
     let server = seen.administrator();
     let mut all = Vec::new();
-    for row in seen.api_rows("webhook") {
-        let [kind, name, hooks] = row[..] else {
-            continue;
-        };
-        let hooks: Vec<Value> = serde_json::from_str(hooks).unwrap_or_default();
-        let without: Vec<(usize, String, String)> = hooks
-            .iter()
-            .enumerate()
-            .filter(|(_, hook)| hook["failurePolicy"] == "Fail")
-            .filter_map(|(at, hook)| {
-                let service = &hook["clientConfig"]["service"];
-                let service = format!(
-                    "{}/{}",
-                    service["namespace"].as_str()?,
-                    service["name"].as_str()?
-                );
-                let hook = hook["name"].as_str().unwrap_or_default().to_owned();
-                (!has_endpoint(seen, &service)).then_some((at, hook, service))
-            })
+    for Webhooks {
+        kind,
+        metadata: Metadata { name, .. },
+        webhooks,
+    } in webhooks
+    {
+        let needed = webhooks.iter().enumerate();
+        let needed = needed.filter_map(|(at, hook)| Some((at, &hook.name, hook.needed()?)));
+        let without: Vec<_> = needed
+            .filter(|(_, _, service)| !services.contains(service))
             .collect();
         if without.is_empty() {
             continue;
         }
-        let kind = kind.trim_end_matches('s');
+        let kind = kind.to_lowercase();
         let changes: Vec<String> = without
             .iter()
             .map(|(at, ..)| format!("{{\"op\": \"replace\", \"path\": \"/webhooks/{at}/failurePolicy\", \"value\": \"Ignore\"}}"))
             .collect();
         let patch = format!("[{}]", changes.join(", "));
-        let namespaces = without
-            .iter()
-            .filter_map(|(_, _, service)| service.split_once('/'));
+        let namespaces = without.iter();
         let namespaces: BTreeSet<String> = namespaces
-            .map(|(namespace, _)| namespace.to_owned())
+            .map(|(_, _, service)| service.namespace.clone())
             .collect();
         let is_changing = namespaces
             .iter()
             .any(|namespace| is_changing(seen, namespace));
         let mut found = Found::new(format!("the webhook {name} has no program that answers"))
-            .evidence(without.iter().map(|(_, hook, service)| format!("{hook} needs the service {service}, which has no endpoint")))
+            .evidence(without.iter().map(|(_, hook, service)| format!("{hook} needs the service {}, which has no endpoint", service.path())))
             .cause("the API server refuses every request that the webhook is for, perhaps also those that would start its pods")
             .fix("start the pods of the service, or let the API server ignore the webhook until then; the last resort is to delete the webhook configuration")
-            .run(seen.line.kubectl(server, &format!("patch {} {} --type json -p {}", quoted(kind), quoted(name), quoted(&patch))));
+            .run(seen.line.kubectl(server, &format!("patch {} {} --type json -p {}", quoted(&kind), quoted(name), quoted(&patch))));
         found.namespaces = namespaces;
         all.push(unless_changing(found, is_changing));
     }
@@ -149,56 +126,48 @@ fn webhooks(seen: &Seen) -> Outcome {
 }
 
 fn api_services(seen: &Seen) -> Outcome {
-    if !seen.has_api("apiservice") {
-        return Outcome::Unknown(NO_SERVER.to_owned());
-    }
+    let Some(services) = seen.asked(|api| &api.api_services) else {
+        return Outcome::without_server();
+    };
     let server = seen.administrator();
     let mut all = Vec::new();
-    for row in seen.api_rows("apiservice") {
-        let [name, service, conditions] = row[..] else {
+    for api in services {
+        let available = condition(&api.status.conditions, "Available");
+        let available = available.filter(|condition| condition.status != "True");
+        let (Some(condition), Some(service)) = (available, &api.spec.service) else {
             continue;
         };
-        let conditions: Vec<Value> = serde_json::from_str(conditions).unwrap_or_default();
-        let available = conditions.iter().find(|one| one["type"] == "Available");
-        let Some(condition) = available.filter(|one| one["status"] != "True") else {
-            continue;
-        };
-        let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-        let since = condition["lastTransitionTime"].as_str();
-        let is_changing = since.is_some_and(|since| seen.age(since) < RESTARTING);
-        let namespace = service
-            .split_once('/')
-            .map_or("", |(namespace, _)| namespace);
+        let since = condition.last_transition_time;
+        let is_changing = since.is_some() && seen.age(since) < RESTARTING;
+        let (name, namespace) = (&api.metadata.name, &service.namespace);
         let words = format!(
             "-n {} get services,endpointslices,pods -o wide",
             quoted(namespace)
         );
         let mut found = Found::new(format!("the aggregated API {name} is not available"))
-            .evidence([format!("{service}: {}: {}", text("reason"), text("message"))])
+            .evidence([format!("{}: {}: {}", service.path(), condition.reason, condition.message)])
             .cause("namespaces cannot be deleted, and clients that list all resources fail, while the API has no backend")
             .fix("start the pods of its service; if its program was removed, delete the APIService as the last resort")
             .run(seen.line.kubectl(server, &words));
-        found.namespaces.insert(namespace.to_owned());
+        found.namespaces.insert(namespace.clone());
         all.push(unless_changing(found, is_changing));
     }
     Outcome::Known(all)
 }
 
 fn namespaces(seen: &Seen) -> Outcome {
-    if !seen.has_api("terminating") {
-        return Outcome::Unknown(NO_SERVER.to_owned());
-    }
+    let Some(namespaces) = seen.asked(|api| &api.namespaces) else {
+        return Outcome::without_server();
+    };
     let mut all = Vec::new();
-    for row in seen.api_rows("terminating") {
-        let [name, since, conditions] = row[..] else {
-            continue;
-        };
-        if seen.age(since) < DELETING {
+    for namespace in namespaces {
+        let name = &namespace.metadata.name;
+        if seen.age(namespace.metadata.deletion_timestamp) < DELETING {
             continue;
         }
-        let conditions: Vec<Value> = serde_json::from_str(conditions).unwrap_or_default();
-        let reasons = conditions.iter().filter(|one| one["status"] == "True");
-        let reasons = reasons.filter_map(|one| one["message"].as_str().map(str::to_owned));
+        let reasons = namespace.status.conditions.iter();
+        let reasons = reasons.filter(|one| one.status == "True");
+        let reasons = reasons.map(|one| &one.message);
         let found = Found::new(format!("the namespace {name} is not deleted"))
             .evidence(reasons)
             .cause("an aggregated API does not answer, or a finalizer is not removed")
@@ -218,12 +187,12 @@ fn host_of<'a>(seen: &'a Seen, node: &str) -> Option<&'a HostName> {
 }
 
 fn images(seen: &Seen) -> Outcome {
-    if !seen.has_api("pod") {
-        return Outcome::Unknown(NO_SERVER.to_owned());
-    }
+    let Some(pods) = seen.pods() else {
+        return Outcome::without_server();
+    };
     // By image: the nodes, the pods and the messages.
     let mut waiting: BTreeMap<String, (BTreeSet<HostName>, Vec<String>)> = BTreeMap::new();
-    for pod in seen.pods() {
+    for pod in pods {
         for one in pod.waiting.iter().filter(|one| one.is_about_image()) {
             let (hosts, lines) = waiting.entry(one.image.clone()).or_default();
             hosts.extend(host_of(seen, &pod.node).cloned());
@@ -255,11 +224,11 @@ fn images(seen: &Seen) -> Outcome {
 }
 
 fn pods(seen: &Seen) -> Outcome {
-    if !seen.has_api("pod") {
-        return Outcome::Unknown(NO_SERVER.to_owned());
-    }
+    let Some(pods) = seen.pods() else {
+        return Outcome::without_server();
+    };
     let mut all: BTreeMap<(String, String), Found> = BTreeMap::new();
-    for pod in seen.pods() {
+    for pod in pods {
         // Others checks are about these.
         if pod.name.starts_with("kube-system/coredns") {
             continue;

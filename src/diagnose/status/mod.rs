@@ -95,6 +95,8 @@ pub struct Looked {
     pub hosts: Hosts,
     pub facts: BTreeMap<HostName, Facts>,
     pub answers: BTreeMap<HostName, Answers>,
+    /// The nodes by name; `None` if no API server lists them.
+    pub nodes: Option<BTreeMap<String, Node>>,
 }
 
 /// Looks at the hosts that answer, at their programs, and at the cluster through an API server that is ready. Changes nothing.
@@ -179,11 +181,12 @@ pub async fn look(
             timers,
         };
         let report = cluster::judge(&seen);
-        Ok((report, observed, seen.facts, seen.answers))
+        let nodes = seen.nodes.and_then(Result::ok);
+        Ok((report, observed, seen.facts, seen.answers, nodes))
     };
     let looked = unless_stopped(stop, looking).await;
     // A look can follow a fix, which has changed hosts.
-    let (report, hosts, facts, answers) = looked
+    let (report, hosts, facts, answers, nodes) = looked
         .map_err(|error| stopped(error, "stopped before the state of the cluster was known"))?;
     Ok(Looked {
         cluster,
@@ -191,6 +194,7 @@ pub async fn look(
         hosts,
         facts,
         answers,
+        nodes,
     })
 }
 

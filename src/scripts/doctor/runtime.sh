@@ -20,6 +20,7 @@ answers() {
   else
     echo "cri=no $(printf '%s\n' "$said" | last)"
   fi
+  # The other parts of the answer can have passwords of registries, and stay on the host.
   template='{{range .status.conditions}}{{.type}}{{"\t"}}{{.status}}{{"\t"}}{{.reason}}{{"\t"}}{{.message}}{{"\n"}}{{end}}'
   said=$(bounded 15 crictl info -o go-template --template "$template") || said=
   printf '%s\n' "$said" | grep -E '^(RuntimeReady|NetworkReady)	' | sed 's/^/condition=/' || :

@@ -40,8 +40,8 @@ objects() {
   done
   # Names and types. The data of a Secret never leaves the API server.
   show secrets.txt get secrets -A
-  # The longest answer of a large cluster must not take the place of the others. Specifications of pods have values of
-  # variables: they stay on the host.
+  # The longest answer of a large cluster must not take the place of the others. jsonpath leaves the specifications of pods on the
+  # host, because they have the values of environment variables.
   most=6000000
   show pod-states.jsonl get pods -A -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\t"}{.spec.nodeName}{"\t"}{.status}{"\n"}{end}'
 }

@@ -1,7 +1,7 @@
 //! Scripts that read what is wrong with a host.
 
 use super::machine::Machine;
-use crate::doctor::{CLUSTER, HOST, LOGS, RUNTIME, WAYS};
+use crate::doctor::{HOST, LOGS, RUNTIME, WAYS};
 
 /// Returns the lines before the last one, which must be the end.
 pub(super) fn lines(printed: &str) -> Vec<&str> {
@@ -183,126 +183,6 @@ fn connections_end_in_one_of_four_ways() {
             "{found:?}"
         );
         assert_eq!(found.len(), 1);
-    });
-}
-
-#[test]
-fn questions_without_an_answer_of_the_api_are_named() {
-    Machine::with_each_shell(|machine| {
-        machine.fake("kubectl", "case $* in *pods*kube-dns*) echo 'Unable to connect' >&2; exit 1 ;; *apiservices*) printf 'v1.\\t/\\t[]\\n' ;; esac");
-        let printed = machine.done(CLUSTER, &["https://192.0.2.11:6443", "kubeadm"]);
-        let found = lines(&printed);
-        assert!(
-            found.contains(&"failed=dns Unable to connect"),
-            "{found:#?}"
-        );
-        assert!(!printed.contains("apiservice="), "{printed}");
-    });
-}
-
-#[test]
-fn questions_always_have_a_cause_if_they_fail() {
-    Machine::with_each_shell(|machine| {
-        machine.fake(
-            "kubectl",
-            "case $* in *cluster-info*) exit 124 ;; *apiservices*) exit 3 ;;
-             *endpointslices*) echo 'Warning: old' >&2; printf 'shop/web\\ttrue\\n' ;; esac",
-        );
-        let printed = machine.done(CLUSTER, &["https://192.0.2.11:6443", "kubeadm"]);
-        let found = lines(&printed);
-        for line in [
-            "failed=cluster_info no answer in 25 s",
-            "failed=apiservice kubectl ended with 3",
-            "slice=shop/web\ttrue",
-        ] {
-            assert!(found.contains(&line), "{line}: {found:#?}");
-        }
-        assert!(!printed.contains("Warning"), "{printed}");
-        let left = std::fs::read_dir(machine.at("/run")).unwrap();
-        let mut left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        assert_eq!(left.find(|name| name.contains("doctor")), None);
-    });
-}
-
-#[test]
-fn pods_that_failed_do_not_count_if_their_owner_has_a_good_one() {
-    Machine::with_each_shell(|machine| {
-        let pod = |name: &str, phase: &str, ready: bool, owner: &str| {
-            let containers = format!("[{{\"ready\":{ready}}}]");
-            format!(
-                "shop/{name}\tnode1\t{phase}\t2026-01-02T03:04:05Z\t[]\t{containers}\t\t{owner}\n"
-            )
-        };
-        let pods = [
-            pod("evicted", "Failed", false, "web"),
-            pod("replacement", "Running", true, "web"),
-            pod("tried", "Failed", false, "job"),
-            pod("done", "Succeeded", false, "job"),
-            pod("failing", "Failed", false, "api"),
-            pod("starting", "Running", false, "api"),
-            pod("alone", "Failed", false, ""),
-        ];
-        machine.write("/root/pods", &pods.concat());
-        machine.fake(
-            "kubectl",
-            "case $* in *'get pods -A'*) cat /root/pods ;; esac",
-        );
-        let printed = machine.done(CLUSTER, &["https://192.0.2.11:6443", "systemd"]);
-        let found = printed
-            .lines()
-            .filter_map(|line| line.strip_prefix("pod=shop/"));
-        let names: Vec<&str> = found.filter_map(|line| line.split('\t').next()).collect();
-        assert_eq!(names, ["starting", "alone", "failing"]);
-    });
-}
-
-#[test]
-fn pods_that_failed_do_not_count_if_nothing_replaces_them_any_more() {
-    Machine::with_each_shell(|machine| {
-        let failed =
-            |name: &str, owner: &str| format!("shop/{name}\tnode1\tFailed\t\t[]\t\t\t{owner}\n");
-        let pods = [
-            failed("of-an-earlier-rollout", "old-set"),
-            failed("of-this-rollout", "set"),
-            failed("of-an-earlier-run", "run-1"),
-            failed("of-the-newest-run", "run-3"),
-            failed("of-a-single-job", "job"),
-        ];
-        machine.write("/root/pods", &pods.concat());
-        machine.write("/root/sets", "old-set\t0\nset\t2\n");
-        machine.write(
-            "/root/jobs",
-            "run-3\t2026-01-02T03:00:00Z\tcron\nrun-1\t2026-01-02T01:00:00Z\tcron\n\
-             run-2\t2026-01-02T02:00:00Z\tcron\njob\t2026-01-02T00:00:00Z\t\n",
-        );
-        machine.fake(
-            "kubectl",
-            "case $* in *'get pods -A'*) cat /root/pods ;; *'get replicasets'*) cat /root/sets ;; \
-             *'get jobs'*) cat /root/jobs ;; esac",
-        );
-        let arguments = ["https://192.0.2.11:6443", "systemd"];
-        let names = || {
-            let printed = machine.done(CLUSTER, &arguments);
-            let found = printed
-                .lines()
-                .filter_map(|line| line.strip_prefix("pod=shop/"));
-            let found = found.filter_map(|line| line.split('\t').next());
-            let mut names: Vec<String> = found.map(str::to_owned).collect();
-            names.sort();
-            names
-        };
-        let expected = ["of-a-single-job", "of-the-newest-run", "of-this-rollout"];
-        assert_eq!(names(), expected);
-        // CoreDNS is not asked about its pods that failed.
-        let calls = machine.calls();
-        let dns = calls.iter().find(|call| call.contains("kube-dns"));
-        assert!(dns.unwrap().contains("status.phase!=Failed"), "{calls:?}");
-        // Without an answer about the owners, every pod counts.
-        machine.fake(
-            "kubectl",
-            "case $* in *'get pods -A'*) cat /root/pods ;; *) exit 1 ;; esac",
-        );
-        assert_eq!(names().len(), 5);
     });
 }
 

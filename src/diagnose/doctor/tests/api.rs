@@ -8,85 +8,105 @@ use crate::status::{About, Problem, ProblemKind, Subject};
 
 #[test]
 fn answers_of_the_api_lead_to_their_cause() {
-    let pod = "default/web-1\tnode2\tPending\t2026-01-02T03:00:00Z\t[]\t";
-    let image = format!(
-        "pod={pod}[{{\"ready\":false,\"image\":\"x:1\",\"state\":{{\"waiting\":{{\"reason\":\"ErrImagePull\",\"message\":\"not found\"}}}}}}]\t"
-    );
-    for (old, new, check) in [
-        ("slice=", "slice=default/policy\tfalse", "webhooks"),
+    const CREATED: &str = "2026-01-02T03:00:00Z";
+    type Change = fn(&mut Api);
+    let changes: [(Change, &str); 7] = [
+        (|api| api.services = Ok(Vec::new()), "webhooks"),
         (
-            "apiservice=",
-            "apiservice=v1.x\tdefault/x\t[{\"type\":\"Available\",\"status\":\"False\",\"message\":\"m\"}]",
+            |api| api.api_services = api_service(json!({"type": "Available", "status": "False"})),
             "api-services",
         ),
         (
-            "node=",
-            "node=node2\t[{\"address\":\"10.0.2.15\",\"type\":\"InternalIP\"}]\t",
-            "node-address",
-        ),
-        (
-            "",
-            "request=csr-1\tkubernetes.io/kubelet-serving\tsystem:node:node2\t2026-01-02T03:00:00Z\t",
+            |api| {
+                let spec = json!({"signerName": "kubernetes.io/kubelet-serving", "username": "system:node:node2"});
+                let metadata = json!({"name": "csr-1", "creationTimestamp": CREATED});
+                api.requests = objects(json!([{"metadata": metadata, "spec": spec}]));
+            },
             "kubelet-requests",
         ),
-        ("", image.as_str(), "images"),
-        ("", &format!("pod={pod}\t"), "pods"),
-        ("dns=", "dns=coredns-1\tnode1\t10.244.0.2\tFalse", "dns"),
         (
-            "",
-            "terminating=old\t2026-01-02T02:00:00Z\t[{\"status\":\"True\",\"message\":\"m\"}]",
+            |api| {
+                let state = json!({"waiting": {"reason": "ErrImagePull", "message": "not found"}});
+                let containers = json!([{"ready": false, "image": "x:1", "state": state}]);
+                let status = json!({"phase": "Pending", "containerStatuses": containers});
+                api.pods = pod("web-1", CREATED, status);
+            },
+            "images",
+        ),
+        (
+            |api| api.pods = pod("web-1", CREATED, json!({"phase": "Pending"})),
+            "pods",
+        ),
+        (|api| api.dns = dns("False"), "dns"),
+        (
+            |api| {
+                let metadata = json!({"name": "old", "deletionTimestamp": "2026-01-02T02:00:00Z"});
+                let status =
+                    json!({"conditions": [{"type": "x", "status": "True", "message": "m"}]});
+                api.namespaces = objects(json!([{"metadata": metadata, "status": status}]));
+            },
             "namespaces",
         ),
-    ] {
-        let report = judge(&seen(HOST, RUNTIME, &changed(API, old, new)));
-        assert_eq!(causes(&report), [check], "{new}");
+    ];
+    for (change, check) in changes {
+        assert_eq!(causes(&judge(&seen_with(change))), [check]);
     }
+    let mut seen = seen(HOST, RUNTIME);
+    seen.nodes = nodes("10.0.2.15");
+    assert_eq!(causes(&judge(&seen)), ["node-address"]);
 }
 
-/// Returns a row about a bootstrap token.
-fn token(id: &str, end: &str, created: &str) -> String {
+/// Returns a bootstrap token, as the template prints it.
+fn token(id: &str, end: &str, created: &str) -> Value {
     let [end, signs] = [end, "true"].map(|text| STANDARD.encode(text));
-    format!("token=bootstrap-token-{id}\t{end}\t{signs}\t{created}")
+    let metadata = json!({"name": format!("bootstrap-token-{id}"), "creationTimestamp": created});
+    let data = json!({"expiration": end, "usage-bootstrap-signing": signs});
+    json!({"metadata": metadata, "data": data})
 }
 
 #[test]
 fn tokens_that_no_node_can_join_with_are_found() {
     let (past, future) = ("2026-01-02T02:00:00Z", "2026-01-03T02:00:00Z");
-    let info = "cluster_info={\"kubeconfig\":\"\",\"jws-kubeconfig-signed\":\"x\"}";
-    for (rows, what) in [
+    let mut without_end = token("signed", "", past);
+    without_end["data"]["expiration"] = "<no value>".into();
+    let mut without_data = token("old", past, past);
+    without_data["data"] = json!({});
+    for (tokens, what) in [
         (
-            vec![token("old", past, past)],
+            json!([token("old", past, past)]),
             "tokens for joins have expired, and still exist",
         ),
         (
-            vec![token("new", future, past)],
+            json!([token("new", future, past)]),
             "the ConfigMap cluster-info has no signature for tokens that are valid",
         ),
         // The controller manager signs for a new token within seconds, and a token may have no end.
-        (vec![token("new", future, "2026-01-02T03:03:55Z")], ""),
+        (json!([token("new", future, "2026-01-02T03:03:55Z")]), ""),
         (
-            vec![token("signed", future, past), token("signed", "", past)],
+            json!([token("signed", future, past), without_end, without_data]),
             "",
         ),
     ] {
-        let api = changed(API, "", &format!("{info}\n{}", rows.join("\n")));
-        let report = judge(&seen(HOST, RUNTIME, &api));
+        let seen = seen_with(|api| {
+            let data = json!({"kubeconfig": "", "jws-kubeconfig-signed": "x"});
+            api.cluster_info = objects(json!([{"data": data}]));
+            api.tokens = objects(tokens.clone());
+        });
+        let report = judge(&seen);
         let found = report
             .findings
             .iter()
             .find(|found| found.check == "join-tokens");
-        assert_eq!(found.map_or("", |found| &found.what), what, "{rows:?}");
+        assert_eq!(found.map_or("", |found| &found.what), what, "{tokens}");
     }
 }
 
 #[test]
 fn controller_manager_that_is_stopped_explains_old_tokens() {
-    let api = changed(
-        API,
-        "",
-        &token("old", "2026-01-02T02:00:00Z", "2026-01-02T01:00:00Z"),
-    );
-    let mut seen = seen(HOST, RUNTIME, &api);
+    let mut seen = seen_with(|api| {
+        let old = token("old", "2026-01-02T02:00:00Z", "2026-01-02T01:00:00Z");
+        api.tokens = objects(json!([old]));
+    });
     let what = "kube-controller-manager does not run: its manifest does not exist";
     let problem = Problem::new(About::Program, what, "").on(&name("node1"));
     let program = Subject::Program("kube-controller-manager".to_owned());
@@ -97,20 +117,18 @@ fn controller_manager_that_is_stopped_explains_old_tokens() {
 
 #[test]
 fn questions_that_failed_are_no_finding() {
-    let mut api = changed(API, "dns=", "failed=dns\nfailed=cluster_info ");
-    for (old, new) in [("slice=", "failed=slice"), ("webhook=", "failed=webhook x")] {
-        api = format!("{}{api}", changed(&api, old, new));
-    }
-    let report = judge(&seen(HOST, RUNTIME, &api));
+    let report = judge(&seen_with(|api| {
+        let cause = || "Unable to connect".to_owned();
+        (api.dns, api.cluster_info) = (Err(cause()), Err(cause()));
+        (api.services, api.webhooks) = (Err(cause()), Err(cause()));
+    }));
     assert_eq!(report.findings, []);
 }
 
 /// Returns the finding about an API whose backend has not been available since this time.
-fn unavailable(since: &str) -> crate::doctor::Finding {
-    let row = format!(
-        "apiservice=v1.x\tshop/x\t[{{\"type\":\"Available\",\"status\":\"False\",\"message\":\"m\"{since}}}]"
-    );
-    let report = judge(&seen(HOST, RUNTIME, &changed(API, "apiservice=", &row)));
+fn unavailable(since: Value) -> crate::doctor::Finding {
+    let condition = json!({"type": "Available", "status": "False", "message": "m", "lastTransitionTime": since});
+    let report = judge(&seen_with(|api| api.api_services = api_service(condition)));
     let mut causes = report.causes();
     let found = causes.find(|found| found.check == "api-services");
     found.unwrap().clone()
@@ -119,34 +137,24 @@ fn unavailable(since: &str) -> crate::doctor::Finding {
 #[test]
 fn backend_may_be_starting_for_some_minutes() {
     for (since, certainty) in [
-        ("", Certainty::Certain),
-        (
-            ",\"lastTransitionTime\":\"2026-01-02T03:00:00Z\"",
-            Certainty::Certain,
-        ),
-        (
-            ",\"lastTransitionTime\":\"2026-01-02T03:03:00Z\"",
-            Certainty::Possible,
-        ),
+        (Value::Null, Certainty::Certain),
+        ("2026-01-02T03:00:00Z".into(), Certainty::Certain),
+        ("2026-01-02T03:03:00Z".into(), Certainty::Possible),
     ] {
-        assert_eq!(unavailable(since).certainty, certainty, "{since}");
+        assert_eq!(unavailable(since).certainty, certainty);
     }
     for (namespace, time, certainty) in [
         ("default", "2026-01-02T03:03:00Z", Certainty::Possible),
         ("default", "2026-01-02T03:00:00Z", Certainty::Certain),
         ("shop", "2026-01-02T03:03:00Z", Certainty::Certain),
     ] {
-        let ready = format!(
-            "[{{\"type\":\"Ready\",\"status\":\"False\",\"lastTransitionTime\":\"{time}\"}}]"
-        );
-        let pod =
-            format!("pod={namespace}/policy-1\tnode2\tRunning\t2026-01-01T00:00:00Z\t{ready}\t");
-        let api = changed(
-            API,
-            "slice=",
-            &format!("slice=default/policy\tfalse\n{pod}"),
-        );
-        let report = judge(&seen(HOST, RUNTIME, &api));
+        let ready = json!({"type": "Ready", "status": "False", "lastTransitionTime": time});
+        let status = json!({"phase": "Running", "conditions": [ready]});
+        let mut pods = pod("policy-1", "2026-01-01T00:00:00Z", status).unwrap();
+        pods[0].metadata.namespace = namespace.to_owned();
+        let report = judge(&seen_with(|api| {
+            (api.services, api.pods) = (Ok(Vec::new()), Ok(pods));
+        }));
         let mut found = report.findings.iter();
         let found = found.find(|found| found.check == "webhooks").unwrap();
         assert_eq!(found.certainty, certainty, "{namespace} {time}");
@@ -155,7 +163,7 @@ fn backend_may_be_starting_for_some_minutes() {
 
 #[test]
 fn commands_never_delete_webhooks_and_apis() {
-    let found = unavailable("");
+    let found = unavailable(Value::Null);
     assert_eq!(
         found.commands,
         [
@@ -167,14 +175,8 @@ fn commands_never_delete_webhooks_and_apis() {
 
 #[test]
 fn patch_names_each_webhook_without_a_backend() {
-    let hook = |name: &str| {
-        format!(
-            "{{\"name\":\"{name}.example.com\",\"failurePolicy\":\"Fail\",\"clientConfig\":{{\"service\":{{\"namespace\":\"default\",\"name\":\"{name}\"}}}}}}"
-        )
-    };
-    let hooks = ["absent", "policy", "gone"].map(hook).join(",");
-    let row = format!("webhook=validatingwebhookconfigurations\tpolicy\t[{hooks}]");
-    let report = judge(&seen(HOST, RUNTIME, &changed(API, "webhook=", &row)));
+    let hooks = webhooks(&["absent", "policy", "gone"]);
+    let report = judge(&seen_with(|api| api.webhooks = hooks));
     let mut causes = report.causes();
     let found = causes.find(|found| found.check == "webhooks").unwrap();
     let change = |at: usize| {
@@ -183,6 +185,7 @@ fn patch_names_each_webhook_without_a_backend() {
         )
     };
     let patch = format!("'[{}, {}]'", change(0), change(2));
+    let patch = format!("patch validatingwebhookconfiguration policy --type json -p {patch}");
     assert!(found.commands[0].ends_with(&patch), "{:?}", found.commands);
     assert_eq!(found.commands.len(), 1, "{:?}", found.commands);
 }

@@ -33,7 +33,7 @@ fn quorum(answers: [Option<Result<Status, String>>; 3]) -> Option<String> {
 }
 
 fn with_members(answers: [Option<Result<Status, String>>; 3]) -> Seen {
-    let mut seen = seen(HOST, RUNTIME, API);
+    let mut seen = seen(HOST, RUNTIME);
     seen.cluster = cluster_of_four();
     for (host, etcd) in ["node1", "node2", "node3"].into_iter().zip(answers) {
         let answers = StatusAnswers {

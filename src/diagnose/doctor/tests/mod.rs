@@ -1,6 +1,7 @@
 //! Tests of doctor with the answers of a healthy cluster, of which each changes one.
 
 mod api;
+mod asked;
 mod etcd;
 mod logs;
 mod rules;
@@ -11,14 +12,18 @@ mod warnings;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use super::answers::{self, Answers};
+use super::api::{Answer, Api, ApiService, Webhooks};
 use super::report::{Certainty, DoctorReport, Verdict};
 use super::seen::{Logs, Seen, Way};
 use super::{checks, judge};
 use crate::status::example::report;
 use crate::status::{About, Problem, ProblemKind, Subject};
+use kubexm_deploy::objects::{Node, Pod};
 use kubexm_host::Facts;
 use kubexm_operate::logs::LogEntry;
 use kubexm_session::Connection;
@@ -62,14 +67,6 @@ mirror=registry.k8s.io https://registry.kubexm.internal:5000/v2/registry.k8s.io
 registry=registry.kubexm.internal:5000 /etc/kubexm/registry-ca.crt ok
 end=
 ";
-const API: &str = "dns=coredns-1\tnode1\t10.244.0.2\tTrue
-node=node2\t[{\"address\":\"192.0.2.12\",\"type\":\"InternalIP\"}]\t[\"10.244.1.0/24\"]
-apiservice=v1.things.example.com\tdefault/things\t[{\"type\":\"Available\",\"status\":\"True\"}]
-webhook=validatingwebhookconfigurations\tpolicy\t[{\"name\":\"p.example.com\",\"failurePolicy\":\"Fail\",\"clientConfig\":{\"service\":{\"namespace\":\"default\",\"name\":\"policy\"}}}]
-slice=default/policy\ttrue
-now=1767323045
-end=
-";
 const NOW: i64 = 1_767_323_045;
 
 fn name(text: &str) -> HostName {
@@ -89,8 +86,76 @@ fn changed(text: &str, old: &str, new: &str) -> String {
     format!("{new}\n{}\n", rest.join("\n"))
 }
 
+/// Returns the answer of an API server with these objects.
+fn objects<T: DeserializeOwned>(items: Value) -> Answer<T> {
+    Ok(serde_json::from_value(items).unwrap())
+}
+
+/// Returns a pod of CoreDNS on the control plane.
+fn dns(ready: &str) -> Answer<Pod> {
+    objects(json!([{
+        "metadata": {"name": "coredns-1", "namespace": "kube-system"},
+        "spec": {"nodeName": "node1"},
+        "status": {"podIP": "10.244.0.2", "conditions": [{"type": "Ready", "status": ready}]},
+    }]))
+}
+
+/// Returns an API whose backend has this condition.
+fn api_service(available: Value) -> Answer<ApiService> {
+    let spec = json!({"service": {"namespace": "shop", "name": "things"}});
+    let status = json!({"conditions": [available]});
+    objects(json!([{"metadata": {"name": "v1.x"}, "spec": spec, "status": status}]))
+}
+
+/// Returns a configuration with a webhook for each of these services.
+fn webhooks(services: &[&str]) -> Answer<Webhooks> {
+    let hook = |name: &&str| {
+        let client = json!({"service": {"namespace": "default", "name": name}});
+        let name = format!("{name}.example.com");
+        json!({"name": name, "failurePolicy": "Fail", "clientConfig": client})
+    };
+    let hooks: Vec<Value> = services.iter().map(hook).collect();
+    let kind = "ValidatingWebhookConfiguration";
+    objects(json!([{"kind": kind, "metadata": {"name": "policy"}, "webhooks": hooks}]))
+}
+
+/// Returns a pod of the worker, with these fields of its status.
+fn pod(name: &str, created: &str, status: Value) -> Answer<Pod> {
+    let metadata = json!({"name": name, "namespace": "shop", "creationTimestamp": created});
+    objects(json!([{"metadata": metadata, "spec": {"nodeName": "node2"}, "status": status}]))
+}
+
+/// Returns the nodes of a cluster whose worker has this address.
+fn nodes(address: &str) -> Option<BTreeMap<String, Node>> {
+    let status = json!({"addresses": [{"address": address, "type": "InternalIP"}]});
+    let node = serde_json::from_value(json!({"status": status})).unwrap();
+    Some(BTreeMap::from([("node2".to_owned(), node)]))
+}
+
+fn api() -> Api {
+    Api {
+        now: NOW,
+        pods: Ok(Vec::new()),
+        dns: dns("True"),
+        requests: Ok(Vec::new()),
+        api_services: api_service(json!({"type": "Available", "status": "True"})),
+        webhooks: webhooks(&["policy"]),
+        services: objects(json!([{"namespace": "default", "name": "policy"}])),
+        namespaces: Ok(Vec::new()),
+        tokens: Ok(Vec::new()),
+        cluster_info: Ok(Vec::new()),
+    }
+}
+
+/// Returns the answers of a healthy cluster with another one of the API server.
+fn seen_with(change: impl FnOnce(&mut Api)) -> Seen {
+    let mut seen = seen(HOST, RUNTIME);
+    change(seen.api.as_mut().unwrap());
+    seen
+}
+
 /// Returns the answers of a control plane and a worker, which is the one that changes.
-fn seen(host: &str, runtime: &str, api: &str) -> Seen {
+fn seen(host: &str, runtime: &str) -> Seen {
     let cluster = cluster("");
     let names = [name("node1"), name("node2")];
     let mut seen = Seen {
@@ -101,7 +166,8 @@ fn seen(host: &str, runtime: &str, api: &str) -> Seen {
         hosts: BTreeMap::new(),
         runtimes: BTreeMap::new(),
         logs: BTreeMap::new(),
-        api: Some(Answers::parse(api, answers::CLUSTER).unwrap()),
+        api: Some(api()),
+        nodes: nodes("192.0.2.12"),
         ways: BTreeMap::new(),
         unanswered: Vec::new(),
         cluster,
@@ -150,8 +216,8 @@ fn entry(source: &str, seconds_ago: i64, message: &str) -> LogEntry {
     }
 }
 
-fn with_logs(entries: Vec<LogEntry>, unhealthy: &[&str], api: &str) -> DoctorReport {
-    let mut seen = seen(HOST, RUNTIME, api);
+fn with_logs(entries: Vec<LogEntry>, unhealthy: &[&str]) -> DoctorReport {
+    let mut seen = seen(HOST, RUNTIME);
     seen.logs.insert(name("node2"), Logs { now: NOW, entries });
     let unhealthy = unhealthy.iter().map(|name| (*name).to_owned());
     seen.report.hosts[1].unhealthy = unhealthy.collect();
@@ -160,7 +226,7 @@ fn with_logs(entries: Vec<LogEntry>, unhealthy: &[&str], api: &str) -> DoctorRep
 
 #[test]
 fn healthy_cluster_has_no_finding() {
-    let report = judge(&seen(HOST, RUNTIME, API));
+    let report = judge(&seen(HOST, RUNTIME));
     assert_eq!(causes(&report), [""; 0], "{:#?}", report.findings);
     let unknown = report
         .checks
@@ -183,7 +249,7 @@ fn identifiers_of_checks_are_unique() {
 fn disk_is_found_once_and_also_if_only_status_looks_at_it() {
     let problem = |what: &str| Problem::new(About::Disk, what, "look").on(&name("node2"));
     let found = |host: &str, all: &[(&str, ProblemKind, &str)]| {
-        let mut seen = seen(host, RUNTIME, API);
+        let mut seen = seen(host, RUNTIME);
         let all = all.iter().map(|(what, kind, mount)| {
             let subject = Subject::Mount((*mount).to_owned());
             problem(what).of_kind(*kind).of(subject)
@@ -271,7 +337,7 @@ fn answers_of_hosts_lead_to_their_cause() {
         ),
         ("", "backend=192.0.2.99:6443", "load-balancer"),
     ] {
-        let report = judge(&seen(&changed(HOST, old, new), RUNTIME, API));
+        let report = judge(&seen(&changed(HOST, old, new), RUNTIME));
         assert_eq!(causes(&report), [check], "{new}");
         let found = report.causes().find(|found| found.check == check).unwrap();
         assert_eq!(found.hosts, [name("node2")], "{new}");
@@ -287,7 +353,7 @@ fn kubelet_may_permit_what_its_host_has() {
         ("failCgroupV1: false", "cgroup=", "cgroup=tmpfs"),
     ] {
         let host = changed(HOST, old, &format!("{new}\nkubelet={setting}"));
-        assert_eq!(causes(&judge(&seen(&host, RUNTIME, API))), [""; 0], "{new}");
+        assert_eq!(causes(&judge(&seen(&host, RUNTIME))), [""; 0], "{new}");
     }
 }
 
@@ -296,14 +362,10 @@ fn kubelet_may_permit_what_its_host_has() {
 fn data_of_the_runtime_needs_no_programs() {
     for path in ["/var/lib/containerd", "/var/lib/etcd", "/var/log/pods"] {
         let host = changed(HOST, "", &format!("mount={path} rw,noexec"));
-        assert_eq!(
-            causes(&judge(&seen(&host, RUNTIME, API))),
-            [""; 0],
-            "{path}"
-        );
+        assert_eq!(causes(&judge(&seen(&host, RUNTIME))), [""; 0], "{path}");
     }
     let host = changed(HOST, "", "mount=/var/lib/kubelet rw,noexec");
-    let report = judge(&seen(&host, RUNTIME, API));
+    let report = judge(&seen(&host, RUNTIME));
     let found = report.causes().find(|found| found.check == "mount-options");
     assert_eq!(found.unwrap().certainty, Certainty::Possible);
 }
@@ -348,7 +410,7 @@ fn answers_of_runtimes_lead_to_their_cause() {
             "network-program",
         ),
     ] {
-        let report = judge(&seen(HOST, &changed(RUNTIME, old, new), API));
+        let report = judge(&seen(HOST, &changed(RUNTIME, old, new)));
         assert_eq!(causes(&report), [check], "{new}");
     }
 }
@@ -360,7 +422,7 @@ fn lost_packets_to_a_program_that_listens_are_a_firewall() {
         "",
         "rule=-A INPUT -p tcp -m tcp --dport 10250 -j DROP",
     );
-    let mut seen = seen(&host, RUNTIME, API);
+    let mut seen = seen(&host, RUNTIME);
     let ways = seen.ways.get_mut(&name("node1")).unwrap();
     ways.insert("kubelet/node2/10250".to_owned(), Way::Timeout);
     let report = judge(&seen);
@@ -387,7 +449,7 @@ fn lost_packets_to_a_program_that_listens_are_a_firewall() {
 fn host_cannot_put_a_command_into_a_fix() {
     let rule = "rule=-A INPUT -p tcp --dport 10250 -j DROP; rm -rf /";
     let host = changed(HOST, "", rule);
-    let mut seen = seen(&host, RUNTIME, API);
+    let mut seen = seen(&host, RUNTIME);
     let ways = seen.ways.get_mut(&name("node1")).unwrap();
     ways.insert("kubelet/node2/10250".to_owned(), Way::Timeout);
     let report = judge(&seen);
@@ -397,7 +459,7 @@ fn host_cannot_put_a_command_into_a_fix() {
         .unwrap();
     assert_eq!(found.commands, [""; 0]);
     let host = changed(HOST, "", "cni_file=/etc/cni/net.d/$(reboot).conf");
-    let report = judge(&self::seen(&host, RUNTIME, API));
+    let report = judge(&self::seen(&host, RUNTIME));
     let found = report
         .causes()
         .find(|found| found.check == "cni-leftovers")
@@ -417,15 +479,11 @@ fn only_network_configurations_before_the_own_one_are_leftovers() {
         "00-multus.conf",
     ] {
         let host = changed(HOST, "", &format!("cni_file=/etc/cni/net.d/{file}"));
-        assert_eq!(
-            causes(&judge(&seen(&host, RUNTIME, API))),
-            [""; 0],
-            "{file}"
-        );
+        assert_eq!(causes(&judge(&seen(&host, RUNTIME))), [""; 0], "{file}");
     }
     let files =
         "cni_file=/etc/cni/net.d/87-podman.conflist\ncni_file=/etc/cni/net.d/05-cilium.conflist";
-    let report = judge(&seen(&changed(HOST, "", files), RUNTIME, API));
+    let report = judge(&seen(&changed(HOST, "", files), RUNTIME));
     let found = report.causes().find(|found| found.check == "cni-leftovers");
     let found = found.unwrap();
     assert_eq!(found.certainty, Certainty::Likely);
@@ -440,7 +498,7 @@ fn leases_need_a_count_of_pods() {
     let host = changed(HOST, "cni_leases=", "cni_leases=cbr0 250");
     for sandboxes in ["sandboxes=235", "ntp=yes"] {
         let host = changed(&host, "sandboxes=", sandboxes);
-        let report = judge(&seen(&host, RUNTIME, API));
+        let report = judge(&seen(&host, RUNTIME));
         assert_eq!(causes(&report), [""; 0], "{sandboxes}");
     }
 }
@@ -448,7 +506,7 @@ fn leases_need_a_count_of_pods() {
 #[test]
 fn evidence_has_no_characters_that_control_a_terminal() {
     let host = changed(HOST, "", "swap=/swap\u{1b}[2Jfile\u{202e} file 1 0 -2");
-    let report = judge(&seen(&host, RUNTIME, API));
+    let report = judge(&seen(&host, RUNTIME));
     let found = report.causes().find(|found| found.check == "swap").unwrap();
     assert_eq!(found.evidence, ["/swapfile file 1 0 -2"]);
 }

@@ -6,7 +6,7 @@ use crate::doctor::Finding;
 /// Returns the finding about packets to the kubelet of node2, which has this rule.
 fn with_rule(rule: &str) -> Finding {
     let host = changed(HOST, "", &format!("rule={rule}"));
-    let mut seen = seen(&host, RUNTIME, API);
+    let mut seen = seen(&host, RUNTIME);
     let ways = seen.ways.get_mut(&name("node1")).unwrap();
     ways.insert("kubelet/node2/10250".to_owned(), Way::Timeout);
     let report = judge(&seen);
@@ -109,7 +109,7 @@ fn packets_of_pods_are_udp() {
         ),
     ] {
         let host = changed(HOST, "", &format!("rule={rule}"));
-        let mut seen = seen(&host, RUNTIME, API);
+        let mut seen = seen(&host, RUNTIME);
         let ways = seen.ways.get_mut(&name("node2")).unwrap();
         ways.insert("pod/node1/53".to_owned(), Way::Timeout);
         let report = judge(&seen);

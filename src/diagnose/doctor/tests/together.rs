@@ -18,7 +18,7 @@ fn of(report: &DoctorReport, check: &str) -> crate::doctor::Finding {
 
 #[test]
 fn members_without_space_share_one_compaction() {
-    let mut seen = seen(HOST, RUNTIME, API);
+    let mut seen = seen(HOST, RUNTIME);
     seen.cluster.etcd = kubexm_session::example::cluster_of_units().etcd;
     for host in ["node1", "node2"] {
         seen.report
@@ -41,7 +41,7 @@ fn members_without_space_share_one_compaction() {
 
 #[test]
 fn other_data_of_a_member_has_a_cause_and_a_comparison() {
-    let mut seen = seen(HOST, RUNTIME, API);
+    let mut seen = seen(HOST, RUNTIME);
     seen.cluster.etcd = kubexm_session::example::cluster_of_units().etcd;
     seen.report
         .problems
@@ -60,7 +60,7 @@ fn other_data_of_a_member_has_a_cause_and_a_comparison() {
 
 /// Returns a cluster whose worker holds the address 192.0.2.100, and the addresses of its hosts.
 fn with_address(holders: &[&str], host: &str) -> Seen {
-    let mut seen = seen(host, RUNTIME, API);
+    let mut seen = seen(host, RUNTIME);
     let text = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: example}\nspec:\n  hosts:\n    \
                 - {name: node1, address: 192.0.2.11}\n    - {name: node2, address: 192.0.2.12}\n  \
                 roleGroups: {control-plane: [node1], worker: [node2], loadbalancer: [GROUP]}\n  \
@@ -138,15 +138,8 @@ fn ban_of_an_address_is_not_why_hosts_do_not_hear_each_other() {
 
 #[test]
 fn commands_have_all_addresses_of_a_host() {
-    let mut seen = seen(
-        HOST,
-        RUNTIME,
-        &changed(
-            API,
-            "node=",
-            "node=node2\t[{\"address\":\"10.0.2.15\",\"type\":\"InternalIP\"}]\t",
-        ),
-    );
+    let mut seen = seen(HOST, RUNTIME);
+    seen.nodes = nodes("10.0.2.15");
     let both = ["fd00::12", "192.0.2.12"].map(|text| text.parse().unwrap());
     seen.cluster.hosts[1].internal_addresses = IpFamilies::from_list(&both).unwrap();
     let found = of(&judge(&seen), "node-address");
@@ -163,7 +156,7 @@ fn etcdctl_asks_the_loopback_address_of_the_member() {
         ("192.0.2.11", "https://127.0.0.1:2379"),
         ("fd00::11", "https://[::1]:2379"),
     ] {
-        let mut seen = seen(HOST, RUNTIME, API);
+        let mut seen = seen(HOST, RUNTIME);
         seen.cluster.etcd = cluster("").etcd;
         seen.cluster.hosts[0].internal_addresses =
             IpFamilies::from_list(&[address.parse().unwrap()]).unwrap();

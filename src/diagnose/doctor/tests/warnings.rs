@@ -25,9 +25,10 @@ fn certificates(standing: Standing, paths: &[&str], has_ca: bool) -> Problem {
 
 /// Returns the causes of a cluster whose node2 has a kubelet that ends and a pod that crashes.
 fn causes_with(change: impl FnOnce(&mut Seen)) -> Vec<&'static str> {
-    let pod = "pod=shop/web-1\tnode2\tRunning\t2026-01-02T02:00:00Z\t[]\t\
-        [{\"ready\":false,\"image\":\"x:1\",\"state\":{\"waiting\":{\"reason\":\"CrashLoopBackOff\",\"message\":\"m\"}}}]\t";
-    let mut seen = seen(HOST, RUNTIME, &changed(API, "", pod));
+    let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "m"}});
+    let containers = json!([{"ready": false, "image": "x:1", "state": waiting}]);
+    let status = json!({"phase": "Running", "containerStatuses": containers});
+    let mut seen = seen_with(|api| api.pods = pod("web-1", "2026-01-02T02:00:00Z", status));
     change(&mut seen);
     causes(&judge(&seen))
 }
@@ -149,7 +150,7 @@ fn certificates_of_authorities_are_not_renewed_but_replaced() {
         ),
     ] {
         for (standing, refused) in [(Standing::ExpiresSoon, false), (Standing::Expired, true)] {
-            let mut seen = seen(HOST, RUNTIME, API);
+            let mut seen = seen(HOST, RUNTIME);
             let problems = &mut seen.report.problems;
             problems.push(certificates(standing, paths, has_ca));
             let report = judge(&seen);

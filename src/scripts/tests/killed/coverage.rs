@@ -58,7 +58,6 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "dns/corefile-check.sh",
             "dns/diagnosis.sh",
             "dns/node-local.sh",
-            "doctor/cluster.sh",
             "doctor/host.sh",
             "doctor/logs.sh",
             "doctor/runtime.sh",
