@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use super::os::{PREPARE, own_directories, packages};
 use super::{DeployError, Inputs, host_settings, load_balancer, network_manager, site_files};
-use kubexm_config::cluster::{
-    Cluster, HostSpec, IPVS_MODULES, IpFamily, KUBELET_KERNEL_SETTINGS, ProxyMode,
-};
+use kubexm_config::cluster::{Cluster, HostSpec, IPVS_MODULES, ProxyMode, kernel_settings};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallPackages, ManagedBlock, RunScript, Undo, WriteFile};
 use kubexm_render::os as template;
@@ -16,16 +14,6 @@ use kubexm_types::{HostName, HostPath, InvalidValue};
 /// Kernel modules that containers and the pod network require
 /// (<https://kubernetes.io/docs/setup/production-environment/container-runtimes/>).
 const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
-const SETTINGS: [(&str, &str); 3] = [
-    ("net.bridge.bridge-nf-call-iptables", "1"),
-    ("net.bridge.bridge-nf-call-ip6tables", "1"),
-    ("net.ipv4.ip_forward", "1"),
-];
-
-/// The setting with which a host sends packets between pods and other hosts. It turns router advertisements off for
-/// interfaces without `accept_ra=2` (<https://docs.kernel.org/networking/ip-sysctl.html>).
-const FORWARD_IPV6: &str = "net.ipv6.conf.all.forwarding";
-
 /// Reports the lines of an earlier install in a file that kubexm no longer manages.
 const HAS_BLOCK: &str = "! grep -qs '^# kubexm begin$' /etc/hosts || { \
     echo 'system.manageHostsFile is not applied: /etc/hosts has the lines of an earlier install'; \
@@ -96,24 +84,7 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
             .arguments(modules)
             .undo(Undo::run(undo::MODULES_UNLOAD, [""; 0])),
         );
-    let mut settings: Vec<(String, String)> = SETTINGS
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-        .collect();
-    if inputs
-        .cluster
-        .network
-        .families()
-        .any(|family| family == IpFamily::V6)
-    {
-        settings.push((FORWARD_IPV6.to_owned(), "1".to_owned()));
-    }
-    if inputs.cluster.security.is_cis() {
-        let required = KUBELET_KERNEL_SETTINGS.into_iter();
-        settings.extend(required.map(|(key, value)| (key.to_owned(), value.to_owned())));
-    }
-    let own = system.sysctl.iter();
-    settings.extend(own.map(|(key, value)| (key.to_string(), value.to_string())));
+    let settings = inputs.cluster.kernel_settings();
     let arguments: Vec<String> = settings
         .iter()
         .flat_map(|(key, value)| [key.clone(), value.clone()])
@@ -121,7 +92,7 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
     let text = kubexm_render::text("sysctl", &template::Sysctl { settings })?;
     task = task
         .step(WriteFile::new(
-            HostPath::parse("/etc/sysctl.d/90-kubexm.conf")?,
+            HostPath::parse(kernel_settings::FILE)?,
             text,
         ))
         .step(

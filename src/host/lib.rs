@@ -1,5 +1,6 @@
 //! Connects to hosts, runs commands on them as root and collects facts about them.
 
+pub mod answers;
 mod authenticate;
 mod channel;
 pub mod command;
@@ -22,6 +23,7 @@ mod tests;
 mod transport;
 pub mod upload;
 
+pub use answers::Answers;
 pub use command::{Command, Input, Output};
 pub use facts::Facts;
 pub use forward::{TunnelError, TunnelStream};

@@ -11,6 +11,7 @@ mod exchange;
 pub mod external_checks;
 mod finding;
 mod firewall;
+pub mod host_checks;
 pub mod identity;
 mod immutable;
 mod leftovers;

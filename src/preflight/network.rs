@@ -2,7 +2,6 @@
 
 use crate::checker::Checker;
 use crate::firewall;
-use kubexm_config::cluster::IpFamily;
 use kubexm_types::FindingKind;
 
 impl Checker<'_> {
@@ -17,9 +16,6 @@ impl Checker<'_> {
                 );
             }
         }
-        for family in self.cluster.network.families() {
-            self.default_route(family);
-        }
         if self.facts.nameserver.is_none() && self.cluster.system.resolvers.is_none() {
             self.warning(
                 FindingKind::DnsServers,
@@ -29,21 +25,5 @@ impl Checker<'_> {
         }
         let findings = firewall::findings(self.cluster, self.name, self.facts);
         self.findings.extend(findings);
-    }
-
-    fn default_route(&mut self, family: IpFamily) {
-        match family {
-            IpFamily::V4 if !self.facts.default_route => self.warning(
-                FindingKind::Routes,
-                "has no default route",
-                "add one, because service addresses need it: ip route add default via GATEWAY",
-            ),
-            IpFamily::V6 if !self.facts.default_route_ipv6 => self.warning(
-                FindingKind::Routes,
-                "has no default route for IPv6",
-                "add one, because service addresses need it: ip -6 route add default via GATEWAY",
-            ),
-            _ => {}
-        }
     }
 }

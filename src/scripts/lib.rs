@@ -174,6 +174,10 @@ scripts! {
         SUPPORT_API = "doctor/support-api.sh" [below_limit first newest time_for]
         WAYS = "doctor/ways.sh"
     }
+    /// Checks of hosts that preflight and doctor share.
+    preflight {
+        CHECKS = "preflight/checks.sh"
+    }
     /// Members of etcd.
     etcd {
         ASK = "etcd/ask.sh" [in_etcd etcdctl_of_member] { Ask: kind endpoints most }

@@ -2,6 +2,7 @@
 
 mod backup;
 mod certificates;
+mod checks;
 mod conformance;
 mod dns;
 mod doctor;

@@ -9,7 +9,7 @@ use kubexm_config::Cluster;
 use kubexm_deploy::{CLibrary, HostFacts};
 use kubexm_engine::seed;
 use kubexm_host::Facts;
-use kubexm_preflight::{Carried, Finding, Offer, external_checks, registry_checks};
+use kubexm_preflight::{Carried, Finding, Offer, external_checks, host_checks, registry_checks};
 use kubexm_types::event::{Event, Events};
 use kubexm_types::{Arch, HostName};
 
@@ -51,6 +51,7 @@ async fn hosts_and_services(
 ) -> Vec<Finding> {
     let lock = bundle.lock();
     let mut findings = kubexm_preflight::check(cluster, facts, &offer(cluster, facts, lock));
+    findings.extend(host_checks::check(cluster, hosts, facts).await);
     let kubeadm = lock.kubeadm(&cluster.kubernetes.version);
     let minimum = kubeadm.and_then(|facts| facts.minimum_etcd.as_ref());
     findings.extend(external_checks::check(cluster, hosts, facts, minimum).await);

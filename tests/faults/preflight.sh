@@ -16,7 +16,7 @@ fault disk-full-registry preflight message preflight_registry_disk
 fault clock-skew preflight message preflight_clock "a program date on the host that is one hour ahead"
 fault clock-skew-small preflight recovers preflight_clock_small "a program date on the host that is two seconds ahead"
 fault no-dns preflight recovers preflight_no_dns
-fault no-default-route preflight recovers preflight_no_route
+fault no-default-route preflight message preflight_no_route
 fault program-missing preflight message preflight_tar
 fault packages-missing preflight message preflight_packages
 fault machine-cloned preflight message preflight_clone
@@ -121,9 +121,9 @@ preflight_no_dns() { # a warning: only pods that resolve outside names need one
 }
 preflight_no_route() {
   inside node2 ip route del default
-  dry_run
-  expect 0 "node2: has no default route" "hint: add one"
+  found "node2: has no route to the service address" "add a default route"
   inside node2 ip route add default via "${one%.*}.1"
+  again
 }
 preflight_tar() {
   on_host node2 'mv /usr/bin/tar /root/tar'

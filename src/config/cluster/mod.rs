@@ -10,6 +10,7 @@ mod kinds;
 mod files;
 mod high_availability;
 mod hooks;
+pub mod kernel_settings;
 mod kubernetes;
 mod load_balancer;
 mod network;

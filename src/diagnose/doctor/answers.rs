@@ -1,13 +1,7 @@
-//! Parses what the scripts of `doctor` print: lines `key=value`, of which a host decides how many there are.
+//! Keys of what the scripts of `doctor` print.
 
-use std::collections::BTreeMap;
-
-use kubexm_types::untrusted::Untrusted;
+pub(super) use kubexm_host::Answers;
 use serde::Deserialize;
-
-/// What a script printed, by key.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Answers(BTreeMap<&'static str, Vec<String>>);
 
 /// Fields of a KubeletConfiguration.
 #[derive(Debug, Deserialize)]
@@ -22,21 +16,12 @@ pub(super) struct Kubelet {
 pub(super) const HOST: &[&str] = &[
     "ntp",
     "ntp_unit",
-    "dead_mount",
-    "inodes",
-    "mount",
-    "swap",
-    "swap_fstab",
-    "swap_unit",
-    "cgroup",
-    "sysctl",
     "kubelet",
     "kubelet_certificate",
     "kubelet_conf",
     "kubelet_flags",
     "resolv_conf",
     "nameserver",
-    "cni_file",
     "cni_leases",
     "sandboxes",
     "flannel_subnet",
@@ -44,7 +29,6 @@ pub(super) const HOST: &[&str] = &[
     "overlay",
     "offload",
     "udp",
-    "rule",
     "backend",
     "empty_manifest",
 ];
@@ -69,81 +53,9 @@ pub(super) const RUNTIME: &[&str] = &[
 /// Keys of `doctor/ways.sh`.
 pub(super) const WAYS: &[&str] = &["way"];
 
-impl Answers {
-    /// Parses the output of a script.
-    ///
-    /// # Errors
-    /// A line has another form or an unknown key, or the last line is missing.
-    pub(super) fn parse(text: &str, keys: &'static [&'static str]) -> Result<Self, String> {
-        let mut answers = Self::default();
-        let mut is_complete = false;
-        for line in text.lines() {
-            let (key, value) = line.split_once('=').unwrap_or((line, ""));
-            if key == "end" {
-                is_complete = true;
-                continue;
-            }
-            let Some(key) = keys.iter().find(|known| **known == key) else {
-                let line = Untrusted::one_line(line, 100);
-                return Err(format!("the answer has an unexpected line '{line}'"));
-            };
-            let values = answers.0.entry(*key).or_default();
-            values.push(value.trim_end().to_owned());
-        }
-        if is_complete {
-            Ok(answers)
-        } else {
-            Err("the answer is incomplete: its end is missing".to_owned())
-        }
-    }
-
-    /// Returns all values of a key.
-    pub(super) fn all(&self, key: &str) -> &[String] {
-        self.0.get(key).map_or(&[], Vec::as_slice)
-    }
-
-    /// Returns the first value of a key that is not empty.
-    pub(super) fn one(&self, key: &str) -> Option<&str> {
-        let mut values = self.all(key).iter().map(String::as_str);
-        values.find(|value| !value.is_empty())
-    }
-
-    /// Returns the configuration of the host's kubelet, if it has one that can be read.
-    pub(super) fn kubelet(&self) -> Option<Kubelet> {
-        let lines = self.all("kubelet");
-        let text = (!lines.is_empty()).then(|| lines.join("\n"))?;
-        serde_saphyr::from_str(&text).ok()
-    }
-
-    /// Returns the rest of the value of a key that begins with this word.
-    pub(super) fn word(&self, key: &str, word: &str) -> Option<&str> {
-        let values = self
-            .all(key)
-            .iter()
-            .filter_map(|value| value.split_once(' '));
-        let mut rests = values.filter_map(|(first, rest)| (first == word).then_some(rest));
-        rests.find(|rest| !rest.is_empty())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_read_by_key() {
-        let text = "ntp=yes\nsysctl=net/ipv4/ip_forward 1\nsysctl=other 2\nsysctl=last \nend=\n";
-        let answers = Answers::parse(text, HOST).unwrap();
-        assert_eq!(answers.one("ntp"), Some("yes"));
-        assert_eq!(answers.word("sysctl", "other"), Some("2"));
-        assert_eq!(answers.word("sysctl", "last"), None);
-        assert_eq!(answers.all("swap"), [""; 0]);
-    }
-
-    #[test]
-    fn other_lines_and_missing_ends_are_errors() {
-        for text in ["", "ntp=yes\n", "evil=1\nend=\n", "way=x ok\nend=\n"] {
-            assert!(Answers::parse(text, HOST).is_err(), "{text}");
-        }
-    }
+/// Returns the configuration of a host's kubelet, if it has one that can be read.
+pub(super) fn kubelet(answers: &Answers) -> Option<Kubelet> {
+    let lines = answers.all("kubelet");
+    let text = (!lines.is_empty()).then(|| lines.join("\n"))?;
+    serde_saphyr::from_str(&text).ok()
 }

@@ -19,6 +19,7 @@ use kubexm_deploy::expected;
 use kubexm_deploy::objects::Server;
 use kubexm_host::{Command, Host, Limit};
 use kubexm_operate::logs::entry;
+use kubexm_preflight::host_checks;
 use kubexm_scripts::Script;
 use kubexm_scripts::doctor::{HOST, LOGS, RUNTIME, WAYS};
 use kubexm_session::command_line::CommandLine;
@@ -116,7 +117,6 @@ pub(super) async fn all(looked: Looked, line: CommandLine) -> Seen {
 
 /// Asks a host about itself.
 async fn own(cluster: &Cluster, host: &dyn Host) -> Own {
-    let data = cluster.runtime.data_directory().to_owned();
     let is_node = cluster.is_node(host.name());
     let kind = match cluster.runtime.kind {
         RuntimeKind::Containerd => "containerd",
@@ -132,7 +132,7 @@ async fn own(cluster: &Cluster, host: &dyn Host) -> Own {
         }
     };
     let (answers, runtime, logs) = tokio::join!(
-        asked(host, HOST, vec![data], answers::HOST),
+        about_host(cluster, host),
         asking_runtime,
         logs(cluster, host)
     );
@@ -151,6 +151,17 @@ async fn own(cluster: &Cluster, host: &dyn Host) -> Own {
         Err(cause) => own.unanswered.push(cause),
     }
     own
+}
+
+/// Asks what only doctor reads, and what preflight reads, too.
+async fn about_host(cluster: &Cluster, host: &dyn Host) -> Result<Answers, String> {
+    let shared = async {
+        let asked = host_checks::ask(cluster, host).await;
+        asked.map_err(|message| message.to_string())
+    };
+    let own = asked(host, HOST, Vec::new(), answers::HOST);
+    let (own, shared) = tokio::try_join!(own, shared)?;
+    Ok(own.with(shared))
 }
 
 async fn printed(

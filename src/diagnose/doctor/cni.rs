@@ -3,6 +3,7 @@
 use super::answers::Answers;
 use super::check::{Found, Outcome};
 use super::seen::Seen;
+use kubexm_preflight::host_checks;
 use kubexm_session::quoting::quoted;
 use kubexm_types::HostName;
 
@@ -48,7 +49,7 @@ fn configurations(seen: &Seen, host: &HostName, answers: &Answers) -> Option<Fou
     files.retain(|file| !name(file).contains("multus"));
     files.sort_by_key(|file| name(file));
     let first = name(files.first()?);
-    let Some(own) = files.iter().position(|file| name(file).starts_with(prefix)) else {
+    if !files.iter().any(|file| name(file).starts_with(prefix)) {
         let found = Found::new(format!("the network plugin has no file in /etc/cni/net.d, and the runtime uses {first}"))
             .on(host)
             .evidence(&files)
@@ -56,8 +57,9 @@ fn configurations(seen: &Seen, host: &HostName, answers: &Answers) -> Option<Fou
             .fix("start the pod of the network plugin on this node again, or write the files of the install again")
             .run(seen.line.install());
         return Some(found.likely());
-    };
-    if own == 0 {
+    }
+    let before = host_checks::before(answers.all("cni_file"), prefix);
+    if before.is_empty() {
         return None;
     }
     let mut found = Found::new(format!("the runtime uses {first} in /etc/cni/net.d, and not the file of the network plugin"))
@@ -66,7 +68,7 @@ fn configurations(seen: &Seen, host: &HostName, answers: &Answers) -> Option<Fou
         .cause("the runtime uses the first file by name, which is of an earlier cluster or of another program")
         .fix("remove the files before the one of the network plugin, and restart the runtime")
         .likely();
-    for file in &files[..own] {
+    for file in before {
         found = found.run(seen.line.on(host, &format!("rm {}", quoted(file))));
     }
     let restart = format!("systemctl restart {}", seen.runtime_unit());

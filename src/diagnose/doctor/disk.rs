@@ -4,6 +4,7 @@ use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
 use crate::status::{DiskState, InodeState, Problem, ProblemKind, Subject};
+use kubexm_preflight::host_checks;
 use kubexm_types::HostName;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -170,41 +171,17 @@ fn more<'a>(
     problems.collect()
 }
 
-/// The directory of the kubelet.
-const KUBELET: &str = "/var/lib/kubelet";
-
-/// Returns what does not work if programs below a path cannot start; `None` if none has to. The programs of containers are on an
-/// overlay, whose own options count, and not those of the file system below it.
-fn needs_programs(path: &str) -> Option<&'static str> {
-    match path {
-        "/usr/local/bin" => {
-            Some("the programs of Kubernetes and of the runtime cannot start from this file system")
-        }
-        "/opt/cni/bin" => Some(
-            "the runtime cannot start the programs of the network plugin, so that no pod gets a network",
-        ),
-        KUBELET => Some("pods cannot start programs that are in their volumes"),
-        _ => None,
-    }
-}
-
 fn options(seen: &Seen) -> Outcome {
     let mut all = Vec::new();
     for (host, answers) in seen.hosts() {
-        for line in answers.all("mount") {
-            let Some((path, options)) = line.split_once(' ') else {
-                continue;
+        for mount in host_checks::mounts(answers) {
+            let path = mount.path;
+            let (what, cause) = match (mount.is_read_only, mount.lost) {
+                (true, _) => ("read-only", REMOUNTED),
+                (false, Some(cause)) => ("mounted with noexec", cause),
+                (false, None) => continue,
             };
-            let has = |option: &str| options.split(',').any(|one| one == option);
-            let is_read_only = has("ro");
-            let (what, cause) = if is_read_only {
-                ("read-only", REMOUNTED)
-            } else if let (true, Some(cause)) = (has("noexec"), needs_programs(path)) {
-                ("mounted with noexec", cause)
-            } else {
-                continue;
-            };
-            let kind = if is_read_only {
+            let kind = if mount.is_read_only {
                 ProblemKind::ReadOnly
             } else {
                 ProblemKind::Other
@@ -212,10 +189,10 @@ fn options(seen: &Seen) -> Outcome {
             let mut found = Found::new(format!("{path} is {what}"))
                 .of_kind(kind)
                 .on(host)
-                .evidence([line])
+                .evidence([mount.line])
                 .cause(cause)
                 .fix("look for errors of the disk first, then mount the file system again");
-            if path == KUBELET {
+            if !mount.is_certain && !mount.is_read_only {
                 found = found.possible();
             }
             let path = kubexm_session::quoting::quoted(path);

@@ -1,6 +1,6 @@
 //! Settings of the kernel that a kubelet and a network require.
 
-use super::answers::Answers;
+use super::answers::{Answers, kubelet};
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
@@ -65,7 +65,7 @@ fn on_nodes(seen: &Seen, judge: impl Fn(&HostName, &Answers) -> Vec<Found>) -> O
 fn swap(seen: &Seen) -> Outcome {
     on_nodes(seen, |host, answers| {
         let devices = answers.all("swap");
-        let permits = answers.kubelet().and_then(|own| own.fail_swap_on) == Some(false);
+        let permits = kubelet(answers).and_then(|own| own.fail_swap_on) == Some(false);
         if devices.is_empty() || permits {
             return Vec::new();
         }
@@ -103,7 +103,7 @@ fn cgroup(seen: &Seen) -> Outcome {
     let version = &seen.cluster.kubernetes.version;
     let refuses = version.major_minor() >= (1, 35);
     on_nodes(seen, |host, answers| {
-        let (Some(kind), Some(kubelet)) = (answers.one("cgroup"), answers.kubelet()) else {
+        let (Some(kind), Some(kubelet)) = (answers.one("cgroup"), kubelet(answers)) else {
             return Vec::new();
         };
         if kind == "cgroup2fs" || !kubelet.fail_cgroup_v1.unwrap_or(refuses) {

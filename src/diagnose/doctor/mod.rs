@@ -26,6 +26,7 @@ mod rules;
 mod runtime;
 mod seen;
 mod server;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -118,6 +119,7 @@ fn checks() -> impl Iterator<Item = &'static Check> {
         time::CHECKS,
         disk::CHECKS,
         kernel::CHECKS,
+        shared::CHECKS,
         certificates::CHECKS,
         runtime::CHECKS,
         registry::CHECKS,

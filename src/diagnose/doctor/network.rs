@@ -7,10 +7,11 @@ use super::cni;
 use super::report::{Area, Certainty};
 use super::rules::{self, Packets};
 use super::seen::{Seen, Way};
+use super::shared;
 use kubexm_config::cluster::PluginKind;
 use kubexm_config::ports;
 use kubexm_session::quoting::quoted;
-use kubexm_types::HostName;
+use kubexm_types::{FindingKind, HostName};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -77,7 +78,7 @@ fn firewall(seen: &Seen) -> Outcome {
     if seen.ways.is_empty() {
         return Outcome::Unknown("no host answers, or none has bash".to_owned());
     }
-    let mut all: Vec<Found> = Vec::new();
+    let mut all = shared::find(seen, FindingKind::Firewall);
     for (from, ways) in &seen.ways {
         for (label, way) in ways {
             let Some(label) = Label::parse(label) else {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::answers::Answers;
+use super::answers::kubelet;
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
@@ -176,7 +176,7 @@ fn cgroup_driver(seen: &Seen) -> Outcome {
         let kubelet = seen
             .hosts
             .get(host)
-            .and_then(Answers::kubelet)
+            .and_then(kubelet)
             .and_then(|own| own.cgroup_driver);
         let (Some(systemd), Some(kubelet)) = (answers.one("systemd_cgroup"), kubelet) else {
             continue;

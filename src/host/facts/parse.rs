@@ -202,7 +202,6 @@ fn route(facts: &mut Facts, value: &str) -> Option<()> {
     let number = |hex: &str| u32::from_str_radix(hex, 16).ok().map(u32::swap_bytes);
     let mut words = value.split(' ').map(number);
     let (network, gateway, mask) = (words.next()??, words.next()??, words.next()??);
-    facts.default_route |= network == 0;
     if gateway == 0 && mask != 0 {
         let network = Ipv4Net::with_netmask(network.into(), mask.into()).ok()?;
         facts.networks.push(IpNet::V4(network));
@@ -216,7 +215,6 @@ fn route_ipv6(facts: &mut Facts, value: &str) -> Option<()> {
     let mut number = || u128::from_str_radix(words.next()?, 16).ok();
     let (network, prefix, gateway) = (Ipv6Addr::from_bits(number()?), number()?, number()?);
     let prefix = u8::try_from(prefix).ok()?;
-    facts.default_route_ipv6 |= network.is_unspecified() && prefix == 0;
     let is_of_links = matches!(network.octets(), [0xfe | 0xff, ..]);
     if gateway == 0 && prefix != 0 && !is_of_links {
         facts

@@ -134,8 +134,6 @@ fn every_line_is_read() {
             .map(|text| text.parse().unwrap())
             .into(),
         networks: vec!["10.0.2.0/24".parse().unwrap(), "fd00::/64".parse().unwrap()],
-        default_route: true,
-        default_route_ipv6: true,
         listening: [6443].into(),
         modules: [Module::IpVs].into(),
         tools: [Tool::AptGet].into(),

@@ -33,10 +33,6 @@ pub struct Facts {
     pub addresses: BTreeSet<IpAddr>,
     /// Networks that the host reaches without a gateway.
     pub networks: Vec<IpNet>,
-    /// Whether the host has a default route for IPv4.
-    pub default_route: bool,
-    /// Whether the host has a default route for IPv6.
-    pub default_route_ipv6: bool,
     /// First name server in `/etc/resolv.conf`.
     pub nameserver: Option<String>,
     /// TCP ports in use.

@@ -1,10 +1,8 @@
 #!/bin/sh -eu
-# Prints what `doctor` reads on a host besides its facts: one `key=value` in a line, in any order, and `end=` at the end. A key
+# Prints what `doctor` reads on a host besides its facts and `preflight/checks.sh`: one `key=value` in a line, in any order, and `end=` at the end. A key
 # may occur several times. A question without an answer prints nothing. Needs no API server, and changes nothing: each
 # question has a time limit, and prints a limited number of lines.
-# Argument: the data directory of the container runtime.
 export PATH="/usr/local/bin:$PATH"
-data=$1
 manifests=/etc/kubernetes/manifests
 kubelet=/var/lib/kubelet
 # Runs a command with a limit in seconds.
@@ -21,32 +19,6 @@ clock() {
   echo "ntp=$(bounded 5 timedatectl show -p NTPSynchronized --value)"
   for unit in chrony chronyd systemd-timesyncd ntpd ntpsec; do
     if [ "$(bounded 5 systemctl is-active "$unit")" = active ]; then echo "ntp_unit=$unit"; fi
-  done
-}
-disks() {
-  # Network file systems whose server does not answer: whatever touches them hangs.
-  awk '$3 ~ /^(nfs|nfs4|cifs|ceph|9p|fuse\.sshfs|glusterfs)$/ { print $2, $3 }' /proc/mounts | head -n 20 | while read -r mount kind; do
-    timeout -k 1 3 stat -f "$mount" >/dev/null 2>&1 || echo "dead_mount=$mount $kind"
-  done
-  for path in "$kubelet" "$data" /var/lib/etcd /var/lib/cni /var/log/pods; do
-    [ -d "$path" ] || continue
-    bounded 5 df -Pi "$path" | awk -v path="$path" 'NR == 2 && $2 > 0 { print "inodes=" path, $4, $2, $6 }'
-  done
-  for path in "$kubelet" "$data" /var/lib/etcd /var/lib/cni /var/log/pods /usr/local/bin /opt/cni/bin; do
-    [ -d "$path" ] || continue
-    # The last mount with the longest path that contains this one.
-    awk -v path="$path/" '{ mount = $2 == "/" ? "/" : $2 "/" } index(path, mount) == 1 && length(mount) >= length(best) { best = mount; options = $4 }
-      END { print "mount=" substr(path, 1, length(path) - 1), options }' /proc/mounts
-  done
-}
-kernel() {
-  sed 1d /proc/swaps | head -n 20 | each swap
-  awk '$1 !~ /^#/ && $3 == "swap" { print $1 }' /etc/fstab 2>/dev/null | head -n 20 | each swap_fstab
-  bounded 5 systemctl list-units --type=swap --state=active --no-legend --plain | awk '{ print $1 }' | each swap_unit
-  bounded 5 stat -fc %T /sys/fs/cgroup | each cgroup
-  for name in net/ipv4/ip_forward net/ipv6/conf/all/forwarding net/bridge/bridge-nf-call-iptables net/netfilter/nf_conntrack_count \
-    net/netfilter/nf_conntrack_max fs/inotify/max_user_instances fs/inotify/max_user_watches; do
-    [ ! -r "/proc/sys/$name" ] || echo "sysctl=$name $(cat "/proc/sys/$name")"
   done
 }
 kubelet() {
@@ -75,17 +47,7 @@ kubelet() {
     awk '$1 == "nameserver" { print $2 }' "$resolv" | head -n 10 | each nameserver
   fi
 }
-# Passes on at most 40 rules that name a port, and 40 others: some firewalls ban thousands of addresses by a rule for each.
-some() { awk '/dport/ ? ++ports <= 40 : ++others <= 40' | cut -c1-1000; }
-# Rules of an administrator or of another firewall that drop packets.
-rules() {
-  timed 5 iptables-save -t filter | grep -E -e '-j (DROP|REJECT)' -e '^:(INPUT|FORWARD|OUTPUT) DROP' |
-    grep -vE -e '^-A (KUBE|cali|CILIUM|FLANNEL|CNI)' | some | each rule
-  timed 5 nft list ruleset | awk '/^table/ { table = $3 } /(drop|reject)$/ && table !~ /^(kube|filter|nat|mangle|raw|cali)/ { gsub(/^[ \t]+/, ""); print table ": " $0 }' |
-    some | each rule
-}
 network() {
-  find /etc/cni/net.d -maxdepth 1 \( -name '*.conf' -o -name '*.conflist' -o -name '*.json' \) 2>/dev/null | LC_ALL=C sort | head -n 20 | each cni_file || :
   for folder in /var/lib/cni/networks/*/; do
     [ -d "$folder" ] || continue
     echo "cni_leases=$(basename "$folder") $(find "$folder" -maxdepth 1 -name '[0-9a-f]*[.:]*' ! -name 'last_*' | wc -l)"
@@ -100,7 +62,6 @@ network() {
     bounded 5 ethtool -k "$link" | sed -n "s/^tx-checksum-ip-generic: */offload=$link /p"
   done
   awk 'FNR > 1 { split($2, part, ":"); print part[2] }' /proc/net/udp /proc/net/udp6 2>/dev/null | sort -u | head -n 200 | each udp
-  rules
 }
 # Backends of the load balancers that kubexm runs here. Only of the sections that kubexm writes, which have no empty lines in
 # them: a user may have added others at the end of the file.
@@ -115,7 +76,7 @@ balancers() {
   done
 }
 # The subcommands run at the same time: the slowest one determines the duration.
-for question in clock disks kernel kubelet network balancers; do "$question" & done
+for question in clock kubelet network balancers; do "$question" & done
 wait
 [ ! -d "$manifests" ] || find "$manifests" -maxdepth 1 -name '*.yaml' -size 0 | head -n 10 | each empty_manifest
 echo "end="

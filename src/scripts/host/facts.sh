@@ -45,10 +45,10 @@ echo "memory=$(grep '^MemTotal:' /proc/meminfo)"
 # Every local address of the host. It uses no program that may be missing.
 awk '/32 host LOCAL/ { print "address=" a } { a = $2 }' /proc/net/fib_trie | sort -u
 awk '{ print "address=" $1 }' /proc/net/if_inet6 2>/dev/null || :
-# Destination, gateway and mask of networks without a gateway and of default routes, as the kernel prints them; for IPv6
+# Destination, gateway and mask of networks without a gateway, as the kernel prints them; for IPv6
 # destination, length of the prefix, and gateway. The nodes of a cluster can have thousands of other routes.
-awk 'FNR > 1 && ($3 == "00000000" || $2 == "00000000") { print "route=" $2, $3, $8 }' /proc/net/route 2>/dev/null | sort -u
-awk '$10 != "lo" && $2 != "80" && ($5 ~ /^0+$/ || $1 ~ /^0+$/) { print "route6=" $1, $2, $5 }' /proc/net/ipv6_route 2>/dev/null | sort -u
+awk 'FNR > 1 && $3 == "00000000" { print "route=" $2, $3, $8 }' /proc/net/route 2>/dev/null | sort -u
+awk '$10 != "lo" && $2 != "80" && $5 ~ /^0+$/ { print "route6=" $1, $2, $5 }' /proc/net/ipv6_route 2>/dev/null | sort -u
 awk 'FNR > 1 && $4 == "0A" { n = split($2, part, ":"); print "listen=" part[n] }' /proc/net/tcp /proc/net/tcp6 2>/dev/null | sort -u
 for module in dummy ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh; do ! has_module "$module" || echo "module=$module"; done
 for tool in tar gzip sha256sum flock systemctl apt-get dnf iptables nft conntrack socat ebtables ipset ethtool; do

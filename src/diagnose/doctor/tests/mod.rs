@@ -26,6 +26,7 @@ use crate::status::{About, Problem, ProblemKind, Subject};
 use kubexm_deploy::objects::{Node, Pod};
 use kubexm_host::Facts;
 use kubexm_operate::logs::LogEntry;
+use kubexm_preflight::host_checks;
 use kubexm_session::Connection;
 use kubexm_session::command_line::CommandLine;
 use kubexm_session::example::cluster_of_two as cluster;
@@ -68,6 +69,22 @@ registry=registry.kubexm.internal:5000 /etc/kubexm/registry-ca.crt ok
 end=
 ";
 const NOW: i64 = 1_767_323_045;
+
+/// Returns what two scripts print about a host: that of doctor, and that of the checks of preflight.
+fn about_host(text: &str) -> Answers {
+    let is_own = |line: &&str| {
+        answers::HOST
+            .iter()
+            .any(|key| line.split('=').next() == Some(key))
+    };
+    let parsed = |is_of: &dyn Fn(&&str) -> bool, keys| {
+        let lines = text.lines().filter(|line| *line == "end=" || is_of(line));
+        let lines: Vec<&str> = lines.collect();
+        Answers::parse(&lines.join("\n"), keys).unwrap()
+    };
+    let own = parsed(&is_own, answers::HOST);
+    own.with(parsed(&|line| !is_own(line), host_checks::KEYS))
+}
 
 fn name(text: &str) -> HostName {
     HostName::parse(text).unwrap()
@@ -178,7 +195,7 @@ fn seen(host: &str, runtime: &str) -> Seen {
         } else {
             (host, runtime)
         };
-        let answers = Answers::parse(host, answers::HOST).unwrap();
+        let answers = about_host(host);
         seen.hosts.insert(name.clone(), answers);
         let answers = Answers::parse(runtime, answers::RUNTIME).unwrap();
         seen.runtimes.insert(name.clone(), answers);

@@ -100,8 +100,7 @@ fn inodes_explain_failures_if_none_is_left() {
         let causes = causes_with(|seen| {
             let line = format!("inodes=/var/lib/kubelet {free} 100000 /");
             let host = changed(HOST, "inodes=", &line);
-            let answers = Answers::parse(&host, answers::HOST).unwrap();
-            seen.hosts.insert(name("node2"), answers);
+            seen.hosts.insert(name("node2"), about_host(&host));
         });
         assert_eq!(causes, expected);
         // `status` looks at further directories.

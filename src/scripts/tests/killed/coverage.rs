@@ -66,6 +66,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "doctor/ways.sh",
             "etcd/restarts.sh",
             "host/facts.sh",
+            "preflight/checks.sh",
             "kubeadm/etcd-ca.sh",
             "kubeadm/kube-proxy.sh",
             "kubeadm/upgrade-space.sh",

@@ -1,0 +1,63 @@
+//! What a check of a host is, and what it finds.
+
+use kubexm_config::Cluster;
+use kubexm_host::{Answers, Facts};
+use kubexm_types::{FindingKind, HostName};
+
+/// When a check can be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Only on a host that has no part of a cluster yet.
+    BeforeInstall,
+    /// Also on a host of a cluster that runs.
+    Always,
+}
+
+/// A check of a host.
+pub struct HostCheck {
+    pub kind: FindingKind,
+    pub when: When,
+    /// What it reads.
+    pub read: &'static str,
+    pub(super) find: fn(&Asked<'_>) -> Vec<Problem>,
+}
+
+/// What is known of a host.
+pub struct Asked<'a> {
+    pub cluster: &'a Cluster,
+    pub host: &'a HostName,
+    pub facts: &'a Facts,
+    /// What [`ask`](super::ask) returned.
+    pub answers: &'a Answers,
+}
+
+/// What a check found on a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Whether the cluster does not work with it, or not after the next boot.
+    pub breaks: bool,
+    /// Whether it only has an effect after the next boot, or when something changes.
+    pub is_later: bool,
+    /// What is wrong. It may quote the host.
+    pub what: String,
+    /// Lines that the host provided.
+    pub evidence: Vec<String>,
+    /// Which effect it has.
+    pub cause: String,
+    /// What the user can do.
+    pub fix: String,
+    /// Commands on the host that do it.
+    pub commands: Vec<String>,
+}
+
+impl HostCheck {
+    /// Returns what is wrong on a host.
+    pub fn find(&self, asked: &Asked<'_>) -> Vec<Problem> {
+        let is_used = asked.facts.is_node() || asked.facts.receipt;
+        if self.when == When::BeforeInstall && is_used {
+            Vec::new()
+        } else {
+            (self.find)(asked)
+        }
+    }
+}

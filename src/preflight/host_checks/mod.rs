@@ -1,0 +1,145 @@
+//! Checks of hosts that preflight and doctor share: what decides whether a cluster works, now and after the next boot.
+
+mod boot;
+mod check;
+mod disks;
+mod network;
+mod system;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt};
+use kubexm_config::Cluster;
+use kubexm_host::{Answers, Command, Facts, Host, Limit};
+use kubexm_scripts::preflight::CHECKS as SCRIPT;
+use kubexm_types::{FindingKind, HostName, Message};
+
+use crate::finding::Finding;
+use crate::probe::PARALLEL;
+
+pub use check::{Asked, HostCheck, Problem, When};
+pub use disks::{Mount, mounts};
+pub use network::before;
+
+/// How long the questions may take. Each has a limit of its own.
+const LIMIT: Limit = Limit::new(Duration::from_secs(75), "the questions of the checks");
+
+/// Keys of `preflight/checks.sh`.
+pub const KEYS: &[&str] = &[
+    "dead_mount",
+    "inodes",
+    "mount",
+    "etcd_entry",
+    "swap",
+    "swap_fstab",
+    "swap_unit",
+    "cgroup",
+    "sysctl",
+    "next_sysctl",
+    "cni_file",
+    "rule",
+    "forward",
+    "route",
+    "no_route",
+    "proxy",
+    "no_proxy",
+    "immutable",
+    "cloud_hosts",
+    "packages",
+];
+
+/// Every check.
+pub const CHECKS: [&HostCheck; 10] = [
+    &network::CNI,
+    &network::FORWARD,
+    &network::ROUTES,
+    &network::PROXIES,
+    &boot::KERNEL_SETTINGS,
+    &boot::HOST_NAMES,
+    &disks::MOUNT_OPTIONS,
+    &disks::ETCD_DATA,
+    &system::IMMUTABLE,
+    &system::PACKAGES,
+];
+
+/// Asks a host what the checks read.
+///
+/// # Errors
+/// The host does not answer, or answers in another form.
+pub async fn ask(cluster: &Cluster, host: &dyn Host) -> Result<Answers, Message> {
+    let etcd = disks::etcd_directory(cluster, host.name()).unwrap_or_default();
+    let mut arguments = vec![cluster.runtime.data_directory().to_owned(), etcd];
+    if cluster.is_node(host.name()) {
+        let addresses = cluster.network.first_service_addresses();
+        arguments.extend(addresses.map(|address| address.to_string()));
+    }
+    let command = Command::from_script(SCRIPT, arguments);
+    let command = command.describe("ask what the checks read").limit(LIMIT);
+    let output = host.run(command).await.map_err(|error| error.message())?;
+    Answers::parse(&output.text(), KEYS).map_err(Message::new)
+}
+
+/// Asks all hosts, and returns what is wrong before an install changes them. A host that is in the cluster already gets no errors:
+/// its programs run, and other commands may mend it.
+pub async fn check(
+    cluster: &Cluster,
+    hosts: &BTreeMap<HostName, Arc<dyn Host>>,
+    facts: &BTreeMap<HostName, Facts>,
+) -> Vec<Finding> {
+    let known = hosts.iter().filter_map(|(name, host)| {
+        let facts = facts.get(name)?;
+        Some((name, host.as_ref(), facts))
+    });
+    let asked = stream::iter(known.collect::<Vec<_>>())
+        .map(async |(name, host, facts)| (name, facts, ask(cluster, host).await))
+        .buffered(PARALLEL);
+    let answers: Vec<_> = asked.collect().await;
+    let mut findings = Vec::new();
+    for (host, facts, answers) in answers {
+        match answers {
+            Ok(answers) => {
+                let asked = Asked {
+                    cluster,
+                    host,
+                    facts,
+                    answers: &answers,
+                };
+                findings.extend(judge(&asked));
+            }
+            Err(message) => {
+                let what = format!(
+                    "does not answer the questions of the checks: {}",
+                    message.text
+                );
+                let hint = message.hint.unwrap_or(UNANSWERED.to_owned());
+                findings.push(Finding::new(FindingKind::Host, host, false, what, &hint));
+            }
+        }
+    }
+    findings
+}
+
+const UNANSWERED: &str = "log in to the host, and look for what is slow or broken";
+
+/// Returns the findings about a host.
+fn judge(asked: &Asked<'_>) -> Vec<Finding> {
+    let all = CHECKS.iter().flat_map(|check| {
+        let found = check.find(asked).into_iter();
+        found.map(|problem| (check.kind, problem))
+    });
+    all.map(|(kind, problem)| {
+        let fatal = problem.breaks && !asked.facts.is_node();
+        let what = format!("{}: {}", problem.what, problem.cause);
+        let hint = match &problem.commands[..] {
+            [] => problem.fix,
+            commands => format!("{}: {}", problem.fix, commands.join(" && ")),
+        };
+        Finding::new(kind, asked.host, fatal, what, &hint)
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests;

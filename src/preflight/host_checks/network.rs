@@ -1,0 +1,163 @@
+//! What the network of a host does to the one of pods.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use kubexm_config::cluster::PluginKind;
+use kubexm_types::FindingKind;
+
+use super::check::{Asked, HostCheck, Problem, When};
+
+pub(super) const CNI: HostCheck = HostCheck {
+    kind: FindingKind::CniLeftovers,
+    when: When::BeforeInstall,
+    read: "files in /etc/cni/net.d",
+    find: cni,
+};
+
+pub(super) const FORWARD: HostCheck = HostCheck {
+    kind: FindingKind::Firewall,
+    when: When::Always,
+    read: "chains of nftables that drop forwarded packets by default",
+    find: forward,
+};
+
+pub(super) const ROUTES: HostCheck = HostCheck {
+    kind: FindingKind::Routes,
+    when: When::Always,
+    read: "the route to the first service addresses",
+    find: routes,
+};
+
+pub(super) const PROXIES: HostCheck = HostCheck {
+    kind: FindingKind::Proxies,
+    when: When::Always,
+    read: "proxies in the environment that systemd gives to units",
+    find: proxies,
+};
+
+/// Returns the network configurations that the runtime uses before the one of the network plugin, whose name begins with `prefix`:
+/// it takes the first file by name. Multus is meant to be the first one: it calls the plugin of the cluster.
+pub fn before<'a>(files: &'a [String], prefix: &str) -> Vec<&'a str> {
+    let name = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
+    let files = files.iter().map(String::as_str);
+    let mut files: Vec<&str> = files
+        .filter(|file| {
+            let name = name(file);
+            !name.contains("multus") && !name.starts_with(prefix) && *name < *prefix
+        })
+        .collect();
+    files.sort_by_key(|file| name(file));
+    files
+}
+
+fn cni(asked: &Asked<'_>) -> Vec<Problem> {
+    let prefix = asked.cluster.network.plugin.properties().cni_file;
+    let Some(prefix) = prefix.filter(|_| asked.cluster.is_node(asked.host)) else {
+        return Vec::new();
+    };
+    let files = before(asked.answers.all("cni_file"), prefix);
+    let Some(first) = files.first() else {
+        return Vec::new();
+    };
+    vec![Problem {
+        breaks: true,
+        is_later: false,
+        what: format!("the runtime would use {first} before the file of the network plugin"),
+        evidence: files.iter().map(|file| (*file).to_owned()).collect(),
+        cause: "pods would get the network of another program or of an earlier cluster".to_owned(),
+        fix: "remove these files, or give them names that begin with a later number".to_owned(),
+        commands: files.iter().map(|file| format!("rm {file}")).collect(),
+    }]
+}
+
+fn forward(asked: &Asked<'_>) -> Vec<Problem> {
+    let tables = asked.answers.all("forward").iter();
+    // kubexm and the plugins add rules to those of iptables; a chain of another table drops what these accept.
+    let tables = tables.filter(|table| !["ip filter", "ip6 filter"].contains(&table.as_str()));
+    tables
+        .filter(|_| asked.cluster.is_node(asked.host))
+        .map(|table| Problem {
+            breaks: false,
+            is_later: false,
+            what: format!("nftables drops forwarded packets in its table {table}"),
+            evidence: vec![table.clone()],
+            cause: "pods do not reach pods of other nodes, unless the table accepts them"
+                .to_owned(),
+            fix: format!(
+                "accept packets from and to {} in that chain",
+                asked.cluster.network.pod_cidr
+            ),
+            commands: Vec::new(),
+        })
+        .collect()
+}
+
+fn routes(asked: &Asked<'_>) -> Vec<Problem> {
+    // Their pods ask the API server from the network of the host.
+    let plugin = asked.cluster.network.plugin.kind();
+    let breaks = !matches!(plugin, PluginKind::Bridge | PluginKind::None);
+    let addresses = asked.answers.all("no_route").iter();
+    addresses
+        .map(|address| {
+            let family = if address.contains(':') { " -6" } else { "" };
+            Problem {
+                breaks,
+                is_later: false,
+                what: format!("has no route to the service address {address}"),
+                evidence: Vec::new(),
+                cause: "the kernel refuses connections to services from this host before kube-proxy sees them".to_owned(),
+                fix: format!("add a default route, also for the next boot: ip{family} route add default via GATEWAY"),
+                commands: Vec::new(),
+            }
+        })
+        .collect()
+}
+
+fn proxies(asked: &Asked<'_>) -> Vec<Problem> {
+    let names = asked.answers.all("proxy");
+    if names.is_empty() || !asked.cluster.is_node(asked.host) {
+        return Vec::new();
+    }
+    let exceptions = asked.answers.all("no_proxy");
+    let exceptions: Vec<&str> = exceptions
+        .iter()
+        .flat_map(|list| list.split([',', ' ']))
+        .filter(|entry| !entry.is_empty())
+        .collect();
+    let registry = asked.cluster.registry.host_name.to_string();
+    let needed = [registry, asked.cluster.control_plane_endpoint.host.clone()];
+    let missing: Vec<&str> = needed
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !exceptions.iter().any(|entry| is_excepted(entry, name)))
+        .collect();
+    if missing.is_empty() {
+        return Vec::new();
+    }
+    vec![Problem {
+        breaks: true,
+        is_later: false,
+        what: format!(
+            "systemd gives {} to every unit, and no_proxy does not have {}",
+            names.join(", "),
+            missing.join(" and ")
+        ),
+        evidence: Vec::new(),
+        cause: "the runtime and the kubelet would ask the registry and the API server through the proxy".to_owned(),
+        fix: "add them to NO_PROXY where systemd gets the proxy from, such as DefaultEnvironment in /etc/systemd/system.conf, and run systemctl daemon-reexec"
+            .to_owned(),
+        commands: Vec::new(),
+    }]
+}
+
+/// Returns whether an entry of `no_proxy` excepts a name or an address
+/// (<https://pkg.go.dev/golang.org/x/net/http/httpproxy#Config>).
+fn is_excepted(entry: &str, name: &str) -> bool {
+    if let (Ok(network), Ok(address)) = (entry.parse::<IpNet>(), name.parse::<IpAddr>()) {
+        return network.contains(&address);
+    }
+    let domain = entry.trim_start_matches('*').trim_start_matches('.');
+    let parent = name.strip_suffix(domain);
+    entry == "*" || parent.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}

@@ -1,0 +1,154 @@
+use super::*;
+use kubexm_config::parse_cluster;
+
+const CLUSTER: &str = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}]
+  roleGroups: {control-plane: [node1], worker: [node2]}
+  kubernetes: {version: 1.36.3}
+";
+
+/// Returns the findings about a host with these answers, in a cluster with these sections.
+fn on(host: &str, facts: &Facts, sections: &str, answers: &str) -> Vec<Finding> {
+    let cluster = parse_cluster("example", &format!("{CLUSTER}{sections}")).unwrap();
+    let answers = Answers::parse(&format!("{answers}\nend=\n"), KEYS).unwrap();
+    judge(&Asked {
+        cluster: &cluster,
+        host: &host.parse().unwrap(),
+        facts,
+        answers: &answers,
+    })
+}
+
+fn found(sections: &str, answers: &str) -> Vec<Finding> {
+    on("node1", &Facts::default(), sections, answers)
+}
+
+/// Returns the only finding.
+fn only(sections: &str, answers: &str) -> Finding {
+    let mut found = found(sections, answers);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    found.remove(0)
+}
+
+#[test]
+fn healthy_host_has_no_findings() {
+    let answers = "mount=/usr/local/bin rw,relatime\nmount=/var/lib/containerd rw,noexec\nsysctl=net/ipv4/ip_forward 0\n\
+                   next_sysctl=# /etc/sysctl.d/50-site.conf\nnext_sysctl=net.ipv4.ip_forward = 0\n\
+                   next_sysctl=# /etc/sysctl.d/99-site.conf\nnext_sysctl=net/ipv4/ip_forward=1\nnext_sysctl=vm.swappiness = 1\n\
+                   cni_file=/etc/cni/net.d/87-podman-bridge.conflist\ncni_file=/etc/cni/net.d/00-multus.conf\n\
+                   cni_file=/etc/cni/net.d/10-flannel.conflist\nroute=10.96.0.1 via 192.0.2.1\nforward=ip filter";
+    assert_eq!(found("", answers), []);
+}
+
+/// The runtime takes the first file by name, so that pods of an installed cluster had the network of podman.
+#[test]
+fn other_network_configuration_that_comes_first_is_refused() {
+    let answers =
+        "cni_file=/etc/cni/net.d/05-podman.conflist\ncni_file=/etc/cni/net.d/99-last.conf";
+    let finding = only("", answers);
+    assert!(finding.fatal && finding.kind == FindingKind::CniLeftovers);
+    assert!(finding.what.contains("05-podman.conflist"), "{finding}");
+    assert!(!finding.hint.contains("99-last"), "{finding}");
+    // One of another plugin of an earlier cluster.
+    let bridge = "  network: {plugin: bridge}\n";
+    assert!(only(bridge, "cni_file=/etc/cni/net.d/10-flannel.conflist").fatal);
+    assert_eq!(found("  network: {plugin: none}\n", answers), []);
+}
+
+#[test]
+fn host_of_a_cluster_is_not_checked_for_what_an_install_needs() {
+    let facts = Facts {
+        initialized: true,
+        ..Facts::default()
+    };
+    let answers = "cni_file=/etc/cni/net.d/05-x.conf\netcd_entry=member\npackages=x\n\
+                   immutable=/etc/hosts";
+    let found = on("node1", &facts, "", answers);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(!found[0].fatal && found[0].kind == FindingKind::FileSystems);
+}
+
+#[test]
+fn kernel_setting_that_the_next_boot_undoes_is_refused_with_its_file() {
+    let after = |lines: &str| format!("next_sysctl=# /etc/sysctl.d/99-cis.conf\n{lines}");
+    for line in [
+        "net.ipv4.ip_forward = 0",
+        "-net/ipv4/ip_forward=0",
+        "net.ipv4.conf.all.forwarding=0",
+        "net.*.ip_forward=0",
+    ] {
+        let finding = only("", &after(&format!("next_sysctl={line}")));
+        assert!(finding.fatal, "{finding}");
+        assert!(
+            finding.what.contains("/etc/sysctl.d/99-cis.conf"),
+            "{finding}"
+        );
+    }
+    // The last line counts.
+    let twice = after(
+        "next_sysctl=net.ipv4.ip_forward=0\nnext_sysctl=# /etc/sysctl.d/99-zz.conf\nnext_sysctl=net.ipv4.ip_forward=1",
+    );
+    assert_eq!(found("", &twice), []);
+    // A setting of the user, without which the cluster works.
+    let own = only(
+        "  system: {sysctl: {vm.swappiness: 1}}\n",
+        &after("next_sysctl=vm.swappiness=60"),
+    );
+    assert!(!own.fatal, "{own}");
+}
+
+#[test]
+fn service_address_without_a_route_is_refused_if_pods_of_the_plugin_need_it() {
+    let answers = "no_route=10.96.0.1";
+    assert!(only("", answers).fatal);
+    assert!(!only("  network: {plugin: bridge}\n", answers).fatal);
+}
+
+#[test]
+fn proxy_of_units_must_not_get_requests_for_the_cluster() {
+    let proxies = |exceptions: &str| format!("proxy=HTTPS_PROXY\nno_proxy={exceptions}");
+    let finding = only("", &proxies("localhost,example.org"));
+    assert!(
+        finding.fatal && finding.what.contains("HTTPS_PROXY"),
+        "{finding}"
+    );
+    assert!(
+        finding
+            .what
+            .contains("registry.kubexm.internal and 192.0.2.11"),
+        "{finding}"
+    );
+    for exceptions in [
+        "kubexm.internal,192.0.2.11",
+        ".kubexm.internal, 192.0.2.0/24",
+        "*",
+    ] {
+        assert_eq!(found("", &proxies(exceptions)), [], "{exceptions}");
+    }
+    let finding = only("", &proxies("internal.example,192.0.2.0/24"));
+    assert!(!finding.what.contains("192.0.2.11"), "{finding}");
+}
+
+#[test]
+fn what_an_install_would_meet_later_is_refused_before() {
+    for (answers, kind) in [
+        ("etcd_entry=lost+found", FindingKind::EtcdData),
+        ("mount=/opt/cni/bin rw,noexec", FindingKind::MountOptions),
+        ("immutable=/etc/hosts", FindingKind::FileSystems),
+        ("packages=libc6", FindingKind::Packages),
+        ("cloud_hosts=/etc/cloud/cloud.cfg", FindingKind::HostNames),
+    ] {
+        let finding = only("", answers);
+        assert_eq!((finding.kind, finding.fatal), (kind, true), "{finding}");
+    }
+    assert!(!only("", "forward=inet hardening").fatal);
+    assert!(!only("", "mount=/var/lib/kubelet rw,noexec").fatal);
+    let unmanaged = "  system: {manageHostsFile: false, installPackages: false}\n";
+    assert_eq!(found(unmanaged, "packages=x\ncloud_hosts=/etc/cloud/x"), []);
+    // A worker has no member of etcd.
+    assert_eq!(on("node2", &Facts::default(), "", "etcd_entry=x"), []);
+}

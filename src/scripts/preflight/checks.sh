@@ -1,0 +1,93 @@
+#!/bin/sh -eu
+# Prints what the checks of hosts read besides facts, on a host without a cluster and on one of a cluster: one `key=value` in a
+# line, in any order, and `end=` at the end. A key may occur several times. A question without an answer prints nothing. Changes
+# nothing: each question has a time limit, and prints a limited number of lines.
+# Arguments: the data directory of the container runtime; the data directory of etcd, or nothing; addresses to which the host
+# needs a route.
+export PATH="/usr/local/bin:$PATH"
+data=$1 etcd=$2
+shift 2
+kubelet=/var/lib/kubelet
+# Runs a command with a limit in seconds.
+timed() {
+  limit=$1
+  shift
+  timeout -k 1 "$limit" "$@" 2>/dev/null </dev/null
+}
+# The same; prints at most 40 lines.
+bounded() { timed "$@" | head -n 40 | cut -c1-1000; }
+# Prints each line of standard input as a value of this key.
+each() { sed "s/^/$1=/"; }
+disks() {
+  # Network file systems whose server does not answer: whatever touches them hangs.
+  awk '$3 ~ /^(nfs|nfs4|cifs|ceph|9p|fuse\.sshfs|glusterfs)$/ { print $2, $3 }' /proc/mounts | head -n 20 | while read -r mount kind; do
+    timeout -k 1 3 stat -f "$mount" >/dev/null 2>&1 || echo "dead_mount=$mount $kind"
+  done
+  for path in "$kubelet" "$data" /var/lib/etcd /var/lib/cni /var/log/pods; do
+    [ -d "$path" ] || continue
+    bounded 5 df -Pi "$path" | awk -v path="$path" 'NR == 2 && $2 > 0 { print "inodes=" path, $4, $2, $6 }'
+  done
+  for path in "$kubelet" "$data" /var/lib/etcd /var/lib/cni /var/log/pods /usr/local/bin /opt/cni/bin; do
+    # The last mount with the longest path that contains this one, which may not exist yet.
+    awk -v path="$path/" '{ mount = $2 == "/" ? "/" : $2 "/" } index(path, mount) == 1 && length(mount) >= length(best) { best = mount; options = $4 }
+      END { print "mount=" substr(path, 1, length(path) - 1), options }' /proc/mounts
+  done
+  [ -z "$etcd" ] || find "$etcd" -mindepth 1 -maxdepth 1 2>/dev/null | head -n 20 | sed 's,.*/,etcd_entry=,'
+}
+kernel() {
+  sed 1d /proc/swaps | head -n 20 | each swap
+  awk '$1 !~ /^#/ && $3 == "swap" { print $1 }' /etc/fstab 2>/dev/null | head -n 20 | each swap_fstab
+  bounded 5 systemctl list-units --type=swap --state=active --no-legend --plain | awk '{ print $1 }' | each swap_unit
+  bounded 5 stat -fc %T /sys/fs/cgroup | each cgroup
+  for name in net/ipv4/ip_forward net/ipv6/conf/all/forwarding net/bridge/bridge-nf-call-iptables net/netfilter/nf_conntrack_count \
+    net/netfilter/nf_conntrack_max fs/inotify/max_user_instances fs/inotify/max_user_watches; do
+    [ ! -r "/proc/sys/$name" ] || echo "sysctl=$name $(cat "/proc/sys/$name")"
+  done
+  # What the next boot sets, in this order: a comment with the name of each file before its lines. ufw comes last.
+  {
+    timed 5 systemd-analyze cat-config sysctl.d || :
+    ! grep -qis '^ENABLED=yes' /etc/ufw/ufw.conf || { echo "# /etc/ufw/sysctl.conf" && cat /etc/ufw/sysctl.conf; }
+  } 2>/dev/null | grep -E '^(# /|[^#;[:space:]])' | head -n 2000 | cut -c1-300 | each next_sysctl || :
+}
+# Rules of an administrator or of another firewall that drop packets: at most 40 that name a port, and 40 others. Some firewalls ban
+# thousands of addresses by a rule for each.
+some() { awk '/dport/ ? ++ports <= 40 : ++others <= 40' | cut -c1-1000; }
+network() {
+  find /etc/cni/net.d -maxdepth 1 \( -name '*.conf' -o -name '*.conflist' -o -name '*.json' \) 2>/dev/null | LC_ALL=C sort | head -n 20 | each cni_file || :
+  timed 5 iptables-save -t filter | grep -E -e '-j (DROP|REJECT)' -e '^:(INPUT|FORWARD|OUTPUT) DROP' |
+    grep -vE -e '^-A (KUBE|cali|CILIUM|FLANNEL|CNI)' | some | each rule || :
+  timed 5 nft list ruleset | awk '/^table/ { table = $3 } /(drop|reject)$/ && table !~ /^(kube|filter|nat|mangle|raw|cali)/ { gsub(/^[ \t]+/, ""); print table ": " $0 }' |
+    some | each rule || :
+  timed 5 nft list ruleset | awk '/^table/ { table = $2 " " $3 } / hook forward .*policy drop/ { print table }' | head -n 10 | each forward || :
+}
+routes() {
+  command -v ip >/dev/null || return 0
+  for address; do
+    if said=$(timed 5 ip route get "$address"); then echo "route=$address $(printf '%s\n' "$said" | head -n 1 | cut -c1-200)"; else echo "no_route=$address"; fi
+  done
+}
+system() {
+  # Only names: an address can have a password.
+  bounded 5 systemctl show-environment | grep -iE '^(https?|all)_proxy=.' | sed 's/=.*//' | each proxy || :
+  bounded 5 systemctl show-environment | grep -i '^no_proxy=' | sed "s/^[^=]*=//; s/^\$'\(.*\)'\$/\1/" | each no_proxy || :
+  # Files that kubexm writes, and that nothing can change.
+  if command -v lsattr >/dev/null; then
+    for file in /etc/hosts /etc/fstab /etc/resolv.conf /etc/passwd /etc/group /etc/systemd/system /etc/sysctl.d /etc/modules-load.d /etc /var/lib /usr/local/bin; do
+      [ ! -e "$file" ] || bounded 5 lsattr -d "$file" | awk '$1 ~ /[ia]/ { print $2 }'
+    done | each immutable
+  fi
+  # cloud-init writes /etc/hosts again at each boot.
+  grep -lsE '^ *manage_etc_hosts: *("?(true|localhost|template)"?|True)' /etc/cloud/cloud.cfg /etc/cloud/cloud.cfg.d/*.cfg /var/lib/cloud/instance/cloud-config.txt |
+    each cloud_hosts || :
+}
+packages() {
+  if command -v dpkg >/dev/null && command -v apt-get >/dev/null; then
+    said=$(timeout -k 1 20 apt-get check -qq -o Debug::NoLocking=true 2>&1 </dev/null) || printf '%s\n' "$said" | grep . | tail -n 3 | cut -c1-300 | each packages
+    timed 20 dpkg --audit | sed -n 's/^ \([a-z0-9][^ ]*\) .*/\1/p' | head -n 10 | each packages
+  fi
+}
+# They run at the same time: the slowest one determines the duration.
+for question in disks kernel network system packages; do "$question" & done
+routes "$@" &
+wait
+echo "end="

@@ -1,0 +1,105 @@
+//! The script that reads what the checks of hosts judge.
+
+use super::doctor::lines;
+use super::machine::Machine;
+use crate::preflight::CHECKS;
+
+const ARGUMENTS: [&str; 4] = [
+    "/var/lib/containerd",
+    "/var/lib/etcd",
+    "10.96.0.1",
+    "fd00:96::1",
+];
+
+#[test]
+fn what_decides_whether_a_cluster_works_is_read() {
+    Machine::with_each_shell(|machine| {
+        let fstab = "#/dev/a none swap sw 0 0\n/dev/b none swap sw 0 0\n";
+        machine.write("/etc/fstab", fstab);
+        machine.write("/etc/cni/net.d/10-flannel.conflist", "{}");
+        machine.write("/var/lib/etcd/lost+found/x", "");
+        machine.write("/etc/hosts", "");
+        machine.write("/etc/ufw/ufw.conf", "ENABLED=yes\n");
+        machine.write("/etc/ufw/sysctl.conf", "net/ipv4/ip_forward=0\n");
+        machine.write("/etc/cloud/cloud.cfg", "manage_etc_hosts: true\n");
+        machine.write("/etc/cloud/cloud.cfg.d/a.cfg", "manage_etc_hosts: false\n");
+        let analyze =
+            "echo '# /etc/sysctl.d/99-cis.conf'; echo '#comment'; echo 'a.b = 0'; echo; echo '; c'";
+        machine.fake("systemd-analyze", analyze);
+        let environment = "case $* in *show-environment*) printf 'HTTPS_PROXY=http://u:UExBTlRFRA@x\\nno_proxy=$\\047a,b\\047\\nPATH=/bin\\n' ;; esac";
+        machine.fake("systemctl", environment);
+        machine.fake("lsattr", "case $* in *hosts) echo '----ia------ /etc/hosts' ;; *) echo '------A--e-- /x' ;; esac");
+        machine.fake(
+            "ip",
+            "case $* in *fd00*) exit 2 ;; esac; echo '10.96.0.1 via 192.0.2.1'",
+        );
+        machine.fake(
+            "dpkg",
+            "echo 'The following:'; echo ' site-agent  an agent'",
+        );
+        machine.fake("apt-get", "echo 'unmet dependencies' >&2; exit 100");
+        machine.fake(
+            "nft",
+            "echo 'table inet own {'; echo '  type filter hook forward priority 0; policy drop;'",
+        );
+        machine.fake(
+            "iptables-save",
+            "echo '-A INPUT -p tcp --dport 10250 -j DROP'; echo '-A KUBE-FIREWALL -j DROP'",
+        );
+        let printed = machine.done(CHECKS, &ARGUMENTS);
+        let found = lines(&printed);
+        for line in [
+            "swap_fstab=/dev/b",
+            "cni_file=/etc/cni/net.d/10-flannel.conflist",
+            "etcd_entry=lost+found",
+            "next_sysctl=# /etc/sysctl.d/99-cis.conf",
+            "next_sysctl=a.b = 0",
+            "next_sysctl=# /etc/ufw/sysctl.conf",
+            "next_sysctl=net/ipv4/ip_forward=0",
+            "cloud_hosts=/etc/cloud/cloud.cfg",
+            "proxy=HTTPS_PROXY",
+            "no_proxy=a,b",
+            "immutable=/etc/hosts",
+            "route=10.96.0.1 10.96.0.1 via 192.0.2.1",
+            "no_route=fd00:96::1",
+            "packages=site-agent",
+            "packages=unmet dependencies",
+            "forward=inet own",
+            "rule=-A INPUT -p tcp --dport 10250 -j DROP",
+        ] {
+            assert!(found.contains(&line), "{line}: {found:#?}");
+        }
+        for word in ["KUBE-FIREWALL", "/dev/a", "UExBTlRFRA", "a.cfg", "comment"] {
+            assert!(!printed.contains(word), "{word}: {printed}");
+        }
+        let immutable = found.iter().filter(|line| line.starts_with("immutable="));
+        assert_eq!(immutable.count(), 1, "{found:#?}");
+    });
+}
+
+#[test]
+fn many_other_rules_do_not_hide_one_that_drops_packets() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "iptables-save",
+            "for n in $(seq 99); do echo \"-A INPUT -p tcp --dport $n -j ACCEPT\"; done
+             for n in $(seq 99); do echo \"-A f2b-sshd -s 198.51.100.$n/32 -j REJECT\"; done
+             echo '-A INPUT -p tcp --dport 10250 -j DROP'",
+        );
+        machine.fake(
+            "nft",
+            "echo 'table inet own {'; for n in $(seq 99); do echo \"tcp dport $n accept\"; done
+             echo '  udp dport 8472 drop'; echo '}'",
+        );
+        let printed = machine.done(CHECKS, &ARGUMENTS);
+        let found = lines(&printed);
+        for line in [
+            "rule=-A INPUT -p tcp --dport 10250 -j DROP",
+            "rule=own: udp dport 8472 drop",
+        ] {
+            assert!(found.contains(&line), "{line}: {found:#?}");
+        }
+        let rules = found.iter().filter(|line| line.starts_with("rule="));
+        assert_eq!(rules.count(), 42, "{found:#?}");
+    });
+}
