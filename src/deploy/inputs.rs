@@ -42,6 +42,8 @@ pub struct HostFacts {
     pub registry_sources: BTreeSet<String>,
     /// Whether NetworkManager runs on it.
     pub has_network_manager: bool,
+    /// Whether systemd-networkd runs on it.
+    pub has_networkd: bool,
 }
 
 /// The certificates that kubexm issues for a cluster.

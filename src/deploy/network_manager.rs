@@ -1,45 +1,74 @@
-//! NetworkManager, if a host runs it. It must not manage the interfaces of pods, because it would remove
-//! their addresses and routes.
+//! NetworkManager and systemd-networkd, if a host runs them. They must not manage the interfaces of pods, because they would
+//! remove their addresses and routes.
 
 use super::{DeployError, Inputs};
 use kubexm_config::cluster::{HostSpec, PluginKind};
 use kubexm_engine::plan::{FileContent, PlannedFile};
 use kubexm_engine::steps::{RunScript, Undo};
 use kubexm_render::os;
+use kubexm_scripts::undo::{NETWORK_MANAGER_FILE, NETWORKD_FILE, NETWORKD_NETWORK_FILE};
 use kubexm_scripts::{os as scripts, undo};
 use kubexm_types::HostPath;
 
-const PATH: &str = undo::NETWORK_MANAGER_FILE;
 /// Interfaces of pods.
 const OF_PODS: [&str; 2] = ["cni*", "veth*"];
 /// Interfaces that kube-proxy, the DNS cache and Docker create.
 const OF_NODES: [&str; 3] = ["kube-ipvs0", "nodelocaldns", "docker0"];
 
-/// Returns the step that configures NetworkManager; `None` if the host does not run it.
-pub(super) fn step(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Option<RunScript>, DeployError> {
-    if !inputs.host_facts(&host.name).has_network_manager {
-        return Ok(None);
-    }
+/// Returns the steps that configure the programs that the host runs.
+pub(super) fn steps(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Vec<RunScript>, DeployError> {
+    let facts = inputs.host_facts(&host.name);
     // Those of each plugin: the cluster may have had another one.
     let of_plugins = PluginKind::all_properties().flat_map(|plugin| plugin.interfaces);
-    let interfaces = OF_PODS.iter().chain(of_plugins).chain(&OF_NODES);
-    let interfaces = interfaces.copied().collect();
-    let content = kubexm_render::text("NetworkManager", &os::NetworkManager { interfaces })?;
-    let title = "Exclude the interfaces of pods from NetworkManager";
+    let interfaces: Vec<&'static str> = OF_PODS
+        .iter()
+        .chain(of_plugins)
+        .chain(&OF_NODES)
+        .copied()
+        .collect();
+    let mut steps = Vec::new();
+    if facts.has_network_manager {
+        let interfaces = interfaces.clone();
+        let content = kubexm_render::text("NetworkManager", &os::NetworkManager { interfaces })?;
+        let title = "Exclude the interfaces of pods from NetworkManager";
+        steps.push(step(
+            "NetworkManager",
+            title,
+            NETWORK_MANAGER_FILE,
+            content,
+        )?);
+    }
+    if facts.has_networkd {
+        let content = kubexm_render::text("networkd.conf", &os::NetworkdConf)?;
+        let title = "Keep routes of pods when systemd-networkd starts";
+        steps.push(step("networkd routes", title, NETWORKD_FILE, content)?);
+        let content = kubexm_render::text("networkd", &os::NetworkdNetwork { interfaces })?;
+        let title = "Exclude the interfaces of pods from systemd-networkd";
+        steps.push(step("networkd", title, NETWORKD_NETWORK_FILE, content)?);
+    }
+    Ok(steps)
+}
+
+fn step(
+    id: &'static str,
+    title: &str,
+    path: &str,
+    content: String,
+) -> Result<RunScript, DeployError> {
     let (check, apply) = (
         scripts::NETWORK_MANAGER.verb("check"),
         scripts::NETWORK_MANAGER.verb("apply"),
     );
-    let step = RunScript::new("NetworkManager", title, check, apply)
-        .arguments([PATH, content.trim_end()])
-        .undo(Undo::run(undo::NETWORK_MANAGER_FORGET, [PATH]));
+    let step = RunScript::new(id, title, check, apply)
+        .arguments([path, content.trim_end()])
+        .undo(Undo::run(undo::NETWORK_MANAGER_FORGET, [path]));
     let file = PlannedFile {
-        path: HostPath::parse(PATH)?,
+        path: HostPath::parse(path)?,
         mode: 0o644,
         content: FileContent::Text(content),
     };
-    Ok(Some(RunScript {
+    Ok(RunScript {
         files: vec![file],
         ..step
-    }))
+    })
 }

@@ -49,6 +49,7 @@ impl HostFacts {
             registry_login: None,
             registry_sources: BTreeSet::new(),
             has_network_manager: false,
+            has_networkd: false,
         }
     }
 }

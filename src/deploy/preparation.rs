@@ -61,7 +61,7 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
     }
     let settings = host_settings::steps(inputs.cluster, host);
     task = settings.into_iter().fold(task, Task::step);
-    if let Some(step) = network_manager::step(inputs, host)? {
+    for step in network_manager::steps(inputs, host)? {
         task = task.step(step);
     }
     let modules = modules(inputs.cluster);

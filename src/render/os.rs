@@ -1,4 +1,4 @@
-//! Kernel modules and settings, and NetworkManager.
+//! Kernel modules and settings, NetworkManager and systemd-networkd.
 
 use askama::Template;
 
@@ -25,3 +25,16 @@ pub struct NetworkManager {
     /// Names and patterns of interfaces.
     pub interfaces: Vec<&'static str>,
 }
+
+/// `/etc/systemd/network/00-kubexm.network`.
+#[derive(Template)]
+#[template(path = "os/networkd.network", escape = "none")]
+pub struct NetworkdNetwork {
+    /// Names and patterns of interfaces.
+    pub interfaces: Vec<&'static str>,
+}
+
+/// `/etc/systemd/networkd.conf.d/kubexm.conf`.
+#[derive(Template)]
+#[template(path = "os/networkd.conf")]
+pub struct NetworkdConf;

@@ -158,6 +158,7 @@ pub fn host_facts(arch: Arch, facts: &Facts) -> HostFacts {
             .filter_map(|directory| seed::source(directory))
             .collect(),
         has_network_manager: facts.network_manager,
+        has_networkd: facts.networkd,
     }
 }
 

@@ -91,6 +91,7 @@ fn fact(printed: &mut Printed, key: &str, value: &str) -> Result<(), &'static st
         "firewalld_port" => printed.open_ports.push(value.to_owned()),
         "ufw" => facts.ufw = flag(value)?,
         "networkmanager" => facts.network_manager = flag(value)?,
+        "networkd" => facts.networkd = flag(value)?,
         "selinux" => facts.selinux = selinux(value)?,
         "container_selinux" => facts.container_selinux = flag(value)?,
         "fstab" => printed.fstab.push(value.to_owned()),

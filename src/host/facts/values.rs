@@ -49,6 +49,8 @@ pub struct Facts {
     pub ufw: bool,
     /// Whether NetworkManager runs.
     pub network_manager: bool,
+    /// Whether systemd-networkd runs.
+    pub networkd: bool,
     /// SELinux; `None` if the kernel does not have it or it is disabled.
     pub selinux: Option<Selinux>,
     /// Whether SELinux has the policy for containers.

@@ -59,6 +59,7 @@ for port in $(firewall-cmd --list-ports 2>/dev/null); do echo "firewalld_port=$p
 # The unit of ufw is active even if ufw filters nothing.
 echo "ufw=$(yes grep -qi '^ENABLED=yes' /etc/ufw/ufw.conf)"
 echo "networkmanager=$(yes systemctl is-active NetworkManager)"
+echo "networkd=$(yes systemctl is-active systemd-networkd)"
 echo "selinux=$(cat /sys/fs/selinux/enforce 2>/dev/null)"
 echo "container_selinux=$(yes ls -d /var/lib/selinux/*/active/modules/*/container)"
 # The options can have passwords.

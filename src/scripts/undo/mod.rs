@@ -241,11 +241,22 @@ pub const USER_REMOVE: UndoScript = UndoScript::new(
 );
 /// The file that excludes interfaces from NetworkManager.
 pub const NETWORK_MANAGER_FILE: &str = "/etc/NetworkManager/conf.d/kubexm.conf";
-/// Removes [`NETWORK_MANAGER_FILE`].
+/// The file that excludes interfaces from systemd-networkd.
+pub const NETWORKD_NETWORK_FILE: &str = "/etc/systemd/network/00-kubexm.network";
+/// The file with which systemd-networkd keeps routes of other programs.
+pub const NETWORKD_FILE: &str = "/etc/systemd/networkd.conf.d/kubexm.conf";
+/// Removes one of these files.
 pub const NETWORK_MANAGER_FORGET: UndoScript = UndoScript::new(
     os::NETWORK_MANAGER_FORGET,
-    &[Parameter::OneOf(&[NETWORK_MANAGER_FILE])],
-    |_| "Let NetworkManager manage all interfaces again".to_owned(),
+    &[Parameter::OneOf(&[
+        NETWORK_MANAGER_FILE,
+        NETWORKD_NETWORK_FILE,
+        NETWORKD_FILE,
+    ])],
+    |arguments| match argument(arguments, 0) {
+        NETWORK_MANAGER_FILE => "Let NetworkManager manage all interfaces again".to_owned(),
+        file => format!("Remove {file} of systemd-networkd"),
+    },
 );
 /// Removes marker files of kubeadm or of a node.
 pub const MARKERS_REMOVE: UndoScript = UndoScript::new(

@@ -32,6 +32,7 @@ pub fn of_plan(cluster: &Cluster) -> BTreeMap<HostName, HostFacts> {
             .contains(&host.name)
             .then_some(cluster.registry.login),
         has_network_manager: false,
+        has_networkd: false,
     };
     hosts.map(|host| (host.name.clone(), facts(host))).collect()
 }

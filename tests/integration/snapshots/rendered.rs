@@ -377,6 +377,7 @@ async fn files(case: &Case, folder: &Path, secrets: &mut BTreeSet<String>) -> Ve
     for host in inputs.hosts.values_mut() {
         host.releases = vec![("debian".into(), "trixie".into())];
         host.has_network_manager = true;
+        host.has_networkd = true;
     }
     let plan = kubexm_deploy::plan(&inputs)
         .unwrap_or_else(|error| panic!("{}: {error}", case.name))
