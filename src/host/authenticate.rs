@@ -8,7 +8,7 @@ use russh::MethodKind;
 use russh::client::{AuthResult, Handle, Handler, KeyboardInteractiveAuthResponse};
 use russh::keys::agent::AgentIdentity;
 use russh::keys::agent::client::AgentClient;
-use russh::keys::{HashAlg, PrivateKeyWithHashAlg, load_secret_key};
+use russh::keys::{HashAlg, PrivateKeyWithHashAlg, load_openssh_certificate, load_secret_key};
 
 use super::server::{Server, ServerError};
 use super::transport::Connection;
@@ -60,6 +60,7 @@ async fn try_methods<H: Handler>(
     server: &Server,
 ) -> Result<(), ServerError> {
     let mut tried = Vec::new();
+    let mut requires_more = false;
     let mut use_agent = server.private_key.is_none();
     let keys = match &server.private_key {
         Some(path) => vec![path.clone()],
@@ -67,8 +68,16 @@ async fn try_methods<H: Handler>(
     };
     for path in keys {
         match with_key(handle, server, &path).await {
-            Ok(true) => return Ok(()),
-            Ok(false) => tried.push(format!("key {} (refused)", path.display())),
+            Ok(Answer::Accepted) => return Ok(()),
+            Ok(Answer::Partly(more)) => {
+                requires_more = true;
+                tried.push(format!(
+                    "key {} (accepted; the host also requires {more})",
+                    path.display()
+                ));
+                break;
+            }
+            Ok(Answer::Refused) => tried.push(format!("key {} (refused)", path.display())),
             Err(error) => {
                 // The agent may have the key that only its password opens.
                 use_agent |= matches!(error, KeyError::Encrypted);
@@ -79,10 +88,16 @@ async fn try_methods<H: Handler>(
             break;
         }
     }
-    if use_agent {
+    if use_agent && !requires_more {
         match with_agent(handle, server).await {
-            Some(true) => return Ok(()),
-            Some(false) => tried.push("the keys of ssh-agent (refused)".to_owned()),
+            Some(Answer::Accepted) => return Ok(()),
+            Some(Answer::Partly(more)) => {
+                requires_more = true;
+                tried.push(format!(
+                    "a key of ssh-agent (accepted; the host also requires {more})"
+                ));
+            }
+            Some(Answer::Refused) => tried.push("the keys of ssh-agent (refused)".to_owned()),
             None => tried.push("ssh-agent (not running)".to_owned()),
         }
     }
@@ -97,11 +112,15 @@ async fn try_methods<H: Handler>(
     }
     Err(ServerError::Denied {
         user: server.user.clone(),
-        reason: Message::quoting(format!("tried {}", tried.join(", "))).hint(format!(
-            "add a public key to {}'s ~/.ssh/authorized_keys on the host, or correct user, privateKeyPath \
-             or password in the cluster file",
-            server.user
-        )),
+        reason: Message::quoting(format!("tried {}", tried.join(", "))).hint(if requires_more {
+            "set password for the host in the cluster file, or let sshd accept the key alone (AuthenticationMethods)".to_owned()
+        } else {
+            format!(
+                "add a public key to {}'s ~/.ssh/authorized_keys on the host, or correct user, privateKeyPath \
+                 or password in the cluster file",
+                server.user
+            )
+        }),
     })
 }
 
@@ -118,22 +137,69 @@ fn default_keys() -> Vec<PathBuf> {
         .collect()
 }
 
+/// What a server says about a key.
+enum Answer {
+    Accepted,
+    /// It accepts the key, and requires these other methods, too.
+    Partly(String),
+    Refused,
+}
+
+impl From<AuthResult> for Answer {
+    fn from(result: AuthResult) -> Self {
+        match result {
+            AuthResult::Success => Self::Accepted,
+            AuthResult::Failure {
+                remaining_methods,
+                partial_success: true,
+            } => {
+                let names = remaining_methods.iter().map(<&'static str>::from);
+                Self::Partly(names.collect::<Vec<_>>().join(" or "))
+            }
+            AuthResult::Failure { .. } => Self::Refused,
+        }
+    }
+}
+
+/// Offers the certificate beside a key, as OpenSSH does, and then the key.
 async fn with_key<H: Handler>(
     handle: &mut Handle<H>,
     server: &Server,
     path: &Path,
-) -> Result<bool, KeyError> {
+) -> Result<Answer, KeyError> {
     let key = load_secret_key(path, None).map_err(|error| match error {
         russh::keys::Error::KeyIsEncrypted => KeyError::Encrypted,
         russh::keys::Error::CouldNotReadKey => KeyError::NotAKey,
         other => KeyError::Unusable(other.to_string()),
     })?;
+    let key = Arc::new(key);
+    let failed = |error: russh::Error| KeyError::Unusable(error.to_string());
+    let mut certificate = path.as_os_str().to_owned();
+    certificate.push("-cert.pub");
+    let certificate = PathBuf::from(certificate);
+    let mut unreadable = None;
+    if certificate.is_file() {
+        match load_openssh_certificate(&certificate) {
+            Ok(certificate) => {
+                let (user, key) = (&server.user, Arc::clone(&key));
+                let offered = handle
+                    .authenticate_openssh_cert(user, key, certificate)
+                    .await;
+                match Answer::from(offered.map_err(failed)?) {
+                    Answer::Refused => {}
+                    answer => return Ok(answer),
+                }
+            }
+            Err(error) => unreadable = Some(KeyError::Certificate(error.to_string())),
+        }
+    }
     let hash = rsa_hash(handle).await;
-    let key = PrivateKeyWithHashAlg::new(Arc::new(key), hash);
+    let key = PrivateKeyWithHashAlg::new(key, hash);
     let result = handle.authenticate_publickey(&server.user, key).await;
-    result
-        .map(|result| result.success())
-        .map_err(|error| KeyError::Unusable(error.to_string()))
+    match (result.map(Answer::from).map_err(failed)?, unreadable) {
+        (Answer::Refused, Some(error)) => Err(error),
+        (answer, _) => Ok(answer),
+    }
 }
 
 /// The reason why a key file cannot be used.
@@ -143,6 +209,8 @@ enum KeyError {
     Encrypted,
     #[error("not a private SSH key")]
     NotAKey,
+    #[error("its certificate cannot be read: {0}")]
+    Certificate(String),
     #[error("{0}")]
     Unusable(String),
 }
@@ -158,22 +226,29 @@ async fn rsa_hash<H: Handler>(handle: &Handle<H>) -> Option<HashAlg> {
         .or(Some(HashAlg::Sha256))
 }
 
-async fn with_agent<H: Handler>(handle: &mut Handle<H>, server: &Server) -> Option<bool> {
+async fn with_agent<H: Handler>(handle: &mut Handle<H>, server: &Server) -> Option<Answer> {
     let mut agent = AgentClient::connect_env().await.ok()?;
     let hash = rsa_hash(handle).await;
     for identity in agent.request_identities().await.ok()? {
-        let AgentIdentity::PublicKey { key, .. } = identity else {
-            continue;
+        let hash = hash.filter(|_| identity.public_key().algorithm().is_rsa());
+        let user = &server.user;
+        let result = match identity {
+            AgentIdentity::PublicKey { key, .. } => {
+                let signing = handle.authenticate_publickey_with(user, key, hash, &mut agent);
+                signing.await
+            }
+            AgentIdentity::Certificate { certificate, .. } => {
+                let signing =
+                    handle.authenticate_certificate_with(user, certificate, hash, &mut agent);
+                signing.await
+            }
         };
-        let hash = hash.filter(|_| key.algorithm().is_rsa());
-        let result = handle
-            .authenticate_publickey_with(&server.user, key, hash, &mut agent)
-            .await;
-        if result.is_ok_and(|result| result.success()) {
-            return Some(true);
+        match result.map(Answer::from) {
+            Ok(Answer::Refused) | Err(_) => {}
+            Ok(answer) => return Some(answer),
         }
     }
-    Some(false)
+    Some(Answer::Refused)
 }
 
 enum Password {

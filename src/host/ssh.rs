@@ -1,5 +1,6 @@
 //! Hosts over SSH: one connection per host, one channel per command.
 
+mod login_shell;
 mod options;
 mod session;
 

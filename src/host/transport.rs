@@ -122,6 +122,9 @@ pub(super) async fn connect(
     in_time(connecting).await
 }
 
+/// What a user can do about a server that accepts none of kubexm's algorithms.
+const ALGORITHMS: &str = "permit one of the first list in sshd_config of the host, with KexAlgorithms, Ciphers, MACs or HostKeyAlgorithms";
+
 /// Verifies the key of a server at the other end of a tunnel.
 pub(super) async fn connect_through(
     tunnel: Box<dyn TunnelStream>,
@@ -196,7 +199,12 @@ async fn shake_hands(
                 (_, Error::Disconnect) => {
                     ServerError::Unreachable(disconnect.unless_known(closed()))
                 }
-                (_, error) => ServerError::Unreachable(disconnect.or(&error.to_string())),
+                (_, error) => {
+                    let is_about_algorithms = matches!(error, russh::Error::NoCommonAlgo { .. });
+                    let hint = is_about_algorithms.then_some(ALGORITHMS);
+                    let reason = disconnect.or(&error.to_string());
+                    ServerError::Unreachable(reason.or_hint(hint))
+                }
             })
         }
     }

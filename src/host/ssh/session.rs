@@ -1,14 +1,16 @@
 //! The connection of a host: one channel per command.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use russh::ChannelReadHalf;
 use russh::client::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::login_shell::{LoginShell, QUOTED};
 use super::options::SshOptions;
 use crate::authenticate::{LOGIN_TIMEOUT, log_in, too_slow};
 use crate::channel::{Progress, accept, send};
@@ -36,7 +38,10 @@ pub(super) struct Session {
     handle: Handle<Handler>,
     disconnect: DisconnectReason,
     become_root: BecomeRoot,
+    shell: LoginShell,
+    /// The channels that may still be opened. There are fewer in total after sshd has refused some.
     sessions: Semaphore,
+    most_sessions: AtomicUsize,
     /// The commands that run. A cancelled command is in it until the host knows that it must end.
     commands: TaskTracker,
 }
@@ -66,16 +71,23 @@ impl Session {
         let Connection { handle, disconnect } = connection.map_err(|error| options.error(error))?;
         let mut session = Session {
             become_root: BecomeRoot::AlreadyRoot,
+            shell: LoginShell::Posix,
             sessions: Semaphore::new(SESSIONS),
+            most_sessions: AtomicUsize::new(SESSIONS),
             commands: TaskTracker::new(),
             handle,
             disconnect,
             options,
         };
-        let probing = session.probe_root();
-        session.become_root = match tokio::time::timeout(LOGIN_TIMEOUT, probing).await {
+        let late = |what| Err(session.options.unreachable(too_slow(what)));
+        session.shell = match tokio::time::timeout(LOGIN_TIMEOUT, session.probe_shell()).await {
             Ok(result) => result?,
-            Err(_) => return Err(session.options.unreachable(too_slow("sudo"))),
+            Err(_) => return late("the login shell"),
+        };
+        session.become_root = match tokio::time::timeout(LOGIN_TIMEOUT, session.probe_root()).await
+        {
+            Ok(result) => result?,
+            Err(_) => return late("sudo"),
         };
         Ok(session)
     }
@@ -90,6 +102,19 @@ impl Session {
 
     pub(super) fn commands(&self) -> &TaskTracker {
         &self.commands
+    }
+
+    /// Determines how the login shell reads quotes. A shell that cannot read the question has other rules, too.
+    async fn probe_shell(&self) -> Result<LoginShell, HostError> {
+        let line = format!("printf %s {}", quote(QUOTED));
+        let asked = self
+            .execute(&line, Input::None, None, "ask the login shell")
+            .await;
+        match asked {
+            Ok(output) if output.text() == QUOTED => Ok(LoginShell::Posix),
+            Ok(_) | Err(HostError::Command { .. }) => Ok(LoginShell::Other),
+            Err(error) => Err(error),
+        }
     }
 
     /// Determines whether sudo is needed, and whether it requires a password.
@@ -114,9 +139,9 @@ impl Session {
             return Ok(BecomeRoot::Sudo);
         }
         let Some(password) = &self.options.server.password else {
-            let reason = Message::quoting("sudo requires a password");
-            let hint =
-                "set password for the host in the cluster file, or allow NOPASSWD in sudoers";
+            let reason = Message::quoting(format!("sudo refuses: {}", plain.complaint()));
+            let hint = "set password for the host in the cluster file, or permit the user every command without a password \
+                        in sudoers (NOPASSWD: ALL, without requiretty)";
             return Err(self.options.denied(reason.hint(hint)));
         };
         let input = Input::Bytes(format!("{}\n", password.0).into_bytes());
@@ -127,13 +152,19 @@ impl Session {
             return Ok(BecomeRoot::SudoWithPassword(password.clone()));
         }
         let complaint = output.complaint();
-        if complaint.as_str().contains("incorrect password") {
+        // sudo, and sudo-rs.
+        let wrong = [
+            "incorrect password",
+            "Authentication failed",
+            "incorrect authentication",
+        ];
+        if wrong.iter().any(|words| complaint.as_str().contains(words)) {
             let reason = Message::quoting("sudo refuses the password of the cluster file");
             let reason = reason.hint("correct password for the host in the cluster file");
             return Err(self.options.denied(reason));
         }
-        let reason = Message::quoting(format!("sudo failed: {complaint}"));
-        let reason = reason.hint("allow the user to run every command in sudoers");
+        let reason = Message::quoting(format!("sudo refuses: {complaint}"));
+        let reason = reason.hint("permit the user every command in sudoers, without requiretty");
         Err(self.options.denied(reason))
     }
 
@@ -171,14 +202,28 @@ impl Session {
             self.options
                 .unreachable(reason.within("the connection broke"))
         };
-        let _session = tokio::select! {
-            session = self.sessions.acquire() => {
-                session.map_err(|_| broken(russh::Error::Disconnect))?
+        let mut refused_since = None;
+        let (_session, channel) = loop {
+            let session = tokio::select! {
+                session = self.sessions.acquire() => {
+                    session.map_err(|_| broken(russh::Error::Disconnect))?
+                }
+                () = cancel.cancelled() => return Ok(CANCELLED),
+            };
+            match self.handle.channel_open_session().await {
+                Ok(channel) => break (session, channel),
+                Err(russh::Error::ChannelOpenFailure(_)) => {
+                    let since = refused_since.get_or_insert_with(Instant::now);
+                    if since.elapsed() > REFUSED_TIMEOUT {
+                        return Err(self.options.unreachable(no_session()));
+                    }
+                    self.use_fewer(session);
+                    tokio::time::sleep(REFUSED_PAUSE).await;
+                }
+                Err(error) => return Err(broken(error)),
             }
-            () = cancel.cancelled() => return Ok(CANCELLED),
         };
-        let channel = self.handle.channel_open_session().await.map_err(broken)?;
-        let line = format!("echo '{MARK}'; {}", call.line);
+        let line = self.shell.line(&format!("echo '{MARK}'; {}", call.line));
         channel.exec(true, line).await.map_err(broken)?;
         let (mut read, write) = channel.split();
         let (prefix, input) = (call.prefix, call.input);
@@ -250,6 +295,15 @@ impl Session {
         }
     }
 
+    /// Opens fewer channels at the same time from now on, at least one: sshd permits no more.
+    fn use_fewer(&self, session: SemaphorePermit<'_>) {
+        let fewer = |most: usize| (most > 1).then(|| most - 1);
+        let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
+        if self.most_sessions.fetch_update(set, read, fewer).is_ok() {
+            session.forget();
+        }
+    }
+
     /// Ends a process group on the host. Discards what it still prints: a channel that is not read blocks all
     /// channels of its connection.
     async fn end_while_reading(&self, group: u32, read: &mut ChannelReadHalf) {
@@ -268,7 +322,7 @@ impl Session {
         let ending = async {
             // Not limited by `sessions`: all of them may be in use by commands that must end.
             let channel = self.handle.channel_open_session().await?;
-            channel.exec(true, line).await?;
+            channel.exec(true, self.shell.line(&line)).await?;
             let (mut read, write) = channel.split();
             if let Some(password) = prefix {
                 write.data_bytes(password).await?;
@@ -309,6 +363,16 @@ impl Session {
             .hint(format!("give the user a login shell with `usermod -s /bin/sh {user}`, or correct user in the cluster file"));
         self.command_error(description, reason)
     }
+}
+
+/// How long kubexm waits for a channel that sshd refuses: it frees one some time after its command has ended.
+const REFUSED_TIMEOUT: Duration = Duration::from_secs(60);
+const REFUSED_PAUSE: Duration = Duration::from_millis(100);
+
+fn no_session() -> Message {
+    Message::new("its SSH server accepts the login, and refuses a session").hint(
+        "set MaxSessions in sshd_config to 1 or more, or look for the reason in the log of sshd",
+    )
 }
 
 /// The status of a command that kubexm cancelled.

@@ -69,3 +69,37 @@ async fn certificates_for_others_or_other_times_are_refused() {
       hint: issue a new certificate, and check the clock of this machine
     ");
 }
+
+/// As at sites that sign the keys of administrators and have no `authorized_keys`.
+#[tokio::test]
+#[ignore = "requires root and sshd"]
+async fn certificate_beside_the_key_of_a_user_is_offered() {
+    let lines = "Match all\nAuthorizedKeysFile none\nTrustedUserCAKeys FOLDER/authority.pub";
+    let sshd = Sshd::start_with(lines, |folder| {
+        let (authority, user) = (format!("{folder}/authority"), format!("{folder}/user.pub"));
+        keygen(&["-q", "-s", &authority, "-I", "ops", "-n", "root", &user]);
+    });
+    let known = sshd.known("", "host.pub");
+    assert!(sshd.try_connect(&known).await.is_ok());
+    std::fs::write(sshd.file("user-cert.pub"), "damaged").unwrap();
+    let damaged = refused(&sshd, &known).await;
+    std::fs::remove_file(sshd.file("user-cert.pub")).unwrap();
+    let without = refused(&sshd, &known).await;
+    insta::assert_snapshot!(format!("{damaged}\n{without}"), @"
+    node1: cannot log in as root: tried key FOLDER/user (its certificate cannot be read: length invalid)
+      hint: add a public key to root's ~/.ssh/authorized_keys on the host, or correct user, privateKeyPath or password in the cluster file
+    node1: cannot log in as root: tried key FOLDER/user (refused)
+      hint: add a public key to root's ~/.ssh/authorized_keys on the host, or correct user, privateKeyPath or password in the cluster file
+    ");
+}
+
+#[tokio::test]
+#[ignore = "requires root and sshd"]
+async fn host_that_requires_a_key_and_a_password_says_so() {
+    let sshd = Sshd::start_with("AuthenticationMethods publickey,password", |_| ());
+    let refused = refused(&sshd, &sshd.known("", "host.pub")).await;
+    insta::assert_snapshot!(refused, @"
+    node1: cannot log in as root: tried key FOLDER/user (accepted; the host also requires password)
+      hint: set password for the host in the cluster file, or let sshd accept the key alone (AuthenticationMethods)
+    ");
+}

@@ -190,3 +190,36 @@ async fn endless_output_is_an_error_and_ends_the_command() {
     host.settle().await;
     all_end(&started).await;
 }
+
+/// As a hardened host: each connection has one session.
+#[tokio::test]
+#[ignore = "requires root and sshd"]
+async fn commands_wait_for_each_other_if_sshd_permits_one_session() {
+    let sshd = Sshd::start_with("MaxSessions 1", |_| ());
+    let host = sshd.connect().await;
+    let run = async |number: &str| {
+        let output = host
+            .run(Command::script("sleep 0.2; echo $1", [number]))
+            .await;
+        output.unwrap().text()
+    };
+    let printed = tokio::join!(run("1"), run("2"), run("3"), run("4"));
+    let expected = ["1\n", "2\n", "3\n", "4\n"].map(str::to_owned);
+    assert_eq!(<[String; 4]>::from(printed), expected);
+}
+
+/// The command of the configuration stands for a login shell that replaces backslashes in single quotes, as fish does.
+#[tokio::test]
+#[ignore = "requires root and sshd"]
+async fn login_shell_with_other_quotes_changes_no_script() {
+    let shell = r#"#!/bin/sh
+exec sh -c "$(printf '%s\n' "$SSH_ORIGINAL_COMMAND" | sed 's/\\\\/\\/g')"
+"#;
+    let sshd = Sshd::start_with("ForceCommand sh FOLDER/shell", |folder| {
+        std::fs::write(format!("{folder}/shell"), shell).unwrap();
+    });
+    let host = sshd.connect().await;
+    let script = r"printf '%s|' '\\' 'it'\''s' '$x' '!'";
+    let output = host.run(Command::script(script, [""; 0])).await.unwrap();
+    assert_eq!(output.text(), r"\\|it's|$x|!|");
+}
