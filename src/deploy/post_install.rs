@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::kubernetes::join_secrets::JoinSecrets;
 use super::kubernetes::kubeconfig::{fetch_kubeconfig, fetch_super_admin, has_super_admin};
 use super::kubernetes::nodes::NodesWait;
+use super::kubernetes::system_pods::DnsPodsWait;
 use super::module::Module;
 use super::{DeployError, Deployment, Inputs, dns, kubernetes, network};
 use kubexm_config::cluster::NetworkPlugin;
@@ -59,6 +60,9 @@ fn tasks(
         .after(network);
     if inputs.cluster.network.plugin != NetworkPlugin::None {
         task = task.step(NodesWait::ready(&nodes, Duration::from_secs(300)));
+        // After a power failure the kubelet restarts pods with a back-off of up to five minutes.
+        let restarting = Duration::from_secs(360);
+        task = task.step(DnsPodsWait::new(inputs.cluster, restarting));
         task = task.step(WaitFor {
             title: "Wait until CoreDNS answers".to_owned(),
             script: kubexm_scripts::dns::ANSWERS,
@@ -66,8 +70,7 @@ fn tasks(
                 inputs.cluster.network.dns_address.to_string(),
                 inputs.cluster.kubernetes.dns_domain.clone(),
             ],
-            // After a power failure the kubelet restarts pods with a back-off of up to five minutes.
-            at_most: Duration::from_secs(360),
+            at_most: Duration::from_secs(120),
             diagnosis: kubexm_scripts::dns::DIAGNOSIS.into(),
             hosts: Vec::new(),
         });

@@ -159,7 +159,7 @@ macro_rules! scripts {
 scripts! {
     /// DNS in the cluster.
     dns {
-        ANSWERS = "dns/answers.sh" [kubectl]
+        ANSWERS = "dns/answers.sh"
         COREFILE_CHECK = "dns/corefile-check.sh" [kubectl compare]
         DIAGNOSIS = "dns/diagnosis.sh" [kubectl]
         NODE_LOCAL = "dns/node-local.sh" [kubectl]
@@ -244,6 +244,7 @@ scripts! {
         KUBELET_RESTART = "kubernetes/kubelet-restart.sh" { KubeletRestart: node version }
         KUBELET_SURROUNDINGS_REMOVE = "kubernetes/kubelet-surroundings-remove.sh"
         KUBELET_SURROUNDINGS = "kubernetes/kubelet-surroundings.sh" [replace]
+        LAST_LOG = "kubernetes/last-log.sh" [kubectl]
         LIVE_SETTINGS = "kubernetes/live-settings.sh"
         MANIFEST = "kubernetes/manifest.sh" [kubectl compare]
         NODE_METADATA = "kubernetes/node-metadata.sh" [kubectl]

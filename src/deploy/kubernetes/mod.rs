@@ -13,6 +13,7 @@ pub(super) mod nodes;
 pub(super) mod profile;
 mod serving;
 pub(super) mod swept_node;
+pub(super) mod system_pods;
 mod systemd;
 pub(super) mod trusted_cas;
 

@@ -94,6 +94,40 @@ impl Pod {
         all.chain(&self.status.init_container_statuses)
     }
 
+    /// Returns the containers that are not ready, and why each waits or ended. A container that crashed a moment ago is between its
+    /// states.
+    pub fn halted(&self) -> impl Iterator<Item = (&ContainerStatus, &Halt)> {
+        let ill = self.containers().filter(|container| !container.ready);
+        ill.filter_map(|container| {
+            let state = &container.state;
+            let ended = state
+                .terminated
+                .as_ref()
+                .filter(|ended| ended.exit_code != 0);
+            Some((container, state.waiting.as_ref().or(ended)?))
+        })
+    }
+
+    /// Returns whether a container has ended with a failure.
+    pub fn has_crashed(&self) -> bool {
+        let mut halted = self.halted();
+        halted.any(|(_, halt)| halt.exit_code != 0 || halt.reason == "CrashLoopBackOff")
+    }
+
+    /// Returns why the pod is not ready, if it says so.
+    pub fn trouble(&self) -> Option<String> {
+        let scheduled = self.condition("PodScheduled");
+        if let Some(condition) = scheduled.filter(|scheduled| scheduled.status == "False") {
+            return Some(format!("not scheduled: {}", condition.message));
+        }
+        let (_, halt) = self.halted().next()?;
+        Some(match (halt.message.as_str(), halt.exit_code) {
+            ("", 0) => halt.reason.clone(),
+            (message, 0) => format!("{}: {message}", halt.reason),
+            (_, status) => format!("{}: exit status {status}", halt.reason),
+        })
+    }
+
     /// Returns whether all of its containers have ended for good.
     pub fn has_ended(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")

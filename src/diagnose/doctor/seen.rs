@@ -189,19 +189,13 @@ impl Seen {
 
     fn pod(&self, pod: &objects::Pod) -> Pod {
         let name = pod.metadata.path();
-        let ill = pod.containers().filter(|container| !container.ready);
-        let waiting = ill.filter_map(|container| {
-            // A container that crashed a moment ago is between its states.
-            let (halt, message) = match (&container.state.waiting, &container.state.terminated) {
-                (Some(waits), _) => (waits, waits.message.clone()),
-                (None, Some(ended)) if ended.exit_code != 0 => (ended, last_words(&name, ended)),
-                _ => return None,
-            };
-            Some(Waiting {
-                reason: halt.reason.clone(),
-                message,
-                image: container.image.clone(),
-            })
+        let waiting = pod.halted().map(|(container, halt)| Waiting {
+            reason: halt.reason.clone(),
+            message: match halt.exit_code {
+                0 => halt.message.clone(),
+                _ => last_words(&name, halt),
+            },
+            image: container.image.clone(),
         });
         let unscheduled = pod.condition("PodScheduled");
         let unscheduled = unscheduled.filter(|condition| condition.status == "False");

@@ -74,6 +74,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "kubernetes/deprecated-requests.sh",
             "kubernetes/encryption-keys.sh",
             "kubernetes/endpoint.sh",
+            "kubernetes/last-log.sh",
             "kubernetes/get.sh",
             "kubernetes/handshakes.sh",
             "kubernetes/live-settings.sh",
