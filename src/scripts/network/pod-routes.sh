@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Maintains the routes of a node to the pods of the other nodes, and the masquerading of its own pods. The unit
+# Maintains the routes of a node to the pods of the other nodes, and the rules of iptables for pods. The unit
 # kubexm-pod-routes.service runs this file on the node.
 # Arguments: `keep`, which restores routes and rules every 15 seconds and does not end, or `down`, which
 # removes them; the configuration file. Its lines are `pods NETWORK` and, for each other node,
@@ -19,15 +19,19 @@ family_of() {
   *) echo 4 ;;
   esac
 }
-# Other networks have no route to pods, so packets to them get the address of the node.
-# Arguments: a pod network, option of iptables that checks, appends or deletes the rule.
-masquerade() {
-  case $(family_of "$1") in
-  6) iptables=ip6tables ;;
-  *) iptables=iptables ;;
+# The rules of a pod network. Other networks have no route to pods, so packets to them get the address of the node. Packets of
+# pods pass a chain that drops forwarded packets by default, as after Docker or a hardening.
+rules="masquerade from to"
+# Arguments: a pod network, one of these rules, option of iptables that checks, appends or deletes the rule.
+rule() {
+  iptables=iptables network=$1 option=$3 table=filter chain=FORWARD target=ACCEPT
+  [ "$(family_of "$network")" = 4 ] || iptables=ip6tables
+  case $2 in
+  masquerade) table=nat chain=POSTROUTING target=MASQUERADE && set -- -s "$network" ! -d "$network" ;;
+  from) set -- -s "$network" ;;
+  to) set -- -d "$network" ;;
   esac
-  "$iptables" -w -t nat "$2" POSTROUTING -s "$1" ! -d "$1" \
-    -m comment --comment "kubexm pod network" -j MASQUERADE
+  "$iptables" -w -t "$table" "$option" "$chain" "$@" -m comment --comment "kubexm pod network" -j "$target"
 }
 # Arguments: address family.
 delete_old_routes() {
@@ -50,7 +54,7 @@ networks=$(values pods)
 if [ "$verb" = down ]; then
   for pods in $networks; do
     ip "-$(family_of "$pods")" route flush proto "$protocol" || :
-    while masquerade "$pods" -D 2>/dev/null; do :; done
+    for rule in $rules; do while rule "$pods" "$rule" -D 2>/dev/null; do :; done; done
   done
   exit 0
 fi
@@ -58,7 +62,7 @@ while :; do
   for pods in $networks; do delete_old_routes "$(family_of "$pods")"; done
   set_routes
   for pods in $networks; do
-    masquerade "$pods" -C 2>/dev/null || masquerade "$pods" -A || :
+    for rule in $rules; do rule "$pods" "$rule" -C 2>/dev/null || rule "$pods" "$rule" -A || :; done
   done
   sleep 15
 done

@@ -20,11 +20,35 @@ fn calls(machine: &Machine, config: &str, routes: &str) -> [Vec<String>; 2] {
     [set, machine.calls()]
 }
 
-/// Returns the rule that translates addresses of pods.
-fn rule(pods: &str) -> String {
-    format!(
-        "POSTROUTING -s {pods} ! -d {pods} -m comment --comment kubexm pod network -j MASQUERADE"
-    )
+/// Returns the calls of a program for the rules that translate addresses of pods and let their packets pass, with these options.
+fn rules(program: &str, pods: &str, options: &[&str]) -> Vec<String> {
+    let comment = "-m comment --comment kubexm pod network";
+    let rules = [
+        (
+            "nat",
+            "POSTROUTING",
+            format!("-s {pods} ! -d {pods} {comment} -j MASQUERADE"),
+        ),
+        (
+            "filter",
+            "FORWARD",
+            format!("-s {pods} {comment} -j ACCEPT"),
+        ),
+        (
+            "filter",
+            "FORWARD",
+            format!("-d {pods} {comment} -j ACCEPT"),
+        ),
+    ];
+    let calls = rules.iter().flat_map(|(table, chain, rule)| {
+        let options = options.iter();
+        options.map(move |option| format!("{program} -w -t {table} {option} {chain} {rule}"))
+    });
+    calls.collect()
+}
+
+fn all(parts: &[&[String]]) -> Vec<String> {
+    parts.concat()
 }
 
 #[test]
@@ -35,26 +59,18 @@ fn pod_routes_are_set_and_removed() {
             "# Written by kubexm.\npods 10.244.0.0/16\nroute 10.244.1.0/24 192.0.2.12\nroute 10.244.2.0/24 192.0.2.13\n",
             r#"*show*) echo "10.244.9.0/24 via 192.0.2.9" ;;"#,
         );
-        let rule = rule("10.244.0.0/16");
-        assert_eq!(
-            set,
-            [
-                "ip -4 route show proto 187".to_owned(),
-                "ip -4 route del 10.244.9.0/24 proto 187".to_owned(),
-                "ip -4 route replace 10.244.1.0/24 via 192.0.2.12 proto 187".to_owned(),
-                "ip -4 route replace 10.244.2.0/24 via 192.0.2.13 proto 187".to_owned(),
-                format!("iptables -w -t nat -C {rule}"),
-                format!("iptables -w -t nat -A {rule}"),
-                "sleep 15".to_owned(),
-            ]
-        );
-        assert_eq!(
-            removed,
-            [
-                "ip -4 route flush proto 187".to_owned(),
-                format!("iptables -w -t nat -D {rule}"),
-            ]
-        );
+        let routes = [
+            "ip -4 route show proto 187",
+            "ip -4 route del 10.244.9.0/24 proto 187",
+            "ip -4 route replace 10.244.1.0/24 via 192.0.2.12 proto 187",
+            "ip -4 route replace 10.244.2.0/24 via 192.0.2.13 proto 187",
+        ];
+        let routes = routes.map(str::to_owned);
+        let of = |options: &[&str]| rules("iptables", "10.244.0.0/16", options);
+        let end = ["sleep 15".to_owned()];
+        assert_eq!(set, all(&[&routes, &of(&["-C", "-A"]), &end]));
+        let flush = ["ip -4 route flush proto 187".to_owned()];
+        assert_eq!(removed, all(&[&flush, &of(&["-D"])]));
         assert_eq!(machine.run(network::POD_ROUTES, &[]).status, 2);
     });
 }
@@ -67,31 +83,21 @@ fn pod_routes_of_both_address_families_are_set_and_removed() {
             "pods 10.244.0.0/16\npods fd00::/56\nroute 10.244.1.0/24 192.0.2.12\nroute fd00:0:0:1::/64 fdab::12\n",
             r#"*-6*show*) echo "fd00:9::/64 via fdab::9 dev eth0 metric 1024 pref medium" ;;"#,
         );
-        let (ipv4, ipv6) = (rule("10.244.0.0/16"), rule("fd00::/56"));
-        assert_eq!(
-            set,
-            [
-                "ip -4 route show proto 187".to_owned(),
-                "ip -6 route show proto 187".to_owned(),
-                "ip -6 route del fd00:9::/64 proto 187".to_owned(),
-                "ip -4 route replace 10.244.1.0/24 via 192.0.2.12 proto 187".to_owned(),
-                "ip -6 route replace fd00:0:0:1::/64 via fdab::12 proto 187".to_owned(),
-                format!("iptables -w -t nat -C {ipv4}"),
-                format!("iptables -w -t nat -A {ipv4}"),
-                format!("ip6tables -w -t nat -C {ipv6}"),
-                format!("ip6tables -w -t nat -A {ipv6}"),
-                "sleep 15".to_owned(),
-            ]
-        );
-        assert_eq!(
-            removed,
-            [
-                "ip -4 route flush proto 187".to_owned(),
-                format!("iptables -w -t nat -D {ipv4}"),
-                "ip -6 route flush proto 187".to_owned(),
-                format!("ip6tables -w -t nat -D {ipv6}"),
-            ]
-        );
+        let routes = [
+            "ip -4 route show proto 187",
+            "ip -6 route show proto 187",
+            "ip -6 route del fd00:9::/64 proto 187",
+            "ip -4 route replace 10.244.1.0/24 via 192.0.2.12 proto 187",
+            "ip -6 route replace fd00:0:0:1::/64 via fdab::12 proto 187",
+        ];
+        let routes = routes.map(str::to_owned);
+        let ipv4 = |options: &[&str]| rules("iptables", "10.244.0.0/16", options);
+        let ipv6 = |options: &[&str]| rules("ip6tables", "fd00::/56", options);
+        let (add, end) = (["-C", "-A"], ["sleep 15".to_owned()]);
+        assert_eq!(set, all(&[&routes, &ipv4(&add), &ipv6(&add), &end]));
+        let flush = |family: &str| [format!("ip -{family} route flush proto 187")];
+        let expected = all(&[&flush("4"), &ipv4(&["-D"]), &flush("6"), &ipv6(&["-D"])]);
+        assert_eq!(removed, expected);
     });
 }
 
