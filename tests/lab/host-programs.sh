@@ -16,7 +16,8 @@ gets() { # HOST PACKAGE…: installs packages as the administrator of a site doe
   compgen -G "$work/apt/lists/*Packages*" >/dev/null || apt_for "$1" update
   apt_for "$1" install --download-only "${@:2}"
   mv "$work/apt/$1/archives"/*.deb "$debs"
-  on "$1" sh -c 'DEBIAN_FRONTEND=noninteractive dpkg -i /srv/debs/*.deb && rm -r /srv/debs'
+  # A package can need another one that is configured, as python3-minimal does: the second run finds it.
+  on "$1" sh -c 'export DEBIAN_FRONTEND=noninteractive; { dpkg -i /srv/debs/*.deb || dpkg -i /srv/debs/*.deb; } && rm -r /srv/debs'
 }
 # What only the lab needs. A host shares the clock and /sys with this machine: chronyd must not set the clock, nor has it
 # the right to do so, and systemd-timesyncd neither, which does not start in containers by itself. NetworkManager gets the
