@@ -78,7 +78,7 @@ step() { grep -q "\"event\":\"step\",\"host\":\"$1\".*$2.*\"state\":\"$3\"" "$lo
 # hints of their own, do not count.
 said() { # LOG
   if grep -q '^{.*"event":"end"' "$1"; then
-    grep '^{.*"event":"end"' "$1"
+    grep '^{.*"event":"end"' "$1" | jq -r '.message // empty, (.hint // empty | "hint: " + .)'
   elif grep -q '^error: ' "$1"; then
     sed -n '/^error: /,$p' "$1"
   else

@@ -16,8 +16,12 @@ gets() { # HOST PACKAGE…: installs packages as the administrator of a site doe
   compgen -G "$work/apt/lists/*Packages*" >/dev/null || apt_for "$1" update
   apt_for "$1" install --download-only "${@:2}"
   mv "$work/apt/$1/archives"/*.deb "$debs"
-  # A package can need another one that is configured, as python3-minimal does: the second run finds it.
-  on "$1" sh -c 'export DEBIAN_FRONTEND=noninteractive; { dpkg -i /srv/debs/*.deb || dpkg -i /srv/debs/*.deb; } && rm -r /srv/debs'
+  # A package can need another one that is configured, as python3 does: a later run finds it.
+  # shellcheck disable=SC2016 # expands on the host
+  on "$1" sh -c 'export DEBIAN_FRONTEND=noninteractive
+    left=4
+    until dpkg -i /srv/debs/*.deb; do left=$((left - 1)); [ "$left" -gt 0 ] || exit 1; done
+    rm -r /srv/debs'
 }
 # What only the lab needs. A host shares the clock and /sys with this machine: chronyd must not set the clock, nor has it
 # the right to do so, and systemd-timesyncd neither, which does not start in containers by itself. NetworkManager gets the
