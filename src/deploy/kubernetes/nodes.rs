@@ -8,15 +8,12 @@ use async_trait::async_trait;
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::Host;
 use kubexm_engine::plan::{Condition, Describe, Step, StepError, Wait};
-use kubexm_engine::steps::{POLL, diagnosis, unanswered};
+use kubexm_engine::steps::{LONGEST_REASON, POLL, diagnosis, failed};
 use kubexm_scripts::kubernetes::NODES_DIAGNOSIS;
 use kubexm_types::{HostName, Untrusted};
 
 use crate::journal;
 use crate::objects::{Node, Server};
-
-/// The largest number of columns of a reason.
-const LONGEST_REASON: usize = 300;
 
 /// What a node must have.
 #[derive(Clone, Copy)]
@@ -130,11 +127,7 @@ impl Wait for NodesWait {
         let server = Server::of(host).limit(POLL);
         match server.list(&self.describe(), &["nodes"]).await {
             Ok(found) => Ok(self.condition(&found)),
-            Err(StepError::Command { complaint, .. }) => {
-                Ok(Condition::Unmet(complaint.to_string()))
-            }
-            Err(StepError::Host(error)) => unanswered(error),
-            Err(error) => Err(error),
+            Err(error) => failed(error),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kubexm_config::cluster::{Cluster, PluginProperties};
 use kubexm_engine::plan::{Condition, Describe, Step, StepError, Wait};
-use kubexm_engine::steps::{POLL, diagnosis, unanswered};
+use kubexm_engine::steps::{LONGEST_REASON, POLL, diagnosis, failed};
 use kubexm_engine::{Command, Host};
 use kubexm_scripts::dns::DIAGNOSIS;
 use kubexm_scripts::kubernetes::LAST_LOG;
@@ -16,8 +16,6 @@ use crate::objects::{Pod, Server};
 
 /// The largest number of pods that are named.
 const MOST: usize = 5;
-/// The largest number of columns of a reason.
-const LONGEST: usize = 300;
 
 /// Waits until a pod of CoreDNS is ready. It names the pods of the cluster that do not start, and why: without the network plugin
 /// CoreDNS does not start either.
@@ -57,7 +55,7 @@ impl DnsPodsWait {
             if let Some(line) = last_log(host, pod).await? {
                 let _ = write!(reason, "; its log ends with: {line}");
             }
-            let reason = Untrusted::one_line(&reason, LONGEST);
+            let reason = Untrusted::one_line(&reason, LONGEST_REASON);
             let (path, node) = (pod.metadata.path(), &pod.spec.node_name);
             let place = if node.is_empty() {
                 String::new()
@@ -108,11 +106,7 @@ impl Wait for DnsPodsWait {
         match self.missing(host).await {
             Ok(None) => Ok(Condition::Met),
             Ok(Some(missing)) => Ok(Condition::Unmet(missing)),
-            Err(StepError::Command { complaint, .. }) => {
-                Ok(Condition::Unmet(complaint.to_string()))
-            }
-            Err(StepError::Host(error)) => unanswered(error),
-            Err(error) => Err(error),
+            Err(error) => failed(error),
         }
     }
 

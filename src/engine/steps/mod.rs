@@ -32,7 +32,7 @@ pub use script::RunScript;
 pub use track_new_dirs::TrackNewDirs;
 pub use undo::Undo;
 pub use unit::{ManageUnit, Reload};
-pub use wait::{POLL, WaitFor, diagnosis, unanswered};
+pub use wait::{LONGEST_REASON, POLL, WaitFor, diagnosis, failed, unanswered};
 pub use write::{Content, WriteFile};
 
 use crate::plan::{Check, StepError};

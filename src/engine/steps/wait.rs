@@ -16,7 +16,7 @@ pub const POLL: Limit = Limit::new(Duration::from_secs(60), "polls of a conditio
 const DIAGNOSIS: Limit = Limit::new(Duration::from_secs(30), "diagnoses");
 
 /// Maximum number of columns of a reason for one host.
-const LONGEST_REASON: usize = 300;
+pub const LONGEST_REASON: usize = 300;
 
 /// Polls a script until it exits with 0. The script must not change anything.
 pub struct WaitFor {
@@ -104,6 +104,18 @@ pub fn unanswered(error: HostError) -> Result<Condition, StepError> {
             Ok(Condition::Unmet(missing))
         }
         error => Err(error.into()),
+    }
+}
+
+/// Returns what a poll shows whose command failed: what it complained about, or that there is no answer.
+///
+/// # Errors
+/// The host was lost, or the answer has another form.
+pub fn failed(error: StepError) -> Result<Condition, StepError> {
+    match error {
+        StepError::Command { complaint, .. } => Ok(Condition::Unmet(complaint.to_string())),
+        StepError::Host(error) => unanswered(error),
+        error => Err(error),
     }
 }
 
