@@ -41,7 +41,6 @@ impl Cluster {
     }
 
     fn has_ipv6(&self) -> bool {
-        let mut families = self.network.families();
-        families.any(|family| family == IpFamily::V6)
+        self.network.pod_cidr.has(IpFamily::V6)
     }
 }

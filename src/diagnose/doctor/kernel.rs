@@ -4,6 +4,7 @@ use super::answers::{Answers, kubelet};
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
+use kubexm_config::cluster::IpFamily;
 use kubexm_types::HostName;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -119,18 +120,7 @@ fn cgroup(seen: &Seen) -> Outcome {
 }
 
 fn network(seen: &Seen) -> Outcome {
-    let has_ipv4 = seen
-        .cluster
-        .network
-        .pod_cidr
-        .iter()
-        .any(|net| net.addr().is_ipv4());
-    let has_ipv6 = seen
-        .cluster
-        .network
-        .pod_cidr
-        .iter()
-        .any(|net| !net.addr().is_ipv4());
+    let pods = &seen.cluster.network.pod_cidr;
     on_nodes(seen, |host, answers| {
         let mut wrong = Vec::new();
         let mut require = |name: &str| match answers.word("sysctl", name) {
@@ -138,10 +128,10 @@ fn network(seen: &Seen) -> Outcome {
             Some(value) => wrong.push((name.replace('/', "."), value.to_owned())),
             None => wrong.push((name.replace('/', "."), "missing".to_owned())),
         };
-        if has_ipv4 {
+        if pods.has(IpFamily::V4) {
             require("net/ipv4/ip_forward");
         }
-        if has_ipv6 {
+        if pods.has(IpFamily::V6) {
             require("net/ipv6/conf/all/forwarding");
         }
         require("net/bridge/bridge-nf-call-iptables");
