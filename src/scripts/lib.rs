@@ -167,7 +167,7 @@ scripts! {
     }
     /// What is wrong with a cluster.
     doctor {
-        HOST = "doctor/host.sh"
+        HOST = "doctor/host.sh" [timed bounded each]
         LOGS = "doctor/logs.sh"
         RUNTIME = "doctor/runtime.sh"
         SUPPORT = "doctor/support.sh" [below_limit first newest time_for]
@@ -176,7 +176,7 @@ scripts! {
     }
     /// Checks of hosts that preflight and doctor share.
     preflight {
-        CHECKS = "preflight/checks.sh"
+        CHECKS = "preflight/checks.sh" [timed bounded each]
     }
     /// Members of etcd.
     etcd {

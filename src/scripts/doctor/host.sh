@@ -1,20 +1,10 @@
 #!/bin/sh -eu
-# Prints what `doctor` reads on a host besides its facts and `preflight/checks.sh`: one `key=value` in a line, in any order, and `end=` at the end. A key
-# may occur several times. A question without an answer prints nothing. Needs no API server, and changes nothing: each
+# Prints what `doctor` reads on a host besides its facts and `preflight/checks.sh`: one `key=value` in a line, in any order, and
+# `end=` at the end. A key may occur several times. A question without an answer prints nothing. Needs no API server, and changes nothing: each
 # question has a time limit, and prints a limited number of lines.
 export PATH="/usr/local/bin:$PATH"
 manifests=/etc/kubernetes/manifests
 kubelet=/var/lib/kubelet
-# Runs a command with a limit in seconds.
-timed() {
-  limit=$1
-  shift
-  timeout -k 1 "$limit" "$@" 2>/dev/null </dev/null
-}
-# The same; prints at most 40 lines.
-bounded() { timed "$@" | head -n 40 | cut -c1-1000; }
-# Prints each line of standard input as a value of this key.
-each() { sed "s/^/$1=/"; }
 clock() {
   echo "ntp=$(bounded 5 timedatectl show -p NTPSynchronized --value)"
   for unit in chrony chronyd systemd-timesyncd ntpd ntpsec; do

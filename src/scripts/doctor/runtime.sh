@@ -6,7 +6,8 @@
 export PATH="/usr/local/bin:$PATH"
 kind=$1 version=$2
 shift 2
-bounded() {
+# Runs a command with a limit in seconds, and prints at most 400 lines, those of its errors too.
+with_errors() {
   limit=$1
   shift
   timeout -k 1 "$limit" "$@" 2>&1 </dev/null | head -n 400 | cut -c1-1000
@@ -22,11 +23,11 @@ answers() {
   fi
   # The other parts of the answer can have passwords of registries, and stay on the host.
   template='{{range .status.conditions}}{{.type}}{{"\t"}}{{.status}}{{"\t"}}{{.reason}}{{"\t"}}{{.message}}{{"\n"}}{{end}}'
-  said=$(bounded 15 crictl info -o go-template --template "$template") || said=
+  said=$(with_errors 15 crictl info -o go-template --template "$template") || said=
   printf '%s\n' "$said" | grep -E '^(RuntimeReady|NetworkReady)	' | sed 's/^/condition=/' || :
 }
 containerd_config() {
-  config=$(bounded 10 containerd config dump) || config=
+  config=$(with_errors 10 containerd config dump) || config=
   printf '%s\n' "$config" | grep -q '^version = ' || { echo "config_error=$(printf '%s\n' "$config" | last)"; return 0; }
   printf '%s\n' "$config" | sed -n "s/^ *disabled_plugins = \[\(..*\)\]/disabled_plugins=\1/p"
   printf '%s\n' "$config" | sed -n "s/^ *\(sandbox\|sandbox_image\) = ['\"]\(.*\)['\"]/sandbox=\2/p" | head -n 1
@@ -63,7 +64,7 @@ registry() {
   done
 }
 sandbox() {
-  image=$(bounded 10 containerd config dump | sed -n "s/^ *\(sandbox\|sandbox_image\) = ['\"]\(.*\)['\"]/\2/p" | head -n 1)
+  image=$(with_errors 10 containerd config dump | sed -n "s/^ *\(sandbox\|sandbox_image\) = ['\"]\(.*\)['\"]/\2/p" | head -n 1)
   [ -n "$image" ] || return 0
   if timeout -k 1 15 crictl inspecti -q "$image" >/dev/null 2>&1 </dev/null; then
     echo "sandbox_present=yes"
@@ -72,7 +73,7 @@ sandbox() {
   fi
 }
 expected() {
-  bounded 10 kubeadm config images list --kubernetes-version "v$version" | sed -n 's/^\(.*\/pause:.*\)$/sandbox_expected=\1/p'
+  with_errors 10 kubeadm config images list --kubernetes-version "v$version" | sed -n 's/^\(.*\/pause:.*\)$/sandbox_expected=\1/p'
 }
 # Prints a file that changed after something besides an install started the unit: an install does not see that the unit runs
 # with other content, if the file has been restored.

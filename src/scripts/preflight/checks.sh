@@ -8,16 +8,6 @@ export PATH="/usr/local/bin:$PATH"
 data=$1 etcd=$2
 shift 2
 kubelet=/var/lib/kubelet
-# Runs a command with a limit in seconds.
-timed() {
-  limit=$1
-  shift
-  timeout -k 1 "$limit" "$@" 2>/dev/null </dev/null
-}
-# The same; prints at most 40 lines.
-bounded() { timed "$@" | head -n 40 | cut -c1-1000; }
-# Prints each line of standard input as a value of this key.
-each() { sed "s/^/$1=/"; }
 disks() {
   # Network file systems whose server does not answer: whatever touches them hangs.
   awk '$3 ~ /^(nfs|nfs4|cifs|ceph|9p|fuse\.sshfs|glusterfs)$/ { print $2, $3 }' /proc/mounts | head -n 20 | while read -r mount kind; do
@@ -56,9 +46,10 @@ network() {
   find /etc/cni/net.d -maxdepth 1 \( -name '*.conf' -o -name '*.conflist' -o -name '*.json' \) 2>/dev/null | LC_ALL=C sort | head -n 20 | each cni_file || :
   timed 5 iptables-save -t filter | grep -E -e '-j (DROP|REJECT)' -e '^:(INPUT|FORWARD|OUTPUT) DROP' |
     grep -vE -e '^-A (KUBE|cali|CILIUM|FLANNEL|CNI)' | some | each rule || :
-  timed 5 nft list ruleset | awk '/^table/ { table = $3 } /(drop|reject)$/ && table !~ /^(kube|filter|nat|mangle|raw|cali)/ { gsub(/^[ \t]+/, ""); print table ": " $0 }' |
+  ruleset=$(timed 5 nft list ruleset) || :
+  printf '%s\n' "$ruleset" | awk '/^table/ { table = $3 } /(drop|reject)$/ && table !~ /^(kube|filter|nat|mangle|raw|cali)/ { gsub(/^[ \t]+/, ""); print table ": " $0 }' |
     some | each rule || :
-  timed 5 nft list ruleset | awk '/^table/ { table = $2 " " $3 } / hook forward .*policy drop/ { print table }' | head -n 10 | each forward || :
+  printf '%s\n' "$ruleset" | awk '/^table/ { table = $2 " " $3 } / hook forward .*policy drop/ { print table }' | head -n 10 | each forward || :
 }
 routes() {
   command -v ip >/dev/null || return 0
@@ -67,9 +58,10 @@ routes() {
   done
 }
 system() {
+  environment=$(bounded 5 systemctl show-environment) || :
   # Only names: an address can have a password.
-  bounded 5 systemctl show-environment | grep -iE '^(https?|all)_proxy=.' | sed 's/=.*//' | each proxy || :
-  bounded 5 systemctl show-environment | grep -i '^no_proxy=' | sed "s/^[^=]*=//; s/^\$'\(.*\)'\$/\1/" | each no_proxy || :
+  printf '%s\n' "$environment" | grep -iE '^(https?|all)_proxy=.' | sed 's/=.*//' | each proxy || :
+  printf '%s\n' "$environment" | grep -i '^no_proxy=' | sed "s/^[^=]*=//; s/^\$'\(.*\)'\$/\1/" | each no_proxy || :
   # Files that kubexm writes, and that nothing can change.
   if command -v lsattr >/dev/null; then
     for file in /etc/hosts /etc/fstab /etc/resolv.conf /etc/passwd /etc/group /etc/systemd/system /etc/sysctl.d /etc/modules-load.d /etc /var/lib /usr/local/bin; do
