@@ -227,8 +227,8 @@ Host *
     fn host(address: &str, fields: &str) -> HostSpec {
         let text = format!(
             "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: a}}\nspec:\n  hosts:\n    \
-             - {{name: n, address: {address}, internalAddress: 10.0.0.11{fields}}}\n  roleGroups: \
-             {{control-plane: [n]}}\n  kubernetes: {{version: v1.36.3}}\n"
+             - {{name: node, address: {address}, internalAddress: 10.0.0.11{fields}}}\n  roleGroups: \
+             {{control-plane: [node]}}\n  kubernetes: {{version: v1.36.3}}\n"
         );
         kubexm_config::parse_cluster("c", &text).unwrap().hosts[0].clone()
     }
