@@ -12,8 +12,8 @@ use kubexm_bundle::lock::difference::{Difference, differences};
 use kubexm_bundle::{Level, Lock, PackOptions, Placement, Revision, Signed, Signer, Written};
 use kubexm_fetch::Cache;
 use kubexm_session::{CommandError, FileError, Stop, background, text_file, threads};
-use kubexm_types::Digest;
 use kubexm_types::event::Events;
+use kubexm_types::{Digest, WarningKind};
 
 pub use crate::sources::Sources;
 
@@ -116,7 +116,10 @@ pub async fn build(
     let wanted: BTreeSet<Digest> = lock.blobs().keys().copied().collect();
     let base = site.and_then(|(site, digest)| site.base(digest, &wanted));
     if base.is_none() && !options.base.is_empty() {
-        events.warn("--base: the site has no blob of this bundle; the bundle contains all of them");
+        events.warn(
+            WarningKind::Base,
+            "--base: the site has no blob of this bundle; the bundle contains all of them",
+        );
     }
     let revision = options.signer.as_ref().map(Signer::revision);
     let packing = Packing {

@@ -11,6 +11,7 @@ use kubexm_deploy::completeness;
 use kubexm_fetch::resolve::Resolver;
 use kubexm_session::CommandError;
 use kubexm_session::program_settings::{self, Programs};
+use kubexm_types::WarningKind;
 use kubexm_types::event::Events;
 
 /// Checks every cluster in question: the given one, or the default clusters of each Kubernetes version.
@@ -35,7 +36,7 @@ pub async fn check(
     };
     let blobs: Arc<dyn Blobs> = Arc::new(resolver.http.cache().clone());
     if let Some(warning) = catalog.unknown_kubernetes(lock) {
-        events.warn(warning);
+        events.warn(WarningKind::NotChecked, warning);
     }
     let mut findings = catalog.incompatibilities(lock);
     for cluster in &clusters {

@@ -12,7 +12,7 @@ use kubexm_bundle::{Bundle, BundleError, Lock};
 use kubexm_session::downloads::open_cache;
 use kubexm_session::{BundleAccess, CommandError, Stop};
 use kubexm_types::event::Events;
-use kubexm_types::{Arch, ImageRef};
+use kubexm_types::{Arch, ImageRef, WarningKind};
 
 /// What to remove, and from which bundle.
 #[derive(Debug, Clone)]
@@ -68,10 +68,13 @@ pub async fn remove(
         if !options.force {
             return Err(CommandError::StillNeeded(broken));
         }
-        events.warn(format!(
-            "the new bundle does not have what other content needs:\n  {}",
-            broken.join("\n  ")
-        ));
+        events.warn(
+            WarningKind::StillNeeded,
+            format!(
+                "the new bundle does not have what other content needs:\n  {}",
+                broken.join("\n  ")
+            ),
+        );
     }
     options.target.check()?;
     let cache = open_cache(options.cache.as_deref())?;

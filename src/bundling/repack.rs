@@ -12,7 +12,7 @@ use kubexm_bundle::{
 use kubexm_fetch::Cache;
 use kubexm_session::{CommandError, Stop, background, text_file, threads};
 use kubexm_types::event::Events;
-use kubexm_types::{Digest, Message};
+use kubexm_types::{Digest, Message, WarningKind};
 
 /// Where and how the new bundle is written.
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ impl Target {
                 out.display()
             );
             let warning = Message::new(text).hint("sign it with `kubexm bundle sign`");
-            events.warn(warning);
+            events.warn(WarningKind::Signatures, warning);
         }
         Ok(Repacked {
             written: WrittenBundle::announce(events, out, &written, self.split),

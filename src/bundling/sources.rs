@@ -13,8 +13,8 @@ use kubexm_fetch::resolve::{LockComparison, Resolver};
 use kubexm_fetch::signatures::{Policies, trusted_roots};
 use kubexm_session::downloads::DownloadOptions;
 use kubexm_session::{CommandError, Stop, notices};
-use kubexm_types::Arch;
 use kubexm_types::event::Events;
+use kubexm_types::{Arch, WarningKind};
 
 /// What a bundle is built from.
 #[derive(Debug, Clone)]
@@ -119,7 +119,10 @@ impl Sources {
     /// Fails if entries of the lock differ from what publishers state now, unless the user keeps them.
     fn judge(&self, found: LockComparison, events: &Events) -> Result<(), CommandError> {
         for publisher in &found.not_compared {
-            events.warn(format!("the lock was not compared with {publisher}"));
+            events.warn(
+                WarningKind::NotChecked,
+                format!("the lock was not compared with {publisher}"),
+            );
         }
         match (found.changed.is_empty(), self.keep_locked) {
             (true, _) => Ok(()),
@@ -127,10 +130,13 @@ impl Sources {
             (false, true) => {
                 let changed = found.changed.iter();
                 let changed: Vec<String> = changed.map(|entry| format!("  {entry}")).collect();
-                events.warn(format!(
-                    "--keep-locked keeps digests that differ from their publishers:\n{}",
-                    changed.join("\n")
-                ));
+                events.warn(
+                    WarningKind::LockDiffers,
+                    format!(
+                        "--keep-locked keeps digests that differ from their publishers:\n{}",
+                        changed.join("\n")
+                    ),
+                );
                 Ok(())
             }
         }

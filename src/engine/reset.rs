@@ -10,7 +10,7 @@ use crate::plan::{Receipt, Record, StepError, Stop};
 use crate::steps::undo::{self, Refusal, Revert, Undo};
 use kubexm_host::{Command, Host};
 use kubexm_types::event::{Event, Events, StepState};
-use kubexm_types::{ClusterId, HostName, Message};
+use kubexm_types::{ClusterId, HostName, Message, WarningKind};
 
 /// What to do about a record that a reset refuses.
 const REFUSED: &str = "the host was not changed; compare the record with the host, revert by hand what is right in it, \
@@ -203,7 +203,7 @@ impl HostReset {
         flush_reset(host.as_ref()).await.map_err(failed)?;
         reverted.kept.extend(printed.lines().filter_map(undo::kept));
         for kept in &reverted.kept {
-            events.warn(format!("{}: {kept}", host.name()));
+            events.warn(WarningKind::Kept, format!("{}: {kept}", host.name()));
         }
         reverted.complete = true;
         Ok(reverted)
@@ -266,7 +266,7 @@ async fn revert(
         step: revert.title().to_owned(),
         state: match &result {
             Ok(_) => StepState::Reverted,
-            Err(error) => StepState::failed(error),
+            Err(error) => StepState::failed(error.kind(), error),
         },
         elapsed: began.elapsed(),
     });

@@ -8,8 +8,8 @@ use tokio::sync::Semaphore;
 use super::cache::{Cache, failed};
 use super::{FetchError, Http};
 use kubexm_bundle::{Blobs, Bundle, EncoderCache};
-use kubexm_types::Digest;
 use kubexm_types::event::Transfer;
+use kubexm_types::{Digest, WarningKind};
 
 /// Blobs that are read concurrently. Each may need a decoder's window and recompression of its layer.
 const AT_ONCE: usize = 2;
@@ -87,9 +87,12 @@ impl Http {
             Err(Failure::Cache(error)) => Err(error),
             Err(Failure::Bundle(reason)) => {
                 let path = self.local_bundles().bundles[holder].path().display();
-                self.events().warn(format!(
-                    "downloading {label}, because the copy in {path} cannot be read ({reason})"
-                ));
+                self.events().warn(
+                    WarningKind::Base,
+                    format!(
+                        "downloading {label}, because the copy in {path} cannot be read ({reason})"
+                    ),
+                );
                 Ok(None)
             }
         }

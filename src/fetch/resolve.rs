@@ -25,7 +25,7 @@ use kubexm_bundle::lock::{ChecksumSource, FileFormat, Linking, Lock, LockedFile,
 use kubexm_catalog::{Catalog, CatalogError, Download};
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_config::manifest::Manifest;
-use kubexm_types::{Digest, Version};
+use kubexm_types::{Digest, Version, WarningKind};
 use stated::{Stated, only_by_signature, only_signed};
 
 pub use locked::{ChangedEntry, LockComparison};
@@ -357,15 +357,16 @@ impl<'a> Resolver<'a> {
             previous: self.previous,
             kubernetes: manifest.kubernetes.iter().max(),
         };
+        let warn = |text| self.http.events().warn(WarningKind::Images, text);
         let mut artifacts = Vec::new();
         for source in &manifest.artifacts {
             let fetched = fetcher.fetch(source).await?;
             let name = fetched.artifact.describe();
             if let Some(doubt) = fetched.doubt {
-                self.http.events().warn(format!("{name}: {doubt}"));
+                warn(format!("{name}: {doubt}"));
             }
             for found in fetched.found.iter().filter(|found| found.sure().is_none()) {
-                self.http.events().warn(format!(
+                warn(format!(
                     "{name}: not included: {found}; if its pods need the image, add it to spec.images"
                 ));
             }

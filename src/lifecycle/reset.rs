@@ -27,7 +27,7 @@ use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::{AGAIN, Stop, in_time, unless_stopped};
 use kubexm_session::{CommandError, Connection, begun, notices, rollback};
 use kubexm_types::event::{Event, Events};
-use kubexm_types::{HostName, Message};
+use kubexm_types::{HostName, Message, WarningKind};
 
 /// Which cluster to reset.
 #[derive(Debug, Clone)]
@@ -117,7 +117,7 @@ pub async fn reset(
     for job in timer::installed(&cluster.name) {
         let text = format!("this machine has a {job} timer of the cluster");
         let hint = format!("kubexm {job} timer remove removes it");
-        events.warn(Message::new(text).hint(hint));
+        events.warn(WarningKind::Kept, Message::new(text).hint(hint));
     }
     events.emit(Event::Summary {
         changed: reverted,

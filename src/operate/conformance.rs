@@ -27,7 +27,7 @@ use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{ClusterSource, CommandError, Connection, FileError, Stop, private_directory};
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, Version, write_atomic};
+use kubexm_types::{HostName, Version, WarningKind, write_atomic};
 
 /// The component of a bundle with the tests.
 const COMPONENT: &str = "kubernetes-test";
@@ -174,7 +174,7 @@ async fn connect(
     let mut control_planes = cluster.roles.control_plane.iter();
     let found = control_planes.find_map(|name| Some((name.clone(), Arc::clone(hosts.get(name)?))));
     for error in &unreachable {
-        events.warn(error);
+        events.warn(WarningKind::Host, error);
     }
     found.ok_or(CommandError::Hosts(unreachable))
 }
@@ -248,7 +248,10 @@ async fn run_all(
     };
     let result = result.await;
     if let Err(error) = host.remove().await {
-        events.warn(format!("the files of the tests stay on the host: {error}"));
+        events.warn(
+            WarningKind::Kept,
+            format!("the files of the tests stay on the host: {error}"),
+        );
     }
     result
 }

@@ -20,7 +20,7 @@ use kubexm_scripts::kubernetes::USER_CERTIFICATE;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, Connection, FileError, Stop, notices};
 use kubexm_types::event::Events;
-use kubexm_types::{AtomicFile, Digest, HostName, Message, write_atomic};
+use kubexm_types::{AtomicFile, Digest, HostName, Message, WarningKind, write_atomic};
 pub use subject::SubjectName;
 
 /// The shortest validity that the signer of Kubernetes accepts
@@ -139,7 +139,7 @@ async fn prepare<'a>(
     let kind = control_planes.kubernetes.kind;
     let group = options.group.as_ref();
     if let Some(warning) = group.and_then(|group| group.of_administrators(kind)) {
-        events.warn(warning);
+        events.warn(WarningKind::Rights, warning);
     }
     Ok(Prepared {
         server,

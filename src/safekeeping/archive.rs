@@ -12,7 +12,7 @@ use kubexm_host::{Command, Limit};
 use kubexm_session::session::Hosts;
 use kubexm_session::{CommandError, FileError, private_directory};
 use kubexm_types::event::Events;
-use kubexm_types::{AtomicFile, HostName, write_atomic};
+use kubexm_types::{AtomicFile, HostName, WarningKind, write_atomic};
 
 /// The directory of archives in a state directory.
 const FOLDER: &str = "archive";
@@ -123,6 +123,7 @@ impl Archive {
         resetting: impl Fn(&HostName) -> bool,
         events: &Events,
     ) -> Result<Option<PathBuf>, CommandError> {
+        let warn = |text| events.warn(WarningKind::EtcdSnapshot, text);
         let mut failures = Vec::new();
         for member in by_preference(Member::on(cluster, hosts)).await {
             let name = member.name;
@@ -132,12 +133,14 @@ impl Archive {
             let file = self.folder.join("etcd-snapshot.db");
             match save(&member, &file).await {
                 Ok(()) => return Ok(Some(file)),
-                Err(Failure::Here(error)) => return Err(FileError::io("write", &file, &error).into()),
-                Err(Failure::Member(cause)) if resetting(name) => events.warn(format!(
+                Err(Failure::Here(error)) => {
+                    return Err(FileError::io("write", &file, &error).into());
+                }
+                Err(Failure::Member(cause)) if resetting(name) => warn(format!(
                     "{name}: no snapshot of etcd: {cause}\n  an earlier reset of this host began, and this one continues it"
                 )),
                 Err(Failure::Member(cause)) => {
-                    events.warn(format!("{name}: no snapshot of etcd: {cause}"));
+                    warn(format!("{name}: no snapshot of etcd: {cause}"));
                     failures.push(format!("{name}: {cause}"));
                 }
             }

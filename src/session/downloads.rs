@@ -6,6 +6,7 @@ use crate::CommandError;
 use kubexm_config::Mirrors;
 use kubexm_fetch::{Cache, Http};
 pub use kubexm_sandbox::Sandbox;
+use kubexm_types::WarningKind;
 use kubexm_types::event::Events;
 
 pub use kubexm_catalog::mirror_sets;
@@ -46,7 +47,10 @@ impl DownloadOptions {
     pub fn client(&self, mirrors: Mirrors, events: &Events) -> Result<Http, CommandError> {
         let cache = open_cache(self.cache.as_deref())?;
         if matches!(self.sandbox, Sandbox::Off) {
-            events.warn("kubeadm and helm run without a sandbox, with all rights of this user");
+            events.warn(
+                WarningKind::Rights,
+                "kubeadm and helm run without a sandbox, with all rights of this user",
+            );
         }
         let http = Http::new(mirrors, cache, events.clone())?;
         Ok(http.with_sandbox(self.sandbox.clone()))

@@ -9,7 +9,7 @@ use kubexm_engine::plan::{Outcome, StepError};
 use kubexm_host::{Facts, HostError};
 use kubexm_preflight::Finding;
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, Message};
+use kubexm_types::{HostName, Message, WarningKind};
 
 /// The workers that an install has left out so far, with the causes.
 #[derive(Debug, Default)]
@@ -64,7 +64,10 @@ impl FailedWorkers {
                 "these workers are left out, and do not know the change: {}",
                 names.join(", ")
             );
-            events.warn(Message::new(text).hint("when they work again, run kubexm install"));
+            events.warn(
+                WarningKind::HostLeftOut,
+                Message::new(text).hint("when they work again, run kubexm install"),
+            );
         }
     }
 
@@ -140,7 +143,10 @@ impl FailedWorkers {
         if !self.failed.contains_key(name) {
             // Errors of a connection begin with the name.
             let cause = cause.trim_start_matches(&format!("{name}: "));
-            events.warn(format!("{name} is left out: {cause}"));
+            events.warn(
+                WarningKind::HostLeftOut,
+                format!("{name} is left out: {cause}"),
+            );
             self.failed.insert(name.clone(), cause.to_owned());
         }
     }

@@ -6,12 +6,12 @@ use std::path::Path;
 use kubexm_config::{Cluster, Notice, experimental};
 use kubexm_host::facts::Facts;
 use kubexm_types::event::Events;
-use kubexm_types::{Arch, HostName, Message};
+use kubexm_types::{Arch, HostName, Message, WarningKind};
 
 /// Emits one warning for each notice.
 pub fn emit(notices: &[Notice], events: &Events) {
     for notice in notices {
-        events.warn(notice);
+        events.warn(WarningKind::Settings, notice);
     }
 }
 
@@ -23,7 +23,10 @@ pub fn emit_experimental(file: &Path, cluster: &Cluster, events: &Events) {
     }
     let text = format!("experimental settings: {}", selected.join("; "));
     let hint = "no test has run them on a real host; test them on a cluster without data first";
-    events.warn(Message::new(text).hint(hint).within(file.display()));
+    events.warn(
+        WarningKind::Experimental,
+        Message::new(text).hint(hint).within(file.display()),
+    );
 }
 
 /// Emits one warning if there are hosts on whose distribution or architecture no test has installed a cluster.
@@ -32,7 +35,7 @@ pub fn emit_experimental_hosts(facts: &BTreeMap<HostName, Facts>, events: &Event
     if !hosts.is_empty() {
         let text = format!("experimental hosts: {}", hosts.join(", "));
         let hint = "no test has installed a cluster on such a host; tests use Debian on amd64";
-        events.warn(Message::new(text).hint(hint));
+        events.warn(WarningKind::Experimental, Message::new(text).hint(hint));
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{CommandError, FileError};
 use kubexm_bundle::{Bundle, Revision, Sequence};
 use kubexm_engine::plan::Journal;
 use kubexm_types::event::Events;
-use kubexm_types::{Digest, Message};
+use kubexm_types::{Digest, Message, WarningKind};
 
 /// The name of the record in the state directory.
 pub const RECORD: &str = "newest-bundle.json";
@@ -160,10 +160,13 @@ pub fn check(
         return Err(older.into());
     }
     let reason = older.to_string();
-    events.warn(format!(
-        "{}\n--allow-older accepts it",
-        reason.lines().next().unwrap_or_default()
-    ));
+    events.warn(
+        WarningKind::OlderBundle,
+        format!(
+            "{}\n--allow-older accepts it",
+            reason.lines().next().unwrap_or_default()
+        ),
+    );
     Ok(())
 }
 

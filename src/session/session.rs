@@ -16,7 +16,7 @@ use kubexm_engine::plan::{Journal, LoggedHost, Watch, WatchedHost};
 use kubexm_host::known_hosts::{Accepted, HostKeys};
 use kubexm_host::{Command, Facts, Host, HostError, JumpHosts, Limit, Server, SshHost, SshOptions};
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, Message, Secret};
+use kubexm_types::{HostName, Message, Secret, WarningKind};
 
 /// The number of connections that are opened at the same time.
 pub const PARALLEL: usize = 20;
@@ -81,7 +81,10 @@ impl Connection {
                  that were interrupted",
                 state.display()
             );
-            events.warn(Message::new(text).hint("correct --state"));
+            events.warn(
+                WarningKind::StateDirectory,
+                Message::new(text).hint("correct --state"),
+            );
         }
     }
 
@@ -214,7 +217,10 @@ impl Connection {
         for accepted in host_keys.accepted.take() {
             let hint =
                 "compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the host";
-            events.warn(Message::new(accepted.to_string()).hint(hint));
+            events.warn(
+                WarningKind::HostKey,
+                Message::new(accepted.to_string()).hint(hint),
+            );
         }
         Ok(separated(results))
     }
@@ -345,7 +351,10 @@ pub fn none_needed(
         .partition(|(name, _)| needed.contains(name));
     none_failed((), lost)?;
     for (_, error) in others {
-        events.warn(format!("the renewal does not need this host: {error}"));
+        events.warn(
+            WarningKind::Host,
+            format!("the renewal does not need this host: {error}"),
+        );
     }
     Ok(())
 }

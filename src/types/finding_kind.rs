@@ -1,31 +1,8 @@
 //! Kinds of findings.
 
-use serde::Serialize;
-
-macro_rules! kinds {
-    ($($kind:ident: $about:literal)*) => {
-        /// The subject of a finding. Its name in JSON is stable; a check of doctor with the same subject has the same name.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-        #[serde(rename_all = "kebab-case")]
-        pub enum FindingKind {
-            $(#[doc = $about] $kind,)*
-        }
-
-        impl FindingKind {
-            /// Every kind, in the order of the names.
-            pub const ALL: &[Self] = &[$(Self::$kind,)*];
-
-            /// Returns what a finding of this kind is about.
-            pub fn about(self) -> &'static str {
-                match self {
-                    $(Self::$kind => $about,)*
-                }
-            }
-        }
-    };
-}
-
-kinds! {
+crate::kinds::kinds! {
+    /// The subject of a finding. Its name in JSON is stable; a check of doctor with the same subject has the same name.
+    FindingKind;
     Address: "Addresses of the interfaces."
     ApiServer: "The API server of the host."
     Architecture: "The architecture of the machine, and what the bundle has for it."

@@ -22,6 +22,7 @@ pub mod host_path;
 pub mod image;
 pub mod kernel_module;
 pub mod kernel_setting;
+mod kinds;
 pub mod label;
 pub mod line;
 pub mod login_url;
@@ -41,6 +42,7 @@ pub mod user_name;
 pub mod utc_time;
 pub mod verifying_key;
 pub mod version;
+mod warning_kind;
 
 pub use arch::Arch;
 pub use atomic_file::{AtomicFile, write_atomic};
@@ -74,6 +76,7 @@ pub use user_name::UserName;
 pub use utc_time::UtcTime;
 pub use verifying_key::VerifyingKey;
 pub use version::Version;
+pub use warning_kind::WarningKind;
 
 /// A value that does not have the form of its type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

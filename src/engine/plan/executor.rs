@@ -215,7 +215,7 @@ impl Run {
             Ok(Done::Ran) => emit(StepState::Ran),
             Ok(Done::Met) => emit(StepState::Met),
             Ok(Done::Stopped) => {}
-            Err(error) => emit(StepState::failed(error)),
+            Err(error) => emit(StepState::failed(error.kind(), error)),
         }
         done
     }

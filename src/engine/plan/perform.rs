@@ -7,8 +7,8 @@ use super::executor::Stop;
 use super::notice::Watch;
 use super::step::{Check, Condition, Step, StepContext, StepError, Wait};
 use kubexm_host::Host;
-use kubexm_types::Message;
 use kubexm_types::event::Events;
+use kubexm_types::{Message, WarningKind};
 use tokio::time::Instant;
 
 /// Time between two polls of a condition.
@@ -59,7 +59,9 @@ pub(super) async fn perform_watched(
             Check::Satisfied => Ok(Done::Unchanged),
             Check::Reported(message) => {
                 let host = context.host.name();
-                context.events.warn(message.clone().within(host));
+                context
+                    .events
+                    .warn(WarningKind::NotApplied, message.clone().within(host));
                 Ok(Done::Unchanged)
             }
             Check::Needed {

@@ -11,7 +11,7 @@ use super::file::PlannedFile;
 use crate::seed::SeedError;
 use kubexm_host::{Host, HostError, Output};
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, HostPath, Message, Untrusted};
+use kubexm_types::{ErrorKind, HostName, HostPath, Message, Untrusted};
 
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +91,15 @@ impl From<&StepError> for Message {
 }
 
 impl StepError {
+    /// Returns the kind of the failure: the connection to the host broke, or the step failed on a host that answers.
+    pub fn kind(&self) -> ErrorKind {
+        if self.is_loss_of_host() {
+            ErrorKind::Host
+        } else {
+            ErrorKind::Step
+        }
+    }
+
     /// Returns whether the connection to the host broke.
     pub fn is_loss_of_host(&self) -> bool {
         matches!(self, Self::Host(HostError::Unreachable { .. }))

@@ -29,7 +29,7 @@ use super::session::Session;
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, LockedImage};
 use kubexm_config::mirrors::RegistryAddress;
-use kubexm_types::{Arch, Digest, ImageRef, ShownUrl};
+use kubexm_types::{Arch, Digest, ImageRef, ShownUrl, WarningKind};
 
 /// The address of Docker Hub's registry.
 const DOCKER_HUB: &str = "https://registry-1.docker.io";
@@ -51,9 +51,10 @@ impl Puller {
     /// Creates a puller that uses the registry mirrors of `http` and Docker's credentials.
     pub fn new(http: Http) -> Self {
         let credentials = DockerCredentials::from_docker_config().unwrap_or_else(|reason| {
-            http.events().warn(format!(
-                "{reason}; kubexm contacts registries without a login"
-            ));
+            http.events().warn(
+                WarningKind::Registry,
+                format!("{reason}; kubexm contacts registries without a login"),
+            );
             DockerCredentials::default()
         });
         Self {

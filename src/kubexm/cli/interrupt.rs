@@ -1,6 +1,6 @@
 //! Reacts to Ctrl-C, `kill`, and a terminal that was closed.
 
-use kubexm_types::{ErrorKind, Message};
+use kubexm_types::{ErrorKind, Message, WarningKind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::exit;
@@ -33,7 +33,10 @@ pub fn watch(events: &Events, stopping: &'static str) -> Stop {
     let signals: Result<Vec<Signal>, _> = kinds.into_iter().map(signal).collect();
     tokio::spawn(async move {
         let Ok(mut signals) = signals else {
-            events.warn("signals cannot be watched: Ctrl-C ends kubexm at once");
+            events.warn(
+                WarningKind::Interruption,
+                "signals cannot be watched: Ctrl-C ends kubexm at once",
+            );
             return;
         };
         any(&mut signals).await;

@@ -93,7 +93,7 @@ pub fn with_log(events: Events) -> Events {
             match event {
                 Event::TransferAdvanced { .. } | Event::Progress { .. } => {}
                 Event::Phase { name } => tracing::info!(phase = name),
-                Event::Warning { message, hint } => {
+                Event::Warning { message, hint, .. } => {
                     tracing::warn!(hint, "{message}");
                 }
                 other => tracing::debug!(event = serde_json::to_string(other).unwrap_or_default()),

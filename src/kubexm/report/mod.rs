@@ -70,7 +70,7 @@ fn warning(event: &Event) -> Option<String> {
             hint,
             ..
         } => Message::new(what).hint(hint).within(host),
-        Event::Warning { message, hint } => Message::new(message).or_hint(hint.as_deref()),
+        Event::Warning { message, hint, .. } => Message::new(message).or_hint(hint.as_deref()),
         _ => return None,
     };
     Some(format!("warning: {}", message.as_item()))

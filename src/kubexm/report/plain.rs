@@ -170,7 +170,7 @@ impl<W: Write + Send> Listener for Plain<W> {
                     let overall = overall.unwrap_or_default();
                     self.print(&format!("{host}: {step}: {word} ({seconds:.1} s){overall}"));
                 }
-                if let StepState::Failed { reason, hint } = state {
+                if let StepState::Failed { reason, hint, .. } = state {
                     self.print(&format!("{host}: {reason}{}", Hint(hint.as_deref())));
                 }
             }

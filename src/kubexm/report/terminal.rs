@@ -98,7 +98,7 @@ impl Terminal {
             let columns = WIDTH - 2 - name.chars().count() - end.chars().count();
             self.print(&format!("{name} {} {end}", keep_end(&step, columns)));
         }
-        if let StepState::Failed { reason, hint } = state {
+        if let StepState::Failed { reason, hint, .. } = state {
             self.print(&format!("{reason}{}", Hint(hint.as_deref())));
         }
         if let Some(bar) = running.get(host) {

@@ -78,7 +78,10 @@ fn step(host: &str, step: &str, state: StepState) -> Event {
 fn every_event(text: &str) -> Vec<Event> {
     let kind = "seed";
     let (label, message) = (text.to_owned(), text.to_owned());
-    let failed = StepState::failed(kubexm_types::Message::new(text).hint("mend it"));
+    let failed = StepState::failed(
+        kubexm_types::ErrorKind::Host,
+        kubexm_types::Message::new(text).hint("mend it"),
+    );
     vec![
         Event::Phase {
             name: text.to_owned(),
@@ -127,6 +130,7 @@ fn every_event(text: &str) -> Vec<Event> {
             elapsed: Duration::from_secs(60),
         },
         Event::Warning {
+            kind: kubexm_types::WarningKind::BackupIncomplete,
             message: message.clone(),
             hint: Some("mend it".to_owned()),
         },
@@ -271,6 +275,12 @@ fn every_event_is_one_json_object_with_a_stable_tag() {
         ]
     );
     assert_eq!(objects[14]["reason"], "two\nlines");
+    assert_eq!(objects[14]["kind"], "host");
+    assert_eq!(
+        objects[17],
+        serde_json::json!({"time": objects[17]["time"], "event": "warning",
+            "kind": "backup-incomplete", "message": "two\nlines", "hint": "mend it"})
+    );
     assert_eq!(objects[15]["host"], serde_json::Value::Null);
     assert_eq!(objects[16]["host"], "node1");
     assert_eq!(objects[22]["exit-code"], 5);

@@ -12,8 +12,8 @@ use kubexm_session::CommandError;
 use kubexm_session::begun::joined;
 use kubexm_session::failed_workers::FailedWorkers;
 use kubexm_session::session::HostErrors;
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{HostName, WarningKind};
 
 /// How long kubexm waits until the node of a dead host is not Ready. The cluster notices it after 50 seconds, and if the dead
 /// host led the controller manager, another one must take over before.
@@ -45,7 +45,10 @@ impl Context<'_> {
             .into_iter()
             .partition(|(name, _)| self.is_leaving(name));
         for (_, error) in &accepted(leaving, self.purpose, self.options.unreachable)? {
-            events.warn(format!("removed without contact: {error}"));
+            events.warn(
+                WarningKind::WithoutContact,
+                format!("removed without contact: {error}"),
+            );
         }
         let mut failed = FailedWorkers::new(self.remaining, true);
         match failed.leave_out_hosts(others, events) {

@@ -11,8 +11,8 @@ use kubexm_session::bundle_access::verify;
 use kubexm_session::change::{Change, Session};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, Stop, rollback};
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{HostName, WarningKind};
 
 /// What a removal did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,7 +114,7 @@ pub(super) async fn run(
         let silent = left.into_iter().filter(|name| !hosts.contains_key(*name));
         let silent: Vec<HostName> = silent.cloned().collect();
         if !silent.is_empty() {
-            events.warn(text::without_contact(&silent));
+            events.warn(WarningKind::WithoutContact, text::without_contact(&silent));
         }
         if purpose == Purpose::Remove {
             events.note(format!(

@@ -78,7 +78,7 @@ async fn run(
             step: hook.describe(),
             state: match &result {
                 Ok(()) => StepState::Ran,
-                Err(error) => StepState::failed(error),
+                Err(error) => StepState::failed(error.kind(), error),
             },
             elapsed: began.elapsed(),
         });

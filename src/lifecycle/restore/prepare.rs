@@ -12,8 +12,8 @@ use kubexm_session::begun::{self, RestoreRecord, RestoreStage as Stage, StateRec
 use kubexm_session::session::{self, HostErrors, Hosts};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, FileError};
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{HostName, WarningKind};
 
 /// What is known before the first change.
 pub(super) struct Prepared {
@@ -42,7 +42,10 @@ impl Context<'_> {
         let is_of_another = |former: &RestoreRecord| former.snapshot != snapshot;
         let has_new_hosts = former.as_ref().is_some_and(RestoreRecord::has_new_hosts);
         if former.as_ref().is_some_and(is_of_another) {
-            events.warn("a restore of another backup has begun; this one takes its place");
+            events.warn(
+                WarningKind::EarlierRestore,
+                "a restore of another backup has begun; this one takes its place",
+            );
         }
         events.phase("connect");
         let connecting = self
@@ -63,6 +66,7 @@ impl Context<'_> {
             former.and_then(|former| former.continued(snapshot, &members, is_blank, self.began));
         if begun.is_none() && is_same && is_down {
             events.warn(
+                WarningKind::EarlierRestore,
                 "the members of etcd are not those of the restore that has begun; it begins again",
             );
         }
@@ -90,7 +94,7 @@ impl Context<'_> {
             }
         }
         for (_, error) in &unreachable {
-            events.warn(error);
+            events.warn(WarningKind::Host, error);
         }
         Ok(Prepared {
             hosts,

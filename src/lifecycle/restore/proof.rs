@@ -11,7 +11,7 @@ use kubexm_scripts::kubernetes::RESTORED;
 use kubexm_session::CommandError;
 use kubexm_session::session::Hosts;
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, Message, Untrusted};
+use kubexm_types::{HostName, Message, Untrusted, WarningKind};
 
 /// How long an API server may take for a few requests.
 const LIMIT: Limit = Limit::new(
@@ -160,7 +160,10 @@ pub async fn of_api_servers(
     for name in others {
         let name = Untrusted::one_line(name, 100);
         let text = format!("the node {name} is in the backup, and not in the cluster file");
-        events.warn(Message::new(text).hint(format!("kubectl delete node {name}")));
+        events.warn(
+            WarningKind::Kept,
+            Message::new(text).hint(format!("kubectl delete node {name}")),
+        );
     }
     events.note(format!(
         "{} API servers store objects; {} nodes of the cluster file are registered",

@@ -1,7 +1,7 @@
 //! The phases of a restore that replace the data of etcd.
 
 use futures_util::future::join_all;
-use kubexm_types::Message;
+use kubexm_types::{Message, WarningKind};
 
 use super::{Context, proof, upload};
 use kubexm_config::cluster::HostSpec;
@@ -64,6 +64,7 @@ impl Replacement<'_> {
                     events.phase("apply");
                 }
                 Phase::Replace => events.warn(
+                    WarningKind::Interruption,
                     "point of no return: the API servers stop now; if this command is interrupted, run it again",
                 ),
                 _ => {}

@@ -41,7 +41,7 @@ use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, Stop, plan_inputs, rollback as older_bundle};
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, Message, Version};
+use kubexm_types::{HostName, Message, Version, WarningKind};
 
 /// What an upgrade did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -279,7 +279,10 @@ impl Context<'_> {
             Some(file) => events.note(format!("a snapshot of etcd is in {}", file.display())),
             None => {
                 let text = "kubexm saves no snapshot of an external etcd";
-                events.warn(Message::new(text).hint("take one before the upgrade goes on"));
+                events.warn(
+                    WarningKind::EtcdSnapshot,
+                    Message::new(text).hint("take one before the upgrade goes on"),
+                );
             }
         }
         record.forget_minor(version);

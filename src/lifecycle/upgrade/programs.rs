@@ -12,7 +12,7 @@ use kubexm_sandbox::{Sandbox, SandboxError};
 use kubexm_session::CommandError;
 use kubexm_session::program_settings::{self, Programs};
 use kubexm_types::event::Events;
-use kubexm_types::{FindingKind, HostName};
+use kubexm_types::{FindingKind, HostName, WarningKind};
 
 /// A hop with the cluster that it leads to.
 pub(super) struct Target<'a> {
@@ -43,7 +43,10 @@ pub(super) async fn findings(
         match of_target(&programs, target, live, first).await {
             Ok(Some(found)) => findings.extend(found),
             Ok(None) => {
-                events.warn(program_settings::OTHER_ARCHITECTURE);
+                events.warn(
+                    WarningKind::NotChecked,
+                    program_settings::OTHER_ARCHITECTURE,
+                );
                 break;
             }
             // An upgrade does not need a sandbox for anything else.
@@ -51,9 +54,12 @@ pub(super) async fn findings(
                 source: SandboxError::Unavailable(why),
                 ..
             })) => {
-                events.warn(format!(
-                    "the flags and feature gates are not checked: this machine cannot isolate programs: {why}"
-                ));
+                events.warn(
+                    WarningKind::NotChecked,
+                    format!(
+                        "the flags and feature gates are not checked: this machine cannot isolate programs: {why}"
+                    ),
+                );
                 break;
             }
             Err(error) => return Err(error),

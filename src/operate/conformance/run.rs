@@ -13,7 +13,7 @@ use kubexm_scripts::kubernetes::{CONFORMANCE, Conformance};
 use kubexm_session::CommandError;
 use kubexm_session::stop::Stop;
 use kubexm_types::event::{Event, Events};
-use kubexm_types::{HostName, HostPath, Message};
+use kubexm_types::{HostName, HostPath, Message, WarningKind};
 
 /// The directory on the control plane; see `kubernetes/conformance.sh`.
 const FOLDER: &str = "/var/lib/kubexm/conformance";
@@ -212,10 +212,13 @@ impl TestHost {
                 });
             }
             if progress.failed > shown.failed {
-                events.warn(format!(
-                    "{} of {} tests failed so far",
-                    progress.failed, progress.done
-                ));
+                events.warn(
+                    WarningKind::Tests,
+                    format!(
+                        "{} of {} tests failed so far",
+                        progress.failed, progress.done
+                    ),
+                );
             }
             if !progress.is_running {
                 return Ok(progress.status.unwrap_or(1));

@@ -13,9 +13,9 @@ use kubexm_host::HostError;
 use kubexm_session::session::Hosts;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, Stop};
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
 use kubexm_types::untrusted::{COLUMNS, Untrusted};
+use kubexm_types::{HostName, WarningKind};
 
 /// How much a host's clock may be behind the one of this machine. It counts until the host has an entry.
 const SKEW: time::Duration = time::Duration::minutes(5);
@@ -87,7 +87,10 @@ impl Follower {
         let (found, given_up) = self.lost.found();
         self.hosts.extend(found);
         for error in given_up {
-            events.warn(format!("kubexm does not connect again: {error}"));
+            events.warn(
+                WarningKind::Host,
+                format!("kubexm does not connect again: {error}"),
+            );
         }
         let wanted = |host: &HostName| self.wanted(host);
         let reading = async { Ok(read::all(&self.hosts, &self.program, wanted).await) };
@@ -116,7 +119,7 @@ impl Follower {
         for error in errors {
             let host = error.host().clone();
             if self.silent.insert(host.clone()) {
-                events.warn(&error);
+                events.warn(WarningKind::Host, &error);
             }
             self.adapt(&error);
             failed.insert(host);
@@ -160,7 +163,7 @@ fn connect_with(site: Site, events: &Events) -> Connect {
 /// Reports hosts with more entries than kubexm keeps. They answer, so that the next time is like this one.
 fn warn_of_cut(cut: &[HostError], events: &Events) {
     for error in cut {
-        events.warn(error);
+        events.warn(WarningKind::Logs, error);
     }
 }
 
@@ -168,9 +171,12 @@ fn warn_of_cut(cut: &[HostError], events: &Events) {
 fn warn_about(incomplete: &BTreeMap<Source, u32>, events: &Events) {
     for ((host, source), lines) in incomplete {
         let source = Untrusted::one_line(source, COLUMNS);
-        events.warn(format!(
-            "{host}: {source} logged more than {lines} lines since the last read; the oldest of them are missing here"
-        ));
+        events.warn(
+            WarningKind::Logs,
+            format!(
+                "{host}: {source} logged more than {lines} lines since the last read; the oldest of them are missing here"
+            ),
+        );
     }
 }
 

@@ -19,7 +19,7 @@ use kubexm_session::bundle_access::verify;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{ClusterSource, CommandError, Connection, Stop, certificates, plan_inputs};
 use kubexm_types::event::Events;
-use kubexm_types::{Arch, ImageRef, Message};
+use kubexm_types::{Arch, ImageRef, Message, WarningKind};
 
 /// Which images to add.
 #[derive(Debug, Clone)]
@@ -282,7 +282,7 @@ fn clients(
                     new.join(", ")
                 );
                 let hint = "run kubexm install with the bundle of the cluster, which restarts it";
-                events.warn(Message::new(text).hint(hint));
+                events.warn(WarningKind::Registry, Message::new(text).hint(hint));
             }
             Ok(Plan::default())
         }

@@ -14,7 +14,7 @@ use kubexm_host::Host;
 use kubexm_session::CommandError;
 use kubexm_session::session::Hosts;
 use kubexm_types::event::Events;
-use kubexm_types::{Digest, HostName};
+use kubexm_types::{Digest, HostName, WarningKind};
 
 /// What is in the registries of a cluster.
 pub(super) struct Catalog {
@@ -166,7 +166,7 @@ impl Catalog {
     /// Warns where [`Self::check_tags`] fails.
     pub(super) fn warn_of_tags(&self, cluster: &Cluster, events: &Events) {
         if let Err(error) = self.check_tags(cluster) {
-            events.warn(&error);
+            events.warn(WarningKind::Registry, &error);
         }
     }
 

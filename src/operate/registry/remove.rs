@@ -16,7 +16,7 @@ use kubexm_engine::seed::RemoveImages;
 use kubexm_session::begun::Operation;
 use kubexm_session::{CommandError, Connection, Stop};
 use kubexm_types::event::Events;
-use kubexm_types::{Digest, ImageRef};
+use kubexm_types::{Digest, ImageRef, WarningKind};
 
 /// Removes images of a registry.
 pub(super) const REMOVE: TaskName = TaskName::new("registry", "remove");
@@ -69,7 +69,7 @@ pub async fn remove(
             (true, _) => {}
             (false, true) => problems
                 .iter()
-                .for_each(|problem| events.warn(problem.as_str())),
+                .for_each(|problem| events.warn(WarningKind::StillNeeded, problem.as_str())),
             (false, false) => {
                 return Err(CommandError::refused(format!(
                     "cannot remove images that are in use; nothing was touched\n  {}",

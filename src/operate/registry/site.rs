@@ -9,8 +9,8 @@ use kubexm_session::begun::MoveRecord;
 use kubexm_session::identity::KnownCluster;
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::{CommandError, Connection, FileError};
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{HostName, WarningKind};
 
 /// A cluster file, its state directory, and the hosts that answer.
 pub(super) struct Site<'a> {
@@ -49,7 +49,7 @@ pub(super) fn check_own(cluster: &Cluster, file: &Path) -> Result<(), CommandErr
 impl Unreachable {
     /// Adds a host, and reports it.
     fn push(&mut self, cluster: &Cluster, name: &HostName, error: HostError, events: &Events) {
-        events.warn(&error);
+        events.warn(WarningKind::Host, &error);
         if cluster.roles.registry.contains(name) {
             self.registries.push(error)
         } else {

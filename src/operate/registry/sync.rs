@@ -16,7 +16,7 @@ use kubexm_host::Facts;
 use kubexm_session::begun::Operation;
 use kubexm_session::{CommandError, Connection, Stop};
 use kubexm_types::event::Events;
-use kubexm_types::{Digest, HostName, Message};
+use kubexm_types::{Digest, HostName, Message, WarningKind};
 
 /// Sends images to a registry.
 pub(super) const IMAGES: TaskName = TaskName::new("registry", "images");
@@ -80,7 +80,7 @@ pub(super) fn prepared(
     for (name, blobs) in lost {
         let text = format!("no registry has {} of {name}", count(blobs, "blob"));
         let hint = "add the image again from a bundle that contains it: kubexm registry add";
-        events.warn(Message::new(text).hint(hint));
+        events.warn(WarningKind::Registry, Message::new(text).hint(hint));
     }
     let mut content = RegistryContent::empty();
     for (_, own) in &wanted {

@@ -18,7 +18,7 @@ use kubexm_session::begun::{MoveRecord, RestoreRecord, StateRecord};
 use kubexm_session::session::Hosts;
 use kubexm_session::{CommandError, FileError, authorities};
 use kubexm_types::event::Events;
-use kubexm_types::{AtomicFile, Digest, HostName, Message, write_atomic};
+use kubexm_types::{AtomicFile, Digest, HostName, Message, WarningKind, write_atomic};
 
 /// The files on hosts that describe the cluster. A path of a program that a host does not have does not exist.
 const PATHS: [&str; 15] = [
@@ -97,9 +97,10 @@ pub async fn of_hosts(
 ) -> Result<Vec<Collected>, CommandError> {
     let reads = kept_hosts(cluster).into_iter().map(async |name| {
         let Some(host) = hosts.get(name) else {
-            events.warn(format!(
-                "{name}: cannot be reached; the backup has nothing of its configuration"
-            ));
+            events.warn(
+                WarningKind::BackupContent,
+                format!("{name}: cannot be reached; the backup has nothing of its configuration"),
+            );
             return Ok(None);
         };
         let command = Command::from_script(READ_FILES, PATHS)
@@ -173,7 +174,7 @@ pub(super) fn of_controller(
         return Err(error.hint(hint).into());
     }
     for warning in listing.warnings {
-        events.warn(warning);
+        events.warn(WarningKind::BackupContent, warning);
     }
     listing.found.sort();
     for path in listing.found {

@@ -29,7 +29,7 @@ use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, FileError, Stop, private_directory};
 use kubexm_types::event::Events;
-use kubexm_types::{AtomicFile, HostName, Message, UtcTime, Version};
+use kubexm_types::{AtomicFile, HostName, Message, UtcTime, Version, WarningKind};
 
 /// A backup that was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,12 +100,18 @@ pub async fn create(
             .map_err(|error| FileError::io("read", &path, &error))?
             .len();
         for gap in &gaps {
-            events.warn(gap.clone().within(INCOMPLETE));
+            events.warn(
+                WarningKind::BackupIncomplete,
+                gap.clone().within(INCOMPLETE),
+            );
         }
         let removed = match options.keep {
             Some(keep) => {
                 if !gaps.is_empty() {
-                    events.warn("the backup is not complete, so no complete one is removed");
+                    events.warn(
+                        WarningKind::BackupIncomplete,
+                        "the backup is not complete, so no complete one is removed",
+                    );
                 }
                 work.new.keep(keep.get(), gaps.is_empty())?
             }
@@ -134,7 +140,7 @@ pub(super) async fn connect(
         .connect_reachable(&request.cluster, &request.state, events);
     let (hosts, unreachable) = unless_stopped(stop, connecting).await?;
     for error in &unreachable {
-        events.warn(error);
+        events.warn(WarningKind::Host, error);
     }
     Ok(hosts)
 }
@@ -285,6 +291,7 @@ pub async fn take<'a>(
     let survey = survey(members, events).await?;
     if !survey.has_quorum() {
         events.warn(
+            WarningKind::EtcdSnapshot,
             "etcd has no quorum: the snapshot has what one member knows, which can lack the last writes",
         );
     }
@@ -307,7 +314,10 @@ pub async fn take<'a>(
             Err(cause) => {
                 member.remove().await;
                 let name = member.name;
-                events.warn(format!("{name}: no snapshot of etcd: {cause}"));
+                events.warn(
+                    WarningKind::EtcdSnapshot,
+                    format!("{name}: no snapshot of etcd: {cause}"),
+                );
                 failures.push(format!("{name}: {cause}"));
             }
         }
@@ -332,7 +342,10 @@ pub(super) async fn survey(
         }
     }
     for line in &silent {
-        events.warn(format!("etcd does not answer: {line}"));
+        events.warn(
+            WarningKind::EtcdSnapshot,
+            format!("etcd does not answer: {line}"),
+        );
     }
     Survey::new(statuses).map_err(|disagreement| members::refused(disagreement, &silent))
 }

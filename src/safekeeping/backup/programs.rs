@@ -9,7 +9,7 @@ use kubexm_etcd::{Failure, Member, Source};
 use kubexm_host::Facts;
 use kubexm_session::{CommandError, FileError};
 use kubexm_types::event::Events;
-use kubexm_types::{Arch, HostName};
+use kubexm_types::{Arch, HostName, WarningKind};
 
 /// Returns the program etcdutl of the members, for each architecture. Reports architectures for which no member provides it.
 ///
@@ -41,7 +41,10 @@ pub async fn of_members(
         )));
     }
     for failure in failures {
-        events.warn(format!("cannot copy the program etcdutl: {failure}"));
+        events.warn(
+            WarningKind::BackupContent,
+            format!("cannot copy the program etcdutl: {failure}"),
+        );
     }
     Ok(files)
 }

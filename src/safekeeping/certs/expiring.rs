@@ -13,8 +13,8 @@ use kubexm_pki::Certificate;
 use kubexm_session::begun::RenewalRecord;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, HostSelection, Stop, notices, session};
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{HostName, WarningKind};
 
 /// With how many days left a certificate is renewed by default. A timer that runs each week renews it before `certs check` and
 /// `status` report it.
@@ -57,7 +57,7 @@ pub async fn expiring(
         // A wrong clock of one host does not stop the others: their certificates would expire.
         match clock::check(&cluster, &needed, &facts) {
             Err(error) if clock::is_own_wrong(&cluster, &needed, &facts) => return Err(error),
-            Err(error) => events.warn(&error),
+            Err(error) => events.warn(WarningKind::Clock, &error),
             Ok(()) => {}
         }
         Ok(found)

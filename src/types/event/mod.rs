@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{ErrorKind, FindingKind, HostName, Message};
+use crate::{ErrorKind, FindingKind, HostName, Message, WarningKind};
 
 /// One event. `--output json` prints it as one line.
 ///
@@ -142,6 +142,8 @@ pub enum Event {
     },
     /// A warning, which does not stop the command.
     Warning {
+        /// What the warning is about.
+        kind: WarningKind,
         /// One or more sentences.
         message: String,
         /// What the user can do.
@@ -172,6 +174,8 @@ pub enum StepState {
     Reverted,
     /// The step failed.
     Failed {
+        /// The kind of the failure.
+        kind: ErrorKind,
         /// What failed and why.
         reason: String,
         /// What the user can do.
@@ -181,9 +185,13 @@ pub enum StepState {
 
 impl StepState {
     /// Returns the state of a step with this error.
-    pub fn failed(error: impl Into<Message>) -> Self {
+    pub fn failed(kind: ErrorKind, error: impl Into<Message>) -> Self {
         let Message { text, hint } = error.into();
-        Self::Failed { reason: text, hint }
+        Self::Failed {
+            kind,
+            reason: text,
+            hint,
+        }
     }
 }
 
@@ -245,9 +253,10 @@ impl Events {
     }
 
     /// Emits [`Event::Warning`].
-    pub fn warn(&self, message: impl Into<Message>) {
+    pub fn warn(&self, kind: WarningKind, message: impl Into<Message>) {
         let Message { text, hint } = message.into();
         self.emit(Event::Warning {
+            kind,
             message: text,
             hint,
         });

@@ -12,7 +12,7 @@ impl Event {
             | Self::TransferStarted { label: text, .. }
             | Self::Progress { what: text, .. }
             | Self::Note { message: text } => clean(text),
-            Self::Warning { message, hint } => {
+            Self::Warning { message, hint, .. } => {
                 clean(message);
                 hint.iter_mut().for_each(clean);
             }
@@ -25,7 +25,7 @@ impl Event {
                 ..
             } => {
                 [module, task, step].into_iter().for_each(clean);
-                if let StepState::Failed { reason, hint } = state {
+                if let StepState::Failed { reason, hint, .. } = state {
                     std::iter::once(reason).chain(hint).for_each(clean);
                 }
             }
@@ -89,11 +89,12 @@ mod tests {
         let book = Arc::new(Book::default());
         let events = Events::new(Arc::clone(&book) as _);
         events.phase(hostile);
-        events.warn(Message::new(hostile).hint(hostile));
+        let said = || Message::new(hostile).hint(hostile);
+        events.warn(crate::WarningKind::Host, said());
         events.note(hostile);
-        events.end(1, None, Some(Message::new(hostile).hint(hostile)));
+        events.end(1, None, Some(said()));
         events.transfer("seed", hostile, None).done();
-        events.emit(step(StepState::failed(Message::new(hostile).hint(hostile))));
+        events.emit(step(StepState::failed(crate::ErrorKind::Step, said())));
         events.emit(step(StepState::Started));
         events.emit(Event::Finding {
             host: host.clone(),

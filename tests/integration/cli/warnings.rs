@@ -73,6 +73,34 @@ fn former_names_are_accepted_with_one_notice() {
     }
 }
 
+/// Monitoring programs decide on the kind of a warning, not on its text.
+#[test]
+fn warnings_in_json_have_kinds() {
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = bundle(dir.path(), 2).display().to_string();
+    let path = dir.path().join("cluster.yaml").display().to_string();
+    let state = dir.path().join("state").display().to_string();
+    // No host answers.
+    let address = "address: 127.0.0.1, port: 1, internalAddress: 192.0.2.1";
+    let text = TEMPLATE
+        .replace("address: 192.0.2.1", address)
+        .replace("plugin: flannel", "plugin: cilium")
+        .replace("    type: none", "    type: kubexm-ah");
+    let endpoint = "  controlPlaneEndpoint: {address: 192.0.2.10, port: 8443}\n  etcd:";
+    std::fs::write(&path, text.replace("  etcd:", endpoint)).unwrap();
+    let arguments = [
+        "install", "--bundle", &bundle, "-f", &path, "--state", &state,
+    ];
+    let options = ["--unsigned", "--dry-run", "--output", "json"];
+    let (_, out, err) = run(&[&arguments[..], &options].concat());
+    let events = out
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let warnings = events.filter(|event| event["event"] == "warning");
+    let kinds: Vec<String> = warnings.map(|event| event["kind"].to_string()).collect();
+    assert_eq!(kinds, ["\"settings\"", "\"experimental\""], "{out}\n{err}");
+}
+
 #[test]
 fn experimental_settings_give_one_warning() {
     let dir = tempfile::tempdir().unwrap();

@@ -27,7 +27,7 @@ use kubexm_bundle::oci_artifact;
 use kubexm_bundle::oci_artifact::{BundleArtifact, ImageManifest};
 use kubexm_bundle::{Bundle, BundleError};
 use kubexm_types::event::Events;
-use kubexm_types::{Digest, ImageRef, Message};
+use kubexm_types::{Digest, ImageRef, Message, WarningKind};
 use refusal::{PushRefusal, push_failure};
 
 /// Number of attempts per blob or manifest.
@@ -229,10 +229,13 @@ impl Pusher {
         match self.manifest(&place, INDEX_TYPE, &index).await {
             Ok(()) => Ok(()),
             Err(PushRefusal::Content(reason)) => {
-                self.events.warn(format!(
-                    "{place}: the registry refuses an index of the images ({reason}); its garbage \
-                     collector may delete their manifests, but not the bundle"
-                ));
+                self.events.warn(
+                    WarningKind::Registry,
+                    format!(
+                        "{place}: the registry refuses an index of the images ({reason}); its garbage \
+                         collector may delete their manifests, but not the bundle"
+                    ),
+                );
                 Ok(())
             }
             Err(PushRefusal::Other(error)) => Err(error),
@@ -258,11 +261,14 @@ impl Pusher {
                 Err(PushRefusal::Content(reason)) => {
                     // An index above a refused manifest is refused too: one warning is enough.
                     if refused.insert(image.name.clone()) {
-                        self.events.warn(format!(
-                            "{}: the registry does not take its manifest ({reason}); the \
+                        self.events.warn(
+                            WarningKind::Registry,
+                            format!(
+                                "{}: the registry does not take its manifest ({reason}); the \
                              pushed bundle contains the image, but it cannot be pulled separately",
-                            image.name
-                        ));
+                                image.name
+                            ),
+                        );
                     }
                 }
                 Err(PushRefusal::Other(error)) => return Err(error),

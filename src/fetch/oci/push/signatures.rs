@@ -13,7 +13,7 @@ use kubexm_bundle::format::oci_layout::INDEX_TYPE;
 use kubexm_bundle::lock::Descriptor;
 use kubexm_bundle::{Bundle, BundleError, oci_artifact};
 use kubexm_sigstore::referrer;
-use kubexm_types::Digest;
+use kubexm_types::{Digest, WarningKind};
 
 /// Media types of indexes of referrers.
 const LISTS: [&str; 1] = [INDEX_TYPE];
@@ -54,11 +54,14 @@ impl Pusher {
             match put {
                 Ok(true) => count += 1,
                 Ok(false) => {}
-                Err(PushRefusal::Content(reason)) => self.events.warn(format!(
-                    "{}: the registry does not take the signature {} ({reason}); the pushed \
+                Err(PushRefusal::Content(reason)) => self.events.warn(
+                    WarningKind::Signatures,
+                    format!(
+                        "{}: the registry does not take the signature {} ({reason}); the pushed \
                      bundle contains it",
-                    self.place, signature.manifest.digest
-                )),
+                        self.place, signature.manifest.digest
+                    ),
+                ),
                 Err(PushRefusal::Other(error)) => return Err(error),
             }
         }
@@ -76,10 +79,13 @@ impl Pusher {
             Some(there) if there == signature.manifest.digest.to_string() => Ok(true),
             // The image may have been signed at the site; that signature must not be lost.
             Some(_) => {
-                self.events.warn(format!(
-                    "{place}: has other signatures, which are kept; the pushed bundle contains its \
-                     own"
-                ));
+                self.events.warn(
+                    WarningKind::Signatures,
+                    format!(
+                        "{place}: has other signatures, which are kept; the pushed bundle contains its \
+                         own"
+                    ),
+                );
                 Ok(false)
             }
             None => {

@@ -3,9 +3,11 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::table::escaped;
-use kubexm_types::FindingKind;
 use kubexm_types::event::{Event, StepState};
+use kubexm_types::{ErrorKind, FindingKind, WarningKind};
 
 const INTRODUCTION: &str = "With `--output json` a command that works on bundles, hosts or registries prints one JSON object per line \
 on standard output. Each object has the fields `time` (RFC 3339, UTC) and `event`. The last line is always \
@@ -34,7 +36,8 @@ fn meaning(event: &Event) -> &'static str {
         Event::Step { .. } => {
             "A step on a host changed its state: `started`, `unchanged`, `changed`, `ran`, `met`, `reverted` or \
              `failed`. A step that ensures a state ends as `unchanged` or `changed`, an action as `ran`, a wait \
-             as `met`. A failed step has a `reason`, and a `hint` or `null`. `elapsed` is in seconds."
+             as `met`. A failed step has a `kind` (`host` if the host was lost, otherwise `step`), a `reason`, and a \
+             `hint` or `null`. `elapsed` is in seconds."
         }
         Event::Waiting { .. } => {
             "Work has made no progress for 30 seconds, in any phase. `host` is the host, or `null` for work without one, \
@@ -61,7 +64,7 @@ fn meaning(event: &Event) -> &'static str {
              failure or of what a check found, or `null`; `message` is the error and `hint` what the user can do, or `null`."
         }
         Event::Warning { .. } => {
-            "Something that the user should know and that does not stop the command. `hint` is what the user can do, or `null`."
+            "Something that the user should know and that does not stop the command. `kind` is the subject; `hint` is what the user can do, or `null`."
         }
         Event::Note { .. } => "Information for the user.",
     }
@@ -99,7 +102,7 @@ fn examples() -> Vec<Event> {
             total: 45,
         },
         step(StepState::Changed),
-        step(StepState::failed("exit status 1")),
+        step(StepState::failed(ErrorKind::Step, "exit status 1")),
         Event::Waiting {
             host: Some(host()),
             what: "Wait until node2 is Ready".to_owned(),
@@ -132,6 +135,7 @@ fn examples() -> Vec<Event> {
             volumes: None,
         },
         Event::Warning {
+            kind: WarningKind::Clock,
             message: "the clock of node1 is 3 s behind".to_owned(),
             hint: None,
         },
@@ -165,14 +169,27 @@ pub fn page() -> String {
             serde_json::to_string_pretty(&json).unwrap()
         )
         .unwrap();
-        if let Event::Finding { .. } = event {
-            out += "\nThese are the kinds of findings:\n\n";
-            for kind in FindingKind::ALL {
-                let name = serde_json::to_value(kind).unwrap();
-                writeln!(out, "- `{}`: {}", name.as_str().unwrap(), kind.about()).unwrap();
+        match event {
+            Event::Finding { .. } => {
+                let kinds = FindingKind::ALL.iter().map(|kind| (kind, kind.about()));
+                list(&mut out, "findings", kinds);
             }
+            Event::Warning { .. } => {
+                let kinds = WarningKind::ALL.iter().map(|kind| (kind, kind.about()));
+                list(&mut out, "warnings", kinds);
+            }
+            _ => {}
         }
         before = name;
     }
     out
+}
+
+/// Adds the list of the kinds that an event can have.
+fn list(out: &mut String, of: &str, kinds: impl Iterator<Item = (impl Serialize, &'static str)>) {
+    write!(out, "\nThese are the kinds of {of}:\n\n").unwrap();
+    for (kind, about) in kinds {
+        let name = serde_json::to_value(kind).unwrap();
+        writeln!(out, "- `{}`: {about}", name.as_str().unwrap()).unwrap();
+    }
 }

@@ -25,7 +25,7 @@ use kubexm_session::change::Session;
 use kubexm_session::outcome::{self, Ended};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, FileError, plan_inputs, session};
-use kubexm_types::Digest;
+use kubexm_types::{Digest, WarningKind};
 
 /// A rollback with a snapshot.
 pub(super) struct SnapshotRollback<'a> {
@@ -93,6 +93,7 @@ impl SnapshotRollback<'_> {
             }
             RollbackStage::Replace => {
                 events.warn(
+                    WarningKind::Interruption,
                     "point of no return: the API servers stop now; if this command is interrupted, run it again",
                 );
                 phase(Phase::Replace).await

@@ -24,8 +24,8 @@ use kubexm_session::change::{Change, Session};
 use kubexm_session::session::{self, HostErrors, Hosts};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{ClusterSource, CommandError, Connection, Stop, rollback};
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{HostName, WarningKind};
 
 /// Where the registries move.
 #[derive(Debug, Clone)]
@@ -184,7 +184,7 @@ impl<'a> Move<'a> {
             .into_iter()
             .partition(|(name, _)| self.can_miss(name));
         for (_, error) in &lost {
-            events.warn(error);
+            events.warn(WarningKind::Host, error);
         }
         let errors = |of: HostErrors| of.into_iter().map(|(_, error)| error).collect();
         if needed.is_empty() {

@@ -22,7 +22,7 @@ use kubexm_session::outcome::{Ended, carry_out};
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::{CommandError, Stop, identity, plan_inputs, preflight};
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, Message};
+use kubexm_types::{HostName, Message, WarningKind};
 
 /// What is known before the first change.
 pub(super) struct Prepared {
@@ -143,7 +143,7 @@ impl Move<'_> {
             {
                 let warning =
                     Message::from(&cause).within("this dry run does not open the keys of CAs");
-                events.warn(warning);
+                events.warn(WarningKind::NotChecked, warning);
                 Ok(())
             }
             Some(cause) => Err(CommandError::from(cause)),
@@ -341,7 +341,7 @@ impl Move<'_> {
             }
             if revert.keeps_images {
                 let data_dir = &self.cluster.registry.data_dir;
-                events.warn(revert.kept(data_dir));
+                events.warn(WarningKind::Kept, revert.kept(data_dir));
             }
         }
         Ok(changed)

@@ -12,7 +12,7 @@ use kubexm_host::{Command, Host, Limit};
 use kubexm_scripts::kubernetes::{ROLLOUT, TOKEN_SECRETS};
 use kubexm_session::CommandError;
 use kubexm_types::event::Events;
-use kubexm_types::{Message, Untrusted, UtcTime};
+use kubexm_types::{Message, Untrusted, UtcTime, WarningKind};
 
 /// How long workloads may take to restart.
 const RESTART: Limit = Limit::new(Duration::from_secs(3600), "restarts of workloads");
@@ -173,7 +173,7 @@ pub(super) async fn restart(
             "{workload}: Kubernetes does not replace its pods, because it is paused or its update strategy is OnDelete"
         ))
         .hint("replace them before the next phase");
-        events.warn(warning);
+        events.warn(WarningKind::Pods, warning);
     }
     Ok(())
 }
