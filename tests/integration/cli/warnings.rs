@@ -81,9 +81,8 @@ fn warnings_in_json_have_kinds() {
     let path = dir.path().join("cluster.yaml").display().to_string();
     let state = dir.path().join("state").display().to_string();
     // No host answers.
-    let address = "address: 127.0.0.1, port: 1, internalAddress: 192.0.2.1";
     let text = TEMPLATE
-        .replace("address: 192.0.2.1", address)
+        .replace("address: 192.0.2.1", "port: 1, address: 127.0.0.1")
         .replace("plugin: flannel", "plugin: cilium")
         .replace("    type: none", "    type: kubexm-ah");
     let endpoint = "  controlPlaneEndpoint: {address: 192.0.2.10, port: 8443}\n  etcd:";
