@@ -45,6 +45,13 @@ pub(crate) fn objects(value: &Value) -> Output {
     compressed(&value.to_string())
 }
 
+fn refused(status: i32, text: &str) -> Output {
+    Output {
+        stderr: text.into(),
+        ..printed(status, String::new())
+    }
+}
+
 fn compressed(text: &str) -> Output {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(text.as_bytes()).unwrap();
@@ -54,11 +61,16 @@ fn compressed(text: &str) -> Output {
     }
 }
 
+/// What a host without a cluster answers.
+pub(crate) const NO_CLUSTER: &str = "the cluster does not exist yet";
+
 /// A host with an API server that has objects. A question begins with the words of an object; a field selector or a namespace of a
 /// list does not count. Of objects with the same words, each question but the last has the answer of one. An object that is
 /// permitted not to exist is not there; any other question fails.
 pub(crate) struct FakeApi {
     name: HostName,
+    /// Exit status and text of all answers; `None` if there is an API server.
+    refusal: Option<(i32, &'static str)>,
     objects: Mutex<Vec<(&'static str, Value)>>,
     changes: Mutex<Vec<String>>,
 }
@@ -67,8 +79,25 @@ impl FakeApi {
     pub(crate) fn new(objects: impl IntoIterator<Item = (&'static str, Value)>) -> Self {
         Self {
             name: "node1".parse().unwrap(),
+            refusal: None,
             objects: Mutex::new(objects.into_iter().collect()),
             changes: Mutex::default(),
+        }
+    }
+
+    /// Returns a host whose API server does not answer.
+    pub(crate) fn silent() -> Self {
+        Self {
+            refusal: Some((1, "refused")),
+            ..Self::new([])
+        }
+    }
+
+    /// Returns a host on which no cluster exists.
+    pub(crate) fn without_cluster() -> Self {
+        Self {
+            refusal: Some((66, NO_CLUSTER)),
+            ..Self::new([])
         }
     }
 
@@ -90,6 +119,9 @@ impl Host for FakeApi {
             self.changes.lock().unwrap().push(words.join(" "));
             return Ok(printed(0, String::new()));
         };
+        if let Some((status, text)) = self.refusal {
+            return Ok(refused(status, text));
+        }
         let asked = asked.join(" ");
         let mut all = self.objects.lock().unwrap();
         let mut found = (0..all.len()).filter(|at| asked.starts_with(all[*at].0));
@@ -97,10 +129,7 @@ impl Host for FakeApi {
             (Some(first), Some(_)) => objects(&all.remove(first).1),
             (Some(last), None) => objects(&all[last].1),
             _ if asked.ends_with("--ignore-not-found") => compressed(""),
-            _ => Output {
-                stderr: b"refused".to_vec(),
-                ..printed(1, String::new())
-            },
+            _ => refused(1, "refused"),
         })
     }
 }

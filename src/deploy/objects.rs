@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
-use kubexm_engine::plan::StepError;
+use kubexm_engine::plan::{Check, StepError};
 use kubexm_engine::{Command, Host, Limit};
 use kubexm_scripts::Script;
 use kubexm_scripts::kubernetes::{DELETE, GET, PATCH};
@@ -27,14 +27,19 @@ pub use node::{Node, NodeAddress, NodeInfo, NodeSpec, NodeStatus, Taint};
 pub use pod::{
     Budget, BudgetStatus, ContainerState, ContainerStatus, Halt, Pod, PodSpec, PodStatus,
 };
-pub use request::{Request, RequestSpec};
+pub use request::{Request, RequestSpec, sign};
 pub use services::{EndpointSlice, Service, Webhook};
 pub use storage::{
     Attachment, AttachmentSource, AttachmentSpec, PersistentVolume, PersistentVolumeSpec,
 };
 
+/// The exit status of a question on a host without a cluster.
+const NO_CLUSTER: i32 = 66;
 /// The largest answer, because a hostile host must not exhaust memory.
 const LARGEST: u64 = 1 << 30;
+
+/// Prints of each object of a list its name, its namespace and when it was created: the values of Secrets do not leave the host.
+pub const METADATA: &str = r#"go-template={"items":[{{range $at, $one := .items}}{{if $at}},{{end}}{"metadata":{"namespace":"{{.metadata.namespace}}","name":"{{.metadata.name}}","creationTimestamp":"{{.metadata.creationTimestamp}}"}}{{end}}]}"#;
 
 /// How often an API server is asked that has just started and refuses requests.
 const TRIES: u32 = 20;
@@ -144,11 +149,26 @@ impl<'a> Server<'a> {
     }
 }
 
+/// Returns a check that asked an API server. Before the cluster exists, its step is needed.
+///
+/// # Errors
+/// The API server does not answer: the state is unknown.
+pub(crate) fn checked(found: Result<Check, StepError>) -> Result<Check, StepError> {
+    match found {
+        Err(StepError::Command {
+            status: NO_CLUSTER,
+            complaint,
+            ..
+        }) => Ok(Check::needed(complaint.to_string())),
+        found => found,
+    }
+}
+
 /// Deletes objects. `words` are the arguments of `kubectl delete`. Asks for at most a minute.
 ///
 /// # Errors
 /// The API server refuses.
-pub(crate) async fn delete(
+pub async fn delete(
     host: &dyn Host,
     what: &str,
     words: impl IntoIterator<Item = String>,

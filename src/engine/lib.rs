@@ -7,4 +7,4 @@ pub mod reset;
 pub mod seed;
 pub mod steps;
 
-pub use kubexm_host::{Command, Host, HostError, Limit, Output};
+pub use kubexm_host::{Command, Host, HostError, Input, Limit, Output};

@@ -13,10 +13,9 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use kubexm_config::Cluster;
-use kubexm_engine::plan::StepError;
-use kubexm_host::{Command, Host, Input};
+use kubexm_deploy::objects;
+use kubexm_host::Host;
 use kubexm_pki::{Certificate, UserRequest};
-use kubexm_scripts::kubernetes::USER_CERTIFICATE;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, Connection, FileError, Stop, notices};
 use kubexm_types::event::Events;
@@ -242,20 +241,8 @@ async fn sign(
         },
     });
     let what = "sign the certificate of a user";
-    let command = Command::from_script(USER_CERTIFICATE, [name])
-        .input(Input::Bytes(object.to_string().into_bytes()))
-        .describe(what);
-    let output = host.run(command).await?;
-    let output = StepError::unless_done(what, output)
-        .map_err(|error| CommandError::step(Message::from(&error).within(host.name())))?;
-    let decoded = STANDARD.decode(output.text().trim()).ok();
-    let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
-    decoded.ok_or_else(|| {
-        CommandError::step(format!(
-            "{}: {what}: the answer is not a certificate",
-            host.name()
-        ))
-    })
+    let signed = objects::sign(host, what, &name, &object).await;
+    signed.map_err(|error| CommandError::step(Message::from(&error).within(host.name())))
 }
 
 /// Returns a kubeconfig.

@@ -163,7 +163,6 @@ scripts! {
         COREFILE_CHECK = "dns/corefile-check.sh" [kubectl compare]
         DIAGNOSIS = "dns/diagnosis.sh" [kubectl]
         NODE_LOCAL = "dns/node-local.sh" [kubectl]
-        REPLICAS = "dns/replicas.sh" [kubectl]
     }
     /// What is wrong with a cluster.
     doctor {
@@ -227,9 +226,11 @@ scripts! {
     kubernetes {
         ACCESS = "kubernetes/access.sh" [kubectl compare]
         API_SERVER_READY = "kubernetes/api-server-ready.sh"
+        APPROVE = "kubernetes/approve.sh" [kubectl]
         CONFORMANCE = "kubernetes/conformance.sh" [kubectl] { Conformance: run processes seconds labels focus skip file }
         CONTROL_PLANE = "kubernetes/control-plane.sh" [replace]
         CONTROL_PLANE_STOP = "kubernetes/control-plane-stop.sh"
+        CREATE = "kubernetes/create.sh" [kubectl]
         DELETE = "kubernetes/delete.sh" [kubectl patiently]
         DEPRECATED_REQUESTS = "kubernetes/deprecated-requests.sh" [kubectl]
         DRAIN = "kubernetes/drain.sh" [kubectl patiently]
@@ -241,7 +242,7 @@ scripts! {
         HANDSHAKES = "kubernetes/handshakes.sh"
         GET = "kubernetes/get.sh" [kubectl]
         KUBELET_CERTIFICATES = "kubernetes/kubelet-certificates.sh" [replace]
-        KUBELET_RESTART = "kubernetes/kubelet-restart.sh" { KubeletRestart: node version }
+        KUBELET_RESTART = "kubernetes/kubelet-restart.sh" { KubeletRestart: version }
         KUBELET_SURROUNDINGS_REMOVE = "kubernetes/kubelet-surroundings-remove.sh"
         KUBELET_SURROUNDINGS = "kubernetes/kubelet-surroundings.sh" [replace]
         LAST_LOG = "kubernetes/last-log.sh" [kubectl]
@@ -254,12 +255,9 @@ scripts! {
         RESTORED = "kubernetes/restored.sh" [kubectl]
         ROLLOUT = "kubernetes/rollout.sh" [kubectl]
         SAME_CA = "kubernetes/same-ca.sh"
-        SERVING_APPROVE = "kubernetes/serving-approve.sh" [kubectl]
         SERVING_LOOK = "kubernetes/serving-look.sh" [kubectl]
         SIGNER = "kubernetes/signer.sh" [replace]
         SURVEY = "kubernetes/survey.sh"
-        TOKEN_SECRETS = "kubernetes/token-secrets.sh" [kubectl]
-        USER_CERTIFICATE = "kubernetes/user-certificate.sh" [kubectl]
         VERSIONS = "kubernetes/versions.sh"
     }
     /// The control plane's endpoint.

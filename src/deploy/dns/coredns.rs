@@ -1,19 +1,26 @@
 //! CoreDNS. kubexm configures the CoreDNS that kubeadm deploys, or deploys it without kubeadm.
 
 use super::corefile;
+use crate::objects::{Server, checked, patch};
 use crate::{DeployError, ETC, Inputs, kubernetes, manifest};
+use async_trait::async_trait;
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
-use kubexm_engine::plan::{Task, TaskName};
-use kubexm_engine::steps::{RunScript, WriteFile};
+use kubexm_engine::Host;
+use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError, Task, TaskName};
+use kubexm_engine::steps::WriteFile;
 use kubexm_render::dns;
 use kubexm_scripts::dns as scripts;
 use kubexm_types::{HostPath, ImageRef};
+use serde::Deserialize;
+use serde_json::json;
 
 /// Configures DNS in the cluster.
 pub(crate) const CONFIGURE: TaskName = TaskName::new("dns", "configure");
 
 /// The default number of replicas, as in kubeadm.
 const REPLICAS: u32 = 2;
+/// The Deployment, for kubectl.
+const DEPLOYMENT: [&str; 4] = ["deployment", "coredns", "-n", "kube-system"];
 
 /// Returns the image of CoreDNS in the image list of this version of kubeadm.
 pub(super) fn image(inputs: &Inputs<'_>) -> Option<ImageRef> {
@@ -70,16 +77,81 @@ fn adjust(inputs: &Inputs<'_>, task: Task) -> Result<Task, DeployError> {
         .step(WriteFile::new(path, kubexm_render::text("Corefile", &map)?))
         .step(step);
     if let Some(replicas) = inputs.cluster.dns.replicas {
-        task = task.step(scale(replicas));
+        task = task.step(Replicas(replicas));
     }
     Ok(task)
 }
 
-fn scale(replicas: u32) -> RunScript {
-    let (check, apply) = (
-        scripts::REPLICAS.verb("check"),
-        scripts::REPLICAS.verb("apply"),
-    );
-    let title = format!("Run {replicas} replicas of CoreDNS");
-    RunScript::new("coredns replicas", title, check, apply).arguments([replicas.to_string()])
+/// Sets the number of replicas of the Deployment.
+struct Replicas(u32);
+
+/// A Deployment.
+#[derive(Deserialize)]
+struct Deployment {
+    spec: DeploymentSpec,
+}
+
+#[derive(Deserialize)]
+struct DeploymentSpec {
+    replicas: u32,
+}
+
+impl Describe for Replicas {
+    fn id(&self) -> String {
+        "coredns replicas".to_owned()
+    }
+
+    fn describe(&self) -> String {
+        format!("Run {} replicas of CoreDNS", self.0)
+    }
+}
+
+impl From<Replicas> for Step {
+    fn from(step: Replicas) -> Self {
+        Self::Ensure(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl Ensure for Replicas {
+    async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
+        let (title, words) = (
+            self.describe(),
+            [&DEPLOYMENT[..], &["--ignore-not-found"]].concat(),
+        );
+        let found = Server::of(host).find::<Deployment>(&title, &words).await;
+        checked(found.map(|found| match found {
+            Some(found) if found.spec.replicas == self.0 => Check::Satisfied,
+            Some(found) => Check::needed(format!("has {} replicas", found.spec.replicas)),
+            None => Check::needed("has no replicas"),
+        }))
+    }
+
+    async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        let fields = json!({"spec": {"replicas": self.0}});
+        patch(context.host, &self.describe(), &DEPLOYMENT, &fields).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_host::{FakeApi, NO_CLUSTER, apply};
+
+    /// `status --fix` applies what differs, so an API server that does not answer must not look like a difference.
+    #[tokio::test]
+    async fn number_of_replicas_that_is_unknown_is_not_another_one() {
+        let found = json!({"spec": {"replicas": 2}});
+        let host = FakeApi::new([("deployment coredns -n kube-system", found)]);
+        assert_eq!(Replicas(2).check(&host).await.unwrap(), Check::Satisfied);
+        let other = Check::needed("has 2 replicas");
+        assert_eq!(Replicas(3).check(&host).await.unwrap(), other);
+        apply(&Replicas(3), &host).await.unwrap();
+        let change = r#"deployment coredns -n kube-system --patch {"spec":{"replicas":3}}"#;
+        assert_eq!(host.changes(), [change]);
+        let absent = FakeApi::without_cluster();
+        let before = Check::needed(NO_CLUSTER);
+        assert_eq!(Replicas(2).check(&absent).await.unwrap(), before);
+        assert!(Replicas(2).check(&FakeApi::silent()).await.is_err());
+    }
 }

@@ -9,7 +9,7 @@ use kubexm_types::Message;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::objects::{Metadata, Object, Polls, Server, patch};
+use crate::objects::{Metadata, Object, Polls, Server, checked, patch};
 
 /// How long after a namespace the controller manager may create its account.
 const CREATED: Duration = Duration::from_secs(60);
@@ -88,16 +88,11 @@ impl From<DefaultAccounts> for Step {
 #[async_trait]
 impl Ensure for DefaultAccounts {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let text = |name| format!("the default service account of {name} gives its token to pods");
-        match self.open(host).await {
-            Ok(open) => Ok(match open.first() {
-                Some((name, _)) => Check::needed(text(name)),
-                None => Check::Satisfied,
-            }),
-            // Such as the one of a cluster that does not exist yet.
-            Err(StepError::Command { complaint, .. }) => Ok(Check::needed(complaint.to_string())),
-            Err(error) => Err(error),
-        }
+        let text =
+            |name: &str| format!("the default service account of {name} gives its token to pods");
+        let open = self.open(host).await;
+        let first = open.map(|open| open.first().map(|(name, _)| text(name)));
+        checked(first.map(|first| first.map_or(Check::Satisfied, Check::needed)))
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
@@ -110,7 +105,7 @@ impl Ensure for DefaultAccounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake_host::{FakeApi, apply};
+    use crate::fake_host::{FakeApi, NO_CLUSTER, apply};
     use serde_json::Value;
 
     fn namespaces(names: &[&str]) -> (&'static str, Value) {
@@ -176,9 +171,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn cluster_that_does_not_exist_yet_needs_the_step() {
         let step = DefaultAccounts(vec!["default"]);
-        let silent = FakeApi::new([]);
-        let needed = Check::needed("refused");
-        assert_eq!(step.check(&silent).await.unwrap(), needed);
+        let absent = FakeApi::without_cluster();
+        let needed = Check::needed(NO_CLUSTER);
+        assert_eq!(step.check(&absent).await.unwrap(), needed);
+        let silent = FakeApi::silent();
+        assert!(step.check(&silent).await.is_err());
         assert!(apply(&step, &silent).await.is_err());
     }
 }

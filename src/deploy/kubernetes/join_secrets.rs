@@ -9,12 +9,15 @@ use kubexm_engine::Host;
 use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use serde::Deserialize;
 
-use crate::objects::{Metadata, Object, Server, delete};
+use crate::objects::{METADATA, Metadata, Object, Server, checked, delete};
 
 /// The description of tokens that kubexm creates.
 const DESCRIPTION: &str = "kubexm install";
 /// The description of the token whose expiry limits the lifetime of the uploaded certificates.
 const PROXY: &str = "Proxy for managing TTL for the kubeadm-certs secret";
+
+/// Prints of bootstrap tokens what they are for: the part of a token that is secret does not leave the host.
+const TOKENS: &str = r#"go-template={"items":[{{range $at, $one := .items}}{{if $at}},{{end}}{"metadata":{"name":"{{.metadata.name}}"},"data":{ {{with .data}}"description":"{{.description}}"{{end}} }}{{end}}]}"#;
 
 /// Removes the tokens of all runs of kubexm, the uploaded certificates, and the token whose expiry limits their lifetime.
 pub(crate) struct JoinSecrets;
@@ -39,19 +42,14 @@ impl JoinSecrets {
     async fn names(&self, host: &dyn Host) -> Result<Vec<String>, StepError> {
         let (server, title) = (Server::of(host), self.describe());
         let of_type = "--field-selector=type=bootstrap.kubernetes.io/token";
-        let words = ["secrets", "-n", "kube-system", of_type];
+        let words = ["secrets", "-n", "kube-system", of_type, "-o", TOKENS];
         let tokens = server.list::<Token>(&title, &words).await?;
         let tokens = tokens.into_iter().filter(Token::is_for_joins);
         let mut names: Vec<String> = tokens.map(|token| token.metadata.name).collect();
-        let words = [
-            "secret",
-            "kubeadm-certs",
-            "-n",
-            "kube-system",
-            "--ignore-not-found",
-        ];
-        let certificates = server.find::<Object>(&title, &words).await?;
-        names.extend(certificates.map(|secret| secret.metadata.name));
+        let of_name = "--field-selector=metadata.name=kubeadm-certs";
+        let words = ["secrets", "-n", "kube-system", of_name, "-o", METADATA];
+        let certificates = server.list::<Object>(&title, &words).await?;
+        names.extend(certificates.into_iter().map(|secret| secret.metadata.name));
         Ok(names)
     }
 }
@@ -75,13 +73,14 @@ impl From<JoinSecrets> for Step {
 #[async_trait]
 impl Ensure for JoinSecrets {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        match self.names(host).await {
-            Ok(names) if names.is_empty() => Ok(Check::Satisfied),
-            Ok(_) => Ok(Check::needed("the cluster has secrets for joins")),
-            // Such as the one of a cluster that does not exist yet.
-            Err(StepError::Command { complaint, .. }) => Ok(Check::needed(complaint.to_string())),
-            Err(error) => Err(error),
-        }
+        let names = self.names(host).await;
+        checked(names.map(|names| {
+            if names.is_empty() {
+                Check::Satisfied
+            } else {
+                Check::needed("the cluster has secrets for joins")
+            }
+        }))
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
@@ -98,8 +97,11 @@ impl Ensure for JoinSecrets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake_host::{FakeApi, apply};
+    use crate::fake_host::{FakeApi, NO_CLUSTER, apply};
     use serde_json::json;
+
+    const OF_TOKENS: &str = "secrets -n kube-system --field-selector=type";
+    const OF_CERTIFICATES: &str = "secrets -n kube-system --field-selector=metadata.name";
 
     #[tokio::test]
     async fn secrets_of_kubexm_and_no_others_are_deleted() {
@@ -114,21 +116,26 @@ mod tests {
             json!({"metadata": {"name": "bootstrap-token-d"}}),
         ];
         let host = FakeApi::new([
-            ("secrets", json!({"items": tokens})),
+            (OF_TOKENS, json!({"items": tokens})),
             (
-                "secret kubeadm-certs",
-                json!({"metadata": {"name": "kubeadm-certs"}}),
+                OF_CERTIFICATES,
+                json!({"items": [{"metadata": {"name": "kubeadm-certs"}}]}),
             ),
         ]);
         assert_ne!(JoinSecrets.check(&host).await.unwrap(), Check::Satisfied);
         apply(&JoinSecrets, &host).await.unwrap();
         let deleted = "secret -n kube-system bootstrap-token-a bootstrap-token-c kubeadm-certs";
         assert_eq!(host.changes(), [deleted]);
-        let none = FakeApi::new([("secrets", json!({"items": [tokens[1]]}))]);
+        let none = FakeApi::new([
+            (OF_TOKENS, json!({"items": [tokens[1]]})),
+            (OF_CERTIFICATES, json!({"items": []})),
+        ]);
         assert_eq!(JoinSecrets.check(&none).await.unwrap(), Check::Satisfied);
-        let refused = FakeApi::new([]);
-        let needed = Check::needed("refused");
-        assert_eq!(JoinSecrets.check(&refused).await.unwrap(), needed);
-        assert!(apply(&JoinSecrets, &refused).await.is_err());
+        let before = Check::needed(NO_CLUSTER);
+        let absent = FakeApi::without_cluster();
+        assert_eq!(JoinSecrets.check(&absent).await.unwrap(), before);
+        let silent = FakeApi::silent();
+        assert!(JoinSecrets.check(&silent).await.is_err());
+        assert!(apply(&JoinSecrets, &silent).await.is_err());
     }
 }

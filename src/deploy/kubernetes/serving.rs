@@ -216,7 +216,7 @@ impl Action for ApproveServing {
                 }
             };
             if !state.valid.is_empty() {
-                let command = Command::from_script(scripts::SERVING_APPROVE, state.valid);
+                let command = Command::from_script(scripts::APPROVE, state.valid);
                 let output = host.run(command.describe(self.describe())).await?;
                 StepError::unless_done(&self.describe(), output)?;
                 continue;

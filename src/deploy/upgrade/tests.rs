@@ -220,6 +220,7 @@ fn programs_change_when_it_is_their_turn() {
             "wait kubelet settings",
             "kubelet settings confirmed",
             "kubelet version",
+            "wait kubelet version",
             "endpoint returns",
             // The certificate in the kubeconfig with which kube-vip started ends before the one that kubeadm has renewed.
             "load balancer pod",

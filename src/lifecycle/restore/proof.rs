@@ -4,6 +4,8 @@ use futures_util::future::try_join_all;
 
 use kubexm_config::Cluster;
 use kubexm_deploy::backup::{self, RestoreInputs};
+use kubexm_deploy::objects::{ConfigMap, Object, Server, delete};
+use kubexm_engine::plan::StepError;
 use kubexm_etcd::{Client, ClientError};
 use kubexm_host::{Command, Host, Limit};
 use kubexm_safekeeping::backup::EtcdSnapshot;
@@ -102,7 +104,7 @@ fn refused_read(name: &HostName, error: ClientError) -> CommandError {
         error @ ClientError::Unreadable { .. } => refused(format!("{name}: {error}")),
         ClientError::Failed {
             what, complaint, ..
-        } => unanswered(name, &what, &complaint),
+        } => unanswered(name, Message::quoting(complaint.to_string()).within(what)),
         ClientError::Host(error) => error.into(),
     }
 }
@@ -112,19 +114,31 @@ fn refused(cause: String) -> CommandError {
         .hint("no API server runs; restore from another backup with the same command")
 }
 
-async fn done(host: &dyn Host, command: Command) -> Result<String, CommandError> {
-    let what = command.description();
-    let output = host.run(command).await?;
-    if output.success() {
-        Ok(output.text())
-    } else {
-        Err(unanswered(host.name(), &what, &output.complaint()))
-    }
+fn unanswered(name: &HostName, cause: Message) -> CommandError {
+    let hint = "run the same command again to go on";
+    CommandError::step(cause.within(name).or_hint(Some(hint)))
 }
 
-fn unanswered(name: &HostName, what: &str, complaint: &Untrusted) -> CommandError {
-    CommandError::step(format!("{name}: {what}: {complaint}"))
-        .hint("run the same command again to go on")
+/// Proves that an API server returns an object that it has stored. Returns its nodes.
+async fn of_api_server(host: &dyn Host, url: &str, name: &str) -> Result<Vec<Object>, StepError> {
+    let what = "store an object with the API server";
+    let command = Command::from_script(RESTORED, [url, name]).describe(what);
+    StepError::unless_done(what, host.run(command.limit(LIMIT)).await?)?;
+    let server = Server::of(host).at(url).limit(LIMIT);
+    let words = ["configmap", name, "-n", "kube-system"];
+    let found = server.find::<ConfigMap>(what, &words).await?;
+    if found
+        .unwrap_or_default()
+        .data
+        .get("restored")
+        .map(String::as_str)
+        != Some("yes")
+    {
+        let text = "an object that it has stored does not come back";
+        return Err(StepError::Other(Message::new(text).within(what)));
+    }
+    delete(host, what, words.map(str::to_owned)).await?;
+    server.list(what, &["nodes"]).await
 }
 
 /// Proves that each API server stores objects. Reports nodes that the backup has and the cluster file has not.
@@ -137,18 +151,15 @@ pub async fn of_api_servers(
     hosts: &Hosts,
     events: &Events,
 ) -> Result<(), CommandError> {
-    let mut nodes = String::new();
+    let mut nodes = Vec::new();
     for name in &cluster.roles.control_plane {
         let (Some(host), Some(spec)) = (hosts.get(name), cluster.host(name)) else {
             continue;
         };
         let object = format!("kubexm-restore-{}-{name}", id.to_lowercase());
-        let arguments = [backup::api_server(cluster, spec), object];
-        let command = Command::from_script(RESTORED, arguments);
-        let command = command
-            .describe("store an object with the API server")
-            .limit(LIMIT);
-        nodes = done(host.as_ref(), command).await?;
+        let url = backup::api_server(cluster, spec);
+        let found = of_api_server(host.as_ref(), &url, &object).await;
+        nodes = found.map_err(|error| unanswered(name, Message::from(&error)))?;
     }
     let known = |name: &&str| {
         cluster
@@ -156,7 +167,8 @@ pub async fn of_api_servers(
             .iter()
             .any(|host| host.name.as_str() == *name)
     };
-    let (known, others): (Vec<&str>, Vec<&str>) = nodes.lines().partition(known);
+    let names = nodes.iter().map(|node| node.metadata.name.as_str());
+    let (known, others): (Vec<&str>, Vec<&str>) = names.partition(known);
     for name in others {
         let name = Untrusted::one_line(name, 100);
         let text = format!("the node {name} is in the backup, and not in the cluster file");

@@ -1,10 +1,9 @@
 #!/bin/sh -eu
-# Restarts the kubelet of this node with the program on disk, and waits until its node is Ready with that version. Before, it
-# stops the programs that the new kubelet would kill: a kubelet of another minor version computes other UIDs for static pods,
-# and gives pods that it does not know one second to end.
-# Verbs: `started` and `start`, which end what an interrupted run has left; `stopped`, `stop`; `check`, `apply`. `node` is the name
-# of the node, `version` has no `v`.
-: "${verb=}" "${node=}" "${version=}"
+# Restarts the kubelet of this node with the program on disk. Before, it stops the programs that the new kubelet would kill: a
+# kubelet of another minor version computes other UIDs for static pods, and gives pods that it does not know one second to end.
+# Verbs: `started` and `start`, which end what an interrupted run has left; `stopped`, `stop`; `check`, `apply`. `version` has no
+# `v`.
+: "${verb=}" "${version=}"
 export PATH="/usr/local/bin:$PATH"
 pid() { systemctl show -p MainPID --value kubelet.service; }
 # A program that was replaced has this name until its process ends.
@@ -25,10 +24,6 @@ stop_programs() {
 # systemd starts the kubelet if this run ends before it does so, and no other run follows.
 timer=kubexm-kubelet-start
 without_timer() { systemctl stop "$timer.timer" 2>/dev/null || :; }
-state() {
-  kubectl --kubeconfig /etc/kubernetes/kubelet.conf --cache-dir /run/kubexm/kubectl --request-timeout=10s \
-    get node "$node" -o 'jsonpath={.status.nodeInfo.kubeletVersion} {.status.conditions[?(@.type=="Ready")].status}' 2>/dev/null
-}
 case $verb in
 started)
   found=$(pid)
@@ -51,28 +46,10 @@ stop)
   systemctl stop kubelet.service
   stop_programs
   ;;
-check)
-  ! is_outdated || { echo "it does not run the program on disk"; exit 1; }
-  found=$(state) || found=
-  [ "$found" = "v$version True" ] || { echo "its node has the state ${found:-unknown}"; exit 1; }
-  ;;
+check) ! is_outdated || { echo "it does not run the program on disk"; exit 1; } ;;
 apply)
-  install -d -m 700 /run/kubexm
-  ! is_outdated || systemctl restart kubelet.service
+  systemctl restart kubelet.service
   without_timer
-  left=150
-  until [ "$(state)" = "v$version True" ]; do
-    left=$((left - 1))
-    [ "$left" -gt 0 ] || {
-      {
-        echo "the kubelet does not become Ready with version $version"
-        journalctl -u kubelet -n 10 --no-pager -o cat 2>/dev/null | sed 's/^/kubelet: /' || :
-        echo "hint: correct what the kubelet reports, then run the same command again"
-      } >&2
-      exit 1
-    }
-    sleep 2
-  done
   ;;
 *) echo "usage: kubelet-restart.sh started|start|stopped|stop|check|apply" >&2; exit 2 ;;
 esac

@@ -1,7 +1,6 @@
 #!/bin/sh -eu
-# Proves that an API server works with restored data: it is ready, accepts and returns an object, and decrypts Secrets.
-# Prints the names of all nodes.
-# Arguments: the address of the API server, as in `https://192.0.2.11:6443`; the name of the object.
+# Proves that an API server works with restored data: it is ready, accepts an object, and decrypts Secrets.
+# Arguments: the address of the API server, as in `https://192.0.2.11:6443`; the name of the object, a ConfigMap.
 server=$1 name=$2
 ask() { kubectl --server "$server" "$@"; }
 ready=$(ask get --raw '/readyz?verbose' 2>&1) || { printf '%s\n' "$ready" >&2; exit 1; }
@@ -9,10 +8,4 @@ printf '%s\n' "$ready" | grep -q '^\[+\]etcd ok' || { echo "its check of etcd is
 # A killed run may have left the object.
 ask -n kube-system delete configmap "$name" --ignore-not-found --wait=true >/dev/null
 ask -n kube-system create configmap "$name" --from-literal=restored=yes >/dev/null
-[ "$(ask -n kube-system get configmap "$name" -o 'jsonpath={.data.restored}')" = yes ] || {
-  echo "an object that it has stored does not come back" >&2
-  exit 1
-}
-ask -n kube-system delete configmap "$name" >/dev/null
 ask get --raw '/api/v1/secrets?limit=20' >/dev/null
-ask get nodes -o 'jsonpath={range .items[*]}{.metadata.name}{"\n"}{end}'

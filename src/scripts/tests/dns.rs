@@ -18,7 +18,7 @@ fn corefile_that_kubexm_did_not_write_is_kept() {
         );
         machine.write("/root/owner", "");
         assert_eq!(check(), 0);
-        machine.write("/root/owner", "kubexm");
+        machine.write("/root/owner", "configmap/coredns");
         assert_eq!(check(), 1);
         // No answer is not the answer that the Corefile is someone else's.
         machine.fake("kubectl", "exit 1");

@@ -13,6 +13,9 @@ fn objects_are_printed_compressed_with_the_status_of_kubectl() {
         // The stand-in of gzip shows that kubectl's output passes through it.
         machine.fake("gzip", "sed 's/^/compressed /'");
         let words = ["https://192.0.2.11:6443", "nodes", "-A"];
+        // A cluster that does not exist is not one that does not answer.
+        assert_eq!(machine.run(kubernetes::GET, &words).status, 66);
+        machine.write("/etc/kubernetes/kubelet.conf", "");
         assert_eq!(machine.done(kubernetes::GET, &words), "compressed {}\n");
         machine.done(kubernetes::GET, &["", "node", "node1"]);
         let calls = machine.calls();

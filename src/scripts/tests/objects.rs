@@ -1,7 +1,7 @@
 //! Scripts that compare objects with the cluster. kubectl is a stand-in.
 
 use super::machine::Machine;
-use crate::{dns, kubernetes};
+use crate::kubernetes;
 
 /// `status --fix` applies what differs, so an API server that does not answer must not look like a difference.
 #[test]
@@ -28,19 +28,5 @@ fn api_server_that_does_not_answer_is_not_a_difference() {
         let unknown = "cannot be compared: error: said\n".to_owned();
         assert_eq!(status(2, 0), (1, unknown));
         assert_eq!(status(2, 1), (75, String::new()));
-    });
-}
-
-#[test]
-fn number_of_replicas_that_is_unknown_is_not_another_one() {
-    Machine::with_each_shell(|machine| {
-        machine.write("/etc/kubernetes/admin.conf", "");
-        let check = |program: &str| {
-            machine.fake("kubectl", program);
-            machine.run(dns::REPLICAS.verb("check"), &["2"]).status
-        };
-        assert_eq!(check("printf 2"), 0);
-        assert_eq!(check("printf 1"), 1);
-        assert_eq!(check("exit 1"), 75);
     });
 }

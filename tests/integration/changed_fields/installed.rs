@@ -292,10 +292,21 @@ impl Machine {
                 let list = |items: Vec<Value>| json!({"items": items}).to_string();
                 let found = match &arguments[1..] {
                     [what] if what == "nodes" => list(self.nodes()),
+                    [kind, name, ..] if kind == "deployment" && name == "coredns" => {
+                        let replicas = state.generated.get("replicas");
+                        json!({"spec": {"replicas": replicas.unwrap_or(&json!(2))}}).to_string()
+                    }
                     [.., last] if last == "--ignore-not-found" => String::new(),
                     _ => list(Vec::new()),
                 };
                 (0, found)
+            }
+            _ if text == kubernetes::PATCH.text && arguments[1] == "coredns" => {
+                let patch = arguments.last().map(String::as_str).unwrap_or_default();
+                let patch: Value = serde_json::from_str(patch).unwrap();
+                let replicas = patch["spec"]["replicas"].clone();
+                state.generated.insert("replicas".to_owned(), replicas);
+                (0, String::new())
             }
             _ if text == kubernetes::NODE_METADATA.text => {
                 self.change_nodes(arguments);

@@ -6,6 +6,7 @@ mod join;
 #[cfg(test)]
 mod losing_host;
 mod node;
+mod node_version;
 pub(crate) mod patches;
 mod programs;
 mod renewal;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::init::{init_config, marker, node_config};
 use super::node::LIMIT;
+use super::node_version::NodeVersion;
 use super::{patches, settings};
 use crate::{BIN, DeployError, Inputs, binary, health};
 use kubexm_config::cluster::HostSpec;
@@ -15,7 +16,7 @@ use kubexm_scripts::{kubeadm, kubernetes as scripts};
 
 /// How long the programs of a control plane may take until they answer.
 const PROGRAMS: Duration = Duration::from_secs(180);
-/// How long a kubelet may take until its node is Ready.
+/// How long the programs may take to end that the new kubelet would kill.
 const KUBELET: Limit = Limit::new(Duration::from_secs(420), "the kubelet");
 
 /// Adds the steps that upgrade a node: those of kubeadm, and then the kubelet. The pods of the node have left it before.
@@ -35,7 +36,6 @@ pub(crate) fn steps(
             scripts::KUBELET_RESTART.verb(apply),
         );
         step.limit(KUBELET).arguments(scripts::KubeletRestart {
-            node: host.name.to_string(),
             version: version.to_string(),
         })
     };
@@ -70,7 +70,11 @@ pub(crate) fn steps(
     let title = format!("Restart the kubelet with version {version}");
     let config = node_config(inputs, host)?;
     let task = settings::of_kubelet(host.name.as_str(), config, task);
-    Ok(task.step(script("kubelet version", title, "check", "apply")))
+    let restart = script("kubelet version", title, "check", "apply");
+    Ok(task.step(restart).step(NodeVersion {
+        node: host.name.clone(),
+        version: version.clone(),
+    }))
 }
 
 fn kubeadm_step(

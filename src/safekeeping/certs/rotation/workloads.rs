@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::pods::{Controller, Pod};
 use kubexm_config::cluster::{PluginKind, PluginProperties};
-use kubexm_deploy::objects::{Metadata, Object, Server};
+use kubexm_deploy::objects::{METADATA, Metadata, Object, Server};
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host, Limit};
-use kubexm_scripts::kubernetes::{ROLLOUT, TOKEN_SECRETS};
+use kubexm_scripts::kubernetes::ROLLOUT;
 use kubexm_session::CommandError;
 use kubexm_types::event::Events;
 use kubexm_types::{Message, Untrusted, UtcTime, WarningKind};
@@ -89,7 +89,7 @@ impl Workloads {
         Ok(Self::of(now, &sets, &tokens, &pods))
     }
 
-    fn of(now: UtcTime, sets: &[Object], tokens: &[Token], pods: &[Pod]) -> Self {
+    fn of(now: UtcTime, sets: &[Object], tokens: &[Object], pods: &[Pod]) -> Self {
         // A Deployment owns its pods by a ReplicaSet.
         let sets = sets.iter().filter_map(|set| {
             let Metadata {
@@ -106,7 +106,7 @@ impl Workloads {
             } = &pod.metadata;
             let has_ca = |secret: &str| {
                 let path = format!("{namespace}/{secret}");
-                tokens.iter().any(|token| token.path == path)
+                tokens.iter().any(|token| token.metadata.path() == path)
             };
             let counts = pod.metadata.deletion_timestamp.is_none() && pod.reads_ca(has_ca);
             let Some(start) = pod.oldest_start().filter(|_| counts) else {
@@ -183,27 +183,11 @@ async fn rollout(host: &dyn Host, words: &[&str]) -> Result<(), CommandError> {
     run(host, RESTARTS, command).await.map(drop)
 }
 
-/// A Secret with a token that has no expiry.
-#[derive(Debug, PartialEq, Eq)]
-struct Token {
-    created: Option<UtcTime>,
-    /// `NAMESPACE/NAME`.
-    path: String,
-}
-
-async fn tokens(host: &dyn Host, title: &str) -> Result<Vec<Token>, CommandError> {
-    let none: [&str; 0] = [];
-    let text = run(host, title, Command::from_script(TOKEN_SECRETS, none)).await?;
-    Ok(parse_tokens(&text))
-}
-
-fn parse_tokens(text: &str) -> Vec<Token> {
-    let lines = text.lines().filter_map(|line| line.split_once(' '));
-    let tokens = lines.map(|(created, path)| Token {
-        created: UtcTime::parse(created).ok(),
-        path: path.to_owned(),
-    });
-    tokens.collect()
+/// Returns the Secrets with a token that has no expiry.
+async fn tokens(host: &dyn Host, title: &str) -> Result<Vec<Object>, CommandError> {
+    let of_type = "--field-selector=type=kubernetes.io/service-account-token";
+    let words = ["secrets", "-A", of_type, "-o", METADATA];
+    Ok(Server::of(host).list(title, &words).await?)
 }
 
 /// Returns the Secrets with tokens that have no expiry, as `NAMESPACE/NAME`, without those that were created after a time.
@@ -219,13 +203,15 @@ pub(super) async fn lasting_tokens(
 }
 
 /// Returns the Secrets that were not created after a time. One without a time stays.
-fn secrets_until(tokens: &[Token], until: Option<&UtcTime>) -> Vec<String> {
-    let is_later = |token: &&Token| {
-        let created = token.created.as_ref();
-        created.zip(until).is_some_and(|(own, until)| own > until)
+fn secrets_until(tokens: &[Object], until: Option<&UtcTime>) -> Vec<String> {
+    let is_later = |token: &&Object| {
+        let created = token.metadata.creation_timestamp;
+        created
+            .zip(until)
+            .is_some_and(|(own, until)| own > until.time())
     };
     let tokens = tokens.iter().filter(|token| !is_later(token));
-    let names = tokens.map(|token| Untrusted::one_line(&token.path, 300).to_string());
+    let names = tokens.map(|token| Untrusted::one_line(&token.metadata.path(), 300).to_string());
     names.collect()
 }
 

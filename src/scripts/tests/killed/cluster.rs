@@ -3,7 +3,7 @@
 use super::super::etcd::LINKED_ETCDCTL;
 use super::super::machine::Machine;
 use super::{Case, call, kill_everywhere, kill_everywhere_and, with};
-use crate::{dns, etcd, kubeadm, kubernetes, runtime, steps, systemd};
+use crate::{etcd, kubeadm, kubernetes, runtime, steps, systemd};
 
 const ARGUMENTS: [&str; 3] = [
     "data=/srv/etcd",
@@ -142,8 +142,6 @@ fn with_kubectl(machine: &Machine) {
          case $* in\n\
          *' diff '*) cmp -s \"$last\" \"object-${last##*/}\" ;;\n\
          *' apply '*) cp \"$last\" \"object-${last##*/}\" ;;\n\
-         *'-o jsonpath={.spec.replicas}') cat replicas 2>/dev/null || echo 1 ;;\n\
-         *' scale '*) echo \"${last#*=}\" >replicas ;;\n\
          *' label '*node1*) : >labelled1 ;;\n\
          *' label '*) : >labelled2 ;;\n\
          *' patch '*) : >patched ;;\n\
@@ -208,15 +206,8 @@ pub(super) fn objects() {
     kill_everywhere(&Case {
         before: with_kubectl,
         enter: ":",
-        check: Some(call(dns::REPLICAS.verb("check"), &["2"])),
-        apply: call(dns::REPLICAS.verb("apply"), &["2"]),
-        undo: vec![],
-    });
-    kill_everywhere(&Case {
-        before: with_kubectl,
-        enter: ":",
         check: None,
-        apply: call(kubernetes::SERVING_APPROVE, &["csr-1"]),
+        apply: call(kubernetes::APPROVE, &["csr-1"]),
         undo: vec![],
     });
 }

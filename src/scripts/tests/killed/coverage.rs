@@ -82,7 +82,6 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "kubernetes/same-ca.sh",
             "kubernetes/serving-look.sh",
             "kubernetes/survey.sh",
-            "kubernetes/token-secrets.sh",
             "kubernetes/versions.sh",
             "load-balancer/check-proxy.sh",
             "load-balancer/cluster-ca.sh",
@@ -146,8 +145,8 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
         &["kubernetes/conformance.sh"],
     ),
     (
-        "changes no host; Kubernetes removes the request that a killed run left",
-        &["kubernetes/user-certificate.sh"],
+        "changes no host; Kubernetes removes the request for a certificate that a killed run left",
+        &["kubernetes/create.sh"],
     ),
     (
         "only stops programs and restarts the kubelet; systemd starts it if the script is killed between",

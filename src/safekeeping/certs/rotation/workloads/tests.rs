@@ -44,6 +44,15 @@ fn reader() -> Value {
     json!({"volumes": [{"name": "api", "projected": {"sources": sources}}], "containers": [{}]})
 }
 
+/// Returns a Secret with a token, with the time of its day.
+fn token(namespace: &str, name: &str, created: &str) -> Object {
+    let mut token = object(namespace, name, "");
+    if !created.is_empty() {
+        token["metadata"]["creationTimestamp"] = json!(format!("2027-01-31T{created}Z"));
+    }
+    serde_json::from_value(token).unwrap()
+}
+
 fn of_secret(name: &str) -> Value {
     json!({"volumes": [{"secret": {"secretName": name}}]})
 }
@@ -51,7 +60,8 @@ fn of_secret(name: &str) -> Value {
 fn workloads(pods: Vec<Value>) -> Workloads {
     let sets = [object("web", "front-5d", "Deployment/front")];
     let sets = sets.map(|set| serde_json::from_value(set).unwrap());
-    let tokens = parse_tokens("2027-01-31T08:00:00Z web/robot\n2027-01-31T08:00:00Z db/other\n");
+    let tokens = [("web", "robot"), ("db", "other")]
+        .map(|(namespace, name)| token(namespace, name, "08:00:00"));
     let pods = pods
         .into_iter()
         .map(|pod| serde_json::from_value(pod).unwrap());
@@ -131,13 +141,13 @@ fn every_way_to_read_a_ca_is_found() {
 
 #[test]
 fn secrets_from_after_the_switch_are_not_of_the_former_key() {
-    let text = "2027-01-31T11:59:59Z web/before
-2027-01-31T12:00:00Z web/same
-2027-01-31T12:00:01Z web/after
- web/unknown
-
-";
-    let tokens = parse_tokens(text);
+    let tokens = [
+        ("before", "11:59:59"),
+        ("same", "12:00:00"),
+        ("after", "12:00:01"),
+        ("unknown", ""),
+    ];
+    let tokens = tokens.map(|(name, created)| token("web", name, created));
     let switched = time("2027-01-31T12:00:00Z");
     assert_eq!(
         secrets_until(&tokens, Some(&switched)),
@@ -164,7 +174,6 @@ impl Host for ControlPlane {
         let mut stdout = Vec::new();
         match words.get(4..).unwrap_or_default() {
             _ if words[0] == "date" => stdout.extend(b"2027-01-31T12:00:00Z\n"),
-            [] => stdout.extend(b"2027-01-31T08:00:00Z web/robot\n"),
             [server, object, ..] if server.is_empty() => {
                 let mut encoder = GzEncoder::new(&mut stdout, Compression::fast());
                 write!(encoder, "{}", self.objects[object.as_str()]).unwrap();
@@ -186,7 +195,12 @@ async fn pods_are_read_with_the_time_of_the_host() {
     let list = |items: &[Value]| json!({"items": items});
     let lone = pod("web", "lone", "", &["09:00"], of_secret("robot"));
     let host = ControlPlane {
-        objects: [("replicasets", list(&[])), ("pods", list(&[lone]))].into(),
+        objects: [
+            ("replicasets", list(&[])),
+            ("secrets", list(&[object("web", "robot", "")])),
+            ("pods", list(&[lone])),
+        ]
+        .into(),
         ..ControlPlane::default()
     };
     let pods = Workloads::read(&host).await.unwrap();
