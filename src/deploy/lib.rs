@@ -64,6 +64,7 @@ pub use etcd::version as etcd_version;
 pub use etcd_certificates::{EtcdCertificates, MemberCertificates};
 pub use hooks::ResetHooks;
 pub use inputs::{Certificates, HostFacts, Inputs};
+pub use kubernetes::kubeconfig::{ApiServer, Kubeconfig};
 pub use linking::CLibrary;
 use modules::MODULES;
 use payloads::{BIN, ETC, binary, journal, members};

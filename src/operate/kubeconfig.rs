@@ -9,13 +9,14 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use time::OffsetDateTime;
 
 use kubexm_config::Cluster;
 use kubexm_deploy::objects;
+use kubexm_deploy::{ApiServer, Kubeconfig};
 use kubexm_host::Host;
-use kubexm_pki::{Certificate, UserRequest};
+use kubexm_pki::{Certificate, Pair, UserRequest};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, Connection, FileError, Stop, notices};
 use kubexm_types::event::Events;
@@ -80,7 +81,15 @@ pub async fn kubeconfig(
     let certificate = unless_stopped(stop, signing).await?;
     let name = format!("the certificate of {user}");
     let signed = Certificate::first(&name, &certificate)?;
-    let text = document(&prepared.server, user, &certificate, &request.key)?;
+    if signed.subject != *user {
+        let other = format!("the cluster signed a certificate of {}", signed.subject);
+        return Err(CommandError::step(Message::quoting(other).within(&name)));
+    }
+    let own = Kubeconfig {
+        server: prepared.server,
+        user: Pair::of(&name, certificate, request.key)?,
+    };
+    let text = own.text(&prepared.cluster).map_err(CommandError::step)?;
     write_atomic(&options.out, text.as_bytes(), 0o600)
         .map_err(|error| FileError::io("write the kubeconfig", &options.out, &error))?;
     Ok(WrittenKubeconfig {
@@ -109,8 +118,10 @@ pub async fn dry_run(
 
 /// What is known before the first change.
 struct Prepared<'a> {
-    /// The entry of the cluster in the administrator's kubeconfig.
-    server: Value,
+    /// The API server in the administrator's kubeconfig.
+    server: ApiServer,
+    /// The name of the cluster in it.
+    cluster: String,
     /// A control plane, which signs.
     host: Arc<dyn Host>,
     group: Option<&'a str>,
@@ -142,6 +153,7 @@ async fn prepare<'a>(
     }
     Ok(Prepared {
         server,
+        cluster: control_planes.kubernetes.cluster_name,
         host: host.ok_or_else(|| no_control_plane(names))?,
         group: options.group.as_ref().map(|group| group.0.as_str()),
     })
@@ -202,8 +214,8 @@ fn no_control_plane(names: &[HostName]) -> CommandError {
     ))
 }
 
-/// Returns the entry of the cluster in the administrator's kubeconfig, with the address of the endpoint and the CA.
-fn server_of(state: &Path) -> Result<Value, CommandError> {
+/// Returns the API server in the administrator's kubeconfig.
+fn server_of(state: &Path) -> Result<ApiServer, CommandError> {
     let path = state.join("admin.conf");
     let refused = |cause: String| {
         FileError::new("read the kubeconfig of the cluster", &path, &cause).hint(
@@ -211,14 +223,7 @@ fn server_of(state: &Path) -> Result<Value, CommandError> {
         )
     };
     let text = std::fs::read_to_string(&path).map_err(|error| refused(error.to_string()))?;
-    let config: Value =
-        serde_saphyr::from_str(&text).map_err(|error| refused(error.to_string()))?;
-    let entry = &config["clusters"][0];
-    if entry["cluster"]["server"].is_string() {
-        Ok(entry.clone())
-    } else {
-        Err(refused("it names no cluster".to_owned()).into())
-    }
+    Ok(ApiServer::of_kubeconfig(&text).map_err(|error| refused(error.text))?)
 }
 
 /// Lets the cluster sign a request. Returns the certificate, PEM.
@@ -245,50 +250,11 @@ async fn sign(
     signed.map_err(|error| CommandError::step(Message::from(&error).within(host.name())))
 }
 
-/// Returns a kubeconfig.
-fn document(
-    server: &Value,
-    user: &str,
-    certificate: &str,
-    key: &str,
-) -> Result<String, CommandError> {
-    let cluster = server["name"].as_str().unwrap_or("kubernetes");
-    let context = format!("{user}@{cluster}");
-    let config = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": cluster, "cluster": server["cluster"]}],
-        "users": [{"name": user, "user": {
-            "client-certificate-data": STANDARD.encode(certificate),
-            "client-key-data": STANDARD.encode(key),
-        }}],
-        "contexts": [{"name": context, "context": {"cluster": cluster, "user": user}}],
-        "current-context": context,
-    });
-    // As in files of kubectl, data is on one line: scripts take it out with sed.
-    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    serde_saphyr::to_string_with_options(&config, options).map_err(CommandError::defect)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-
-    #[test]
-    fn data_of_a_kubeconfig_is_on_one_line() {
-        let server = json!({"name": "example", "cluster": {"server": "https://192.0.2.11:6443"}});
-        let certificate = "c".repeat(1000);
-        let text = document(&server, "anna", &certificate, "key").unwrap();
-        let line = format!(
-            "client-certificate-data: {}\n",
-            STANDARD.encode(&certificate)
-        );
-        assert!(text.contains(&line), "{text}");
-        let read: Value = serde_saphyr::from_str(&text).unwrap();
-        assert_eq!(read["current-context"], "anna@example");
-    }
 
     #[test]
     fn file_that_cannot_be_written_is_refused_before_the_request() {
@@ -333,28 +299,16 @@ mod tests {
     }
 
     #[test]
-    fn kubeconfig_has_the_endpoint_of_the_administrators_kubeconfig() {
+    fn state_without_a_usable_kubeconfig_is_refused_with_what_helps() {
         let state = tempfile::tempdir().unwrap();
-        let missing = server_of(state.path()).unwrap_err().to_string();
-        assert!(
-            missing.contains("\nhint: run `kubexm install`"),
-            "{missing}"
-        );
-        let admin = "clusters: [{name: demo, cluster: {server: 'https://api:6443', certificate-authority-data: Y2E=}}]\n\
-                     users: [{name: admin, user: {client-key-data: c2VjcmV0}}]\n";
-        std::fs::write(state.path().join("admin.conf"), admin).unwrap();
-        let server = server_of(state.path()).unwrap();
-        let text = document(&server, "anna: b", "certificate", "key").unwrap();
-        assert!(!text.contains("c2VjcmV0"), "{text}");
-        let config: Value = serde_saphyr::from_str(&text).unwrap();
-        assert_eq!(
-            config["clusters"][0]["cluster"]["server"],
-            "https://api:6443"
-        );
-        assert_eq!(config["current-context"], "anna: b@demo");
-        assert_eq!(
-            config["users"][0]["user"]["client-key-data"],
-            STANDARD.encode("key")
-        );
+        let refused = || server_of(state.path()).err().unwrap().to_string();
+        let missing = refused();
+        std::fs::write(state.path().join("admin.conf"), "users: []").unwrap();
+        for refused in [missing, refused()] {
+            assert!(
+                refused.contains("\nhint: run `kubexm install`"),
+                "{refused}"
+            );
+        }
     }
 }

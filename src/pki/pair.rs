@@ -1,6 +1,10 @@
 //! A certificate with its key.
 
 use rcgen::KeyPair;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 
 use crate::error::{PkiError, invalid};
 
@@ -13,7 +17,46 @@ pub struct Pair {
     pub key: String,
 }
 
+impl Pair {
+    /// Returns a certificate that another program created, with its key. `name` is for the error.
+    ///
+    /// # Errors
+    /// A text is not in PEM, or the key is not that of the certificate.
+    pub fn of(name: &str, certificate: String, key: String) -> Result<Self, PkiError> {
+        let cause = |error: &dyn std::fmt::Display| invalid(name, error);
+        let chain = CertificateDer::pem_slice_iter(certificate.as_bytes());
+        let chain = chain.collect::<Result<Vec<_>, _>>();
+        let chain = chain.map_err(|error| cause(&error))?;
+        let private = PrivateKeyDer::from_pem_slice(key.as_bytes());
+        let private = private.map_err(|error| cause(&error))?;
+        CertifiedKey::from_der(chain, private, &default_provider())
+            .map_err(|error| cause(&error))?;
+        Ok(Self { certificate, key })
+    }
+}
+
 /// Creates a private key. `name` is for the error.
 pub(crate) fn new_key(name: &str) -> Result<KeyPair, PkiError> {
     KeyPair::generate().map_err(|error| invalid(name, error))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::{Ca, CertificateStore, Leaf};
+
+    #[test]
+    fn key_must_be_that_of_the_certificate() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = CertificateStore::new(dir.path());
+        let ca = Ca::load_or_create(&store, "one").unwrap();
+        let [one, other] =
+            ["a", "b"].map(|name| ca.issue(&store, name, &Leaf::client(name, None)).unwrap());
+        Pair::of("a", one.certificate.clone(), one.key.clone()).unwrap();
+        assert!(Pair::of("a", one.certificate.clone(), other.key).is_err());
+        assert!(Pair::of("a", String::new(), one.key).is_err());
+        assert!(Pair::of("a", one.certificate, "key".to_owned()).is_err());
+    }
 }

@@ -104,7 +104,7 @@ fn dry_run_of_kubeconfig_creates_no_key() {
     assert_eq!(code, Some(2), "{err}");
     assert!(err.contains("admin.conf"), "{err}");
 
-    let admin = "clusters: [{name: example, cluster: {server: 'https://192.0.2.11:6443'}}]\n";
+    let admin = "clusters: [{name: example, cluster: {server: 'https://192.0.2.11:6443', certificate-authority-data: Y2E=}}]\n";
     std::fs::write(state.path().join("admin.conf"), admin).unwrap();
     let (code, _, err) = dry_run();
     assert_eq!(code, Some(0), "{err}");
