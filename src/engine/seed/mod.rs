@@ -97,6 +97,12 @@ impl From<&SeedError> for Message {
     }
 }
 
+/// Returns the sum of sizes in bytes. Those that hosts state can be larger in all than any disk.
+pub fn total<'a>(sizes: impl IntoIterator<Item = &'a u64>) -> u64 {
+    let sizes = sizes.into_iter();
+    sizes.fold(0, |sum, size| sum.saturating_add(*size))
+}
+
 /// The content that the storage of a registry must have.
 #[derive(Debug, Clone)]
 pub struct RegistryContent {
@@ -121,7 +127,7 @@ impl Missing {
 
     /// Returns the number of bytes to send.
     pub fn bytes(&self) -> u64 {
-        self.blobs.iter().map(|(_, size)| size).sum()
+        total(self.blobs.iter().map(|(_, size)| size))
     }
 
     /// Returns the number of blobs to send.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{SeedError, link_path, run_command};
+use super::{SeedError, link_path, run_command, total};
 use kubexm_host::{Command, Host, Input, Limit};
 use kubexm_scripts::registry as scripts;
 use kubexm_types::{Digest, HostPath, Untrusted};
@@ -305,13 +305,24 @@ impl Garbage {
 
     /// Returns the size of all blobs, in bytes.
     pub fn bytes(&self) -> u64 {
-        self.blobs.values().sum()
+        total(self.blobs.values())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The sum panicked.
+    #[test]
+    fn sizes_that_no_disk_has_are_the_largest_one_in_all() {
+        let blobs = [(Digest::of(b"1"), u64::MAX), (Digest::of(b"2"), 1)];
+        let garbage = Garbage {
+            blobs: BTreeMap::from(blobs),
+            ..Garbage::default()
+        };
+        assert_eq!(garbage.bytes(), u64::MAX);
+    }
 
     #[test]
     fn repositories_have_tags_and_manifests() {

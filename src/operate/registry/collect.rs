@@ -13,7 +13,7 @@ use super::uses::Uses;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::PluginKind;
 use kubexm_engine::plan::{Plan, TaskId, TaskName};
-use kubexm_engine::seed::{CollectGarbage, Garbage};
+use kubexm_engine::seed::{CollectGarbage, Garbage, total};
 use kubexm_session::begun::Operation;
 use kubexm_session::{CommandError, Connection, Stop};
 use kubexm_types::event::Events;
@@ -100,7 +100,7 @@ async fn prepared(
     let removals: Vec<TaskId> = plan.tasks.iter().map(|task| task.id()).collect();
     let data_dir = &site.cluster.registry.data_dir;
     let mut before: Option<TaskId> = None;
-    let mut total = 0;
+    let mut sizes = Vec::new();
     let names = site.cluster.roles.registry.iter();
     for host in names.filter_map(|name| site.hosts.get(name)) {
         let garbage = Garbage::read(host.as_ref(), data_dir)
@@ -116,7 +116,7 @@ async fn prepared(
             count(number, "blob"),
             bytes(size)
         );
-        total += size;
+        sizes.push(size);
         let _ = writeln!(text, "  {}\n    - {title}", host.name());
         let task = COLLECT.task(host.name()).step(CollectGarbage {
             title,
@@ -128,9 +128,10 @@ async fn prepared(
     }
     if !text.is_empty() {
         text = format!(
-            "{what} that are removed from the registries of the cluster '{}', on one host after another:\n{text}in all: {total} \
+            "{what} that are removed from the registries of the cluster '{}', on one host after another:\n{text}in all: {} \
              bytes\npoint of no return: the removal on the first host; afterwards only a bundle has the images",
-            site.cluster.name
+            site.cluster.name,
+            total(&sizes)
         );
     }
     Ok(Prepared {
@@ -176,10 +177,7 @@ async fn unused(site: &mut Site<'_>, text: &mut String) -> Result<Former, Comman
         let blobs = registry.storage.blobs.iter();
         let gone = blobs.filter(|(digest, _)| !needed.contains(*digest));
         let sizes: Vec<u64> = gone.map(|(_, size)| *size).collect();
-        (
-            registry.name.clone(),
-            Blobs(sizes.len(), sizes.iter().sum()),
-        )
+        (registry.name.clone(), Blobs(sizes.len(), total(&sizes)))
     });
     Ok(Former {
         plan,

@@ -6,6 +6,7 @@ use super::catalog::Catalog;
 use super::image::Image;
 use super::site::Site;
 use super::uses::Uses;
+use kubexm_engine::seed::total;
 use kubexm_types::{Digest, HostName};
 
 /// The images of all registries of a cluster.
@@ -116,7 +117,7 @@ impl RegistryReport {
                 .collect(),
             uses_unknown: uses.unknown.clone(),
             images,
-            size: all.values().sum(),
+            size: total(all.values()),
         }
     }
 
@@ -143,7 +144,7 @@ fn listed(catalog: &Catalog, uses: &Uses, image: &Image) -> ListedImage {
         name: image.name(),
         digest: image.digest,
         platforms: catalog.platforms(image),
-        size: content.blobs().values().sum(),
+        size: total(content.blobs().values()),
         is_equal: hosts.iter().all(|host| host.copy == Copy::Complete),
         hosts,
         used_by: (uses.unknown.is_none() || !used_by.is_empty()).then_some(used_by),
