@@ -71,8 +71,11 @@ pub async fn install_others(
     stop: &Stop,
 ) -> Result<(InstallReport, FailedWorkers), CommandError> {
     options.connection.check()?;
-    let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
-    let state = options.connection.state_directory(&cluster, events)?;
+    let opened = options.source.open_to_install(options.unsigned, events)?;
+    let state = options
+        .connection
+        .state_directory(&opened.cluster, events)?;
+    let (bundle, cluster) = opened.unless_older(&state, options.allow_older, events)?;
     let context = Context {
         options,
         bundle: &bundle,
@@ -85,10 +88,7 @@ pub async fn install_others(
         Operation::Install
     };
     let change = context.change(operation);
-    let connect = async |events: &Events| {
-        rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
-        context.connect(events).await
-    };
+    let connect = async |events: &Events| context.connect(events).await;
     let work =
         async |session: Session<'_>, connected| install_locked(&context, session, connected).await;
     change.run(events, stop, connect, work).await

@@ -47,6 +47,8 @@ pub struct ConformanceOptions {
     pub connection: Connection,
     /// Whether to run programs of a bundle whose signature is not verified.
     pub unsigned: bool,
+    /// Whether to accept a bundle that is older than the one of its name that the cluster was installed from.
+    pub allow_older: bool,
     /// Run only conformance tests whose names match this expression of Go.
     pub focus: Option<String>,
     /// Leave out tests whose names match this expression of Go.
@@ -88,9 +90,12 @@ pub async fn conformance(
     stop: &Stop,
 ) -> Result<ConformanceReport, CommandError> {
     options.connection.check()?;
-    let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
+    let opened = options.source.open_to_install(options.unsigned, events)?;
+    let state = options
+        .connection
+        .state_directory(&opened.cluster, events)?;
+    let (bundle, cluster) = opened.unless_older_of_its_name(&state, options.allow_older, events)?;
     let version = check_version(&cluster, &bundle)?;
-    let state = options.connection.state_directory(&cluster, events)?;
     let change = Change {
         operation: Operation::Conformance,
         cluster: &cluster,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::{CommandError, notices};
+use crate::{CommandError, notices, rollback};
 use kubexm_bundle::{Access, Bundle, BundleSet};
 use kubexm_config::{Cluster, Problems};
 use kubexm_engine::plan::Watch;
@@ -68,6 +68,51 @@ pub struct ClusterSource {
     pub access: BundleAccess,
 }
 
+/// A cluster file and a bundle whose age was not compared with that of the cluster's.
+pub struct Opened {
+    bundle: Arc<BundleSet>,
+    /// The cluster of the file.
+    pub cluster: Cluster,
+}
+
+impl Opened {
+    /// Returns the bundle and the cluster. `state` is the state directory.
+    ///
+    /// # Errors
+    /// The bundle is older than the newest one that the cluster was installed from, and `allow_older` is false.
+    pub fn unless_older(
+        self,
+        state: &Path,
+        allow_older: bool,
+        events: &Events,
+    ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
+        rollback::check(state, self.bundle.bundle(), allow_older, events)?;
+        Ok((self.bundle, self.cluster))
+    }
+
+    /// Returns the bundle and the cluster. A bundle of another name, as that of an application, has its own numbers.
+    ///
+    /// # Errors
+    /// The bundle is older than the one of its name that the cluster was installed from, and `allow_older` is false.
+    pub fn unless_older_of_its_name(
+        self,
+        state: &Path,
+        allow_older: bool,
+        events: &Events,
+    ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
+        let newest = rollback::newest(state)?;
+        if newest.is_some_and(|newest| newest.name == self.bundle.lock().name) {
+            return self.unless_older(state, allow_older, events);
+        }
+        Ok(self.of_any_age())
+    }
+
+    /// Returns the bundle and the cluster for a command that goes back to an older bundle.
+    pub fn of_any_age(self) -> (Arc<BundleSet>, Cluster) {
+        (self.bundle, self.cluster)
+    }
+}
+
 impl ClusterSource {
     /// Opens the bundle and reads the cluster file. Emits a warning for each notice about the file, and one about
     /// experimental settings.
@@ -93,15 +138,11 @@ impl ClusterSource {
 
     /// Opens the bundle and reads the cluster file, as `open` does. Without a trusted key the user must accept
     /// that the signature is not verified, because an install runs programs of the bundle as root.
-    pub fn open_to_install(
-        &self,
-        unsigned: bool,
-        events: &Events,
-    ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
+    pub fn open_to_install(&self, unsigned: bool, events: &Events) -> Result<Opened, CommandError> {
         self.check_trust(unsigned)?;
-        let opened = self.open(events)?;
+        let (bundle, cluster) = self.open(events)?;
         self.note_unsigned(unsigned, events);
-        Ok(opened)
+        Ok(Opened { bundle, cluster })
     }
 
     /// Does as `open_to_install`, for a command that does not need the version of Kubernetes of the cluster file.
@@ -109,11 +150,12 @@ impl ClusterSource {
         &self,
         unsigned: bool,
         events: &Events,
-    ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
+    ) -> Result<Opened, CommandError> {
         self.check_trust(unsigned)?;
-        let opened = self.open_with(events, |_| kubexm_config::load_cluster(&self.cluster))?;
+        let (bundle, cluster) =
+            self.open_with(events, |_| kubexm_config::load_cluster(&self.cluster))?;
         self.note_unsigned(unsigned, events);
-        Ok(opened)
+        Ok(Opened { bundle, cluster })
     }
 
     fn last_bundle(&self) -> String {

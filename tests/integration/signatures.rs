@@ -594,6 +594,26 @@ fn install_refuses_an_older_signed_bundle_under_any_name() {
     let (code, printed) = install("old.tar.zst", &["--trust", &key, "--allow-older"]);
     assert_eq!(code, Some(4), "{printed}");
     assert!(printed.contains("--allow-older accepts it"), "{printed}");
+    // Images and tests of an older bundle also run in the cluster. A bundle of another name has its own numbers.
+    let old = kubexm_bundle::Bundle::open(&at("old.tar.zst")).unwrap();
+    for (name, is_refused) in [(&*old.lock().name, true), ("apps", false)] {
+        same["name"] = name.into();
+        std::fs::write(&record, same.to_string()).unwrap();
+        for command in [&["registry", "add"][..], &["conformance"]] {
+            let (bundle, state) = (
+                at("old.tar.zst").display().to_string(),
+                state.display().to_string(),
+            );
+            let options = ["--bundle", &bundle, "-f", &cluster, "--state", &state];
+            let (code, printed) = kubexm(&[command, &options, &trust].concat());
+            let says = printed.contains("the cluster was installed from a newer bundle");
+            assert_eq!(
+                (code == Some(3), says),
+                (is_refused, is_refused),
+                "{printed}"
+            );
+        }
+    }
     std::fs::write(&record, "{}").unwrap();
     let (code, printed) = install("same.tar.zst", &trust);
     assert_eq!(code, Some(2), "{printed}");

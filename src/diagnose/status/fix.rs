@@ -23,8 +23,7 @@ use kubexm_session::outcome;
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{
-    ClusterSource, CommandError, Connection, Stop, certificates, older_etcd, plan_inputs,
-    preflight, rollback,
+    ClusterSource, CommandError, Connection, Stop, certificates, older_etcd, plan_inputs, preflight,
 };
 use kubexm_types::event::Events;
 
@@ -81,9 +80,11 @@ pub async fn fix(
     stop: &Stop,
 ) -> Result<FixReport, CommandError> {
     options.connection.check()?;
-    let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
-    let state = options.connection.state_directory(&cluster, events)?;
-    rollback::check(&state, bundle.bundle(), false, events)?;
+    let opened = options.source.open_to_install(options.unsigned, events)?;
+    let state = options
+        .connection
+        .state_directory(&opened.cluster, events)?;
+    let (bundle, cluster) = opened.unless_older(&state, false, events)?;
     check_bundle(&state, &bundle)?;
     if options.dry_run {
         begun::permit(Operation::StatusFix, &cluster, &state)?;

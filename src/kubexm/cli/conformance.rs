@@ -29,6 +29,9 @@ pub struct Conformance {
     /// Run programs of a bundle whose signature is not verified
     #[arg(long, conflicts_with = "trust")]
     unsigned: bool,
+    /// Accept a bundle that is older than the one of its name that the cluster was installed from
+    #[arg(long)]
+    allow_older: bool,
     /// Run only tests whose names match this regular expression of Go
     #[arg(long, value_name = "EXPRESSION")]
     focus: Option<String>,
@@ -64,6 +67,7 @@ pub async fn run(arguments: &Conformance, format: Output, events: &Events) -> Re
         source: arguments.cluster.source(),
         connection: arguments.connection.options()?,
         unsigned: arguments.unsigned,
+        allow_older: arguments.allow_older,
         focus: arguments.focus.clone(),
         skip: arguments.skip.clone(),
         parallel: arguments.parallel,

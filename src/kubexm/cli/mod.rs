@@ -248,7 +248,7 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Certs(command) => certs::run(command, output, events).await,
         Command::Backup(command) => backup::run(command, output, events).await,
         Command::Upgrade(arguments) => upgrade::run(&arguments, output, events).await,
-        Command::Node(command) => node::run(command, output, events).await,
+        Command::Node(command) => Box::pin(node::run(command, output, events)).await,
         Command::Conformance(arguments) => conformance::run(&arguments, output, events).await,
         Command::Exec(arguments) => exec::run(&arguments, output, events).await,
         Command::Logs(arguments) => logs::run(&arguments, output, events).await,

@@ -9,7 +9,7 @@ use kubexm_preflight::Finding;
 use kubexm_session::identity::KnownCluster;
 use kubexm_session::stop::{Stop, unless_stopped};
 use kubexm_session::{
-    CommandError, certificates, notices, older_etcd, plan_inputs, preflight, rollback, session,
+    CommandError, certificates, notices, older_etcd, plan_inputs, preflight, session,
 };
 use kubexm_types::event::Events;
 
@@ -42,9 +42,11 @@ pub async fn dry_run(
     events: &Events,
     stop: &Stop,
 ) -> Result<DryRun, CommandError> {
-    let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
-    let state = options.connection.state_directory(&cluster, events)?;
-    rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
+    let opened = options.source.open_to_install(options.unsigned, events)?;
+    let state = options
+        .connection
+        .state_directory(&opened.cluster, events)?;
+    let (bundle, cluster) = opened.unless_older(&state, options.allow_older, events)?;
     let looking = async {
         let mut failed = options.failed_workers(&cluster);
         let connecting = options.connection.connect_each(&cluster, &state, events);

@@ -10,7 +10,7 @@ use kubexm_session::begun::{Operation, end_replacement};
 use kubexm_session::bundle_access::verify;
 use kubexm_session::change::{Change, Session};
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{CommandError, Stop, rollback};
+use kubexm_session::{CommandError, Stop};
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, WarningKind};
 
@@ -48,13 +48,15 @@ pub(super) async fn run(
     stop: &Stop,
 ) -> Result<RemoveReport, CommandError> {
     options.connection.check()?;
-    let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
+    let opened = options.source.open_to_install(options.unsigned, events)?;
+    let state = options
+        .connection
+        .state_directory(&opened.cluster, events)?;
+    let (bundle, cluster) = opened.unless_older(&state, options.allow_older, events)?;
     let unknown = "name hosts of the cluster file; if you have removed the host from the file, put it back with all its \
                    roles until it is out of the cluster";
     check_names(&cluster, &options.names, unknown)?;
     let remaining = Remaining::read(options, &bundle, &cluster, purpose)?;
-    let state = options.connection.state_directory(&cluster, events)?;
-    rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
     let context = Context {
         options,
         bundle: &bundle,

@@ -65,9 +65,11 @@ pub async fn upgrade(
     stop: &Stop,
 ) -> Result<UpgradeReport, CommandError> {
     options.connection.check()?;
-    let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
-    let state = options.connection.state_directory(&cluster, events)?;
-    older_bundle::check(&state, bundle.bundle(), options.allow_older, events)?;
+    let opened = options.source.open_to_install(options.unsigned, events)?;
+    let state = options
+        .connection
+        .state_directory(&opened.cluster, events)?;
+    let (bundle, cluster) = opened.unless_older(&state, options.allow_older, events)?;
     let context = Context {
         options,
         bundle: &bundle,

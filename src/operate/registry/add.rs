@@ -30,6 +30,8 @@ pub struct AddOptions {
     pub connection: Connection,
     /// Whether to accept a bundle whose signature cannot be verified, because no key is trusted.
     pub unsigned: bool,
+    /// Whether to accept a bundle that is older than the one of its name that the cluster was installed from.
+    pub allow_older: bool,
     /// The images; empty for all of the bundle.
     pub images: Vec<ImageRef>,
     /// Whether to end after the plan.
@@ -48,12 +50,15 @@ pub async fn add(
     stop: &Stop,
 ) -> Result<ChangeReport, CommandError> {
     options.connection.check()?;
-    let (bundle, cluster) = options
+    let opened = options
         .source
         .open_at_any_version(options.unsigned, events)?;
-    check_own(&cluster, &options.source.cluster)?;
+    check_own(&opened.cluster, &options.source.cluster)?;
+    let state = options
+        .connection
+        .state_directory(&opened.cluster, events)?;
+    let (bundle, cluster) = opened.unless_older_of_its_name(&state, options.allow_older, events)?;
     let lock = selected(bundle.lock(), &options.images)?;
-    let state = options.connection.state_directory(&cluster, events)?;
     unless_stopped(stop, verify(&bundle, events)).await?;
     let change = Change {
         cluster: &cluster,

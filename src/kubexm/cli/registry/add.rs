@@ -36,6 +36,9 @@ pub struct Add {
     /// required.
     #[arg(long, conflicts_with = "trust")]
     unsigned: bool,
+    /// Accept a bundle that is older than the one of its name that the cluster was installed from
+    #[arg(long)]
+    allow_older: bool,
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Print the plan and change nothing
@@ -64,6 +67,7 @@ pub async fn run(arguments: &Add, output: Output, events: &Events) -> Result<(),
         },
         connection: arguments.cluster.connection.options()?,
         unsigned: arguments.unsigned,
+        allow_older: arguments.allow_older,
         images: arguments.images.clone(),
         dry_run: arguments.dry_run,
     };

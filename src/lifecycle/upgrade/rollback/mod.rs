@@ -58,9 +58,11 @@ pub async fn rollback(
     stop: &Stop,
 ) -> Result<RollbackReport, CommandError> {
     options.connection.check()?;
-    let (bundle, mut cluster) = options
+    // The bundle is older than the newest one of the cluster: that is what a rollback is for.
+    let opened = options
         .source
         .open_at_any_version(options.unsigned, events)?;
+    let (bundle, mut cluster) = opened.of_any_age();
     let state = options.connection.state_directory(&cluster, events)?;
     let record = UpgradeRecord::load(&state)?.ok_or_else(|| {
         CommandError::refused(format!(
@@ -73,7 +75,6 @@ pub async fn rollback(
         )
     })?;
     let hop = chosen(&record, &cluster.kubernetes.version, bundle.lock())?;
-    // The bundle is older than the newest one of the cluster: that is what a rollback is for.
     let is_file_newer = cluster.kubernetes.version != hop.former;
     cluster.kubernetes.version = hop.former.clone();
     let work = Rollback {

@@ -23,7 +23,7 @@ use kubexm_session::certificates::CaEncryption;
 use kubexm_session::change::{Change, Session};
 use kubexm_session::session::{self, HostErrors, Hosts};
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{ClusterSource, CommandError, Connection, Stop, rollback};
+use kubexm_session::{ClusterSource, CommandError, Connection, Stop};
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, WarningKind};
 
@@ -82,10 +82,12 @@ pub async fn relocate(
     stop: &Stop,
 ) -> Result<ChangeReport, CommandError> {
     options.connection.check()?;
-    let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
-    check_own(&cluster, &options.source.cluster)?;
-    let state = options.connection.state_directory(&cluster, events)?;
-    rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
+    let opened = options.source.open_to_install(options.unsigned, events)?;
+    check_own(&opened.cluster, &options.source.cluster)?;
+    let state = options
+        .connection
+        .state_directory(&opened.cluster, events)?;
+    let (bundle, cluster) = opened.unless_older(&state, options.allow_older, events)?;
     let moving = Move::of(options, &bundle, &cluster, &state)?;
     if matches!(moving.record.stage, Stage::Moved | Stage::Undone) {
         moving.report_edit(events);
