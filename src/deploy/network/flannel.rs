@@ -4,8 +4,9 @@ use ipnet::IpNet;
 
 use super::Plugin;
 use crate::{DeployError, Inputs};
-use kubexm_config::cluster::{FlannelBackend, HostSpec, IpFamily, ProxyMode};
+use kubexm_config::cluster::{FlannelBackend, HostSpec, IpFamily, PluginKind, ProxyMode};
 use kubexm_engine::plan::Task;
+use kubexm_engine::steps::TrackNewDirs;
 use kubexm_render::network;
 use kubexm_types::ImageRef;
 
@@ -25,6 +26,14 @@ impl Plugin for Flannel {
         } else {
             vec!["the network plugin flannel (spec.network.flannel of the manifest)".to_owned()]
         }
+    }
+
+    fn prepare(&self, _: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
+        Ok(task.step(TrackNewDirs::new(
+            "flannel-folders",
+            "flannel's files",
+            PluginKind::Flannel.properties().directories,
+        )?))
     }
 
     fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {

@@ -58,6 +58,8 @@ const KUBERNETES: &[&str] = &[
     "pki/front-proxy-ca.key",
     "pki/front-proxy-client.crt",
     "pki/front-proxy-client.key",
+    // kubexm writes it for the time of a rotation.
+    "pki/signing-ca.crt",
     "pki/sa.key",
     "pki/sa.pub",
     "pki/etcd/ca.crt",
@@ -339,6 +341,19 @@ const VOLATILE_PATHS: &[&str] = &[
     "/run/xtables.lock",
 ];
 
+/// Files that pods of network plugins write. They are removed by name from directories that existed before the install.
+const FILES: &[&str] = &[
+    "/etc/cni/net.d/05-cilium.conflist",
+    "/etc/cni/net.d/10-calico.conflist",
+    "/etc/cni/net.d/10-flannel.conflist",
+    "/etc/cni/net.d/calico-kubeconfig",
+    "/etc/sysctl.d/99-zzz-override_cilium.conf",
+    "/opt/cni/bin/calico",
+    "/opt/cni/bin/calico-ipam",
+    "/opt/cni/bin/cilium-cni",
+    "/opt/cni/bin/flannel",
+];
+
 /// Returns what a reset removes from a directory.
 pub fn content(path: &str) -> Content {
     if let Some((_, content)) = DIRECTORIES.iter().find(|(known, _)| *known == path) {
@@ -346,8 +361,7 @@ pub fn content(path: &str) -> Content {
     }
     match path {
         _ if VOLATILE_PATHS.contains(&path) => VOLATILE,
-        // A file.
-        "/etc/sysctl.d/99-zzz-override_cilium.conf" => Content::unmarked(&[]),
+        _ if FILES.contains(&path) => Content::unmarked(&[]),
         // The data of a member of etcd, in a directory that existed before.
         _ if path.ends_with("/member") => Content::unmarked(&["snap", "tmp", "wal"]),
         _ => OTHER,
