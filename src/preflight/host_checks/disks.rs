@@ -14,6 +14,13 @@ pub(super) const MOUNT_OPTIONS: HostCheck = HostCheck {
     find: options,
 };
 
+pub(super) const LINKS: HostCheck = HostCheck {
+    kind: FindingKind::FileSystems,
+    when: When::BeforeInstall,
+    read: "symbolic links to directories of the cluster",
+    find: links,
+};
+
 pub(super) const ETCD_DATA: HostCheck = HostCheck {
     kind: FindingKind::EtcdData,
     when: When::BeforeInstall,
@@ -82,6 +89,23 @@ fn options(asked: &Asked<'_>) -> Vec<Problem> {
         })
     });
     mounts.collect()
+}
+
+/// Programs compare paths as text: a reset keeps what is behind a link, and the kubelet leaves volumes mounted there.
+fn links(asked: &Asked<'_>) -> Vec<Problem> {
+    let links = asked.answers.all("link").iter().filter_map(|line| {
+        let (path, target) = line.split_once(' ')?;
+        Some(Problem {
+            breaks: true,
+            is_later: false,
+            what: format!("{path} is behind a symbolic link, to {target}"),
+            evidence: vec![format!("{path} -> {target}")],
+            cause: "the kubelet does not find its mounts behind a link, and a reset keeps what is there".to_owned(),
+            fix: format!("remove the link, create {path}, and mount {target} there with the option bind, also in /etc/fstab"),
+            commands: Vec::new(),
+        })
+    });
+    links.collect()
 }
 
 /// Returns the directory in which kubeadm creates a member of etcd on a host; `None` for other hosts and for other members, which do

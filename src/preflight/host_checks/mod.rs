@@ -32,6 +32,7 @@ pub const KEYS: &[&str] = &[
     "inodes",
     "mount",
     "etcd_entry",
+    "link",
     "swap",
     "swap_fstab",
     "swap_unit",
@@ -51,7 +52,7 @@ pub const KEYS: &[&str] = &[
 ];
 
 /// Every check.
-pub const CHECKS: [&HostCheck; 10] = [
+pub const CHECKS: [&HostCheck; 11] = [
     &network::CNI,
     &network::FORWARD,
     &network::ROUTES,
@@ -59,6 +60,7 @@ pub const CHECKS: [&HostCheck; 10] = [
     &boot::KERNEL_SETTINGS,
     &boot::HOST_NAMES,
     &disks::MOUNT_OPTIONS,
+    &disks::LINKS,
     &disks::ETCD_DATA,
     &system::IMMUTABLE,
     &system::PACKAGES,

@@ -139,6 +139,10 @@ fn what_an_install_would_meet_later_is_refused_before() {
         ("etcd_entry=lost+found", FindingKind::EtcdData),
         ("mount=/opt/cni/bin rw,noexec", FindingKind::MountOptions),
         ("immutable=/etc/hosts", FindingKind::FileSystems),
+        (
+            "link=/var/lib/kubelet /data/kubelet",
+            FindingKind::FileSystems,
+        ),
         ("packages=libc6", FindingKind::Packages),
         ("cloud_hosts=/etc/cloud/cloud.cfg", FindingKind::HostNames),
     ] {

@@ -22,6 +22,10 @@ disks() {
     awk -v path="$path/" '{ mount = $2 == "/" ? "/" : $2 "/" } index(path, mount) == 1 && length(mount) >= length(best) { best = mount; options = $4 }
       END { print "mount=" substr(path, 1, length(path) - 1), options }' /proc/mounts
   done
+  for path in "$kubelet" "$data" "${etcd:-/var/lib/etcd}" /var/lib/cni /var/log/pods; do
+    target=$(readlink -f "$path") || continue
+    [ "$target" = "$path" ] || echo "link=$path $target"
+  done
   [ -z "$etcd" ] || find "$etcd" -mindepth 1 -maxdepth 1 2>/dev/null | head -n 20 | sed 's,.*/,etcd_entry=,'
 }
 kernel() {

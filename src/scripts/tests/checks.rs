@@ -46,6 +46,8 @@ fn what_decides_whether_a_cluster_works_is_read() {
             "iptables-save",
             "echo '-A INPUT -p tcp --dport 10250 -j DROP'; echo '-A KUBE-FIREWALL -j DROP'",
         );
+        machine.write("/data/kubelet/x", "");
+        std::os::unix::fs::symlink("/data/kubelet", machine.at("/var/lib/kubelet")).unwrap();
         let printed = machine.done(CHECKS, &ARGUMENTS);
         let found = lines(&printed);
         for line in [
@@ -60,6 +62,7 @@ fn what_decides_whether_a_cluster_works_is_read() {
             "proxy=HTTPS_PROXY",
             "no_proxy=a,b",
             "immutable=/etc/hosts",
+            "link=/var/lib/kubelet /data/kubelet",
             "route=10.96.0.1 10.96.0.1 via 192.0.2.1",
             "no_route=fd00:96::1",
             "packages=site-agent",
