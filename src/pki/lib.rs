@@ -24,7 +24,7 @@ pub use encryption::KeyIdentity;
 pub use error::PkiError;
 pub use fingerprint::{ca_fingerprint, key_fingerprint, public_key_pin};
 pub use leaf::{Leaf, Usage};
-pub use pair::Pair;
+pub use pair::{Pair, is_key_of};
 pub use signing_key::SigningKey;
 pub use store::CertificateStore;
 pub use stream::{EncryptedWriter, OpenError, Recipients};

@@ -2,8 +2,9 @@
 
 use rcgen::KeyPair;
 use rustls::crypto::ring::default_provider;
+use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer};
 use rustls::sign::CertifiedKey;
 
 use crate::error::{PkiError, invalid};
@@ -35,6 +36,15 @@ impl Pair {
     }
 }
 
+/// Returns whether a private key belongs to the first public key of a text. Both are in PEM.
+pub fn is_key_of(public: &str, private: &str) -> bool {
+    let own = PrivateKeyDer::from_pem_slice(private.as_bytes()).ok();
+    let own = own.and_then(|key| any_supported_type(&key).ok());
+    let own = own.and_then(|key| Some(key.public_key()?.to_vec()));
+    let public = SubjectPublicKeyInfoDer::from_pem_slice(public.as_bytes()).ok();
+    own.is_some() && own == public.map(|key| key.to_vec())
+}
+
 /// Creates a private key. `name` is for the error.
 pub(crate) fn new_key(name: &str) -> Result<KeyPair, PkiError> {
     KeyPair::generate().map_err(|error| invalid(name, error))
@@ -45,7 +55,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::{Ca, CertificateStore, Leaf};
+    use crate::{Ca, CertificateStore, Leaf, SigningKey};
 
     #[test]
     fn key_must_be_that_of_the_certificate() {
@@ -58,5 +68,9 @@ mod tests {
         assert!(Pair::of("a", one.certificate.clone(), other.key).is_err());
         assert!(Pair::of("a", String::new(), one.key).is_err());
         assert!(Pair::of("a", one.certificate, "key".to_owned()).is_err());
+        let [one, other] = ["a", "b"].map(|name| SigningKey::load_or_create(&store, name).unwrap());
+        assert!(is_key_of(&one.public, &one.private));
+        assert!(!is_key_of(&one.public, &other.private));
+        assert!(!is_key_of("", "") && !is_key_of(&one.public, ""));
     }
 }

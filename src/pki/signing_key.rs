@@ -18,7 +18,7 @@ pub struct SigningKey {
 
 impl SigningKey {
     /// Loads the key pair `name` from the store, or creates it.
-    pub(crate) fn load_or_create(store: &CertificateStore, name: &str) -> Result<Self, PkiError> {
+    pub fn load_or_create(store: &CertificateStore, name: &str) -> Result<Self, PkiError> {
         if let Some(text) = store.read(&format!("{name}.key"))? {
             let key = KeyPair::from_pem(&text).map_err(|error| invalid(name, error))?;
             let own = Self::of(&key);

@@ -1,12 +1,13 @@
 //! The authorities that kubeadm created, from a backup. They are in the state directory only while a restore installs hosts.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::Path;
 
 use crate::{CommandError, FileError};
 use kubexm_engine::cluster::ClusterRecord;
-use kubexm_pki::CertificateStore;
-use kubexm_types::{Authority, authority, write_atomic};
+use kubexm_pki::{CertificateStore, Pair, is_key_of};
+use kubexm_types::{Authority, Digest, authority, write_atomic};
 
 /// The file in the state directory: a tar archive of files below `/etc/kubernetes/pki`.
 pub const FILE: &str = "pki/kubeadm-authorities.tar";
@@ -32,8 +33,58 @@ const AUTHORITIES: [(&str, Authority); 4] = [
     ("front-proxy-ca.crt", Authority::FrontProxy),
     ("sa.pub", Authority::ServiceAccounts),
 ];
+/// Certificates with their keys.
+const PAIRS: [(&str, &str); 3] = [
+    ("ca.crt", "ca.key"),
+    ("etcd/ca.crt", "etcd/ca.key"),
+    ("front-proxy-ca.crt", "front-proxy-ca.key"),
+];
 /// The largest file, in bytes.
 const LARGEST: u64 = 1 << 20;
+
+/// The authorities that a state directory records: those of the cluster, and others of a rotation that has begun.
+#[derive(Debug, Default)]
+pub struct Known {
+    record: BTreeMap<Authority, Digest>,
+    rotation: BTreeSet<Digest>,
+}
+
+impl Known {
+    /// Adds a file of the state directory, if it records authorities. `name` is its path there.
+    ///
+    /// # Errors
+    /// The record of the cluster is damaged.
+    pub fn add(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
+        if name == ClusterRecord::FILE {
+            let record: ClusterRecord =
+                serde_json::from_slice(content).map_err(io::Error::other)?;
+            self.record = record.authorities().clone();
+        } else if is_of_rotation(name) {
+            let found = authority::fingerprints(&String::from_utf8_lossy(content));
+            self.rotation.extend(found);
+        }
+        Ok(())
+    }
+
+    /// Returns whether a file has this authority, and no other one than a rotation has.
+    fn has(&self, authority: Authority, text: &str) -> bool {
+        let Some(expected) = self.record.get(&authority) else {
+            return true;
+        };
+        let found = authority::fingerprints(text);
+        let is_known = |one: &Digest| one == expected || self.rotation.contains(one);
+        !found.is_empty() && found.iter().all(is_known)
+    }
+}
+
+/// Returns whether a file of the state directory belongs to a rotation of authorities, beside the present ones: a restored cluster
+/// trusts only these.
+pub fn is_of_rotation(name: &str) -> bool {
+    name.strip_prefix("pki/").is_some_and(|name| {
+        let is_other = |end: &str| name.contains(&format!(".{end}."));
+        name.starts_with("rotation/") || is_other("next") || is_other("former")
+    })
+}
 
 /// Returns the archive of a directory of certificates; `None` if it has none.
 ///
@@ -53,6 +104,7 @@ pub struct HostAuthorities {
     /// A tar archive of the files that it has.
     pub archive: Vec<u8>,
     entries: Entries,
+    contents: BTreeMap<&'static str, String>,
 }
 
 impl HostAuthorities {
@@ -62,6 +114,34 @@ impl HostAuthorities {
         self.entries.missing(false)
     }
 
+    /// Returns the names of all files that kubeadm creates and that are missing, below [`DIRECTORY`]. `runs_etcd` states whether
+    /// kubeadm runs etcd.
+    pub fn missing(&self, runs_etcd: bool) -> Vec<String> {
+        self.entries.missing(runs_etcd)
+    }
+
+    /// Returns why these are not the authorities of the cluster: the file and the reason. A person who has changed the host or the
+    /// backup can have replaced them.
+    pub fn problem(&self, known: &Known) -> Option<String> {
+        let text = |name: &str| self.contents.get(name).map(String::as_str);
+        for (name, authority) in AUTHORITIES {
+            if text(name).is_some_and(|text| !known.has(authority, text)) {
+                return Some(format!("{name} is not the {authority} of the cluster"));
+            }
+        }
+        let is_pair = |certificate: &str, key: &str| {
+            Pair::of("a CA", certificate.to_owned(), key.to_owned()).is_ok()
+        };
+        let other = |(public, private), is_own: &dyn Fn(&str, &str) -> bool| {
+            let both = text(public).zip(text(private));
+            let differs = both.is_some_and(|(public, private)| !is_own(public, private));
+            differs.then(|| format!("{private} is not the key of {public}"))
+        };
+        let mut others = PAIRS.iter().filter_map(|pair| other(*pair, &is_pair));
+        let first = others.next();
+        first.or_else(|| other(("sa.pub", "sa.key"), &is_key_of))
+    }
+
     /// Returns whether these are more of the authorities than the others are.
     pub fn is_better(&self, other: &Self) -> bool {
         let rank = |one: &Self| (one.lacks().len(), one.entries.missing(true).len());
@@ -69,13 +149,18 @@ impl HostAuthorities {
     }
 }
 
-/// Takes the authorities out of the archive with the files of a control plane.
+/// Takes the authorities out of the archive with the files of a control plane. Without `runs_etcd`, kubeadm has none of etcd.
 ///
 /// # Errors
 /// The archive is damaged.
-pub fn of_host(files: impl Read) -> io::Result<HostAuthorities> {
+pub fn of_host(files: impl Read, runs_etcd: bool) -> io::Result<HostAuthorities> {
     let mut found = tar::Builder::new(Vec::new());
+    let mut contents = BTreeMap::new();
     let entries = visit(files, |name, mut content| {
+        if name.starts_with("etcd/") && !runs_etcd {
+            return Ok(());
+        }
+        contents.insert(name, String::from_utf8_lossy(&content).into_owned());
         if !name.ends_with(".key") {
             content.truncate(first_block(&content));
         }
@@ -87,16 +172,8 @@ pub fn of_host(files: impl Read) -> io::Result<HostAuthorities> {
     Ok(HostAuthorities {
         archive: found.into_inner()?,
         entries,
+        contents,
     })
-}
-
-/// Returns which authorities are missing in the archive with the files of a control plane, with their names below [`DIRECTORY`].
-/// `runs_etcd` states whether kubeadm runs etcd.
-///
-/// # Errors
-/// The archive is damaged.
-pub fn missing(files: impl Read, runs_etcd: bool) -> io::Result<Vec<String>> {
-    Ok(visit(files, |_, _| Ok(()))?.missing(runs_etcd))
 }
 
 /// The authorities in the archive with the files of a control plane.
@@ -238,7 +315,7 @@ mod tests {
     #[test]
     fn only_authorities_are_taken_and_all_of_them() {
         let mut names = vec!["admin.conf", "pki/apiserver.key", "pki/etcd/ca.key"];
-        let worse = of_host(host_files(&names).as_slice()).unwrap();
+        let worse = of_host(host_files(&names).as_slice(), true).unwrap();
         let lacks = worse.lacks().join(" ");
         assert_eq!(
             lacks,
@@ -252,11 +329,11 @@ mod tests {
             "pki/sa.key",
             "pki/sa.pub",
         ]);
-        let found = of_host(host_files(&names).as_slice()).unwrap();
+        let found = of_host(host_files(&names).as_slice(), true).unwrap();
         assert_eq!(found.lacks(), [""; 0]);
         assert!(found.is_better(&worse) && !worse.is_better(&found));
         names.push("pki/etcd/ca.crt");
-        let whole = of_host(host_files(&names).as_slice()).unwrap();
+        let whole = of_host(host_files(&names).as_slice(), true).unwrap();
         assert!(whole.is_better(&found) && !found.is_better(&whole));
         let mut archive = tar::Archive::new(found.archive.as_slice());
         let entries = archive.entries().unwrap();
@@ -291,13 +368,14 @@ mod tests {
         let path = "./etc/kubernetes/pki/ca.key";
         files.append_link(&mut header, path, "/srv/ca.key").unwrap();
         let files = files.into_inner().unwrap();
-        let found = |runs_etcd| missing(files.as_slice(), runs_etcd).unwrap().join(", ");
+        let all = of_host(files.as_slice(), true).unwrap();
+        let found = |runs_etcd| all.missing(runs_etcd).join(", ");
         assert_eq!(found(false), "ca.key (a symbolic link), sa.pub");
         let expected = "ca.key (a symbolic link), etcd/ca.crt, etcd/ca.key, sa.pub";
         assert_eq!(found(true), expected);
-        let lacks = of_host(files.as_slice()).unwrap();
+        let lacks = of_host(files.as_slice(), false).unwrap();
         assert_eq!(lacks.lacks(), ["ca.key (a symbolic link)", "sa.pub"]);
-        assert_eq!(missing(&b""[..], false).unwrap().len(), 6);
+        assert_eq!(of_host(&b""[..], false).unwrap().lacks().len(), 6);
     }
 
     #[test]

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::KeyIdentity;
+use kubexm_safekeeping::backup::Authorities;
 use kubexm_safekeeping::backup::collect;
 use kubexm_safekeeping::backup::file;
 use kubexm_safekeeping::backup::manifest::{Manifest, STATE};
-use kubexm_session::authorities::{self, HostAuthorities};
+use kubexm_session::authorities::{self, HostAuthorities, is_of_rotation};
 use kubexm_session::begun::{OF_HOSTS, RenewalRecord, RotationRecord, StateRecord, UpgradeRecord};
 use kubexm_session::{CommandError, FileError, background};
 
@@ -43,15 +44,6 @@ fn forget_rotation(state: &Path, folder: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether a file of the state directory belongs to a rotation of authorities, beside the present ones: a restored cluster
-/// trusts only these.
-fn is_of_rotation(name: &str) -> bool {
-    name.strip_prefix("pki/").is_some_and(|name| {
-        let is_other = |end: &str| name.contains(&format!(".{end}."));
-        name.starts_with("rotation/") || is_other("next") || is_other("former")
-    })
-}
-
 /// A file of the state directory. It may be secret.
 type StateFile = (String, Vec<u8>);
 
@@ -62,8 +54,8 @@ pub(super) struct Content {
     pub(super) manifest: Manifest,
     /// The files of the state directory.
     state: Vec<StateFile>,
-    /// The authorities that kubeadm created, of the host that has most of them; `None` if the backup has no files of hosts.
-    authorities: Option<HostAuthorities>,
+    /// The authorities that kubeadm created.
+    authorities: Authorities,
 }
 
 impl Content {
@@ -75,22 +67,16 @@ impl Content {
         let path = path.to_owned();
         background::run(move || {
             let mut state = Vec::new();
-            let mut authorities: Option<HostAuthorities> = None;
-            let manifest = file::read(&path, &identity, |_, name, content| {
-                if let Some(name) = name.strip_prefix(STATE) {
+            let mut authorities = Authorities::default();
+            let manifest = file::read(&path, &identity, |manifest, path, content| {
+                if let Some(name) = path.strip_prefix(STATE) {
                     let mut bytes = Vec::new();
                     content.read_to_end(&mut bytes)?;
+                    authorities.add(manifest, path, &mut bytes.as_slice())?;
                     state.push((name.to_owned(), bytes));
-                } else if name.starts_with("hosts/") {
-                    let found = authorities::of_host(content)?;
-                    if authorities
-                        .as_ref()
-                        .is_none_or(|best| found.is_better(best))
-                    {
-                        authorities = Some(found);
-                    }
+                    return Ok(());
                 }
-                Ok(())
+                Ok(authorities.add(manifest, path, content)?)
             })?;
             Ok(Self {
                 path,
@@ -118,7 +104,12 @@ impl Content {
     /// Returns the names of authorities that a new first control plane needs and that the backup does not have; `None` if it
     /// has no files of hosts.
     pub(super) fn missing_authorities(&self) -> Option<Vec<String>> {
-        self.authorities.as_ref().map(HostAuthorities::lacks)
+        self.authorities.best().map(HostAuthorities::lacks)
+    }
+
+    /// Returns why authorities of hosts are not used.
+    pub(super) fn foreign_authorities(&self) -> Vec<String> {
+        self.authorities.problems()
     }
 
     /// Writes the files of the state directory that are missing there. For hosts without a cluster, also the authorities of
@@ -143,7 +134,7 @@ impl Content {
                 collect::put_back(state, name, content).map_err(failed)?;
             }
         }
-        match &self.authorities {
+        match self.authorities.best() {
             Some(HostAuthorities { archive, .. }) if is_new => {
                 authorities::save(state, archive)?;
                 authorities::learn(state, archive)
@@ -176,19 +167,5 @@ mod tests {
         assert!(stays.iter().all(|name| path(name).exists()));
         assert!(goes.iter().all(|name| !path(name).exists()));
         forget_commands(&path("none")).unwrap();
-    }
-
-    #[test]
-    fn files_of_a_rotation_beside_the_present_ones_are_left_out() {
-        for name in [
-            "pki/rotation/kubernetes.crt",
-            "pki/kubernetes-ca.next.key",
-            "pki/etcd-ca.former.crt",
-        ] {
-            assert!(is_of_rotation(name), "{name}");
-        }
-        for name in ["pki/kubernetes-ca.crt", "admin.conf", "rotation.json"] {
-            assert!(!is_of_rotation(name), "{name}");
-        }
     }
 }

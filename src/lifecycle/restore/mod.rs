@@ -35,7 +35,7 @@ use kubexm_session::{
     BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, authorities, notices,
 };
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, UtcTime};
+use kubexm_types::{HostName, Message, UtcTime, WarningKind};
 
 /// What to restore, and how.
 #[derive(Debug, Clone)]
@@ -92,6 +92,13 @@ pub async fn restore(
     events.phase("verify");
     let content = Content::read(&options.backup, identity);
     let content = unless_stopped(stop, content).await?;
+    for problem in content.foreign_authorities() {
+        let text = format!("{problem}; the restore does not use the authorities of this host");
+        events.warn(
+            WarningKind::BackupContent,
+            Message::new(text).hint("kubexm backup verify"),
+        );
+    }
     let context = Context {
         options,
         content: &content,

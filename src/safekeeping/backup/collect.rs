@@ -14,6 +14,7 @@ use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_host::{Command, Limit};
 use kubexm_scripts::steps::READ_FILES;
+use kubexm_session::authorities::Known;
 use kubexm_session::begun::{MoveRecord, RestoreRecord, StateRecord};
 use kubexm_session::session::Hosts;
 use kubexm_session::{CommandError, FileError, authorities};
@@ -126,25 +127,41 @@ pub async fn of_hosts(
 /// Returns the control planes among hosts whose files were read, and which authorities of kubeadm are missing on each.
 ///
 /// # Errors
-/// A host printed something else than an archive.
+/// A host printed something else than an archive, or has other authorities than the state directory, whose files are among
+/// `files`.
 pub(super) fn control_planes<'a>(
     cluster: &'a Cluster,
     files: &[Collected],
 ) -> Result<ControlPlanes<'a>, CommandError> {
     let runs_etcd = matches!(cluster.etcd, Etcd::Kubeadm { .. });
+    let mut known = Known::default();
+    for file in files {
+        if let Some(name) = file.path.strip_prefix(STATE) {
+            known
+                .add(name, &file.content)
+                .map_err(CommandError::defect)?;
+        }
+    }
     let mut found = Vec::new();
     for name in &cluster.roles.control_plane {
         let path = host_files(name);
         let Some(archive) = files.iter().find(|file| file.path == path) else {
             continue;
         };
-        let missing = authorities::missing(archive.content.as_slice(), runs_etcd);
-        let missing = missing.map_err(|error| {
+        let own = authorities::of_host(archive.content.as_slice(), runs_etcd);
+        let own = own.map_err(|error| {
             CommandError::step(format!(
                 "{name}: cannot read the configuration of the host: tar printed no archive: {error}"
             ))
         })?;
-        found.push((name, missing));
+        if let Some(problem) = own.problem(&known) {
+            let text = format!("{name}: {}/{problem}", authorities::DIRECTORY);
+            return Err(CommandError::refused(text).hint(
+                "compare the file with that of the other control planes; a restore from this backup would give a new cluster \
+                 other authorities",
+            ));
+        }
+        found.push((name, own.missing(runs_etcd)));
     }
     Ok(found)
 }
@@ -321,6 +338,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::sync::{Arc, Mutex};
 
+    use super::super::authorities::tests::of_kubeadm;
     use super::*;
     use kubexm_session::example::{Site, cluster};
     use kubexm_types::event::{Event, Listener};
@@ -403,19 +421,10 @@ mod tests {
     async fn authorities_on_another_disk_are_read_and_missing_ones_are_named() {
         let site = Site::new();
         let at = |path: &str| site.at("node1", path);
-        for name in [
-            "ca.crt",
-            "ca.key",
-            "etcd/ca.crt",
-            "etcd/ca.key",
-            "front-proxy-ca.crt",
-            "front-proxy-ca.key",
-            "sa.key",
-            "sa.pub",
-        ] {
+        for (name, text) in of_kubeadm() {
             let path = at(&format!("/srv/pki/{name}"));
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "x").unwrap();
+            std::fs::write(path, text).unwrap();
         }
         std::fs::create_dir_all(at("/etc/kubernetes")).unwrap();
         symlink("/srv/pki", at("/etc/kubernetes/pki")).unwrap();

@@ -1,6 +1,7 @@
 //! `backup`: saves etcd, keys, configuration and state of a cluster in one encrypted file, checks such files, and brings a
 //! cluster back from one.
 
+mod authorities;
 pub mod collect;
 pub mod create;
 mod directory;
@@ -15,6 +16,7 @@ pub mod programs;
 mod request;
 mod verify;
 
+pub use authorities::Authorities;
 pub use request::etcd_deployment;
 
 pub use create::{CreateReport, create};

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use self::trial::TrialRestore;
+use super::authorities::Authorities;
 use super::file;
 use super::identity::BackupIdentity;
 use super::manifest::{Manifest, SNAPSHOT, program};
@@ -16,6 +17,9 @@ use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, FileError, Stop, background};
 use kubexm_types::Arch;
 
+/// What to do about authorities that are not those of the cluster.
+const FOREIGN: &str = "someone has changed the host or the backup: compare the file with that of the other control planes, and use \
+                       another backup";
 /// The names of temporary directories start with this.
 const PREFIX: &str = "kubexm-backup-";
 
@@ -68,23 +72,31 @@ async fn verified(options: &VerifyOptions) -> Result<VerifyReport, CommandError>
         )
     })?;
     let (inputs, own) = (workspace.inputs(), wanted.clone());
-    let manifest = background::run(move || {
-        file::read(&path, &identity, |manifest, name, content| {
+    let (manifest, authorities) = background::run(move || {
+        let mut authorities = Authorities::default();
+        let manifest = file::read(&path, &identity, |manifest, name, content| {
             // Nothing else can read the snapshot.
-            if manifest.file(&own).is_none() {
-                return Ok(());
-            }
+            let has_program = manifest.file(&own).is_some();
             let needed = space::of_trial(manifest);
-            if name == SNAPSHOT {
+            if name == SNAPSHOT && has_program {
                 space::check(&inputs, needed)?;
                 space::copy(content, &inputs.join(trial::SNAPSHOT), needed)?;
-            } else if name == own {
+            } else if name == own && has_program {
                 space::copy(content, &inputs.join(trial::PROGRAM), needed)?;
+            } else {
+                authorities.add(manifest, name, content)?;
             }
             Ok(())
-        })
+        })?;
+        Ok::<_, CommandError>((manifest, authorities))
     })
     .await?;
+    let problems = authorities.problems();
+    if !problems.is_empty() {
+        let cause = problems.join("; ");
+        let error = FileError::new("verify the backup", &options.backup, cause);
+        return Err(error.hint(FOREIGN).into());
+    }
     let trial = match manifest.file(&wanted) {
         None => None,
         Some(_) => {
