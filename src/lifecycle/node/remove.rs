@@ -116,7 +116,10 @@ pub(super) async fn run(
         let silent = left.into_iter().filter(|name| !hosts.contains_key(*name));
         let silent: Vec<HostName> = silent.cloned().collect();
         if !silent.is_empty() {
-            events.warn(WarningKind::WithoutContact, text::without_contact(&silent));
+            events.warn(
+                WarningKind::WithoutContact,
+                text::without_contact(&silent, &cluster),
+            );
         }
         if purpose == Purpose::Remove {
             events.note(format!(

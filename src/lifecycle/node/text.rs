@@ -179,12 +179,23 @@ pub(super) fn edits(file: &Path, mentions: &[HostMention]) -> Vec<String> {
 }
 
 /// Returns what is left to do for hosts that were removed without contact.
-pub(super) fn without_contact(names: &[HostName]) -> Message {
+pub(super) fn without_contact(names: &[HostName], cluster: &Cluster) -> Message {
+    let had_keys = names.iter().any(|name| cluster.is_control_plane(name));
+    let keys = if had_keys {
+        "; its disk has the keys of the CAs, of Secrets and of the registry"
+    } else {
+        ""
+    };
     let names = joined(names);
     let text = format!(
-        "{names}: removed without contact. If it starts again, its kubelet registers its node again"
+        "{names}: removed without contact. If it starts again, its kubelet registers its node again{keys}"
     );
-    Message::new(text).hint("keep it off, or run the same command when it answers, which resets it")
+    let hint = "keep it off, or run the same command when it answers, which resets it";
+    Message::new(text).hint(if had_keys {
+        format!("{hint}; if others can have the disk, replace the CAs: kubexm certs rotate-ca")
+    } else {
+        hint.to_owned()
+    })
 }
 
 #[cfg(test)]
@@ -192,7 +203,7 @@ mod tests {
     use super::*;
     use kubexm_config::parse_cluster;
 
-    fn points(names: &[(&str, bool)]) -> String {
+    fn cluster() -> Cluster {
         let text = "
 apiVersion: kubexm.io/v1alpha1
 kind: Cluster
@@ -206,7 +217,11 @@ spec:
   roleGroups: {control-plane: [node1], worker: [node2, node3], registry: [registry1]}
   kubernetes: {version: 1.36.3}
 ";
-        let cluster = parse_cluster("example", text).unwrap();
+        parse_cluster("example", text).unwrap()
+    }
+
+    fn points(names: &[(&str, bool)]) -> String {
+        let cluster = cluster();
         let leaving = names.iter().map(|(name, is_lost)| {
             let spec = cluster.host(&name.parse().unwrap()).unwrap();
             Leaving::of(&cluster, spec, *is_lost)
@@ -228,5 +243,13 @@ spec:
         point of no return for node2: the first step: what is lost cannot come back as it was
         point of no return for node3: the end of the programs on each host; until then, kubexm node add node3 and kubectl uncordon node3 undo everything
         ");
+    }
+
+    #[test]
+    fn disk_of_a_lost_control_plane_has_keys() {
+        let said = |name: &str| without_contact(&[name.parse().unwrap()], &cluster()).to_string();
+        assert!(said("node1").contains("the keys of the CAs, of Secrets and of the registry"));
+        assert!(said("node1").ends_with("replace the CAs: kubexm certs rotate-ca"));
+        assert!(!said("node2").contains("keys"));
     }
 }
