@@ -80,6 +80,23 @@ pub(super) fn check_path(path: &Path) -> Result<(), CommandError> {
     }
 }
 
+/// Fails if other users than root and that of a run can replace a file or directory: a run starts it, or trusts what it contains.
+pub(super) fn check_owner(path: &Path, user: u32) -> Result<(), CommandError> {
+    let failed = |error| FileError::io("install a timer that uses", path, &error);
+    let real = path.canonicalize().map_err(failed)?;
+    for each in real.ancestors() {
+        let about = metadata(each).map_err(failed)?;
+        let is_shared = about.mode() & 0o002 != 0 && about.mode() & 0o1000 == 0;
+        if is_shared || ![0, user].contains(&about.uid()) {
+            let cause = format!("other users can change {}", each.display());
+            let error = FileError::new("install a timer that uses", path, cause);
+            let hint = "let only root and the user of the timer write there: chown, chmod o-w";
+            return Err(error.hint(hint).into());
+        }
+    }
+    Ok(())
+}
+
 /// Fails if this machine cannot install units.
 pub(super) fn check_machine() -> Result<(), CommandError> {
     if !Path::new("/run/systemd/system").is_dir() {
@@ -204,6 +221,9 @@ fn failed_login(run: &ServiceRun) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -213,6 +233,28 @@ mod tests {
             assert!(error.contains("\nhint: "), "{error}");
         }
         check_path(Path::new("/srv/kubexm/state-1.0")).unwrap();
+    }
+
+    #[test]
+    fn path_that_other_users_can_change_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (shared, state) = (
+            folder.path().join("shared"),
+            folder.path().join("shared/state"),
+        );
+        std::fs::create_dir_all(&state).unwrap();
+        let own = state.metadata().unwrap().uid();
+        let check_owner = |path: &Path| check_owner(path, own);
+        check_owner(&state).unwrap();
+        let mode = |mode| std::fs::set_permissions(&shared, Permissions::from_mode(mode)).unwrap();
+        // Others may create files there, and not exchange this one.
+        mode(0o1777);
+        check_owner(&state).unwrap();
+        mode(0o777);
+        let refused = check_owner(&state).unwrap_err().to_string();
+        let expected = format!("other users can change {}\nhint: ", shared.display());
+        assert!(refused.contains(&expected), "{refused}");
+        assert!(check_owner(&folder.path().join("absent")).is_err());
     }
 
     /// The exit code alone does not show it: a certificate of this machine can be the finding.

@@ -5,18 +5,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::checks::{
-    check_machine, check_passwords, check_path, check_state, try_login, try_read, try_write,
+    check_machine, check_owner, check_passwords, check_path, check_state, try_login, try_read,
+    try_write,
 };
 use super::options::absolute;
 use super::record::{self, TimerState};
 use super::schedule::Schedule;
 use super::unit::{Service, service_name, timer_name};
-use super::{Job, TimerOptions, system};
+use super::{Job, TimerOptions, owned, system};
 use crate::backup::BackupRecipients;
 use kubexm_config::Cluster;
 use kubexm_pki::{CertificateStore, PkiError};
 use kubexm_session::certificates::CaEncryption;
-use kubexm_session::{CommandError, FileError, private_directory};
+use kubexm_session::{CommandError, FileError};
 use kubexm_types::event::Events;
 
 /// What a run of a timer works with. It cannot ask for a password.
@@ -72,7 +73,9 @@ pub async fn install(options: &InstallOptions, events: &Events) -> Result<(), Co
         return Ok(());
     }
     for folder in &service.writable {
-        create_for(&service, folder)?;
+        owned::create(folder, service.user).map_err(|(path, error)| {
+            FileError::io("create the directory of backups", &path, &error)
+        })?;
     }
     // The service does not start without its directories.
     for file in options.files() {
@@ -111,20 +114,6 @@ pub async fn install(options: &InstallOptions, events: &Events) -> Result<(), Co
     system::systemctl(["enable", "--quiet", &timer])?;
     // A timer that runs keeps its former calendar.
     system::systemctl(["restart", &timer])
-}
-
-/// Creates a directory, and those above it, for the user of a service.
-fn create_for(service: &Service, folder: &Path) -> Result<(), CommandError> {
-    let absent: Vec<&Path> = folder
-        .ancestors()
-        .take_while(|path| !path.exists())
-        .collect();
-    private_directory::create(folder, "create the directory of backups")?;
-    for created in absent {
-        std::os::unix::fs::chown(created, Some(service.user), None)
-            .map_err(|error| FileError::io("change the owner of", created, &error))?;
-    }
-    Ok(())
 }
 
 /// Returns the timers of a cluster that this machine has.
@@ -174,6 +163,9 @@ impl InstallOptions {
             check_path(path)?;
         }
         let owner = metadata(state).map_err(|error| FileError::io("read", state, &error))?;
+        for path in [&program, &file, state] {
+            check_owner(path, owner.uid())?;
+        }
         Ok(Service {
             job: self.timer.job,
             cluster: cluster.name.clone(),

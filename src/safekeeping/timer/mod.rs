@@ -4,6 +4,7 @@ mod checks;
 mod install;
 mod job;
 mod options;
+mod owned;
 mod record;
 mod remove;
 mod schedule;

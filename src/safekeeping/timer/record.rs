@@ -1,6 +1,5 @@
 //! The record of a timer in the state directory: its schedule, and how its last run ended.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +7,7 @@ use time::OffsetDateTime;
 
 use super::job::Job;
 use super::options::absolute;
+use super::owned::Folder;
 use kubexm_session::begun::StateRecord;
 use kubexm_session::{CommandError, FileError};
 use kubexm_types::{Message, Untrusted, UtcTime};
@@ -172,15 +172,15 @@ pub(super) fn load(state: &Path, job: Job) -> Result<Option<TimerState>, Command
 /// # Errors
 /// The file cannot be written.
 pub(super) fn save(state: &Path, record: &TimerState) -> Result<(), CommandError> {
-    match record.job {
-        Job::Certificates => Certificates(record.clone()).save(state)?,
-        Job::Backup => Backups(record.clone()).save(state)?,
-    }
     let path = path(state, record.job);
-    let owner = std::fs::metadata(state);
-    let owned = owner
-        .and_then(|owner| std::os::unix::fs::chown(&path, Some(owner.uid()), Some(owner.gid())));
-    owned.map_err(|error| FileError::io(format!("write {TITLE}"), &path, &error).into())
+    let name = match record.job {
+        Job::Certificates => Certificates::FILE,
+        Job::Backup => Backups::FILE,
+    };
+    let text = serde_json::to_vec_pretty(record).map_err(CommandError::defect)?;
+    let folder = state.canonicalize().and_then(|state| Folder::open(&state));
+    let saved = folder.and_then(|folder| folder.write(name, &text));
+    saved.map_err(|error| FileError::io(format!("write {TITLE}"), &path, &error).into())
 }
 
 /// Removes a record.
