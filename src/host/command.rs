@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::Limit;
 use kubexm_scripts::Script;
@@ -28,6 +29,8 @@ pub struct Command {
     pub(super) continues: bool,
     pub(super) description: Option<String>,
     pub(super) is_secret: bool,
+    /// The token of the lock that the host must have.
+    pub(super) lock: Option<Arc<str>>,
 }
 
 impl Command {
@@ -59,6 +62,7 @@ impl Command {
             continues: false,
             description: None,
             is_secret: false,
+            lock: None,
         }
     }
 
@@ -120,6 +124,13 @@ impl Command {
     #[must_use]
     pub fn secret_output(mut self) -> Self {
         self.is_secret = true;
+        self
+    }
+
+    /// Runs the command only while the lock of the host has this token. Another run may have changed the host otherwise.
+    #[must_use]
+    pub fn under_lock(mut self, token: Arc<str>) -> Self {
+        self.lock = Some(token);
         self
     }
 

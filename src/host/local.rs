@@ -109,7 +109,7 @@ impl LocalHost {
         received: &mut Received,
     ) -> Result<i32, HostError> {
         let failed = |error: io::Error| self.failed(description, error.to_string());
-        let words = supervise::words(&command.argv, command.limit);
+        let words = supervise::words(&command);
         let mut child = self.program(&words).spawn().map_err(failed)?;
         let mut group = Group::of(&child, !command.continues);
         let (stdin, stdout, stderr) =

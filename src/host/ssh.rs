@@ -71,7 +71,7 @@ impl Host for SshHost {
     async fn run(&self, command: Command) -> Result<Output, HostError> {
         let (session, limit) = (&self.session, command.limit);
         let described = Description::of(&command);
-        let (line, prefix) = session.as_root(&supervise::words(&command.argv, limit));
+        let (line, prefix) = session.as_root(&supervise::words(&command));
         let call = Call {
             line,
             input: command.input,

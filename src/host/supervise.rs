@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{Command, HostError, Limit, Output};
 use kubexm_scripts::host as scripts;
-use kubexm_types::{HostName, Untrusted};
+use kubexm_types::{HostName, Message, Untrusted};
 
 /// The time between TERM and KILL for a command at its limit, in seconds.
 const KILL_AFTER: &str = "20";
@@ -21,20 +21,24 @@ const BEGINNING: usize = 64 * 1024;
 /// ended.
 const ENDED: [i32; 4] = [124, 128, 128 + 9, 128 + 15];
 
+/// What the supervisor prints instead of the process group if the host has the lock of another run.
+const LOCK_LOST: &str = "kubexm: lock lost";
+
 /// Returns the words of a command line that runs a command under its limit.
-pub(super) fn words(command: &[String], limit: Limit) -> Vec<String> {
+pub(super) fn words(command: &Command) -> Vec<String> {
     let supervisor = [
         "timeout",
         "-k",
         KILL_AFTER,
-        &limit.seconds().to_string(),
+        &command.limit.seconds().to_string(),
         "sh",
         "-euc",
         scripts::SUPERVISE.text,
         "kubexm",
+        command.lock.as_deref().unwrap_or_default(),
     ];
     let supervisor = supervisor.map(str::to_owned).into_iter();
-    supervisor.chain(command.iter().cloned()).collect()
+    supervisor.chain(command.argv.iter().cloned()).collect()
 }
 
 /// What a command has printed so far.
@@ -60,6 +64,8 @@ pub(super) struct TooMuchOutput;
 pub(super) enum NoResult {
     /// The command did not start. The text is what the host printed instead.
     NotStarted(String),
+    /// The command did not start, because another run has taken the lock of the host.
+    LockLost,
     /// The host ended the command at its limit.
     TimedOut,
 }
@@ -164,7 +170,13 @@ impl Received {
     /// The status is not that of the command.
     pub(super) fn output(&mut self, status: i32, limit: Limit) -> Result<Output, NoResult> {
         if self.group.is_none() {
-            return Err(NoResult::NotStarted(self.last_lines()));
+            let printed = self.last_lines();
+            let is_lost = printed.lines().any(|line| line == LOCK_LOST);
+            return Err(if is_lost {
+                NoResult::LockLost
+            } else {
+                NoResult::NotStarted(printed)
+            });
         }
         if ENDED.contains(&status) && self.began.elapsed() >= limit.time() {
             return Err(NoResult::TimedOut);
@@ -227,6 +239,14 @@ pub(super) fn error(
             host,
             command,
             reason: format!("the command did not start: {printed}").into(),
+        },
+        NoResult::LockLost => HostError::Command {
+            host,
+            command,
+            reason: Message::new(
+                "another kubexm has worked on the host, because this process did not renew its lock in time",
+            )
+            .hint("run the same command again when the other one has ended"),
         },
         NoResult::TimedOut => HostError::TimedOut {
             host,

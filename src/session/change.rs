@@ -82,8 +82,10 @@ impl Change<'_> {
         begun::forget_complete_move(self.operation, self.cluster, self.state)?;
         let (hosts, connected) = unless_stopped(stop, connect(events)).await?;
         let hosts = session::logged(hosts, self.state);
+        let unlocked = session::watched(&hosts, events);
+        let locks = lock(&unlocked, &journal, self.operation, events, stop).await?;
+        let hosts = locks.guard(hosts);
         let observed = session::watched(&hosts, events);
-        let locks = lock(&observed, &journal, self.operation, events, stop).await?;
         let session = Session {
             hosts,
             observed,

@@ -16,12 +16,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 
 use crate::plan::Stop;
-use kubexm_host::{Command, Host, HostError, Limit, Output};
+use kubexm_host::{Command, Host, HostError, Limit, Output, TunnelError, TunnelStream};
 use kubexm_scripts::host as scripts;
 use kubexm_types::event::Events;
 use kubexm_types::untrusted::Untrusted;
@@ -135,6 +136,21 @@ impl HostLocks {
         })
     }
 
+    /// Returns hosts that run commands only while they have the lock of this run. A run that was suspended can go on after its lock
+    /// has ended, and another one has changed the host.
+    pub fn guard(
+        &self,
+        hosts: BTreeMap<HostName, Arc<dyn Host>>,
+    ) -> BTreeMap<HostName, Arc<dyn Host>> {
+        let token: Arc<str> = self.lease.token.as_str().into();
+        let guarded = hosts.into_iter().map(|(name, host)| {
+            let token = Arc::clone(&token);
+            let host: Arc<dyn Host> = Arc::new(LockedHost { host, token });
+            (name, host)
+        });
+        guarded.collect()
+    }
+
     /// Releases the locks after the hosts have received the requests to end commands that were cancelled. The lock of a
     /// host that does not answer ends by itself.
     pub async fn release(self) {
@@ -147,6 +163,36 @@ impl HostLocks {
 impl Drop for HostLocks {
     fn drop(&mut self) {
         self.renewal.abort();
+    }
+}
+
+/// A host that runs commands only while its lock has a token.
+struct LockedHost {
+    host: Arc<dyn Host>,
+    token: Arc<str>,
+}
+
+#[async_trait]
+impl Host for LockedHost {
+    fn name(&self) -> &HostName {
+        self.host.name()
+    }
+
+    async fn run(&self, command: Command) -> Result<Output, HostError> {
+        let command = command.under_lock(Arc::clone(&self.token));
+        self.host.run(command).await
+    }
+
+    async fn settle(&self) {
+        self.host.settle().await;
+    }
+
+    async fn open_tunnel(
+        &self,
+        target: &str,
+        port: u16,
+    ) -> Result<Box<dyn TunnelStream>, TunnelError> {
+        self.host.open_tunnel(target, port).await
     }
 }
 

@@ -26,10 +26,8 @@ take)
   write "$@"
   ;;
 renew)
-  if [ "$end" -gt "$now" ] && [ "$token" != "$2" ]; then
-    echo "$((end - now)) $holder"
-    exit 3
-  fi
+  # A run that took the lease after its end has changed the host, also if it has released the lease since.
+  [ "$token" = "$2" ] || { echo "$((end > now ? end - now : 0)) $holder"; exit 3; }
   write "$@"
   ;;
 release) [ "$token" != "$2" ] || rm -f "$lock" ;;

@@ -42,6 +42,14 @@ fn lock_of_a_dead_holder_ends() {
         // Its holder was asleep.
         assert_eq!(lock(machine, "renew", "1", "here").status, 3);
         assert_eq!(lock(machine, "renew", "2", "elsewhere").status, 0);
+        // The other run has ended in the meantime.
+        machine.done(LOCK.verb("release"), &["2", "elsewhere", "100", "{}"]);
+        let lost = lock(machine, "renew", "1", "here");
+        assert_eq!((lost.status, lost.printed.as_str()), (3, "0 \n"));
+        assert!(!machine.has(FILE));
+        // No other run has taken the lock of this one.
+        machine.write(FILE, "1\n1\nhere\n{}\n");
+        assert_eq!(lock(machine, "renew", "1", "here").status, 0);
     });
 }
 

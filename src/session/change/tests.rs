@@ -4,6 +4,7 @@ use futures_util::FutureExt;
 
 use super::*;
 use crate::example::{Site, cluster};
+use kubexm_host::Command;
 
 /// The lease of a host's lock.
 const LOCK: &str = "run/kubexm.lock";
@@ -115,4 +116,45 @@ async fn commands_of_an_earlier_run_end_before_the_work_begins() {
         result.unwrap();
         assert!(worked.get());
     }
+}
+
+/// A laptop that slept went on, and wrote former files over those of the other run.
+#[tokio::test]
+async fn run_that_lost_its_lock_changes_no_host() {
+    let site = Site::new();
+    let (cluster, state, stop) = (cluster(), site.state("own"), Stop::new());
+    let change = change(Operation::Install, &cluster, &state);
+    let connect = async |_: &Events| Ok((site.hosts.clone(), ()));
+    let touch = |path: &str| Command::script("touch \"$1\"", [path]).describe("touch a file");
+    let work = async |session: Session<'_>, ()| {
+        let name = cluster.hosts[0].name.clone();
+        for hosts in [&session.hosts, &session.observed] {
+            let done = hosts[&name].run(touch("/root-before")).await.unwrap();
+            assert!(done.success(), "{done:?}");
+        }
+        let lock = site.at("node1", LOCK);
+        let own = std::fs::read_to_string(&lock).unwrap();
+        let of_other = own.replacen(own.lines().nth(1).unwrap(), "other", 1);
+        for other in [Some(of_other), None] {
+            match other {
+                Some(text) => std::fs::write(&lock, text).unwrap(),
+                None => std::fs::remove_file(&lock).unwrap(),
+            }
+            for hosts in [&session.hosts, &session.observed] {
+                let refused = hosts[&name].run(touch("/root-after")).await.unwrap_err();
+                let text = refused.to_string();
+                assert!(
+                    text.contains("another kubexm has worked on the host"),
+                    "{text}"
+                );
+            }
+        }
+        Ok(())
+    };
+    change
+        .run(&site.events, &stop, connect, work)
+        .await
+        .unwrap();
+    assert!(site.at("node1", "root-before").exists());
+    assert!(!site.at("node1", "root-after").exists());
 }
