@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::{REPLACEMENT, is_secret_name};
+use super::{REPLACEMENT, is_secret_name, tokens};
 
 /// Finds the next secret of one kind from a position on.
 type Find = fn(&str, usize) -> Option<Range<usize>>;
 
 const TOKEN: &str = "[redacted: a token]";
-const SHAPES: [(Find, &str); 7] = [
+const SHAPES: [(Find, &str); 11] = [
     (pem, "[redacted: PEM]"),
     (age_key, "[redacted: a key of age]"),
     (web_token, TOKEN),
@@ -16,6 +16,10 @@ const SHAPES: [(Find, &str); 7] = [
     (header, REPLACEMENT),
     (login, REPLACEMENT),
     (flag, REPLACEMENT),
+    (tokens::of_service, TOKEN),
+    (tokens::signature, REPLACEMENT),
+    (tokens::sentence, REPLACEMENT),
+    (tokens::option, REPLACEMENT),
 ];
 /// What stands between a flag and its value, also in a list of JSON.
 const BETWEEN: &str = "\"'\\, ";
