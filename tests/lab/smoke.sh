@@ -174,6 +174,8 @@ smoke_on_every_node() { # COMMAND: runs it with the name of each node's pod
 }
 smoke_port_forward() {
   local pid status=0
+  # The lines of a former call.
+  rm -f "$work/forward.log"
   kubectl -n smoke port-forward service/web 18080:80 --address 127.0.0.1 >"$work/forward.log" 2>&1 &
   pid=$!
   until_true 20 grep -q Forwarding "$work/forward.log" &&
