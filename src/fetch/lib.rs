@@ -14,7 +14,7 @@ pub mod dnf;
 mod download;
 mod error;
 pub mod file_signatures;
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gzip_analysis_cache;
 mod host_limiter;

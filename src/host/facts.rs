@@ -48,7 +48,7 @@ impl Facts {
 }
 
 /// Parses what the script prints; see [`parse::facts`].
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn parsed(text: &str) -> Result<(Facts, f64), String> {
     parse::facts(text).map_err(|error| error.to_string())
 }

@@ -6,7 +6,7 @@ mod channel;
 pub mod command;
 pub mod facts;
 pub mod forward;
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod host_certificate;
 pub mod jump;

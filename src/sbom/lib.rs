@@ -9,7 +9,7 @@ pub mod cyclonedx;
 mod document;
 mod ecosystem;
 mod elf;
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod go;
 pub mod graph;

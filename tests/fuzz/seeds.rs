@@ -16,7 +16,7 @@ struct InMemory(BTreeMap<Digest, Vec<u8>>);
 impl Blobs for InMemory {
     fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
         let blob = self.0.get(digest).cloned();
-        let blob = blob.ok_or_else(|| BundleError::Missing(digest.to_string()))?;
+        let blob = blob.ok_or_else(|| BundleError::Missing(digest.to_string().into()))?;
         Ok(Box::new(Cursor::new(blob)))
     }
 }

@@ -12,9 +12,9 @@ pub fn release(text: &str) -> Vec<Result<(), String>> {
     let entry = release::entry(text, "main/binary-amd64/Packages.gz");
     let entry = entry.map(drop).ok_or_else(|| "no list".to_owned());
     vec![
-        release::check_validity(text),
-        release::check_suite(text, "trixie"),
-        release::check_suite(text, "buster/updates"),
+        release::check_validity(text).map_err(|problem| problem.text),
+        release::check_suite(text, "trixie").map_err(|problem| problem.text),
+        release::check_suite(text, "buster/updates").map_err(|problem| problem.text),
         entry,
     ]
 }
@@ -34,11 +34,10 @@ pub fn packages(packed: &[u8]) -> Result<Vec<LockedPackage>, String> {
     // The index of a bundle is read again by the host's apt, as any other list.
     let index = List::from_text(chosen.index, ARCHIVE);
     let again = index.packages().count();
-    match again == chosen.packages.len() {
-        true => Ok(all),
-        false => Err(format!(
-            "{again} packages in the index of {}",
-            chosen.packages.len()
-        )),
+    if again == chosen.packages.len() {
+        Ok(all)
+    } else {
+        let count = chosen.packages.len();
+        Err(format!("{again} packages in the index of {count}"))
     }
 }

@@ -7,7 +7,7 @@
 //! of the packages to install.
 
 mod closure;
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod release;
 mod stanza;

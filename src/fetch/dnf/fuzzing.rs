@@ -68,9 +68,10 @@ fn resolve(packages: &[Package]) -> Result<Vec<LockedPackage>, String> {
     let chosen: Vec<Package> = chosen.into_iter().cloned().collect();
     let text = index::write(&chosen);
     let again = primary::parse(text.as_bytes(), MACHINE, 0)?.len();
-    match again == chosen.len() {
-        true => Ok(locked),
-        false => Err(format!("{again} packages in the index of {}", chosen.len())),
+    if again == chosen.len() {
+        Ok(locked)
+    } else {
+        Err(format!("{again} packages in the index of {}", chosen.len()))
     }
 }
 

@@ -12,7 +12,7 @@
 mod clauses;
 mod closure;
 mod evr;
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod index;
 mod modules;

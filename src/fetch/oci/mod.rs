@@ -2,7 +2,7 @@
 //! (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md>); manifests are stored byte
 //! for byte.
 
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod manifest;
 mod platforms;
