@@ -71,11 +71,10 @@ pub async fn install_others(
     stop: &Stop,
 ) -> Result<(InstallReport, FailedWorkers), CommandError> {
     options.connection.check()?;
+    // Compared below, under the lock of the state directory: another install may record a newer bundle meanwhile.
     let opened = options.source.open_to_install(options.unsigned, events)?;
-    let state = options
-        .connection
-        .state_directory(&opened.cluster, events)?;
-    let (bundle, cluster) = opened.unless_older(&state, options.allow_older, events)?;
+    let (bundle, cluster) = opened.of_any_age();
+    let state = options.connection.state_directory(&cluster, events)?;
     let context = Context {
         options,
         bundle: &bundle,
@@ -88,7 +87,10 @@ pub async fn install_others(
         Operation::Install
     };
     let change = context.change(operation);
-    let connect = async |events: &Events| context.connect(events).await;
+    let connect = async |events: &Events| {
+        rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
+        context.connect(events).await
+    };
     let work =
         async |session: Session<'_>, connected| install_locked(&context, session, connected).await;
     change.run(events, stop, connect, work).await

@@ -107,7 +107,8 @@ impl Opened {
         Ok(self.of_any_age())
     }
 
-    /// Returns the bundle and the cluster for a command that goes back to an older bundle.
+    /// Returns the bundle and the cluster for a command that goes back to an older bundle, or that compares the ages itself, under
+    /// the lock of the state directory.
     pub fn of_any_age(self) -> (Arc<BundleSet>, Cluster) {
         (self.bundle, self.cluster)
     }

@@ -107,7 +107,7 @@ fn revision(bundle: &Bundle) -> Option<Revision> {
 /// # Errors
 /// The bundle is older, has no sequence number, or has the number of another bundle, and `allow_older` is
 /// false. The record cannot be read.
-pub(crate) fn check(
+pub fn check(
     state: &Path,
     bundle: &Bundle,
     allow_older: bool,
