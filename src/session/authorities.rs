@@ -398,4 +398,18 @@ mod tests {
         remove(state.path());
         assert_eq!(load(&store()).unwrap(), None);
     }
+
+    #[test]
+    fn files_of_a_rotation_beside_the_present_ones_are_left_out() {
+        for name in [
+            "pki/rotation/kubernetes.crt",
+            "pki/kubernetes-ca.next.key",
+            "pki/etcd-ca.former.crt",
+        ] {
+            assert!(is_of_rotation(name), "{name}");
+        }
+        for name in ["pki/kubernetes-ca.crt", "admin.conf", "rotation.json"] {
+            assert!(!is_of_rotation(name), "{name}");
+        }
+    }
 }

@@ -282,7 +282,12 @@ mod tests {
         assert_eq!(found["current-context"], "kubernetes-admin@kubernetes");
         // The file in the state directory has the server of kubexm.
         let own = Kubeconfig::parse(&text.to_string()).unwrap();
-        let own: Value = serde_saphyr::from_str(&own.text("demo").unwrap()).unwrap();
+        let own = own.text("demo").unwrap();
+        // Scripts take data out with sed.
+        let data = text["users"][0]["user"]["client-certificate-data"].as_str();
+        let line = format!("client-certificate-data: {}\n", data.unwrap());
+        assert!(own.contains(&line), "{own}");
+        let own: Value = serde_saphyr::from_str(&own).unwrap();
         let kept = &own["clusters"][0]["cluster"]["server"];
         assert_eq!(kept, "https://192.0.2.66:6443");
         assert_eq!(own["current-context"], "kubernetes-admin@demo");
