@@ -107,7 +107,7 @@ pub fn unanswered(error: HostError) -> Result<Condition, StepError> {
     }
 }
 
-/// Returns what a poll shows whose command failed: what it complained about, or that there is no answer.
+/// Returns what a poll shows whose command failed: its complaint, or that the host did not answer in time.
 ///
 /// # Errors
 /// The host was lost, or the answer has another form.
