@@ -1,7 +1,7 @@
 //! Files that are encrypted in the format of age (<https://age-encryption.org/v1>) while they are written. Only a part of the
 //! content is in memory.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 
 use age::{DecryptError, Decryptor, Encryptor, scrypt, x25519};
 
@@ -56,7 +56,9 @@ impl Recipients {
         };
         let encryptor =
             Encryptor::with_recipients(recipients.into_iter()).map_err(io::Error::other)?;
-        encryptor.wrap_output(output).map(EncryptedWriter)
+        // age words an error of its first bytes as Debug text. Buffered, they do not fail there.
+        let encrypted = encryptor.wrap_output(BufWriter::new(output));
+        encrypted.map(EncryptedWriter)
     }
 }
 
@@ -67,7 +69,7 @@ impl From<KeyIdentity> for Recipients {
 }
 
 /// Encrypts what is written.
-pub struct EncryptedWriter<W: Write>(age::stream::StreamWriter<W>);
+pub struct EncryptedWriter<W: Write>(age::stream::StreamWriter<BufWriter<W>>);
 
 impl<W: Write> EncryptedWriter<W> {
     /// Writes the end. A reader fails without it.
@@ -75,7 +77,8 @@ impl<W: Write> EncryptedWriter<W> {
     /// # Errors
     /// The output cannot be written.
     pub fn finish(self) -> io::Result<W> {
-        self.0.finish()
+        let output = self.0.finish()?;
+        output.into_inner().map_err(io::IntoInnerError::into_error)
     }
 }
 
@@ -214,6 +217,28 @@ mod tests {
             changed[at] ^= 1;
             assert!(decrypted(&ours, &changed).is_err(), "{at}");
         }
+    }
+
+    /// `IoError(Custom { kind: StorageFull, …` was the message of a backup.
+    #[test]
+    fn full_disk_is_an_error_of_the_disk() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut writer = Recipients::from(identity()).encrypt(Full).unwrap();
+        let written = writer.write_all(&[7; 200_000]);
+        let error = written
+            .and_then(|()| writer.finish().map(drop))
+            .unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(!error.to_string().contains("Custom"), "{error}");
     }
 
     #[test]
