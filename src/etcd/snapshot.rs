@@ -224,7 +224,15 @@ impl<'a> Member<'a> {
             let read = self.done(source.verb(), &part, SAVE_LIMIT).await?;
             target.write_all(&read.stdout).map_err(Failure::Here)?;
         }
-        let (target, got, _) = target.finish();
+        let (target, got, size) = target.finish();
+        if size != file.size {
+            return Err(Failure::Member(format!(
+                "the {} of {} arrived with {size} bytes instead of {}",
+                source.name(),
+                self.name,
+                file.size
+            )));
+        }
         if got != file.digest {
             return Err(Failure::Member(format!(
                 "the {} of {} arrived with the digest {} instead of {}",
