@@ -215,13 +215,15 @@ pub fn check(
     findings
 }
 
-/// Returns the authorities that kubeadm created, by their files on nodes of the cluster.
+/// Returns the authorities that kubeadm created, by their files on control planes. Root on a worker does not choose them.
 pub fn of_kubeadm(
     cluster: &Cluster,
     facts: &BTreeMap<HostName, Facts>,
 ) -> BTreeMap<Authority, Digest> {
-    let nodes = facts.values().filter(|facts| facts.is_node());
-    let found = nodes.flat_map(|facts| authorities(cluster, facts));
+    let nodes = facts
+        .iter()
+        .filter(|(name, facts)| facts.is_node() && cluster.is_control_plane(name));
+    let found = nodes.flat_map(|(_, facts)| authorities(cluster, facts));
     let of_kubeadm = found.filter(|(_, authority, _)| !kept(cluster).contains(authority));
     of_kubeadm
         .filter_map(|(_, authority, fingerprints)| Some((authority, *fingerprints.first()?)))
