@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::KeyIdentity;
-use kubexm_safekeeping::backup::Authorities;
 use kubexm_safekeeping::backup::collect;
 use kubexm_safekeeping::backup::file;
 use kubexm_safekeeping::backup::manifest::{Manifest, STATE};
+use kubexm_safekeeping::backup::{Authorities, Evidence, Origin};
 use kubexm_session::authorities::{self, HostAuthorities, is_of_rotation};
 use kubexm_session::begun::{OF_HOSTS, RenewalRecord, RotationRecord, StateRecord, UpgradeRecord};
 use kubexm_session::{CommandError, FileError, background};
@@ -44,6 +44,10 @@ fn forget_rotation(state: &Path, folder: &str) -> io::Result<()> {
     Ok(())
 }
 
+/// What a user does about a backup of which nothing shows who made it.
+const UNKNOWN: &str = "if the state directory is lost, put backup-signing.pub into a new one, or pass --accept-unknown-origin with \
+                       --bundle if you trust the storage of the backup";
+
 /// A file of the state directory. It may be secret.
 type StateFile = (String, Vec<u8>);
 
@@ -56,6 +60,8 @@ pub(super) struct Content {
     state: Vec<StateFile>,
     /// The authorities that kubeadm created.
     authorities: Authorities,
+    evidence: Evidence,
+    origin: Origin,
 }
 
 impl Content {
@@ -68,7 +74,7 @@ impl Content {
         background::run(move || {
             let mut state = Vec::new();
             let mut authorities = Authorities::default();
-            let manifest = file::read(&path, &identity, |manifest, path, content| {
+            let (manifest, evidence) = file::read(&path, &identity, |manifest, path, content| {
                 if let Some(name) = path.strip_prefix(STATE) {
                     let mut bytes = Vec::new();
                     content.read_to_end(&mut bytes)?;
@@ -84,9 +90,40 @@ impl Content {
                 manifest,
                 state,
                 authorities,
+                evidence,
+                origin: Origin::Unknown(String::new()),
             })
         })
         .await
+    }
+
+    /// Finds out who made the backup.
+    ///
+    /// # Errors
+    /// The signature is wrong.
+    pub(super) fn find_origin(&mut self, state: &Path) -> Result<(), CommandError> {
+        self.origin = self.evidence.origin(&self.path, state)?;
+        Ok(())
+    }
+
+    /// Returns whether a run with this state directory made it.
+    pub(super) fn is_own(&self) -> bool {
+        self.origin == Origin::Own
+    }
+
+    /// Fails if nothing shows who made the backup, and the user does not accept that.
+    ///
+    /// # Errors
+    /// See above.
+    pub(super) fn check_origin(&self, accepts_unknown: bool) -> Result<(), CommandError> {
+        match &self.origin {
+            Origin::Unknown(why) if !accepts_unknown => {
+                let cause = format!("nothing shows who made it: {why}");
+                let error = FileError::new("restore from the backup", &self.path, cause);
+                Err(error.hint(UNKNOWN).into())
+            }
+            Origin::Unknown(_) | Origin::Own => Ok(()),
+        }
     }
 
     /// Returns the names of the keys that encrypt Secrets in the backup and that the state directory does not have.

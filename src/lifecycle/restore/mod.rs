@@ -1,6 +1,7 @@
 //! `backup restore`: brings a cluster back to the state of a backup.
 
 mod content;
+mod etcdutl;
 mod prepare;
 pub mod proof;
 mod replacement;
@@ -47,7 +48,7 @@ pub struct RestoreOptions {
     pub cluster: PathBuf,
     /// How to reach the hosts.
     pub connection: Connection,
-    /// The bundle, for hosts without a cluster; empty if none was given.
+    /// The bundle, for hosts without a cluster and for the program etcdutl; empty if none was given.
     pub bundles: Vec<PathBuf>,
     /// How the bundle is opened.
     pub access: BundleAccess,
@@ -57,6 +58,8 @@ pub struct RestoreOptions {
     pub allow_older: bool,
     /// What encrypts the keys of CAs.
     pub ca_encryption: Option<CaEncryption>,
+    /// Whether to accept a backup of which nothing shows that a run with this state directory made it.
+    pub unknown_origin: bool,
     /// Whether to end after the plan.
     pub dry_run: bool,
 }
@@ -91,7 +94,8 @@ pub async fn restore(
     let state = options.connection.state_directory(&cluster, events)?;
     events.phase("verify");
     let content = Content::read(&options.backup, identity);
-    let content = unless_stopped(stop, content).await?;
+    let mut content = unless_stopped(stop, content).await?;
+    content.find_origin(&state)?;
     for problem in content.foreign_authorities() {
         let text = format!("{problem}; the restore does not use the authorities of this host");
         events.warn(
@@ -183,6 +187,7 @@ impl Context<'_> {
     fn text<'b>(&'b self, prepared: &'b Prepared) -> text::Plan<'b> {
         text::Plan {
             backup: &self.content.path,
+            is_own: self.content.is_own(),
             manifest: &self.content.manifest,
             cluster: self.cluster,
             situation: prepared.situation,
@@ -288,7 +293,6 @@ impl Context<'_> {
                 .map(|(name, _)| name)
                 .collect();
             let (cluster, manifest) = (self.cluster, &self.content.manifest);
-            let programs = situation::programs(manifest, cluster, &prepared.facts)?;
             let cas = present_cas(cluster, &prepared.facts);
             let record = prepared.begun.ok_or_else(|| {
                 CommandError::refused("the record of the restore is gone")
@@ -308,7 +312,7 @@ impl Context<'_> {
                 },
             };
             match part {
-                Part::Data => work.run(&programs).await?,
+                Part::Data => work.run(&prepared.programs).await?,
                 Part::PodNetwork => work.settle().await?,
             }
             Ok(record.id.clone())

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Context;
+use super::etcdutl::{self, Etcdutl};
 use super::situation::{self, Situation};
-use kubexm_config::cluster::KubernetesKind;
+use kubexm_config::cluster::{HostSpec, KubernetesKind};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_etcd::initial_cluster;
 use kubexm_host::Facts;
@@ -16,27 +17,30 @@ use kubexm_types::event::Events;
 use kubexm_types::{HostName, WarningKind};
 
 /// What is known before the first change.
-pub(super) struct Prepared {
+pub(super) struct Prepared<'a> {
     pub(super) hosts: Hosts,
     pub(super) unreachable: HostErrors,
     pub(super) facts: BTreeMap<HostName, Facts>,
+    /// The program etcdutl for each member.
+    pub(super) programs: Vec<(&'a HostSpec, Etcdutl)>,
     pub(super) situation: Situation,
     pub(super) begun: Option<RestoreRecord>,
     /// Whether the restore that has begun, also of another backup, has stopped the cluster.
     pub(super) is_down: bool,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
     /// Connects to the hosts, and compares backup, cluster file, state directory and hosts.
     ///
     /// # Errors
     /// They do not belong together, hosts are missing, or the backup has not what they need.
-    pub(super) async fn prepare(&self, events: &Events) -> Result<Prepared, CommandError> {
+    pub(super) async fn prepare(&self, events: &Events) -> Result<Prepared<'a>, CommandError> {
         let (cluster, content) = (self.cluster, self.content);
         let file = self.state.join(ClusterRecord::FILE);
         let record = ClusterRecord::load(self.state)
             .map_err(|error| FileError::new("read the record of the cluster", &file, error))?;
         situation::same_cluster(content, cluster, record.as_ref())?;
+        content.check_origin(self.options.unknown_origin)?;
         let snapshot = self.snapshot()?;
         let former = RestoreRecord::read(self.state)?;
         let is_of_another = |former: &RestoreRecord| former.snapshot != snapshot;
@@ -77,7 +81,6 @@ impl Context<'_> {
             Some(begun) if begun.is_new => found.map(|_| Situation::New)?,
             _ => found?,
         };
-        situation::programs(&content.manifest, cluster, &facts)?;
         if situation == Situation::New {
             self.check_new(&unreachable)?;
             begun::permit_new_hosts(cluster, self.state)?;
@@ -93,6 +96,8 @@ impl Context<'_> {
                 situation::no_other_members(cluster, &observed).await?;
             }
         }
+        let programs =
+            etcdutl::of_members(self.options, content, cluster, &facts, self.state, events).await?;
         for (_, error) in &unreachable {
             events.warn(WarningKind::Host, error);
         }
@@ -100,6 +105,7 @@ impl Context<'_> {
             hosts,
             unreachable,
             facts,
+            programs,
             situation,
             begun,
             is_down,

@@ -3,6 +3,7 @@
 use futures_util::future::join_all;
 use kubexm_types::{Message, WarningKind};
 
+use super::etcdutl::Etcdutl;
 use super::{Context, proof, upload};
 use kubexm_config::cluster::HostSpec;
 use kubexm_deploy::backup::{self as deploy, Phase, RestoreInputs};
@@ -38,7 +39,7 @@ impl Replacement<'_> {
     ///
     /// # Errors
     /// A step failed, or the restored data is not that of the backup.
-    pub(super) async fn run(&self, programs: &[(&HostSpec, String)]) -> Result<(), CommandError> {
+    pub(super) async fn run(&self, programs: &[(&HostSpec, Etcdutl)]) -> Result<(), CommandError> {
         let Self {
             context,
             record,

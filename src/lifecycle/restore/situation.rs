@@ -7,12 +7,12 @@ use futures_util::future::join_all;
 
 use super::content::Content;
 use kubexm_config::Cluster;
-use kubexm_config::cluster::{HostSpec, KubernetesKind};
+use kubexm_config::cluster::KubernetesKind;
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_etcd::{Client, members};
 use kubexm_host::Facts;
 use kubexm_host::facts::Membership;
-use kubexm_safekeeping::backup::manifest::{Manifest, program};
+use kubexm_safekeeping::backup::manifest::Manifest;
 use kubexm_session::session::{HostErrors, Hosts};
 use kubexm_session::{CommandError, FileError};
 use kubexm_types::{HostName, Version};
@@ -224,28 +224,4 @@ fn needed(cluster: &Cluster) -> BTreeSet<HostName> {
     let members = members(cluster).into_iter().map(|host| &host.name);
     let all = members.chain(&cluster.roles.control_plane);
     all.cloned().collect()
-}
-
-/// Returns the path of etcdutl in the backup for each member.
-///
-/// # Errors
-/// The backup has none for the architecture of a host.
-pub(super) fn programs<'a>(
-    manifest: &Manifest,
-    cluster: &'a Cluster,
-    facts: &BTreeMap<HostName, Facts>,
-) -> Result<Vec<(&'a HostSpec, String)>, CommandError> {
-    let members = members(cluster).into_iter().map(|host| {
-        let arch = facts.get(&host.name).and_then(Facts::arch);
-        let path = arch.map(program).unwrap_or_default();
-        match manifest.file(&path) {
-            Some(_) => Ok((host, path)),
-            None => Err(CommandError::refused(format!(
-                "{}: the backup has no etcdutl for the architecture of this host",
-                host.name
-            ))
-            .hint("use a host of an architecture that the cluster had at the time of the backup")),
-        }
-    });
-    members.collect()
 }

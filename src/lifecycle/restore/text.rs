@@ -14,6 +14,8 @@ use kubexm_types::{HostName, UtcTime};
 /// What a restore is going to do.
 pub(super) struct Plan<'a> {
     pub(super) backup: &'a Path,
+    /// Whether a run with this state directory made it.
+    pub(super) is_own: bool,
     pub(super) manifest: &'a Manifest,
     pub(super) cluster: &'a Cluster,
     pub(super) situation: Situation,
@@ -34,6 +36,9 @@ impl Plan<'_> {
             cluster.name,
             self.backup.display()
         );
+        if !self.is_own {
+            text.push_str("\n  NOTHING SHOWS WHO MADE THIS BACKUP: you accept it with --accept-unknown-origin");
+        }
         loss(
             &mut text,
             &manifest.created,
@@ -192,6 +197,7 @@ spec:
         };
         let plan = Plan {
             backup: Path::new("backup"),
+            is_own: true,
             manifest: &manifest(),
             cluster: &cluster,
             situation: Situation::New,

@@ -5,11 +5,12 @@ use std::io::{self, Cursor, Read};
 use futures_util::future::try_join_all;
 
 use super::content::Content;
+use super::etcdutl::Etcdutl;
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host, Input, Limit};
 use kubexm_safekeeping::backup::file;
-use kubexm_safekeeping::backup::manifest::{BackedUpFile, SNAPSHOT};
+use kubexm_safekeeping::backup::manifest::SNAPSHOT;
 use kubexm_scripts::host::UPLOAD;
 use kubexm_session::session::Hosts;
 use kubexm_session::{CommandError, FileError};
@@ -21,7 +22,7 @@ use kubexm_types::Digest;
 /// A host was lost, has no space, or the backup cannot be read any more.
 pub(super) async fn to_members(
     content: &Content,
-    programs: &[(&HostSpec, String)],
+    programs: &[(&HostSpec, Etcdutl)],
     hosts: &Hosts,
     id: &str,
 ) -> Result<(), CommandError> {
@@ -36,30 +37,20 @@ pub(super) async fn to_members(
         if host.run(is_ready).await?.success() {
             return Ok(());
         }
-        for (path, name, mode) in [
-            (program.as_str(), "etcdutl", "700"),
-            (SNAPSHOT, "snapshot.db", "600"),
-        ] {
-            if let Some(wanted) = content.manifest.file(path) {
-                let to = format!("{folder}/{name}");
-                send(content, wanted, host.as_ref(), &to, mode).await?;
-            }
+        let host = host.as_ref();
+        let unreadable = |error: io::Error| FileError::io("read the backup", &content.path, &error);
+        let stream = program.stream(content).map_err(unreadable)?;
+        let about = (program.size, program.digest);
+        write(host, &format!("{folder}/etcdutl"), "700", about, stream).await?;
+        if let Some(file) = content.manifest.file(SNAPSHOT) {
+            let stream = file::stream(&content.path, &content.identity, &file.path);
+            let stream = stream.map_err(unreadable)?;
+            let about = (file.size, file.digest);
+            write(host, &format!("{folder}/snapshot.db"), "600", about, stream).await?;
         }
         Ok::<(), CommandError>(())
     });
     try_join_all(sends).await.map(|_| ())
-}
-
-async fn send(
-    content: &Content,
-    file: &BackedUpFile,
-    host: &dyn Host,
-    to: &str,
-    mode: &str,
-) -> Result<(), CommandError> {
-    let unreadable = |error: io::Error| FileError::io("read the backup", &content.path, &error);
-    let stream = file::stream(&content.path, &content.identity, &file.path).map_err(unreadable)?;
-    write(host, to, mode, (file.size, file.digest), Box::new(stream)).await
 }
 
 /// Writes a file on a host that is still unchanged. The digest is compared there.

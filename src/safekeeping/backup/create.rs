@@ -12,6 +12,7 @@ use super::file::Writer;
 use super::gaps::{INCOMPLETE, gaps};
 use super::manifest::{BackedUpFile, FORMAT, MANIFEST, Manifest, SNAPSHOT, program};
 use super::members;
+use super::origin::{SIGNATURE, SigningKey};
 use super::programs;
 use super::request::{CreateOptions, Request};
 use kubexm_config::Cluster;
@@ -206,6 +207,8 @@ impl Work<'_> {
         members: &[Member<'_>],
         recipients: &Recipients,
     ) -> Result<(Manifest, Vec<Message>), CommandError> {
+        // The backup contains the key, too.
+        let key = SigningKey::of(self.state)?;
         let facts = session::gather(self.cluster, self.hosts).await?;
         KnownCluster::read(self.cluster, self.state)?.origins(self.cluster, &facts, self.events)?;
         self.events.phase("snapshot");
@@ -226,9 +229,11 @@ impl Work<'_> {
         self.events.phase("write");
         let unwritable = |error: io::Error| FileError::io("write the backup", path, &error);
         let text = serde_json::to_vec_pretty(&manifest).map_err(CommandError::defect)?;
+        let signature = key.sign(&text)?;
         let writing = || -> io::Result<Writer> {
             let mut writer = Writer::create(path, recipients)?;
             writer.add(MANIFEST, &text)?;
+            writer.add(SIGNATURE, signature.as_bytes())?;
             for file in &files {
                 writer.add(&file.path, &file.content)?;
             }

@@ -1,11 +1,13 @@
 //! The file of a backup: a tar archive, compressed with zstd, encrypted in the format of age. The programs `age`, `zstd` and
-//! `tar` can open it without kubexm. The first file of the archive is the manifest, which has the digests of all others.
+//! `tar` can open it without kubexm. The first file of the archive is the manifest, which has the digests of all others. The second
+//! one is the signature of the manifest.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
 
-use super::manifest::{FORMAT, MANIFEST, Manifest};
+use super::manifest::{FORMAT, MANIFEST, Manifest, SIGNED};
+use super::origin::{Evidence, SIGNATURE};
 use kubexm_host::piped::piped;
 use kubexm_pki::{EncryptedWriter, KeyIdentity, OpenError, Recipients};
 use kubexm_session::{CommandError, FileError};
@@ -143,19 +145,14 @@ fn open(path: &Path, identity: &KeyIdentity) -> Result<Content, CommandError> {
     Ok(tar::Archive::new(Box::new(reader)))
 }
 
-fn parse(path: &Path, entry: &mut impl Read) -> Result<Manifest, CommandError> {
-    let mut text = Vec::new();
-    let mut limited = entry.take(LARGEST_MANIFEST);
-    limited
-        .read_to_end(&mut text)
-        .map_err(|error| damaged(path, &error))?;
+fn parse(path: &Path, text: &[u8]) -> Result<Manifest, CommandError> {
     #[derive(serde::Deserialize)]
     struct Format {
         format: u32,
     }
     let wrong =
         |error: serde_json::Error| unreadable(path, format!("its manifest is wrong: {error}"));
-    let format: Format = serde_json::from_slice(&text).map_err(wrong)?;
+    let format: Format = serde_json::from_slice(text).map_err(wrong)?;
     if format.format > FORMAT {
         let cause = format!(
             "it has the format {}, and this version of kubexm reads up to {FORMAT}",
@@ -164,7 +161,7 @@ fn parse(path: &Path, entry: &mut impl Read) -> Result<Manifest, CommandError> {
         let error = FileError::new("read the backup", path, cause);
         return Err(error.hint("use the version of kubexm that wrote it").into());
     }
-    serde_json::from_slice(&text).map_err(wrong)
+    serde_json::from_slice(text).map_err(wrong)
 }
 
 /// Returns the manifest. Reads the beginning of the file only.
@@ -174,23 +171,40 @@ fn parse(path: &Path, entry: &mut impl Read) -> Result<Manifest, CommandError> {
 pub(super) fn manifest(path: &Path, identity: &KeyIdentity) -> Result<Manifest, CommandError> {
     let mut archive = open(path, identity)?;
     let mut entries = archive.entries().map_err(|error| damaged(path, &error))?;
-    first(path, entries.next())
+    Ok(first(path, &mut entries)?.0)
 }
 
+/// Reads the manifest, and the signature that follows it.
 fn first(
     path: &Path,
-    entry: Option<io::Result<tar::Entry<'_, Box<dyn Read>>>>,
-) -> Result<Manifest, CommandError> {
-    let mut entry = entry
-        .ok_or_else(|| unreadable(path, "it is empty"))?
-        .map_err(|error| damaged(path, &error))?;
-    if entry.path_bytes().as_ref() != MANIFEST.as_bytes() {
-        return Err(unreadable(
-            path,
-            "it does not begin with the manifest of a backup",
-        ));
-    }
-    parse(path, &mut entry)
+    entries: &mut tar::Entries<'_, Box<dyn Read>>,
+) -> Result<(Manifest, Evidence), CommandError> {
+    let mut text_of = |name: &str, otherwise: &str| {
+        let entry = entries
+            .next()
+            .ok_or_else(|| unreadable(path, "it is empty"))?;
+        let entry = entry.map_err(|error| damaged(path, &error))?;
+        if entry.path_bytes().as_ref() != name.as_bytes() {
+            return Err(unreadable(path, otherwise));
+        }
+        let mut text = Vec::new();
+        let read = entry.take(LARGEST_MANIFEST).read_to_end(&mut text);
+        read.map_err(|error| damaged(path, &error))?;
+        Ok(text)
+    };
+    let text = text_of(MANIFEST, "it does not begin with the manifest of a backup")?;
+    let manifest = parse(path, &text)?;
+    let signature = if manifest.format >= SIGNED {
+        let signature = text_of(SIGNATURE, "it has no signature of its manifest")?;
+        Some(String::from_utf8_lossy(&signature).into_owned())
+    } else {
+        None
+    };
+    let evidence = Evidence {
+        manifest: text,
+        signature,
+    };
+    Ok((manifest, evidence))
 }
 
 /// Why a part of a backup was not used.
@@ -209,7 +223,7 @@ impl From<io::Error> for VisitError {
 }
 
 /// Reads the whole file, and compares every digest with the manifest. `visit` gets the manifest and the name of each file, and
-/// may read a part of it. Returns the manifest.
+/// may read a part of it. Returns the manifest, and what shows who made the backup.
 ///
 /// # Errors
 /// The file cannot be decrypted, is damaged or incomplete, or `visit` fails.
@@ -217,11 +231,11 @@ pub fn read(
     path: &Path,
     identity: &KeyIdentity,
     mut visit: impl FnMut(&Manifest, &str, &mut dyn Read) -> Result<(), VisitError>,
-) -> Result<Manifest, CommandError> {
+) -> Result<(Manifest, Evidence), CommandError> {
     let mut archive = open(path, identity)?;
     let failed = |error: io::Error| damaged(path, &error);
     let mut entries = archive.entries().map_err(failed)?;
-    let manifest = first(path, entries.next())?;
+    let (manifest, evidence) = first(path, &mut entries)?;
     for file in &manifest.files {
         let missing = || unreadable(path, format!("it does not contain {}", file.path));
         let entry = entries.next().ok_or_else(missing)?.map_err(failed)?;
@@ -252,7 +266,7 @@ pub fn read(
     // A file that was cut off fails at its end.
     let mut rest = archive.into_inner();
     io::copy(&mut rest, &mut io::sink()).map_err(failed)?;
-    Ok(manifest)
+    Ok((manifest, evidence))
 }
 
 /// Returns a file of the backup as a stream, which a thread decrypts.
@@ -330,6 +344,7 @@ pub mod tests {
         writer
             .add(MANIFEST, &serde_json::to_vec(manifest).unwrap())
             .unwrap();
+        writer.add(SIGNATURE, b"of another program").unwrap();
         for (name, content) in files {
             writer.add(name, content).unwrap();
         }
@@ -367,7 +382,7 @@ pub mod tests {
             seen.push((path.to_owned(), bytes));
             Ok(())
         };
-        assert_eq!(read(&path, &identity, visit).unwrap(), manifest);
+        assert_eq!(read(&path, &identity, visit).unwrap().0, manifest);
         let expected: Vec<_> = files
             .iter()
             .map(|(path, bytes)| ((*path).to_owned(), bytes.clone()))
@@ -434,7 +449,7 @@ pub mod tests {
         assert!(check().contains("does not contain etcd/snapshot.db"));
         manifest.format = FORMAT + 1;
         write(&path, &identity.clone().into(), &manifest, &files);
-        assert!(check().contains("this version of kubexm reads up to 1"));
+        assert!(check().contains("this version of kubexm reads up to 2"));
     }
 
     #[test]

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use kubexm_types::{Arch, ClusterIdentity, Digest, HostName, UtcTime};
 
 /// The format of backups that this version writes, and the newest that it reads.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
+/// The first format with a signature of the manifest.
+pub(super) const SIGNED: u32 = 2;
 
 /// What a backup is of, and what it contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -74,7 +74,7 @@ async fn verified(options: &VerifyOptions) -> Result<VerifyReport, CommandError>
     let (inputs, own) = (workspace.inputs(), wanted.clone());
     let (manifest, authorities) = background::run(move || {
         let mut authorities = Authorities::default();
-        let manifest = file::read(&path, &identity, |manifest, name, content| {
+        let (manifest, _) = file::read(&path, &identity, |manifest, name, content| {
             // Nothing else can read the snapshot.
             let has_program = manifest.file(&own).is_some();
             let needed = space::of_trial(manifest);

@@ -6,7 +6,7 @@
 mod answer;
 mod given;
 pub mod live;
-mod unpack;
+pub mod unpack;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use kubexm_types::{Arch, Digest, Version};
 const LARGEST: u64 = 1 << 30;
 
 /// Where a program is.
-pub(super) enum Source {
+pub enum Source {
     /// The blob is the program.
     Binary(Digest),
     /// The blob is a gzip-compressed tar.
@@ -23,7 +23,7 @@ pub(super) enum Source {
 }
 
 /// Returns where the program of a Kubernetes version is. etcd has one version in a bundle, or that of kubeadm's image.
-pub(super) fn find(lock: &Lock, program: &str, version: &Version, arch: Arch) -> Option<Source> {
+pub fn find(lock: &Lock, program: &str, version: &Version, arch: Arch) -> Option<Source> {
     let file = match program {
         "etcd" => lock.file(program, arch),
         _ => lock.file_version(program, version, arch),
@@ -58,12 +58,7 @@ fn layers(platform: &PlatformManifest) -> Vec<Digest> {
 ///
 /// # Errors
 /// The source does not have it, or a blob cannot be read or does not have its digest.
-pub(super) fn unpack(
-    source: &Source,
-    program: &str,
-    blobs: &dyn Blobs,
-    target: &Path,
-) -> io::Result<()> {
+pub fn unpack(source: &Source, program: &str, blobs: &dyn Blobs, target: &Path) -> io::Result<()> {
     match source {
         Source::Binary(digest) => write(blobs.open(digest).map_err(io::Error::other)?, target)?,
         Source::Archive(digest) => {

@@ -33,7 +33,7 @@ pub struct Restore {
     connection: ConnectionArgs,
     #[command(flatten)]
     identity: BackupIdentityArgs,
-    /// The bundle, for hosts without a cluster; repeatable
+    /// The bundle, for hosts without a cluster and for the program etcdutl; repeatable
     #[arg(long = "bundle", value_name = "BUNDLE")]
     bundles: Vec<PathBuf>,
     #[command(flatten)]
@@ -44,6 +44,11 @@ pub struct Restore {
     /// Accept a bundle that is older than the newest one that the cluster was installed from
     #[arg(long)]
     allow_older: bool,
+    /// Accept a backup of which nothing shows that a run with this state directory made it
+    ///
+    /// A backup is signed with a key of the state directory. Earlier versions signed none.
+    #[arg(long)]
+    accept_unknown_origin: bool,
     /// The identity file of age that encrypts the keys of CAs in the state directory
     #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
     ca_identity: Option<PathBuf>,
@@ -79,6 +84,7 @@ pub async fn run(arguments: &Restore, output: Output, events: &Events) -> Result
         ca_encryption: arguments
             .ca_passphrase
             .encryption(arguments.ca_identity.as_deref(), arguments.dry_run)?,
+        unknown_origin: arguments.accept_unknown_origin,
         dry_run: arguments.dry_run,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);

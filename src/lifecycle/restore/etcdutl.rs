@@ -1,0 +1,145 @@
+//! The program etcdutl, which creates the new data of etcd on the members as root. It comes from the bundle, or from a backup that a
+//! run with this state directory made.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::RestoreOptions;
+use super::content::Content;
+use kubexm_bundle::BundleSet;
+use kubexm_config::Cluster;
+use kubexm_config::cluster::HostSpec;
+use kubexm_etcd::members;
+use kubexm_host::Facts;
+use kubexm_safekeeping::backup::file;
+use kubexm_safekeeping::backup::manifest::program;
+use kubexm_sandbox::Workspace;
+use kubexm_session::program_settings::unpack;
+use kubexm_session::{ClusterSource, CommandError, FileError, background};
+use kubexm_types::event::Events;
+use kubexm_types::{Arch, Digest, DigestReader, HostName};
+
+const NAME: &str = "etcdutl";
+
+/// The program for an architecture.
+#[derive(Clone)]
+pub(super) struct Etcdutl {
+    pub(super) size: u64,
+    pub(super) digest: Digest,
+    source: Source,
+}
+
+#[derive(Clone)]
+enum Source {
+    /// The path in the backup.
+    Backup(String),
+    /// A file, in a directory that is deleted with the last program.
+    Bundle(String, Arc<Workspace>),
+}
+
+impl Etcdutl {
+    /// Returns the content.
+    ///
+    /// # Errors
+    /// The backup or the file cannot be read.
+    pub(super) fn stream(&self, content: &Content) -> io::Result<Box<dyn Read + Send>> {
+        match &self.source {
+            Source::Backup(path) => file::stream(&content.path, &content.identity, path),
+            Source::Bundle(name, folder) => Ok(Box::new(File::open(folder.inputs().join(name))?)),
+        }
+    }
+}
+
+/// Returns the program for each member.
+///
+/// # Errors
+/// Neither the bundle nor the backup has it for the architecture of a host, or the bundle cannot be used.
+pub(super) async fn of_members<'a>(
+    options: &RestoreOptions,
+    content: &Content,
+    cluster: &'a Cluster,
+    facts: &BTreeMap<HostName, Facts>,
+    state: &Path,
+    events: &Events,
+) -> Result<Vec<(&'a HostSpec, Etcdutl)>, CommandError> {
+    let arch_of = |host: &HostSpec| facts.get(&host.name).and_then(Facts::arch);
+    let arches: BTreeSet<Arch> = members(cluster).into_iter().filter_map(arch_of).collect();
+    let mut found = BTreeMap::new();
+    if !options.bundles.is_empty() {
+        let source = ClusterSource {
+            bundles: options.bundles.clone(),
+            cluster: options.cluster.clone(),
+            access: options.access.clone(),
+        };
+        let opened = source.open_at_any_version(options.unsigned, events)?;
+        let (bundle, _) = opened.unless_older(state, options.allow_older, events)?;
+        found = of_bundle(bundle, cluster, arches).await?;
+    }
+    let members = members(cluster).into_iter().map(|host| {
+        let arch = arch_of(host);
+        let of_bundle = arch.and_then(|arch| found.get(&arch).cloned());
+        let of_backup = || {
+            let file = content.manifest.file(&arch.map(program)?)?;
+            Some(Etcdutl {
+                size: file.size,
+                digest: file.digest,
+                source: Source::Backup(file.path.clone()),
+            })
+        };
+        // A backup of unknown origin gives hosts no program.
+        let of_backup = || content.is_own().then(of_backup).flatten();
+        match of_bundle.or_else(of_backup) {
+            Some(program) => Ok((host, program)),
+            None => Err(CommandError::refused(format!(
+                "{}: no etcdutl for the architecture of this host, neither in the bundle nor in a backup of this state directory",
+                host.name
+            ))
+            .hint("pass the bundle of the cluster with --bundle")),
+        }
+    });
+    members.collect()
+}
+
+/// Takes the programs out of a bundle. An architecture that it does not have is not in the answer.
+async fn of_bundle(
+    bundle: Arc<BundleSet>,
+    cluster: &Cluster,
+    arches: BTreeSet<Arch>,
+) -> Result<BTreeMap<Arch, Etcdutl>, CommandError> {
+    let version = cluster.kubernetes.version.clone();
+    background::run(move || {
+        let unusable = |error: io::Error| {
+            CommandError::configuration(format!("cannot take etcdutl out of the bundle: {error}"))
+        };
+        let workspace = Workspace::create("kubexm-etcdutl-").map_err(|error| {
+            FileError::io("create a directory in", &std::env::temp_dir(), &error)
+        })?;
+        let workspace = Arc::new(workspace);
+        let mut found = BTreeMap::new();
+        for arch in arches {
+            let Some(source) = unpack::find(bundle.lock(), "etcd", &version, arch) else {
+                continue;
+            };
+            let name = format!("{NAME}-{arch}");
+            let path = workspace.inputs().join(&name);
+            unpack::unpack(&source, NAME, bundle.as_ref(), &path).map_err(unusable)?;
+            let mut content = DigestReader::new(File::open(&path).map_err(unusable)?);
+            io::copy(&mut content, &mut io::sink()).map_err(unusable)?;
+            let (digest, size) = content.finish();
+            let source = Source::Bundle(name, Arc::clone(&workspace));
+            found.insert(
+                arch,
+                Etcdutl {
+                    size,
+                    digest,
+                    source,
+                },
+            );
+        }
+        Ok(found)
+    })
+    .await
+}
