@@ -31,6 +31,7 @@ impl Run<'_> {
             stop,
         } = session;
         let survey = unless_stopped(stop, self.survey(&record, observed, events)).await?;
+        record = self.verified(record, &survey, events)?;
         let first = survey.first_host(observed)?;
         let checking = async {
             self.check(&record, &survey, observed).await?;

@@ -29,8 +29,8 @@ use kubexm_session::identity::KnownCluster;
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, Connection, Stop, notices};
-use kubexm_types::Authority;
 use kubexm_types::event::Events;
+use kubexm_types::{Authority, Message, WarningKind};
 
 /// What a rotation replaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +110,7 @@ pub async fn rotate(
         let observed = session::watched(&hosts, events);
         let looking = async {
             let survey = run.survey(&record, &observed, events).await?;
+            let record = run.verified(record, &survey, events)?;
             if run.options.old_pods == OldPods::Refuse {
                 run.check_pods(&record, &survey, &observed).await?;
             }
@@ -168,6 +169,36 @@ impl Run<'_> {
             )));
         }
         Survey::read(self.cluster, record, hosts, facts).await
+    }
+
+    /// Returns the record of phase 1 instead of that of phase 2, if a host does not trust both authorities any more: signed by the new
+    /// one, programs would not trust each other.
+    fn verified(
+        &self,
+        record: RotationRecord,
+        survey: &Survey,
+        events: &Events,
+    ) -> Result<RotationRecord, CommandError> {
+        let saved = RotationRecord::read(self.state)?;
+        let is_first = saved.is_some_and(|saved| saved.phase == Phase::Trust && saved.is_complete);
+        if record.phase != Phase::Switch || !is_first {
+            return Ok(record);
+        }
+        let store = Store::open(self.cluster, self.state, None);
+        let lost = survey.without_trust(self.cluster, &store.rotated(&record.authorities)?);
+        if lost.is_empty() {
+            return Ok(record);
+        }
+        let text = format!(
+            "phase 1 runs again: someone has changed what programs trust since: {}",
+            lost.join(", ")
+        );
+        events.warn(WarningKind::Host, Message::new(text));
+        Ok(RotationRecord {
+            phase: Phase::Trust,
+            trusted_since: None,
+            ..record
+        })
     }
 
     /// Fails if pods run that may know only the former CA.

@@ -7,13 +7,14 @@ use crate::certs::clock;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_deploy::HostFacts;
+use kubexm_deploy::rotation::RotatedAuthority;
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Facts, Host};
 use kubexm_preflight::identity;
 use kubexm_session::begun::RotationRecord;
 use kubexm_session::session::Hosts;
 use kubexm_session::{CommandError, preflight};
-use kubexm_types::{Authority, HostName};
+use kubexm_types::{Authority, HostName, authority};
 
 /// What the hosts have.
 pub(super) struct Survey {
@@ -87,6 +88,27 @@ impl Survey {
             present,
             first: first.clone(),
         })
+    }
+
+    /// Returns the files of hosts that do not have all of what programs have to trust, as in `node2: /etc/kubernetes/pki/ca.crt`.
+    pub(super) fn without_trust(
+        &self,
+        cluster: &Cluster,
+        rotated: &BTreeMap<Authority, RotatedAuthority>,
+    ) -> Vec<String> {
+        let mut lost = Vec::new();
+        for (authority, own) in rotated {
+            let trusted = authority::fingerprints(&own.trusted);
+            for (name, facts) in &self.facts {
+                let mut files = facts.authorities.iter();
+                let lacks = files.find(|(path, found)| {
+                    authorities::is_path_of(cluster, *authority, path)
+                        && !trusted.iter().all(|one| found.contains(one))
+                });
+                lost.extend(lacks.map(|(path, _)| format!("{name}: {path}")));
+            }
+        }
+        lost
     }
 
     /// Returns the control plane that runs kubectl.
@@ -193,6 +215,59 @@ async fn read(host: &dyn Host, script: &'static str) -> Result<String, CommandEr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An install with an older copy of the state directory wrote the former CA alone, and phase 2 could not go on.
+    #[test]
+    fn files_that_lost_the_next_authority_are_named() {
+        let text = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}]
+  roleGroups: {control-plane: [node1], worker: [node2], etcd: [node1, node2]}
+  kubernetes: {version: 1.36.3}
+  etcd: {type: systemd}
+";
+        let cluster = kubexm_config::parse_cluster("cluster.yaml", text).unwrap();
+        let pem = |name: &str| {
+            let key = rcgen::KeyPair::generate().unwrap();
+            let parameters = rcgen::CertificateParams::new([name.to_owned()]).unwrap();
+            parameters.self_signed(&key).unwrap().pem()
+        };
+        let (former, next) = (pem("former"), pem("next"));
+        let trusted = format!("{former}{next}");
+        let on = |files: &[(&str, &str)]| {
+            let files = files.iter();
+            let files = files.map(|(path, pem)| ((*path).to_owned(), authority::fingerprints(pem)));
+            Facts {
+                authorities: files.collect(),
+                ..Facts::default()
+            }
+        };
+        let (member, client) = ("/etc/kubexm/etcd-member/ca.crt", "/etc/kubexm/etcd/ca.crt");
+        let lost = |node2: &[(&str, &str)]| {
+            let node1 = on(&[(member, &trusted), (client, &trusted)]);
+            let survey = Survey {
+                facts: [("node1", node1), ("node2", on(node2))]
+                    .map(|(name, facts)| (name.parse().unwrap(), facts))
+                    .into(),
+                present: BTreeMap::new(),
+                first: "node1".parse().unwrap(),
+            };
+            let own = RotatedAuthority {
+                trusted: trusted.clone(),
+                present: former.clone(),
+                key: None,
+            };
+            survey.without_trust(&cluster, &[(Authority::Etcd, own)].into())
+        };
+        assert_eq!(lost(&[(member, &trusted)]), [""; 0]);
+        // The CA of Kubernetes is another one.
+        let other = ("/etc/kubernetes/pki/ca.crt", former.as_str());
+        assert_eq!(lost(&[(member, &trusted), other]), [""; 0]);
+        assert_eq!(lost(&[(member, &former)]), [format!("node2: {member}")]);
+    }
 
     #[test]
     fn nodes_with_other_clocks_are_refused() {
