@@ -195,6 +195,7 @@ scripts! {
     }
     /// Scripts of the crate `kubexm-host`.
     host {
+        BEGUN = "host/begun.sh" [replace]
         CLAIM = "host/claim.sh" [replace]
         END_GROUP = "host/end-group.sh"
         FACTS = "host/facts.sh"

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use futures_util::future::join_all;
 
 use crate::begun::{self, Operation};
 use crate::bundle_access::verify;
@@ -84,23 +85,34 @@ impl Change<'_> {
         let hosts = session::logged(hosts, self.state);
         let unlocked = session::watched(&hosts, events);
         let locks = lock(&unlocked, &journal, self.operation, events, stop).await?;
-        let hosts = locks.guard(hosts);
-        let observed = session::watched(&hosts, events);
-        let session = Session {
-            hosts,
-            observed,
-            journal: &journal,
-            events,
-            stop,
-        };
         let working = async {
+            let record = begun::agree(
+                self.operation,
+                self.cluster,
+                self.state,
+                locks.begun(),
+                holder(&journal, self.operation),
+                events,
+            )?;
+            let carriers = &self.cluster.roles.control_plane;
+            let hosts = locks.guard(hosts, carriers, &record);
+            let session = Session {
+                observed: session::watched(&hosts, events),
+                hosts: hosts.clone(),
+                journal: &journal,
+                events,
+                stop,
+            };
             // A reset ends such commands.
             if self.operation != Operation::Reset {
                 let ending = left_commands::end(&session.observed);
                 let ending = async { ending.await.map_err(CommandError::Hosts) };
                 unless_stopped(stop, ending).await?;
             }
-            work(session, connected).await
+            let worked = work(session, connected).await;
+            // Control planes record that a command has ended.
+            join_all(hosts.values().map(|host| host.settle())).await;
+            worked
         };
         let working = AssertUnwindSafe(working).catch_unwind();
         let worked = Box::pin(working).await;
@@ -120,17 +132,7 @@ pub async fn lock(
     events: &Events,
     stop: &Stop,
 ) -> Result<HostLocks, CommandError> {
-    let state = journal.folder();
-    let state = std::path::absolute(state).unwrap_or_else(|_| state.to_owned());
-    let holder = Holder {
-        user: of_environment(&["SUDO_USER", "USER", "LOGNAME"]),
-        machine: std::fs::read_to_string("/proc/sys/kernel/hostname")
-            .map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned()),
-        pid: std::process::id(),
-        command: operation.to_string(),
-        state: state.display().to_string(),
-        since: UtcTime::now(),
-    };
+    let holder = holder(journal, operation);
     let taken = HostLocks::take(hosts, &holder, journal.origin(), events, stop).await;
     taken.map_err(|error| match error {
         LockError::Hosts(errors) => CommandError::Hosts(errors),
@@ -142,6 +144,20 @@ pub async fn lock(
             }
         }
     })
+}
+
+fn holder(journal: &Journal, operation: Operation) -> Holder {
+    let state = journal.folder();
+    let state = std::path::absolute(state).unwrap_or_else(|_| state.to_owned());
+    Holder {
+        user: of_environment(&["SUDO_USER", "USER", "LOGNAME"]),
+        machine: std::fs::read_to_string("/proc/sys/kernel/hostname")
+            .map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned()),
+        pid: std::process::id(),
+        command: operation.to_string(),
+        state: state.display().to_string(),
+        since: UtcTime::now(),
+    }
 }
 
 fn locked(refusal: &Refusal) -> Finding {

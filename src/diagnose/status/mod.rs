@@ -147,7 +147,7 @@ pub async fn look(
             nodes_of(&cluster, &observed, &answers),
             findings(&cluster, &observed, &facts)
         );
-        findings.extend(begun::problems(&cluster, &state));
+        findings.extend(begun::problems(&cluster, &state, &facts));
         let damaged = damaged.iter();
         findings.extend(damaged.map(|error| Problem::of_error(About::Timer, error)));
         let drift = match &opened {

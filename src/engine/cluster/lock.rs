@@ -13,12 +13,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 use crate::plan::Stop;
@@ -26,7 +28,7 @@ use kubexm_host::{Command, Host, HostError, Limit, Output, TunnelError, TunnelSt
 use kubexm_scripts::host as scripts;
 use kubexm_types::event::Events;
 use kubexm_types::untrusted::Untrusted;
-use kubexm_types::{ClusterId, Digest, HostName, UtcTime};
+use kubexm_types::{ClusterId, Digest, HostName, Message, UtcTime};
 
 /// Time after the last renewal until a lock ends.
 pub const VALID: Duration = Duration::from_secs(120);
@@ -36,6 +38,13 @@ const RENEWAL: Duration = Duration::from_secs(20);
 pub(super) const ANSWER: Limit = Limit::new(Duration::from_secs(60), "locks of hosts");
 /// The exit status of the script if another kubexm has the lock.
 const LOCKED: i32 = 3;
+/// The exit status of the script that records what has begun, on a host without a cluster.
+const NO_CLUSTER: i32 = 3;
+
+/// What hosts record of commands that have begun, a line each.
+pub type Documents = BTreeMap<HostName, Arc<str>>;
+/// Returns the line that hosts have to record now; `None` if there is nothing to record.
+pub type BegunRecord = Arc<dyn Fn() -> io::Result<Option<Arc<str>>> + Send + Sync>;
 
 /// Who has a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,6 +102,7 @@ pub enum LockError {
 pub struct HostLocks {
     hosts: BTreeMap<HostName, Arc<dyn Host>>,
     lease: Lease,
+    begun: Documents,
     renewal: JoinHandle<()>,
 }
 
@@ -113,9 +123,12 @@ impl HostLocks {
         let lease = Lease::new(holder, origin);
         let taking = hosts.values().map(|host| lease.ask(host, "take"));
         let (mut refusals, mut errors) = (Vec::new(), Vec::new());
-        for answer in join_all(taking).await {
+        let mut begun = Documents::new();
+        for (name, answer) in hosts.keys().zip(join_all(taking).await) {
             match answer {
-                Ok(refusal) => refusals.extend(refusal),
+                Ok(Answer::Has(text)) if text.is_empty() => {}
+                Ok(Answer::Has(text)) => drop(begun.insert(name.clone(), text.into())),
+                Ok(Answer::Refused(refusal)) => refusals.push(refusal),
                 Err(error) => errors.push(error),
             }
         }
@@ -125,6 +138,7 @@ impl HostLocks {
             return Ok(Self {
                 hosts,
                 lease,
+                begun,
                 renewal,
             });
         }
@@ -136,16 +150,31 @@ impl HostLocks {
         })
     }
 
+    /// Returns what hosts record of commands that have begun. A host without a record is not in it.
+    pub fn begun(&self) -> &Documents {
+        &self.begun
+    }
+
     /// Returns hosts that run commands only while they have the lock of this run. A run that was suspended can go on after its lock
     /// has ended, and another one has changed the host.
+    ///
+    /// No command reaches a host of `carriers` before the host has `record`. After the last command, [`Host::settle`] sends what
+    /// has changed.
     pub fn guard(
         &self,
         hosts: BTreeMap<HostName, Arc<dyn Host>>,
+        carriers: &[HostName],
+        record: &BegunRecord,
     ) -> BTreeMap<HostName, Arc<dyn Host>> {
         let token: Arc<str> = self.lease.token.as_str().into();
         let guarded = hosts.into_iter().map(|(name, host)| {
-            let token = Arc::clone(&token);
-            let host: Arc<dyn Host> = Arc::new(LockedHost { host, token });
+            let recorded = self.begun.get(&name).cloned();
+            let host: Arc<dyn Host> = Arc::new(LockedHost {
+                host,
+                token: Arc::clone(&token),
+                record: carriers.contains(&name).then(|| Arc::clone(record)),
+                recorded: Mutex::new(recorded),
+            });
             (name, host)
         });
         guarded.collect()
@@ -170,6 +199,39 @@ impl Drop for HostLocks {
 struct LockedHost {
     host: Arc<dyn Host>,
     token: Arc<str>,
+    record: Option<BegunRecord>,
+    /// The record that the host has.
+    recorded: Mutex<Option<Arc<str>>>,
+}
+
+impl LockedHost {
+    /// Sends the record of commands that have begun, if it has changed.
+    async fn send_record(&self) -> Result<(), HostError> {
+        let Some(record) = &self.record else {
+            return Ok(());
+        };
+        let action = "record on the host what has begun";
+        let refused = |reason: Message| HostError::Command {
+            host: self.name().clone(),
+            command: action.to_owned(),
+            reason,
+        };
+        let mut recorded = self.recorded.lock().await;
+        let record = record().map_err(|error| refused(error.to_string().into()))?;
+        let Some(record) = record.filter(|record| recorded.as_ref() != Some(record)) else {
+            return Ok(());
+        };
+        let command = Command::from_script(scripts::BEGUN, [&*record]).describe(action);
+        let command = command.limit(ANSWER).under_lock(Arc::clone(&self.token));
+        let output = self.host.run(command).await?;
+        match output.status {
+            0 => *recorded = Some(record),
+            // An install has not yet recorded the cluster on the host, or a reset has removed it.
+            NO_CLUSTER => {}
+            _ => return Err(refused(output.complaint().to_string().into())),
+        }
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -179,11 +241,14 @@ impl Host for LockedHost {
     }
 
     async fn run(&self, command: Command) -> Result<Output, HostError> {
+        self.send_record().await?;
         let command = command.under_lock(Arc::clone(&self.token));
         self.host.run(command).await
     }
 
     async fn settle(&self) {
+        // The next run sends the record to a host that is lost.
+        let _: Result<(), HostError> = self.send_record().await;
         self.host.settle().await;
     }
 
@@ -194,6 +259,14 @@ impl Host for LockedHost {
     ) -> Result<Box<dyn TunnelStream>, TunnelError> {
         self.host.open_tunnel(target, port).await
     }
+}
+
+/// What a host answers to a run that asks for its lock.
+enum Answer {
+    /// The run has the lock. The record of commands that have begun; empty if there is none.
+    Has(String),
+    /// Another run has it.
+    Refused(Refusal),
 }
 
 /// What a run sends to the script.
@@ -223,18 +296,14 @@ impl Lease {
             .limit(ANSWER)
     }
 
-    /// Takes or renews the lock of a host. Returns who has it, if that is another run.
-    async fn ask(
-        &self,
-        host: &Arc<dyn Host>,
-        verb: &'static str,
-    ) -> Result<Option<Refusal>, HostError> {
+    /// Takes or renews the lock of a host.
+    async fn ask(&self, host: &Arc<dyn Host>, verb: &'static str) -> Result<Answer, HostError> {
         let command = self.command(verb);
         let description = command.description();
         let output = host.run(command).await?;
         match output.status {
-            0 => Ok(None),
-            LOCKED => Ok(Some(refusal(host.name(), &output))),
+            0 => Ok(Answer::Has(output.text().trim_end().to_owned())),
+            LOCKED => Ok(Answer::Refused(refusal(host.name(), &output))),
             _ => Err(HostError::Command {
                 host: host.name().clone(),
                 command: description,
@@ -269,8 +338,10 @@ async fn renew(hosts: BTreeMap<HostName, Arc<dyn Host>>, lease: Lease, events: E
         let answers = join_all(hosts.values().map(|host| lease.ask(host, "renew"))).await;
         let taken: Vec<Refusal> = answers
             .into_iter()
-            .filter_map(Result::ok)
-            .flatten()
+            .filter_map(|answer| match answer {
+                Ok(Answer::Refused(refusal)) => Some(refusal),
+                Ok(Answer::Has(_)) | Err(_) => None,
+            })
             .collect();
         for refusal in &taken {
             let holder = refusal.holder.as_ref();

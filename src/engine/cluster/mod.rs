@@ -5,7 +5,7 @@ pub mod left_commands;
 pub mod lock;
 pub mod record;
 
-pub use lock::{Holder, HostLocks, Refusal};
+pub use lock::{BegunRecord, Documents, Holder, HostLocks, Refusal};
 pub use record::{ClusterRecord, Removal, RemovalState};
 
 use crate::plan::StepError;

@@ -100,6 +100,7 @@ impl Printed {
             let identity = ClusterIdentity::from_json(record);
             facts.cluster = identity.map_or(Membership::Damaged, Membership::Cluster);
         }
+        facts.begun = self.file("/var/lib/kubexm/begun.json").map(str::to_owned);
         self.add_certificates(&mut facts);
         self.add_places(&mut facts);
         facts

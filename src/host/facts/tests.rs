@@ -84,6 +84,7 @@ const FILES: &[(&str, &str, &str)] = &[
         "/var/lib/kubexm/cluster",
         r#"{"id":"0b7c4c4e-93a5-4cc7-8d83-3f3f6f0f9b11","name":"a","created":"2026-01-31T12:00:00Z"}"#,
     ),
+    ("file", "/var/lib/kubexm/begun.json", "{\"serial\":1}"),
     ("file", "/etc/kubexm/flannel.yaml", ""),
     ("file", "/etc/kubexm/etcd-member/etcd.env", ""),
     (
@@ -155,6 +156,7 @@ fn every_line_is_read() {
             name: "a".parse().unwrap(),
             created: "2026-01-31T12:00:00Z".parse().unwrap(),
         }),
+        begun: Some("{\"serial\":1}".to_owned()),
         authorities: [(
             "/etc/kubernetes/pki/ca.crt".to_owned(),
             vec![Digest::of(b"abc")],

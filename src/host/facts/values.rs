@@ -73,6 +73,8 @@ pub struct Facts {
     pub receipt: bool,
     /// The cluster that the host belongs to.
     pub cluster: Membership,
+    /// Which commands have begun on the cluster, a line of JSON; `None` if the host has no record of it.
+    pub begun: Option<String>,
     /// The authorities whose certificates or public keys are on the host, by path.
     pub authorities: BTreeMap<String, Vec<Digest>>,
     /// Certificates of files that no program renews by itself, PEM, by path. The text is empty, or not a certificate, if the

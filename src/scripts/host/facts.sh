@@ -75,7 +75,7 @@ for path in "$@"; do
 done
 pods=/etc/kubernetes/manifests units=/etc/systemd/system pki=/etc/kubernetes/pki kubelet=/var/lib/kubelet marker=/var/lib/kubexm/done
 # Files with settings, without secrets.
-for file in /etc/os-release /etc/hosts /etc/resolv.conf /proc/swaps /var/lib/kubexm/cluster /etc/kubexm/etcd-member/etcd.env \
+for file in /etc/os-release /etc/hosts /etc/resolv.conf /proc/swaps /var/lib/kubexm/cluster /var/lib/kubexm/begun.json /etc/kubexm/etcd-member/etcd.env \
   $kubelet/config.yaml $kubelet/instance-config.yaml $kubelet/kubeadm-flags.env $units/kubelet.service $pods/etcd.yaml \
   $pods/kube-apiserver.yaml $pods/kube-controller-manager.yaml $units/kube-apiserver.service $units/kube-controller-manager.service; do
   [ ! -f "$file" ] || file_fact file "$file" "$(encoded "$file")"

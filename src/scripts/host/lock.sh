@@ -1,7 +1,7 @@
 #!/bin/sh -eu
 # Locks the host for one kubexm. The lock is a lease: it ends some seconds after its holder renewed it last, by
 # the host's time since boot. Where another kubexm has the lock, prints the seconds until its end and who
-# has it, and exits with status 3.
+# has it, and exits with status 3. `take` prints which commands have begun on the cluster, as the script begun.sh recorded it.
 # Arguments: `take`, `renew` or `release`; the token of this run; the origin of this run; seconds; who runs, in
 # one line. Runs of one origin exclude each other before they come here: a lock of the same origin is the lock
 # of a process that no longer runs.
@@ -24,6 +24,8 @@ take)
     exit 3
   fi
   write "$@"
+  begun=/var/lib/kubexm/begun.json
+  [ ! -f "$begun" ] || head -c 1048576 "$begun"
   ;;
 renew)
   # A run that took the lease after its end has changed the host, also if it has released the lease since.

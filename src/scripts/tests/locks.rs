@@ -1,7 +1,7 @@
 //! The lock of a host, and the record of its cluster.
 
 use super::machine::{Ended, Machine};
-use crate::host::{CLAIM, LOCK};
+use crate::host::{BEGUN, CLAIM, LOCK};
 
 const FILE: &str = "/run/kubexm.lock";
 
@@ -94,5 +94,29 @@ fn host_keeps_the_record_of_its_first_cluster() {
         assert_ne!(ended.status, 0);
         assert_eq!(ended.complained, "{\"id\":\"1\"}\n");
         assert_eq!(machine.read(record), "{\"id\":\"1\"}\n");
+    });
+}
+
+/// A reset must leave nothing, and a host that no install has changed must get nothing.
+#[test]
+fn host_of_a_cluster_records_what_has_begun() {
+    Machine::with_each_shell(|machine| {
+        let record = "/var/lib/kubexm/begun.json";
+        assert_eq!(machine.run(BEGUN, &["{\"serial\":1}"]).status, 3);
+        assert!(!machine.has("/var/lib/kubexm"));
+        assert_eq!(lock(machine, "take", "1", "here").printed, "");
+        machine.done(CLAIM, &["{\"id\": \"1\"}"]);
+        machine.write("/var/lib/kubexm/.begun-killed", "x");
+        for line in ["{\"serial\":1}", "{\"serial\":2}"] {
+            machine.done(BEGUN, &[line]);
+            let has = format!("{line}\n");
+            assert_eq!(machine.read(record), has);
+            assert_eq!(lock(machine, "take", "1", "here").printed, has);
+            // Only a run that begins asks.
+            assert_eq!(lock(machine, "renew", "1", "here").printed, "");
+        }
+        assert!(!machine.has("/var/lib/kubexm/.begun-killed"));
+        let refused = lock(machine, "take", "2", "elsewhere");
+        assert!(!refused.printed.contains("serial"), "{}", refused.printed);
     });
 }

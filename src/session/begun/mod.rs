@@ -3,7 +3,9 @@
 //! A command with several stages keeps a record in the state directory until it is complete. [`permit`] asks all
 //! records; [`decision`] has one decision for each pair of a record and a command.
 
+mod on_hosts;
 mod operation;
+mod records;
 mod relocation;
 mod renewal;
 mod replacement;
@@ -15,7 +17,10 @@ mod upgrade;
 
 use std::path::Path;
 
+use self::on_hosts::Document;
+pub use self::on_hosts::{agree, elsewhere};
 pub use self::operation::Operation;
+use self::records::Records;
 pub use self::relocation::{
     MoveRecord, Stage as MoveStage, is_same, joined, permit_new_hosts, refused,
 };
@@ -30,13 +35,15 @@ use crate::CommandError;
 use kubexm_config::Cluster;
 
 /// Files of records that are worthless without the hosts on which their commands have begun.
-pub const OF_HOSTS: [&str; 3] = [
+pub const OF_HOSTS: [&str; 4] = [
+    Document::FILE,
     RenewalRecord::FILE,
     RotationRecord::FILE,
     UpgradeRecord::FILE,
 ];
 /// Files of all records of this module.
-pub const ALL: [&str; 6] = [
+pub const ALL: [&str; 7] = [
+    Document::FILE,
     RenewalRecord::FILE,
     RotationRecord::FILE,
     UpgradeRecord::FILE,
@@ -216,6 +223,18 @@ impl Begun {
         Self::Replacement,
     ];
 
+    /// Returns whether a command goes on with this one.
+    fn is_continued_by(self, operation: Operation) -> bool {
+        use Operation as O;
+        match self {
+            Self::Rotation => matches!(operation, O::RotateCas | O::RotateServiceAccountKey),
+            Self::Restore => operation == O::BackupRestore,
+            Self::Move => operation == O::RegistryMove,
+            Self::Upgrade => matches!(operation, O::Upgrade | O::Rollback),
+            Self::Replacement => operation == O::NodeReplace,
+        }
+    }
+
     /// Returns what has begun; `None` if nothing has, or if the cluster does not notice it. Changes nothing.
     ///
     /// # Errors
@@ -225,7 +244,7 @@ impl Begun {
         cluster: &Cluster,
         state: &Path,
     ) -> Result<Option<Standing>, CommandError> {
-        self.standing_except(None, cluster, state)
+        self.standing_except(None, cluster, &Records::State(state))
     }
 
     /// Returns why a command must wait; `None` if it may run. Changes nothing.
@@ -238,51 +257,71 @@ impl Begun {
         cluster: &Cluster,
         state: &Path,
     ) -> Result<Option<Standing>, CommandError> {
+        self.refusal_of(operation, cluster, &Records::State(state))
+    }
+
+    fn refusal_of(
+        self,
+        operation: Operation,
+        cluster: &Cluster,
+        records: &Records<'_>,
+    ) -> Result<Option<Standing>, CommandError> {
         let exception = match decision(self, operation) {
             Decision::Permitted => return Ok(None),
             Decision::Waits => None,
             Decision::WaitsUnless(exception) => Some(exception),
         };
-        self.standing_except(exception, cluster, state)
+        self.standing_except(exception, cluster, records)
     }
 
     fn standing_except(
         self,
         exception: Option<Exception>,
         cluster: &Cluster,
-        state: &Path,
+        records: &Records<'_>,
     ) -> Result<Option<Standing>, CommandError> {
         Ok(match self {
             Self::Rotation => {
                 let expires = exception == Some(Exception::TokensExpire);
-                RotationRecord::read(state)?
+                records
+                    .read::<RotationRecord>()?
                     .filter(|record| !(expires && record.waits_for_tokens()))
                     .map(|record| record.refusal())
             }
-            Self::Restore => RestoreRecord::read(state)?
+            Self::Restore => records
+                .read::<RestoreRecord>()?
                 .filter(RestoreRecord::is_down)
                 .map(|record| record.refusal()),
             Self::Move => {
                 let has_images = exception == Some(Exception::HasImages);
-                MoveRecord::load(cluster, state)?
+                records
+                    .read::<MoveRecord>()?
+                    .and_then(|record| record.open(cluster))
                     .filter(|record| !(has_images && record.has_images(cluster)))
                     .map(|record| record.refusal())
             }
             Self::Upgrade => {
-                let Some(record) = UpgradeRecord::load(state)? else {
+                let Some(record) = records.read::<UpgradeRecord>()? else {
                     return Ok(None);
                 };
                 let is_excepted = match exception {
                     Some(Exception::IsOfVersionBefore) => {
                         record.is_of_version_before(&cluster.kubernetes.version)
                     }
-                    Some(Exception::ContinuesMove) => MoveRecord::load(cluster, state)?.is_some(),
-                    Some(Exception::ContinuesRotation) => RotationRecord::read(state)?.is_some(),
+                    Some(Exception::ContinuesMove) => records
+                        .read::<MoveRecord>()?
+                        .and_then(|record| record.open(cluster))
+                        .is_some(),
+                    Some(Exception::ContinuesRotation) => {
+                        records.read::<RotationRecord>()?.is_some()
+                    }
                     Some(Exception::TokensExpire | Exception::HasImages) | None => false,
                 };
                 (!is_excepted).then(|| record.refusal())
             }
-            Self::Replacement => ReplacementRecord::read(state)?.map(|record| record.refusal()),
+            Self::Replacement => records
+                .read::<ReplacementRecord>()?
+                .map(|record| record.refusal()),
         })
     }
 }

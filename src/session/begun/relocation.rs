@@ -53,20 +53,23 @@ impl MoveRecord {
     /// # Errors
     /// The file cannot be read, or it is not such a record.
     pub fn load(cluster: &Cluster, state: &Path) -> Result<Option<Self>, CommandError> {
-        let Some(mut record) = Self::read(state)? else {
-            return Ok(None);
-        };
-        for names in [&mut record.before, &mut record.from, &mut record.to] {
+        let record = Self::read(state)?;
+        Ok(record.and_then(|record| record.open(cluster)))
+    }
+
+    /// Returns the move without hosts that have left the cluster since; `None` if it is complete.
+    pub(super) fn open(mut self, cluster: &Cluster) -> Option<Self> {
+        for names in [&mut self.before, &mut self.from, &mut self.to] {
             names.retain(|name| cluster.host(name).is_some());
         }
-        let is_complete = match record.stage {
+        let is_complete = match self.stage {
             Stage::Begun | Stage::Cancelled => false,
-            Stage::Undone => names(cluster, &record.before),
+            Stage::Undone => names(cluster, &self.before),
             // A host that is lost was removed from the cluster.
-            Stage::Ending => record.from.is_empty() && names(cluster, &record.after()),
-            Stage::Moved => names(cluster, &record.after()),
+            Stage::Ending => self.from.is_empty() && names(cluster, &self.after()),
+            Stage::Moved => names(cluster, &self.after()),
         };
-        Ok((!is_complete).then_some(record))
+        (!is_complete).then_some(self)
     }
 
     /// Whether this is a move from and to these hosts.

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::{CommandError, FileError};
-use kubexm_types::write_atomic;
+use kubexm_types::{Message, write_atomic};
 
 /// The field with the version of a record. Records of version 1 do not have it.
 const FORMAT: &str = "recordVersion";
@@ -33,22 +33,31 @@ pub trait StateRecord: Serialize + DeserializeOwned {
         let Some(text) = read_text(&path)? else {
             return Ok(None);
         };
-        let refused = |cause: String, hint: &str| {
-            FileError::new(format!("read {}", Self::TITLE), &path, cause).hint(hint)
-        };
-        let parsed: Result<Map<String, Value>, _> = serde_json::from_str(&text);
-        let mut fields = parsed.map_err(|error| refused(error.to_string(), Self::HINT))?;
+        let parsed = serde_json::from_str(&text);
+        let parsed = parsed.map_err(|error| Message::new(error.to_string()).hint(Self::HINT));
+        let record = parsed.and_then(Self::parse).map_err(|refused| {
+            let error = FileError::new(format!("read {}", Self::TITLE), &path, refused.text);
+            error.hint(refused.hint.unwrap_or_default())
+        });
+        Ok(Some(record?))
+    }
+
+    /// Parses the record.
+    ///
+    /// # Errors
+    /// It is not such a record, or a later version of kubexm wrote it.
+    fn parse(value: Value) -> Result<Self, Message> {
+        let not_a_record =
+            |error: serde_json::Error| Message::new(error.to_string()).hint(Self::HINT);
+        let mut fields: Map<String, Value> = serde_json::from_value(value).map_err(not_a_record)?;
         let version = fields
             .remove(FORMAT)
             .map_or(Some(1), |value| value.as_u64());
         if version.is_none_or(|version| version > Self::VERSION) {
-            let cause = "a later version of kubexm wrote it".to_owned();
-            return Err(refused(cause, "run the command with that version of kubexm").into());
+            let later = Message::new("a later version of kubexm wrote it");
+            return Err(later.hint("run the command with that version of kubexm"));
         }
-        let parsed = serde_json::from_value(Value::Object(fields));
-        Ok(Some(
-            parsed.map_err(|error| refused(error.to_string(), Self::HINT))?,
-        ))
+        serde_json::from_value(Value::Object(fields)).map_err(not_a_record)
     }
 
     /// Writes the record, durably, for its owner alone.

@@ -143,6 +143,13 @@ pub(super) fn directories_and_markers() {
         undo: vec![call(steps::RECEIPT_REMOVE, &[])],
     });
     kill_everywhere(&Case {
+        before: |_| {},
+        enter: "mkdir -p /var/lib/kubexm && echo id >/var/lib/kubexm/cluster",
+        check: None,
+        apply: call(host::BEGUN, &["{\"serial\":1}"]),
+        undo: vec![call(steps::RECEIPT_REMOVE, &[])],
+    });
+    kill_everywhere(&Case {
         before: |machine| machine.write("/run/kubexm/etcd-initial.env", ""),
         enter: ":",
         check: Some(call(
