@@ -4,10 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
 use std::sync::Arc;
 
-use super::RestoreOptions;
 use super::content::Content;
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
@@ -18,8 +16,7 @@ use kubexm_safekeeping::backup::file;
 use kubexm_safekeeping::backup::manifest::program;
 use kubexm_sandbox::Workspace;
 use kubexm_session::program_settings::unpack;
-use kubexm_session::{ClusterSource, CommandError, FileError, background};
-use kubexm_types::event::Events;
+use kubexm_session::{CommandError, FileError, background};
 use kubexm_types::{Arch, Digest, DigestReader, HostName};
 
 const NAME: &str = "etcdutl";
@@ -56,28 +53,19 @@ impl Etcdutl {
 /// Returns the program for each member.
 ///
 /// # Errors
-/// Neither the bundle nor the backup has it for the architecture of a host, or the bundle cannot be used.
+/// Neither the bundle nor the backup has it for the architecture of a host, or the bundle cannot be read.
 pub(super) async fn of_members<'a>(
-    options: &RestoreOptions,
+    bundle: Option<Arc<BundleSet>>,
     content: &Content,
     cluster: &'a Cluster,
     facts: &BTreeMap<HostName, Facts>,
-    state: &Path,
-    events: &Events,
 ) -> Result<Vec<(&'a HostSpec, Etcdutl)>, CommandError> {
     let arch_of = |host: &HostSpec| facts.get(&host.name).and_then(Facts::arch);
     let arches: BTreeSet<Arch> = members(cluster).into_iter().filter_map(arch_of).collect();
-    let mut found = BTreeMap::new();
-    if !options.bundles.is_empty() {
-        let source = ClusterSource {
-            bundles: options.bundles.clone(),
-            cluster: options.cluster.clone(),
-            access: options.access.clone(),
-        };
-        let opened = source.open_at_any_version(options.unsigned, events)?;
-        let (bundle, _) = opened.unless_older(state, options.allow_older, events)?;
-        found = of_bundle(bundle, cluster, arches).await?;
-    }
+    let found = match bundle {
+        Some(bundle) => of_bundle(bundle, cluster, arches).await?,
+        None => BTreeMap::new(),
+    };
     let members = members(cluster).into_iter().map(|host| {
         let arch = arch_of(host);
         let of_bundle = arch.and_then(|arch| found.get(&arch).cloned());
