@@ -8,7 +8,7 @@ use kubexm_pki::KeyIdentity;
 use kubexm_safekeeping::backup::collect;
 use kubexm_safekeeping::backup::file;
 use kubexm_safekeeping::backup::manifest::{Manifest, STATE};
-use kubexm_safekeeping::backup::{Authorities, Evidence, Origin};
+use kubexm_safekeeping::backup::{Authorities, Origin};
 use kubexm_session::authorities::{self, HostAuthorities, is_of_rotation};
 use kubexm_session::begun::{OF_HOSTS, RenewalRecord, RotationRecord, StateRecord, UpgradeRecord};
 use kubexm_session::{CommandError, FileError, background};
@@ -60,17 +60,20 @@ pub(super) struct Content {
     state: Vec<StateFile>,
     /// The authorities that kubeadm created.
     authorities: Authorities,
-    evidence: Evidence,
     origin: Origin,
 }
 
 impl Content {
-    /// Reads a backup and compares all digests.
+    /// Reads a backup, compares all digests, and finds out who made it.
     ///
     /// # Errors
-    /// The backup cannot be decrypted, or is damaged.
-    pub(super) async fn read(path: &Path, identity: KeyIdentity) -> Result<Self, CommandError> {
-        let path = path.to_owned();
+    /// The backup cannot be decrypted, is damaged, or has a wrong signature.
+    pub(super) async fn read(
+        path: &Path,
+        identity: KeyIdentity,
+        state_directory: &Path,
+    ) -> Result<Self, CommandError> {
+        let (path, state_directory) = (path.to_owned(), state_directory.to_owned());
         background::run(move || {
             let mut state = Vec::new();
             let mut authorities = Authorities::default();
@@ -84,26 +87,17 @@ impl Content {
                 }
                 Ok(authorities.add(manifest, path, content)?)
             })?;
+            let origin = evidence.origin(&path, &state_directory)?;
             Ok(Self {
                 path,
                 identity,
                 manifest,
                 state,
                 authorities,
-                evidence,
-                origin: Origin::Unknown(String::new()),
+                origin,
             })
         })
         .await
-    }
-
-    /// Finds out who made the backup.
-    ///
-    /// # Errors
-    /// The signature is wrong.
-    pub(super) fn find_origin(&mut self, state: &Path) -> Result<(), CommandError> {
-        self.origin = self.evidence.origin(&self.path, state)?;
-        Ok(())
     }
 
     /// Returns whether a run with this state directory made it.

@@ -1,7 +1,7 @@
 //! The program etcdutl, which creates the new data of etcd on the members as root. It comes from the bundle, or from a backup that a
 //! run with this state directory made.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -53,22 +53,16 @@ impl Etcdutl {
 /// Returns the program for each member.
 ///
 /// # Errors
-/// Neither the bundle nor the backup has it for the architecture of a host, or the bundle cannot be read.
-pub(super) async fn of_members<'a>(
-    bundle: Option<Arc<BundleSet>>,
+/// Neither the bundle nor the backup has it for the architecture of a host.
+pub(super) fn of_members<'a>(
+    of_bundle: &BTreeMap<Arch, Etcdutl>,
     content: &Content,
     cluster: &'a Cluster,
     facts: &BTreeMap<HostName, Facts>,
 ) -> Result<Vec<(&'a HostSpec, Etcdutl)>, CommandError> {
-    let arch_of = |host: &HostSpec| facts.get(&host.name).and_then(Facts::arch);
-    let arches: BTreeSet<Arch> = members(cluster).into_iter().filter_map(arch_of).collect();
-    let found = match bundle {
-        Some(bundle) => of_bundle(bundle, cluster, arches).await?,
-        None => BTreeMap::new(),
-    };
     let members = members(cluster).into_iter().map(|host| {
-        let arch = arch_of(host);
-        let of_bundle = arch.and_then(|arch| found.get(&arch).cloned());
+        let arch = facts.get(&host.name).and_then(Facts::arch);
+        let of_bundle = arch.and_then(|arch| of_bundle.get(&arch).cloned());
         let of_backup = || {
             let file = content.manifest.file(&arch.map(program)?)?;
             Some(Etcdutl {
@@ -91,11 +85,13 @@ pub(super) async fn of_members<'a>(
     members.collect()
 }
 
-/// Takes the programs out of a bundle. An architecture that it does not have is not in the answer.
-async fn of_bundle(
+/// Takes the programs out of a bundle. An architecture for which it has none is not in the answer.
+///
+/// # Errors
+/// The bundle or the directory for temporary files cannot be used.
+pub(super) async fn of_bundle(
     bundle: Arc<BundleSet>,
     cluster: &Cluster,
-    arches: BTreeSet<Arch>,
 ) -> Result<BTreeMap<Arch, Etcdutl>, CommandError> {
     let version = cluster.kubernetes.version.clone();
     background::run(move || {
@@ -107,7 +103,7 @@ async fn of_bundle(
         })?;
         let workspace = Arc::new(workspace);
         let mut found = BTreeMap::new();
-        for arch in arches {
+        for &arch in &bundle.lock().architectures {
             let Some(source) = unpack::find(bundle.lock(), "etcd", &version, arch) else {
                 continue;
             };

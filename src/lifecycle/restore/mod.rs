@@ -11,14 +11,17 @@ pub mod upload;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use time::OffsetDateTime;
 
 use self::content::Content;
+use self::etcdutl::Etcdutl;
 use self::prepare::Prepared;
 use self::replacement::Replacement;
 use self::situation::Situation;
 use crate::install::{self, CaEncryption, InstallOptions};
+use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_deploy::backup::{PresentCas, RestoreInputs, revision_bump};
@@ -36,7 +39,7 @@ use kubexm_session::{
     BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, authorities, notices,
 };
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, Message, UtcTime, WarningKind};
+use kubexm_types::{Arch, HostName, Message, UtcTime, WarningKind};
 
 /// What to restore, and how.
 #[derive(Debug, Clone)]
@@ -62,6 +65,16 @@ pub struct RestoreOptions {
     pub unknown_origin: bool,
     /// Whether to end after the plan.
     pub dry_run: bool,
+}
+
+impl RestoreOptions {
+    fn source(&self) -> ClusterSource {
+        ClusterSource {
+            bundles: self.bundles.clone(),
+            cluster: self.cluster.clone(),
+            access: self.access.clone(),
+        }
+    }
 }
 
 /// What a restore did.
@@ -93,9 +106,8 @@ pub async fn restore(
     let identity = options.identity.parsed()?;
     let state = options.connection.state_directory(&cluster, events)?;
     events.phase("verify");
-    let content = Content::read(&options.backup, identity);
-    let mut content = unless_stopped(stop, content).await?;
-    content.find_origin(&state)?;
+    let content = Content::read(&options.backup, identity, &state);
+    let content = unless_stopped(stop, content).await?;
     for problem in content.foreign_authorities() {
         let text = format!("{problem}; the restore does not use the authorities of this host");
         events.warn(
@@ -103,9 +115,14 @@ pub async fn restore(
             Message::new(text).hint("kubexm backup verify"),
         );
     }
+    let programs = match open_bundle(options, &state, events)? {
+        Some(bundle) => unless_stopped(stop, etcdutl::of_bundle(bundle, &cluster)).await?,
+        None => BTreeMap::new(),
+    };
     let context = Context {
         options,
         content: &content,
+        programs: &programs,
         cluster: &cluster,
         state: &state,
         stop,
@@ -126,6 +143,23 @@ pub async fn restore(
     }
     RestoreRecord::remove(&state)?;
     Ok(context.report(Some(id)))
+}
+
+/// Opens the bundle, if there is one.
+fn open_bundle(
+    options: &RestoreOptions,
+    state: &Path,
+    events: &Events,
+) -> Result<Option<Arc<BundleSet>>, CommandError> {
+    if options.bundles.is_empty() {
+        return Ok(None);
+    }
+    // The restore, or its install, emits the notices about the cluster file.
+    let opened = options
+        .source()
+        .open_at_any_version(options.unsigned, &Events::silent())?;
+    let (bundle, _) = opened.unless_older(state, options.allow_older, events)?;
+    Ok(Some(bundle))
 }
 
 /// Returns the CAs of the first control plane that has them.
@@ -155,6 +189,8 @@ enum Part {
 struct Context<'a> {
     options: &'a RestoreOptions,
     content: &'a Content,
+    /// The program etcdutl of the bundle, by architecture; empty without a bundle.
+    programs: &'a BTreeMap<Arch, Etcdutl>,
     cluster: &'a Cluster,
     state: &'a Path,
     stop: &'a Stop,
@@ -250,11 +286,7 @@ impl Context<'_> {
         }
         let options = self.options;
         let install = InstallOptions {
-            source: ClusterSource {
-                bundles: options.bundles.clone(),
-                cluster: options.cluster.clone(),
-                access: options.access.clone(),
-            },
+            source: options.source(),
             connection: options.connection.clone(),
             unsigned: options.unsigned,
             allow_failed: false,

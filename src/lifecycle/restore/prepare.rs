@@ -1,12 +1,10 @@
 //! What a restore looks at before its first change.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::Context;
 use super::etcdutl::{self, Etcdutl};
 use super::situation::{self, Situation};
-use kubexm_bundle::BundleSet;
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_etcd::initial_cluster;
@@ -14,7 +12,7 @@ use kubexm_host::Facts;
 use kubexm_session::begun::{self, RestoreRecord, RestoreStage as Stage, StateRecord};
 use kubexm_session::session::{self, HostErrors, Hosts};
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{ClusterSource, CommandError, FileError};
+use kubexm_session::{CommandError, FileError};
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, WarningKind};
 
@@ -98,8 +96,7 @@ impl<'a> Context<'a> {
                 situation::no_other_members(cluster, &observed).await?;
             }
         }
-        let bundle = self.bundle(events)?;
-        let programs = etcdutl::of_members(bundle, content, cluster, &facts).await?;
+        let programs = etcdutl::of_members(self.programs, content, cluster, &facts)?;
         for (_, error) in &unreachable {
             events.warn(WarningKind::Host, error);
         }
@@ -112,23 +109,6 @@ impl<'a> Context<'a> {
             begun,
             is_down,
         })
-    }
-
-    /// Opens the bundle, if there is one.
-    fn bundle(&self, events: &Events) -> Result<Option<Arc<BundleSet>>, CommandError> {
-        let options = self.options;
-        if options.bundles.is_empty() {
-            return Ok(None);
-        }
-        let source = ClusterSource {
-            bundles: options.bundles.clone(),
-            cluster: options.cluster.clone(),
-            access: options.access.clone(),
-        };
-        // The restore, or its install, has emitted the notices about the cluster file.
-        let opened = source.open_at_any_version(options.unsigned, &Events::silent())?;
-        let (bundle, _) = opened.unless_older(self.state, options.allow_older, events)?;
-        Ok(Some(bundle))
     }
 
     /// Checks what hosts without a cluster need.
