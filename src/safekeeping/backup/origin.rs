@@ -4,8 +4,9 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use minisign::{KeyPair, SecretKeyBox};
+use minisign::SecretKeyBox;
 
+use kubexm_bundle::signature::{NewKeys, new_keys};
 use kubexm_session::{CommandError, FileError};
 use kubexm_types::public_key::BadSignature;
 use kubexm_types::{PublicKey, write_atomic};
@@ -117,12 +118,8 @@ impl SigningKey {
 
 /// Creates the keys of a state directory. Returns the text of the secret one, which comes last: without it, both are created again.
 fn create(state: &Path) -> Result<String, CommandError> {
-    let new = || -> minisign::Result<(String, String)> {
-        let KeyPair { pk, sk } = KeyPair::generate_unencrypted_keypair()?;
-        Ok((pk.to_box()?.into_string(), sk.to_box(None)?.into_string()))
-    };
-    let (public, secret) =
-        new().map_err(|error| CommandError::defect(format!("cannot create a key: {error}")))?;
+    let NewKeys { secret, public } = new_keys(None)
+        .map_err(|error| CommandError::defect(format!("cannot create a key: {error}")))?;
     for (name, text) in [(PUBLIC, &public), (SECRET, &secret)] {
         let path = state.join(name);
         write_atomic(&path, text.as_bytes(), 0o600)
