@@ -25,7 +25,7 @@ use kubexm_engine::cluster::{BegunRecord, ClusterRecord, Documents, Holder};
 use kubexm_types::event::Events;
 use kubexm_types::{ClusterId, HostName, Message, Untrusted, WarningKind};
 
-/// What a user does about a record of a host that cannot be read.
+/// What a user does about an unreadable record of a host.
 pub(super) const HINT: &str = "if nothing has begun, remove /var/lib/kubexm/begun.json there";
 /// The files of records that other state directories must know.
 const FILES: [&str; 4] = [
