@@ -25,7 +25,7 @@ pub use kubexm_session::identity::LostCluster;
 use kubexm_session::identity::{KnownCluster, Origins};
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::{AGAIN, Stop, in_time, unless_stopped};
-use kubexm_session::{CommandError, Connection, begun, notices, rollback};
+use kubexm_session::{CommandError, Connection, begun, kubeconfigs, notices, rollback};
 use kubexm_types::event::{Event, Events};
 use kubexm_types::{HostName, Message, WarningKind};
 
@@ -141,7 +141,7 @@ async fn save(
     events: &Events,
 ) -> Result<PathBuf, CommandError> {
     events.phase("archive");
-    let archive = Archive::create(state, Occasion::Reset)?;
+    let archive = Archive::create(state, Occasion::Reset, None, events)?;
     if snapshot {
         // A damaged record ended the reset before.
         let record = ClusterRecord::load(state).ok().flatten();
@@ -284,7 +284,9 @@ fn all<T>(results: Vec<Result<T, ResetError>>) -> Result<Vec<T>, CommandError> {
 fn forget(state: &Path) {
     let names = [
         "admin.conf",
-        "super-admin.conf",
+        kubeconfigs::SUPER_ADMIN,
+        "super-admin.conf.age",
+        kubeconfigs::SUPER_ADMIN_CERTIFICATE,
         "pki",
         ClusterRecord::FILE,
         rollback::RECORD,

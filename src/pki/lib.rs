@@ -12,6 +12,7 @@ mod pair;
 pub mod registry_login;
 pub mod request;
 pub mod rotation;
+mod sealed;
 pub mod secret_keys;
 mod signing_key;
 mod store;

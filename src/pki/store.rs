@@ -109,6 +109,11 @@ impl CertificateStore {
         }
     }
 
+    /// Returns whether the store encrypts keys of CAs that it writes.
+    pub(super) fn encrypts(&self) -> bool {
+        self.identity.is_some() && !self.read_only
+    }
+
     /// Returns whether the store may not be written.
     pub(super) fn is_read_only(&self) -> bool {
         self.read_only
@@ -149,25 +154,31 @@ impl CertificateStore {
     /// # Errors
     /// The identity of the store does not open a key, or there is none.
     pub fn opens_keys(&self) -> Result<(), PkiError> {
-        let entries = match std::fs::read_dir(&self.dir) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(source) => return Err(failed("read", &self.dir, source)),
-        };
-        for entry in entries {
-            let entry = entry.map_err(|source| failed("read", &self.dir, source))?;
-            let file = entry.file_name().to_string_lossy().into_owned();
-            let Some(name) = file.strip_suffix(".key.age") else {
-                continue;
-            };
-            if matches!(self.read_encrypted_key(name)?, StoredKey::Encrypted) {
+        for name in self.encrypted_keys()? {
+            if matches!(self.read_encrypted_key(&name)?, StoredKey::Encrypted) {
                 return Err(PkiError::EncryptedKey {
                     purpose: "open the keys of CAs".to_owned(),
-                    path: entry.path().display().to_string(),
+                    path: self.path(&format!("{name}.key.age")).display().to_string(),
                 });
             }
         }
         Ok(())
+    }
+
+    /// Returns the names of the encrypted keys in the directory; none if it does not exist.
+    pub(super) fn encrypted_keys(&self) -> Result<Vec<String>, PkiError> {
+        let entries = match std::fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(failed("read", &self.dir, source)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|source| failed("read", &self.dir, source))?;
+            let file = entry.file_name().to_string_lossy().into_owned();
+            names.extend(file.strip_suffix(".key.age").map(str::to_owned));
+        }
+        Ok(names)
     }
 
     /// Returns the key of the CA `name`; `None` if the store does not have it. Secret.

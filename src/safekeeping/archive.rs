@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use kubexm_config::Cluster;
 use kubexm_etcd::{Failure, Member, Source, by_preference};
 use kubexm_host::{Command, Limit};
+use kubexm_session::certificates::CaEncryption;
+use kubexm_session::sealed::Seal;
 use kubexm_session::session::Hosts;
 use kubexm_session::{CommandError, FileError, private_directory};
 use kubexm_types::event::Events;
-use kubexm_types::{AtomicFile, HostName, WarningKind, write_atomic};
+use kubexm_types::{HostName, WarningKind, write_atomic};
 
 /// The directory of archives in a state directory.
 const FOLDER: &str = "archive";
@@ -57,13 +59,25 @@ impl Occasion {
 pub struct Archive {
     folder: PathBuf,
     occasion: Occasion,
+    seal: Seal,
 }
 
 impl Archive {
-    /// Creates the directory of an archive. Its name is the current time.
-    pub fn create(state: &Path, occasion: Occasion) -> Result<Self, CommandError> {
+    /// Creates the directory of an archive. Its name is the current time. Files with secrets are encrypted if the keys of
+    /// CAs are; `encryption` is what the user gave for them.
+    pub fn create(
+        state: &Path,
+        occasion: Occasion,
+        encryption: Option<&CaEncryption>,
+        events: &Events,
+    ) -> Result<Self, CommandError> {
+        let seal = Seal::of_earlier(state, encryption, events)?;
         let folder = private_directory::create_for_now(&state.join(FOLDER), "create the archive")?;
-        Ok(Self { folder, occasion })
+        Ok(Self {
+            folder,
+            occasion,
+            seal,
+        })
     }
 
     /// Returns the directory.
@@ -71,11 +85,16 @@ impl Archive {
         &self.folder
     }
 
+    /// Returns what writes files with secrets into the directory.
+    pub fn seal(&self) -> &Seal {
+        &self.seal
+    }
+
     /// Copies the keys, certificates and the kubeconfig of the state directory.
     pub fn save_state(&self, state: &Path) -> Result<(), CommandError> {
         for name in ["admin.conf", "pki", "cluster.json"] {
             let from = state.join(name);
-            copy(&from, &self.folder.join(name)).map_err(|error| {
+            copy(&from, &self.folder.join(name), &self.seal).map_err(|error| {
                 FileError::new("archive", &from, error).hint("make room in the state directory")
             })?;
         }
@@ -100,7 +119,8 @@ impl Archive {
             let output = host.run(command).await?;
             if output.success() && !output.stdout.is_empty() {
                 let file = self.folder.join(format!("pki-{name}.tar"));
-                write_atomic(&file, &output.stdout, OWNER_ONLY)
+                self.seal
+                    .write(&file, &output.stdout)
                     .map_err(|error| FileError::io("write", &file, &error))?;
                 return Ok(());
             }
@@ -131,8 +151,8 @@ impl Archive {
                 continue;
             }
             let file = self.folder.join("etcd-snapshot.db");
-            match save(&member, &file).await {
-                Ok(()) => return Ok(Some(file)),
+            match save(&member, &file, &self.seal).await {
+                Ok(file) => return Ok(Some(file)),
                 Err(Failure::Here(error)) => {
                     return Err(FileError::io("write", &file, &error).into());
                 }
@@ -158,11 +178,11 @@ impl Archive {
     }
 }
 
-/// Takes a snapshot and copies it to a file.
-async fn save(member: &Member<'_>, path: &Path) -> Result<(), Failure> {
+/// Takes a snapshot and copies it to a file. Returns its path.
+async fn save(member: &Member<'_>, path: &Path, seal: &Seal) -> Result<PathBuf, Failure> {
     let saved = async {
         let file = member.save().await?;
-        let target = AtomicFile::create(path, OWNER_ONLY).map_err(Failure::Here)?;
+        let target = seal.create(path).map_err(Failure::Here)?;
         let target = member.copy(Source::Snapshot, &file, target).await?;
         target.commit().map_err(Failure::Here)
     };
@@ -171,8 +191,14 @@ async fn save(member: &Member<'_>, path: &Path) -> Result<(), Failure> {
     saved
 }
 
-/// Copies a file, or a directory with its content, if it exists.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
+/// Returns whether a file of a state directory is one that everybody may read, or is encrypted.
+fn is_public(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    matches!(ending, Some("crt" | "pub" | "age" | "json"))
+}
+
+/// Copies a file, or a directory with its content, if it exists. Files with secrets are sealed.
+fn copy(from: &Path, to: &Path, seal: &Seal) -> io::Result<()> {
     match std::fs::symlink_metadata(from) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
@@ -180,22 +206,30 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
             DirBuilder::new().recursive(true).mode(0o700).create(to)?;
             for entry in std::fs::read_dir(from)? {
                 let entry = entry?;
-                copy(&entry.path(), &to.join(entry.file_name()))?;
+                copy(&entry.path(), &to.join(entry.file_name()), seal)?;
             }
             Ok(())
         }
-        Ok(_) => write_atomic(to, &std::fs::read(from)?, OWNER_ONLY),
+        Ok(_) if is_public(from) => write_atomic(to, &std::fs::read(from)?, OWNER_ONLY),
+        Ok(_) => seal.write(to, &std::fs::read(from)?).map(drop),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::os::unix::fs::PermissionsExt;
     use std::sync::Arc;
 
     use super::*;
     use kubexm_host::{Host, HostError, Output};
-    use kubexm_types::Digest;
+    use kubexm_session::certificates;
+    use kubexm_session::sealed::Opener;
+    use kubexm_types::{Digest, Secret};
+
+    fn create(state: &Path, occasion: Occasion) -> Archive {
+        Archive::create(state, occasion, None, &Events::silent()).unwrap()
+    }
 
     /// A host with a member of etcd. It answers the calls of `snapshot.sh`.
     struct FakeHost {
@@ -274,7 +308,7 @@ mod tests {
         resetting: impl Fn(&HostName) -> bool,
     ) -> (Result<Option<u64>, CommandError>, usize) {
         let state = tempfile::tempdir().unwrap();
-        let archive = Archive::create(state.path(), Occasion::Reset).unwrap();
+        let archive = create(state.path(), Occasion::Reset);
         let saved = archive
             .save_etcd(&cluster(), &hosts, resetting, &Events::silent())
             .await;
@@ -363,11 +397,46 @@ spec:
         assert_eq!(saved.unwrap(), Some(20_000_000));
     }
 
+    /// An archive of a reset had keys in clear text, although an identity encrypted those of the state directory.
+    #[tokio::test]
+    async fn archive_has_no_secret_in_clear_text_if_keys_of_cas_are_encrypted() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path();
+        let encryption = CaEncryption::Passphrase(Secret("phrase".to_owned()));
+        let identity = encryption.identity().unwrap();
+        certificates::load_or_issue(&cluster(), state, Some(identity)).unwrap();
+        std::fs::write(state.join("admin.conf"), "client-key-data: SECRET").unwrap();
+        std::fs::write(state.join("pki/sa.key"), "SECRET").unwrap();
+        let archive = create(state, Occasion::Reset);
+        archive.save_state(state).unwrap();
+        let hosts = [etcd("node1", None, true)].into();
+        let saved = archive
+            .save_etcd(&cluster(), &hosts, |_| false, &Events::silent())
+            .await;
+        let path = archive.folder().join("etcd-snapshot.db");
+        assert_eq!(saved.unwrap(), Some(path.with_extension("db.age")));
+        for place in ["admin.conf", "pki/sa.key", "etcd-snapshot.db"] {
+            let place = archive.folder().join(place);
+            assert!(!place.exists(), "{}", place.display());
+        }
+        // The archive alone, and what opens the keys of CAs, are enough to read it.
+        std::fs::remove_dir_all(state.join("pki")).unwrap();
+        let opener = Opener::of(archive.folder(), Some(&encryption)).unwrap();
+        let read = |name: &str| {
+            let mut content = Vec::new();
+            let mut reader = opener.open(&archive.folder().join(name)).unwrap();
+            reader.read_to_end(&mut content).unwrap();
+            content
+        };
+        assert_eq!(read("pki/sa.key"), b"SECRET");
+        assert_eq!(read("etcd-snapshot.db").len(), 20_000_000);
+    }
+
     /// The hint was to start etcd.
     #[tokio::test]
     async fn disk_of_this_machine_is_not_a_failure_of_etcd() {
         let state = tempfile::tempdir().unwrap();
-        let archive = Archive::create(state.path(), Occasion::Reset).unwrap();
+        let archive = create(state.path(), Occasion::Reset);
         std::fs::remove_dir(archive.folder()).unwrap();
         let hosts = [etcd("node1", None, true)].into();
         let saved = archive
@@ -387,7 +456,7 @@ spec:
         std::fs::create_dir_all(state.path().join("pki/etcd")).unwrap();
         std::fs::write(state.path().join("pki/etcd/ca.key"), "key").unwrap();
         std::fs::write(state.path().join("admin.conf"), "config").unwrap();
-        let archive = Archive::create(state.path(), Occasion::Reset).unwrap();
+        let archive = create(state.path(), Occasion::Reset);
         archive.save_state(state.path()).unwrap();
         let key = archive.folder().join("pki/etcd/ca.key");
         assert_eq!(std::fs::read_to_string(&key).unwrap(), "key");

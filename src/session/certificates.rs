@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 
-use crate::{CommandError, authorities};
+use crate::{CommandError, authorities, kubeconfigs};
 pub use encryption::CaEncryption;
 pub use encryption::identity_in;
 use kubexm_config::Cluster;
@@ -38,7 +38,10 @@ pub fn load_or_issue(
 ) -> Result<Certificates, CommandError> {
     let store = CertificateStore::new(state.join("pki")).encrypted(identity);
     let store = store.valid_for(cluster.kubernetes.validity);
-    from_store(cluster, &store)
+    let certificates = from_store(cluster, &store)?;
+    store.keep_archive_key()?;
+    kubeconfigs::seal_super_admin(state)?;
+    Ok(certificates)
 }
 
 /// Loads the certificates as [`load_or_issue`], and issues those again that were issued before `since`, apart from
@@ -249,7 +252,7 @@ fn encryption(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::path::PathBuf;
 
     use super::encryption::tests::IDENTITY;
@@ -306,6 +309,53 @@ spec:
         // Control planes get the key of the Kubernetes CA, so that this cluster needs it for each install.
         assert!(load_or_issue(&cluster, state.path(), None).is_err());
         assert_eq!(preview(&cluster, state.path(), None).unwrap().ca, plain.ca);
+    }
+
+    /// Returns the encryption with an identity that protects nothing.
+    pub(crate) fn identity_file(folder: &Path) -> CaEncryption {
+        let file = folder.join("identity");
+        std::fs::write(&file, IDENTITY).unwrap();
+        CaEncryption::of_file(file)
+    }
+
+    /// Creates a state directory whose keys of CAs are encrypted.
+    pub(crate) fn encrypted_state(state: &Path, encryption: &CaEncryption) {
+        let identity = encryption.identity().unwrap();
+        load_or_issue(&cluster(CLUSTER), state, Some(identity)).unwrap();
+    }
+
+    /// The key of archives follows the keys of CAs: also to another passphrase, after a user has decrypted all of them.
+    #[test]
+    fn archives_stay_readable_after_another_passphrase() {
+        let state = tempfile::tempdir().unwrap();
+        let pki = state.path().join("pki");
+        let first = identity_file(state.path());
+        let second = CaEncryption::Passphrase(Secret("second".to_owned()));
+        load_or_issue(&cluster(CLUSTER), state.path(), None).unwrap();
+        assert!(!pki.join("archive.pub").exists());
+        encrypted_state(state.path(), &first);
+        let public = std::fs::read(pki.join("archive.pub")).unwrap();
+        let store = CertificateStore::read_only(&pki);
+        let opened = store.clone().encrypted(Some(first.identity().unwrap()));
+        assert!(opened.archive_identity().unwrap().is_some());
+        for below in [&pki, &pki.join("kubernetes")] {
+            for file in std::fs::read_dir(below).unwrap() {
+                let file = file.unwrap().path();
+                if file.extension().is_some_and(|end| end == "age") {
+                    let identity = first.identity().unwrap();
+                    let key = std::fs::File::open(&file).unwrap();
+                    let mut key = identity.decrypt_stream(key).unwrap();
+                    let mut clear = std::fs::File::create(file.with_extension("")).unwrap();
+                    std::io::copy(&mut key, &mut clear).unwrap();
+                    std::fs::remove_file(&file).unwrap();
+                }
+            }
+        }
+        encrypted_state(state.path(), &second);
+        assert!(!pki.join("archive.key").exists());
+        assert_eq!(std::fs::read(pki.join("archive.pub")).unwrap(), public);
+        let opened = store.encrypted(Some(second.identity().unwrap()));
+        assert!(opened.archive_identity().unwrap().is_some());
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub mod private_directory;
 pub mod program_settings;
 pub mod quoting;
 pub mod rollback;
+pub mod sealed;
 pub mod selection;
 pub mod session;
 pub mod share;

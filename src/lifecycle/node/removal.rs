@@ -386,7 +386,8 @@ impl Context<'_> {
     /// Saves etcd before its members change.
     async fn save(&self, hosts: &Hosts, events: &Events) -> Result<(), CommandError> {
         events.phase("archive");
-        let archive = Archive::create(self.state, Occasion::Removal)?;
+        let encryption = self.options.ca_encryption.as_ref();
+        let archive = Archive::create(self.state, Occasion::Removal, encryption, events)?;
         let stays = |name: &HostName| !self.is_leaving(name);
         let others = hosts.iter().filter(|(name, _)| stays(name));
         let others: Hosts = others

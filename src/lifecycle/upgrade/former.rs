@@ -13,10 +13,11 @@ use kubexm_safekeeping::archive::Archive;
 use kubexm_safekeeping::backup::collect::{self, Collected};
 use kubexm_safekeeping::backup::create::{self, Taken};
 use kubexm_safekeeping::backup::{EtcdSnapshot, manifest, programs};
+use kubexm_session::sealed::Seal;
 use kubexm_session::session::Hosts;
 use kubexm_session::{CommandError, FileError, private_directory};
 use kubexm_types::event::Events;
-use kubexm_types::{Arch, AtomicFile, Digest, HostName, UtcTime, Version, write_atomic};
+use kubexm_types::{Arch, Digest, HostName, UtcTime, Version, write_atomic};
 
 /// The file that states what an archive has. It is the last one that is written.
 const FILE: &str = "before-upgrade.json";
@@ -92,13 +93,18 @@ pub(super) async fn save(
     )
     .await?;
     let path = snapshot(folder);
-    let copied = copy(&taken, &path).await;
+    let copied = copy(&taken, &path, archive.seal()).await;
     taken.member.remove().await;
-    copied?;
-    let mut saved = collect::of_hosts(cluster, hosts, events).await?;
-    saved.extend(programs::of_members(facts, &members, &path, events).await?);
-    for file in &saved {
-        write(folder, file)?;
+    let stored = copied?;
+    for file in collect::of_hosts(cluster, hosts, events).await? {
+        let path = place(folder, &file)?;
+        let written = archive.seal().write(&path, &file.content);
+        written.map_err(|error| FileError::io("write", &path, &error))?;
+    }
+    for program in programs::of_members(facts, &members, &path, events).await? {
+        let path = place(folder, &program)?;
+        write_atomic(&path, &program.content, OWNER_ONLY)
+            .map_err(|error| FileError::io("write", &path, &error))?;
     }
     let former = Former {
         created: UtcTime::now().whole_seconds(),
@@ -110,12 +116,12 @@ pub(super) async fn save(
     let file = folder.join(FILE);
     write_atomic(&file, &text, OWNER_ONLY)
         .map_err(|error| FileError::io("write", &file, &error))?;
-    Ok(Some(path))
+    Ok(Some(stored))
 }
 
-async fn copy(taken: &Taken<'_>, path: &Path) -> Result<(), CommandError> {
+async fn copy(taken: &Taken<'_>, path: &Path, seal: &Seal) -> Result<PathBuf, CommandError> {
     let unwritable = |error| FileError::io("write", path, &error);
-    let target = AtomicFile::create(path, OWNER_ONLY).map_err(unwritable)?;
+    let target = seal.create(path).map_err(unwritable)?;
     let copying = taken.member.copy(Source::Snapshot, &taken.file, target);
     let target = copying
         .await
@@ -123,13 +129,11 @@ async fn copy(taken: &Taken<'_>, path: &Path) -> Result<(), CommandError> {
     Ok(target.commit().map_err(unwritable)?)
 }
 
-/// Writes a file below the archive.
-fn write(archive: &Path, file: &Collected) -> Result<(), CommandError> {
+/// Returns the path of a file below the archive, whose directory exists then.
+fn place(archive: &Path, file: &Collected) -> Result<PathBuf, CommandError> {
     let path = archive.join(&file.path);
     if let Some(folder) = path.parent() {
         private_directory::create(folder, "create the archive")?;
     }
-    write_atomic(&path, &file.content, OWNER_ONLY)
-        .map_err(|error| FileError::io("write", &path, &error))?;
-    Ok(())
+    Ok(path)
 }

@@ -266,7 +266,8 @@ impl Context<'_> {
             return record.save(self.state);
         }
         events.phase("archive");
-        let archive = Archive::create(self.state, Occasion::Upgrade)?;
+        let encryption = self.options.ca_encryption.as_ref();
+        let archive = Archive::create(self.state, Occasion::Upgrade, encryption, events)?;
         let (cluster, hosts) = (self.cluster, before.hosts);
         let saving = former::save(
             &archive,

@@ -7,8 +7,8 @@ use crate::restore::text::age;
 use kubexm_config::Cluster;
 use kubexm_deploy::upgrade_path::Running;
 use kubexm_etcd::{Members, members};
-use kubexm_session::CommandError;
 use kubexm_session::begun::UpgradeRecord;
+use kubexm_session::{CommandError, sealed};
 use kubexm_types::Version;
 
 /// The archive of the hop that began last.
@@ -49,8 +49,8 @@ impl Saved {
         let former = Former::load(&hop.archive)?;
         let is_passed = way::way(present.running, &hop.former) == Way::Snapshot;
         let is_untouched = !is_passed && present.is_before(&hop, former.as_ref(), cluster);
-        let is_gone =
-            !hop.archive.is_dir() || former.is_some() && !former::snapshot(&hop.archive).is_file();
+        let is_gone = !hop.archive.is_dir()
+            || former.is_some() && sealed::stored(&former::snapshot(&hop.archive)).is_none();
         if is_gone && !is_untouched {
             return Err(CommandError::refused(format!(
                 "{}: the archive from before Kubernetes {} is gone or has no snapshot of etcd, \

@@ -1,6 +1,5 @@
 //! Whether an archive can bring a cluster back. It is asked before a rollback begins: afterwards, the upgrade waits for it.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use kubexm_bundle::Lock;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_deploy::etcd_version;
+use kubexm_session::sealed::{self, Opener};
 use kubexm_session::{CommandError, FileError};
 use kubexm_types::{Arch, Digest, DigestWriter, HostName, Version};
 
@@ -29,6 +29,7 @@ pub(super) struct Target<'a> {
 /// A file is missing or damaged, or a host has an unknown architecture.
 pub(super) fn check(
     archive: &Path,
+    opener: &Opener,
     former: &Former,
     targets: &[Target<'_>],
 ) -> Result<(), CommandError> {
@@ -54,7 +55,7 @@ pub(super) fn check(
             }
         }
     }
-    digest(&former::snapshot(archive), Some(former.snapshot)).map(|_| ())
+    digest(&former::snapshot(archive), opener, Some(former.snapshot)).map(|_| ())
 }
 
 /// Fails if the etcd of a bundle for units is older than the data of the snapshot.
@@ -93,8 +94,8 @@ pub(super) fn check_version(
 }
 
 fn has_content(path: &Path) -> bool {
-    path.metadata()
-        .is_ok_and(|found| found.is_file() && found.len() > 0)
+    let stored = sealed::stored(path);
+    stored.is_some_and(|path| path.metadata().is_ok_and(|found| found.len() > 0))
 }
 
 pub(super) fn no_program(name: &HostName) -> CommandError {
@@ -108,15 +109,16 @@ pub(super) fn no_program(name: &HostName) -> CommandError {
 ///
 /// # Errors
 /// The file cannot be read, or it has another digest.
-pub(super) fn digest(from: &Path, wanted: Option<Digest>) -> Result<(u64, Digest), CommandError> {
-    let read = || -> io::Result<(u64, Digest)> {
-        let mut digest = DigestWriter::new(io::sink());
-        io::copy(&mut File::open(from)?, &mut digest)?;
-        let (_, digest, size) = digest.finish();
-        Ok((size, digest))
-    };
-    let (size, digest) =
-        read().map_err(|error| FileError::io("read the archive", from, &error).hint(INSTEAD))?;
+pub(super) fn digest(
+    from: &Path,
+    opener: &Opener,
+    wanted: Option<Digest>,
+) -> Result<(u64, Digest), CommandError> {
+    let mut stream = opener.open(from).map_err(|error| error.hint(INSTEAD))?;
+    let mut digest = DigestWriter::new(io::sink());
+    io::copy(&mut stream, &mut digest)
+        .map_err(|error| FileError::io("read the archive", from, &error).hint(INSTEAD))?;
+    let (_, digest, size) = digest.finish();
     if wanted.is_some_and(|wanted| wanted != digest) {
         let cause = "it is not the snapshot that was saved: the file is damaged";
         return Err(FileError::new("read the archive", from, cause)
@@ -168,7 +170,11 @@ pub(in crate::upgrade) mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, content).unwrap();
         };
-        let refused = || check(archive, &saved, &targets).unwrap_err().to_string();
+        let opener = Opener::of(archive, None).unwrap();
+        let refused = || {
+            let checked = check(archive, &opener, &saved, &targets);
+            checked.unwrap_err().to_string()
+        };
         assert!(refused().contains("node1.tar has no files of this host"));
         write(&former::files(archive, &names[0]), "x");
         assert!(refused().starts_with("node1: the archive has no etcdutl"));
@@ -180,7 +186,7 @@ pub(in crate::upgrade) mod tests {
         write(&former::snapshot(archive), "dat");
         assert!(refused().contains("the file is damaged\nhint: copy"));
         write(&former::snapshot(archive), "data");
-        check(archive, &saved, &targets).unwrap();
+        check(archive, &opener, &saved, &targets).unwrap();
     }
 
     #[test]

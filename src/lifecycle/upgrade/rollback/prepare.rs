@@ -169,7 +169,7 @@ impl Rollback<'_> {
         archive::check_version((cluster, context.bundle.lock()), former, &targets)?;
         match prepared.stage() {
             Some(stage) if stage > RollbackStage::Prepare => Ok(()),
-            _ => archive::check(&self.hop.archive, former, &targets),
+            _ => archive::check(&self.hop.archive, &self.opener()?, former, &targets),
         }
     }
 

@@ -2,8 +2,6 @@
 //! and the former programs start with it.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io;
 use std::path::Path;
 
 use futures_util::future::try_join_all;
@@ -23,8 +21,9 @@ use kubexm_host::{Facts, Host};
 use kubexm_session::begun::{RollbackStage, StateRecord};
 use kubexm_session::change::Session;
 use kubexm_session::outcome::{self, Ended};
+use kubexm_session::sealed::Opener;
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{CommandError, FileError, plan_inputs, session};
+use kubexm_session::{CommandError, plan_inputs, session};
 use kubexm_types::{Digest, WarningKind};
 
 /// A rollback with a snapshot.
@@ -134,6 +133,7 @@ impl SnapshotRollback<'_> {
         let archive = &self.rollback.hop.archive;
         let folder = format!("/var/lib/kubexm/restore/{id}");
         let inputs = plan_inputs::without_certificates(cluster, context.bundle, &prepared.facts);
+        let opener = &self.rollback.opener()?;
         let sends = deploy::hosts(&inputs).into_iter().map(async |spec| {
             let name = &spec.name;
             let Some(host) = self.work.observed.get(name) else {
@@ -141,7 +141,13 @@ impl SnapshotRollback<'_> {
             };
             let host = host.as_ref();
             let files = former::files(archive, name);
-            send(host, &files, &format!("{folder}/former.tar"), "600").await?;
+            send(
+                host,
+                (opener, &files),
+                &format!("{folder}/former.tar"),
+                "600",
+            )
+            .await?;
             if members(cluster).iter().all(|member| member.name != *name) {
                 return Ok(());
             }
@@ -151,10 +157,17 @@ impl SnapshotRollback<'_> {
             if !program.exists() {
                 return Err(no_program(name));
             }
-            send(host, &program, &format!("{folder}/etcdutl"), "700").await?;
+            send(
+                host,
+                (opener, &program),
+                &format!("{folder}/etcdutl"),
+                "700",
+            )
+            .await?;
             let snapshot = former::snapshot(archive);
             let sent = format!("{folder}/snapshot.db");
-            write(host, &snapshot, &sent, "600", Some(self.former.snapshot)).await
+            let saved = Some(self.former.snapshot);
+            write(host, (opener, &snapshot), &sent, "600", saved).await
         });
         try_join_all(sends).await.map(|_| ())
     }
@@ -186,20 +199,23 @@ fn next(prepared: &Prepared) -> Option<(String, RollbackStage)> {
     Some((begun.id.clone(), begun.stage))
 }
 
-async fn send(host: &dyn Host, from: &Path, to: &str, mode: &str) -> Result<(), CommandError> {
+async fn send(
+    host: &dyn Host,
+    from: (&Opener, &Path),
+    to: &str,
+    mode: &str,
+) -> Result<(), CommandError> {
     write(host, from, to, mode, None).await
 }
 
 /// Writes a file of the archive on a host. Compares its digest, if one is known.
 async fn write(
     host: &dyn Host,
-    from: &Path,
+    (opener, from): (&Opener, &Path),
     to: &str,
     mode: &str,
     wanted: Option<Digest>,
 ) -> Result<(), CommandError> {
-    let unreadable = |error: io::Error| FileError::io("read the archive", from, &error);
-    let (size, digest) = archive::digest(from, wanted)?;
-    let file = File::open(from).map_err(unreadable)?;
-    upload::write(host, to, mode, (size, digest), Box::new(file)).await
+    let about = archive::digest(from, opener, wanted)?;
+    upload::write(host, to, mode, about, opener.open(from)?).await
 }

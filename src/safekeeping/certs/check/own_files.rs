@@ -3,12 +3,15 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use base64::Engine;
 use time::Duration;
 
 use super::{CheckedCertificate, Row};
 use kubexm_config::Cluster;
 use kubexm_pki::{Certificate, PkiError};
+use kubexm_session::kubeconfigs::{self, SUPER_ADMIN, SUPER_ADMIN_CERTIFICATE};
+
+/// What super-admin.conf is for.
+const OF_MASTERS: &str = "kubeconfig of the group system:masters";
 
 /// What the state directory has.
 pub(super) struct OwnFiles {
@@ -65,10 +68,21 @@ impl OwnFiles {
         }));
         for (name, purpose) in [
             ("admin.conf", "kubeconfig of administrators"),
-            ("super-admin.conf", "kubeconfig of the group system:masters"),
+            (SUPER_ADMIN, OF_MASTERS),
         ] {
             let path = state.join(name);
             files.extend(kubeconfig(&path, purpose));
+        }
+        // An encrypted kubeconfig has its certificate beside it.
+        let encrypted = kubeconfigs::super_admin(state);
+        if let Some(path) = encrypted.filter(|path| *path != state.join(SUPER_ADMIN)) {
+            let found = parsed(&state.join(SUPER_ADMIN_CERTIFICATE));
+            files.extend(found.map(|found| OwnFile {
+                path: path.display().to_string(),
+                purpose: OF_MASTERS,
+                found,
+                ca: None,
+            }));
         }
         Self {
             files,
@@ -135,11 +149,7 @@ fn kubeconfig(path: &Path, purpose: &'static str) -> Option<OwnFile> {
         }
     };
     let field = |name: &str| {
-        let mut lines = text.lines().map(str::trim);
-        let data = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        let data = data.unwrap_or_default().trim().trim_matches('"');
-        let engine = base64::engine::general_purpose::STANDARD;
-        let decoded = engine.decode(data).unwrap_or_default();
+        let decoded = kubeconfigs::field(&text, name);
         Certificate::parse_all(&shown, &String::from_utf8_lossy(&decoded))
     };
     Some(OwnFile {

@@ -146,10 +146,7 @@ pub(super) fn save_kubeconfigs(
         .map(|text| kubeconfigs::save_kubeconfig(journal, text))
         .transpose()?;
     if let Some(text) = super_admin.get() {
-        let saved = journal.save("super-admin.conf", text.as_bytes());
-        saved.map_err(|error| {
-            FileError::io("write super-admin.conf in", journal.folder(), &error)
-        })?;
+        kubeconfigs::save_super_admin(journal.folder(), text)?;
     }
     Ok(saved)
 }

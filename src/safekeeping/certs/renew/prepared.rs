@@ -17,7 +17,7 @@ use kubexm_session::begun::RenewalRecord;
 use kubexm_session::certificates::is_renewed;
 use kubexm_session::identity::KnownCluster;
 use kubexm_session::session::{self, Hosts};
-use kubexm_session::{CommandError, certificate_names, preflight};
+use kubexm_session::{CommandError, certificate_names, kubeconfigs, preflight};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
@@ -67,7 +67,7 @@ pub(super) async fn prepare(
     let mut prepared = Prepared {
         facts,
         record: RenewalRecord::load_or_new(state)?,
-        has_super_admin: state.join("super-admin.conf").exists(),
+        has_super_admin: kubeconfigs::super_admin(state).is_some(),
     };
     // Hosts do not repeat what they did for the same record, and the cluster file may have changed since.
     let named = prepared.named(cluster, selected);
@@ -214,7 +214,9 @@ impl Prepared {
                 .iter()
                 .any(|task| task.provides.contains(&"certificates.super_admin"))
             {
-                let _ = writeln!(text, "    {}", state.join("super-admin.conf").display());
+                let file = kubeconfigs::super_admin(state);
+                let file = file.unwrap_or_else(|| state.join(kubeconfigs::SUPER_ADMIN));
+                let _ = writeln!(text, "    {}", file.display());
             }
         }
         text.push_str(

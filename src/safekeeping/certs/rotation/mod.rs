@@ -28,7 +28,7 @@ use kubexm_session::change::{Change, Session};
 use kubexm_session::identity::KnownCluster;
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{CommandError, Connection, Stop, notices};
+use kubexm_session::{CommandError, Connection, Stop, kubeconfigs, notices};
 use kubexm_types::event::Events;
 use kubexm_types::{Authority, Message, WarningKind};
 
@@ -251,7 +251,7 @@ impl Run<'_> {
             },
             id: &record.id,
             authorities,
-            has_super_admin: self.state.join("super-admin.conf").exists(),
+            has_super_admin: kubeconfigs::super_admin(self.state).is_some(),
         })?)
     }
 
