@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use kubexm_config::Cluster;
 use kubexm_etcd::{Failure, Member, Source, by_preference};
 use kubexm_host::{Command, Limit};
+use kubexm_session::begun::UpgradeRecord;
 use kubexm_session::certificates::CaEncryption;
 use kubexm_session::sealed::Seal;
 use kubexm_session::session::Hosts;
@@ -18,6 +19,8 @@ use kubexm_types::{HostName, WarningKind, write_atomic};
 
 /// The directory of archives in a state directory.
 const FOLDER: &str = "archive";
+/// The number of archives that stay, besides those of an upgrade that has begun.
+const KEPT: usize = 5;
 /// The mode of files with keys and data.
 const OWNER_ONLY: u32 = 0o600;
 const LIMIT: Limit = Limit::DEFAULT;
@@ -97,6 +100,32 @@ impl Archive {
             copy(&from, &self.folder.join(name), &self.seal).map_err(|error| {
                 FileError::new("archive", &from, error).hint("make room in the state directory")
             })?;
+        }
+        Ok(())
+    }
+
+    /// Removes older archives now that this one is complete. The newest ones stay, and those to which a rollback goes back.
+    ///
+    /// # Errors
+    /// The record of the upgrade is damaged, or the file system refuses it.
+    pub fn keep_newest(&self, state: &Path, events: &Events) -> Result<(), CommandError> {
+        let record = UpgradeRecord::load(state)?;
+        let needed = |folder: &Path| {
+            let mut archives = record.iter().flat_map(|record| record.archives.values());
+            archives.any(|archive| archive.file_name() == folder.file_name())
+        };
+        let below = state.join(FOLDER);
+        for old in older(&below)
+            .map_err(|error| FileError::io("list the archives in", &below, &error))?
+            .into_iter()
+            .filter(|folder| *folder != self.folder && !needed(folder))
+        {
+            std::fs::remove_dir_all(&old)
+                .map_err(|error| FileError::io("remove the old archive", &old, &error))?;
+            events.note(format!(
+                "removed the archive {}: {KEPT} newer ones are beside it",
+                old.display()
+            ));
         }
         Ok(())
     }
@@ -191,6 +220,22 @@ async fn save(member: &Member<'_>, path: &Path, seal: &Seal) -> Result<PathBuf, 
     saved
 }
 
+/// Returns the archives of a state directory beyond the newest ones.
+fn older(below: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(below)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let is_archive = name.to_str().is_some_and(private_directory::is_time);
+        if is_archive && entry.file_type()?.is_dir() {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    found.truncate(found.len().saturating_sub(KEPT));
+    Ok(found)
+}
+
 /// Returns whether a file of a state directory is one that everybody may read, or is encrypted.
 fn is_public(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
@@ -223,6 +268,7 @@ mod tests {
 
     use super::*;
     use kubexm_host::{Host, HostError, Output};
+    use kubexm_session::begun::StateRecord;
     use kubexm_session::certificates;
     use kubexm_session::sealed::Opener;
     use kubexm_types::{Digest, Secret};
@@ -430,6 +476,34 @@ spec:
         };
         assert_eq!(read("pki/sa.key"), b"SECRET");
         assert_eq!(read("etcd-snapshot.db").len(), 20_000_000);
+    }
+
+    #[test]
+    fn older_archives_are_removed_but_not_those_of_an_upgrade_that_has_begun() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path();
+        let names: Vec<String> = (1..=8).map(|day| format!("2026010{day}T000000Z")).collect();
+        for name in names.iter().map(String::as_str).chain(["my-copy"]) {
+            std::fs::create_dir_all(state.join(FOLDER).join(name).join("pki")).unwrap();
+        }
+        let version = |text: &str| text.parse::<kubexm_types::Version>().unwrap();
+        let mut record = UpgradeRecord::new(&version("1.35.4"), &version("1.36.3"));
+        // The state directory has moved since.
+        record.add(
+            &version("1.36.3"),
+            Path::new("/old").join(FOLDER).join(&names[0]),
+        );
+        record.save(state).unwrap();
+        let archive = create(state, Occasion::Removal);
+        archive.keep_newest(state, &Events::silent()).unwrap();
+        let is_kept = |name: &str| state.join(FOLDER).join(name).exists();
+        let kept: Vec<bool> = names.iter().map(|name| is_kept(name)).collect();
+        assert_eq!(
+            kept,
+            [true, false, false, false, true, true, true, true],
+            "{kept:?}"
+        );
+        assert!(is_kept("my-copy") && archive.folder().exists());
     }
 
     /// The hint was to start etcd.

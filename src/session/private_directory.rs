@@ -30,6 +30,12 @@ pub fn create_for_now(parent: &Path, action: &'static str) -> Result<PathBuf, Co
     Ok(folder)
 }
 
+/// Returns whether a name is a time, as that of a directory of [`create_for_now`].
+pub fn is_time(name: &str) -> bool {
+    let format = format_description!("[year][month][day]T[hour][minute][second]Z");
+    time::PrimitiveDateTime::parse(name, format).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -45,8 +51,7 @@ mod tests {
             let mode = private.metadata().unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o700, "{}", private.display());
         }
-        let name = folder.file_name().unwrap().to_str().unwrap();
-        assert_eq!(name.len(), "20260131T093000Z".len(), "{name}");
-        assert!(name.starts_with("20") && name.ends_with('Z'), "{name}");
+        assert!(is_time(folder.file_name().unwrap().to_str().unwrap()));
+        assert!(!is_time("20261331T093000Z") && !is_time("20260131T093000Z.old"));
     }
 }

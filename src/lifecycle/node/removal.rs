@@ -399,6 +399,6 @@ impl Context<'_> {
         if let Some(file) = saved {
             events.note(format!("a snapshot of etcd is in {}", file.display()));
         }
-        Ok(())
+        archive.keep_newest(self.state, events)
     }
 }

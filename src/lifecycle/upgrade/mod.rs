@@ -290,7 +290,8 @@ impl Context<'_> {
         }
         record.forget_minor(version);
         record.add(version, archive.folder().to_owned());
-        record.save(self.state)
+        record.save(self.state)?;
+        archive.keep_newest(self.state, events)
     }
 
     /// Returns the plan for people.
