@@ -88,6 +88,22 @@ rollback_kubeadm() {
   check "the object 'before' exists" has_object before
   took "upgrade"
 }
+# Keys of CAs are encrypted, and so is the archive with the snapshot.
+encrypt_keys() {
+  command -v age-keygen >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends age >/dev/null
+  [ -e "$work/identity" ] || (umask 077 && age-keygen -o "$work/identity" 2>/dev/null)
+  export KUBEXM_CA_IDENTITY=$work/identity
+}
+archive_is_encrypted() {
+  local archive
+  archive=$(sed -n "s/.*\"$version\": \"\(.*\)\".*/\1/p" "$state/upgrade.json")
+  ls "$archive" "$archive/hosts"
+  [ -s "$archive/etcd-snapshot.db.age" ] && [ -s "$archive/hosts/node1.tar.age" ] &&
+    ! grep -rl "PRIVATE KEY" "$archive"
+}
+refused_without_identity() {
+  (unset KUBEXM_CA_IDENTITY && rolls_back 2 "archive.key.age is encrypted" --yes)
+}
 snapshot_rollback() { # OBJECT…: that exist afterwards
   check "a dry run states what is lost" rolls_back 0 "lost: everything that the API servers stored after that time" --dry-run
   cat "$work/rollback.log"
@@ -107,6 +123,8 @@ rollback_systemd() {
   object late
   set_version "$before"
   former=$new
+  check "the archive has no key in clear text" archive_is_encrypted
+  check "a rollback without what opens the archive changes nothing" refused_without_identity
   snapshot_rollback before
   took "rollback with the snapshot"
 
