@@ -58,7 +58,7 @@ impl SshConfig {
     /// Returns the server of a host. Fields of the cluster file have precedence.
     ///
     /// # Errors
-    /// The host needs a command to connect.
+    /// The host needs a command to connect, or a list of revoked host keys.
     pub fn server(
         &self,
         host: &HostSpec,
@@ -136,21 +136,36 @@ impl SshConfig {
         })
     }
 
-    /// Returns the values for a host.
+    /// Returns the values for a host. Fails if kubexm would reach another host without a setting, or trust a key that the
+    /// configuration revokes.
     fn query(&self, host: &str) -> Result<HostParams, CommandError> {
         let found = self.0.query(host);
-        let command = |name: &str, values: &[String]| {
-            name.eq_ignore_ascii_case("ProxyCommand") && !values.iter().any(|value| value == NONE)
+        let sets = |wanted: &str| {
+            let fields = found.unsupported_fields.iter().chain(&found.ignored_fields);
+            let mut fields = fields.filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+            fields.any(|(_, values)| !values.iter().any(|value| value == NONE))
         };
-        let mut unsupported = found.unsupported_fields.iter();
-        if unsupported.any(|(name, values)| command(name, values)) {
-            Err(CommandError::configuration(format!(
-                "the SSH configuration has a ProxyCommand for {host}, which kubexm does not run"
-            ))
-            .hint("write ProxyJump, or jumpHost in the cluster file"))
-        } else {
-            Ok(found)
+        for (name, cause, hint) in [
+            (
+                "ProxyCommand",
+                "does not run",
+                "write ProxyJump, or jumpHost in the cluster file",
+            ),
+            (
+                "RevokedHostKeys",
+                "does not read",
+                "remove the revoked keys from the known hosts, or mark them there with @revoked; then set \
+                 RevokedHostKeys to none for this host",
+            ),
+        ] {
+            if sets(name) {
+                return Err(CommandError::configuration(format!(
+                    "the SSH configuration has a {name} for {host}, which kubexm {cause}"
+                ))
+                .hint(hint));
+            }
         }
+        Ok(found)
     }
 }
 
@@ -208,6 +223,10 @@ Host no-user
     ProxyJump unknown.example
 Host command
     ProxyCommand nc %h %p
+Host revoking
+    RevokedHostKeys /etc/ssh/revoked_keys
+Host trusting
+    RevokedHostKeys none
 Host *
     Port 22022
     ControlMaster auto
@@ -282,6 +301,7 @@ Host *
             way("loop"),
             way("no-user"),
             way("command"),
+            way("revoking"),
             missing.to_string(),
         ];
         insta::assert_snapshot!(all.join("\n"), @"
@@ -290,6 +310,8 @@ Host *
         hint: add a User for unknown.example to the SSH configuration
         the SSH configuration has a ProxyCommand for command, which kubexm does not run
         hint: write ProxyJump, or jumpHost in the cluster file
+        the SSH configuration has a RevokedHostKeys for revoking, which kubexm does not read
+        hint: remove the revoked keys from the known hosts, or mark them there with @revoked; then set RevokedHostKeys to none for this host
         cannot read the SSH configuration in /nowhere: No such file or directory (os error 2)
         hint: correct the file, or --ssh-config
         ");

@@ -21,7 +21,7 @@ pub struct ConnectionArgs {
     /// Take HostName, Port, User, IdentityFile and ProxyJump of hosts from an OpenSSH configuration
     ///
     /// `address` of a host is the name that the file knows, as in `ssh NAME`. Fields of the cluster file have
-    /// precedence. A file with a Match section and a host with a ProxyCommand are refused.
+    /// precedence. A file with a Match section and a host with a ProxyCommand or RevokedHostKeys are refused.
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     ssh_config: Option<PathBuf>,
     /// Accept and record the SSH key of a host that is not known yet
