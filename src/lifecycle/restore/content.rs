@@ -8,7 +8,7 @@ use kubexm_pki::KeyIdentity;
 use kubexm_safekeeping::backup::collect;
 use kubexm_safekeeping::backup::file;
 use kubexm_safekeeping::backup::manifest::{Manifest, STATE};
-use kubexm_safekeeping::backup::{Authorities, Origin};
+use kubexm_safekeeping::backup::{Authorities, Origin, PUBLIC};
 use kubexm_session::authorities::{self, HostAuthorities, is_of_rotation};
 use kubexm_session::begun::{OF_HOSTS, RenewalRecord, RotationRecord, StateRecord, UpgradeRecord};
 use kubexm_session::{CommandError, FileError, background};
@@ -87,7 +87,7 @@ impl Content {
                 }
                 Ok(authorities.add(manifest, path, content)?)
             })?;
-            let origin = evidence.origin(&path, &state_directory)?;
+            let origin = evidence.origin(&path, &state_directory.join(PUBLIC))?;
             Ok(Self {
                 path,
                 identity,

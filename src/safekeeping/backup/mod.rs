@@ -28,6 +28,6 @@ pub use identity::{BackupIdentity, BackupRecipients};
 pub use kubexm_sandbox::Sandbox;
 pub use list::{BackupList, ListOptions, ListedBackup, list};
 pub use manifest::{BackedUpFile, EtcdMember, EtcdSnapshot, Manifest};
-pub use origin::{Evidence, Origin};
+pub use origin::{Evidence, Origin, PUBLIC};
 pub use request::CreateOptions;
 pub use verify::{Trial, VerifyOptions, VerifyReport, verify};

@@ -37,18 +37,17 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Returns who made the backup.
+    /// Returns who made the backup, by the public key of the state directory.
     ///
     /// # Errors
-    /// The key of the state directory is damaged, or the signature is one of this key and of another manifest.
-    pub fn origin(&self, backup: &Path, state: &Path) -> Result<Origin, CommandError> {
+    /// The key is damaged, or the signature is one of this key and of another manifest.
+    pub fn origin(&self, backup: &Path, path: &Path) -> Result<Origin, CommandError> {
         let Some(signature) = &self.signature else {
             let why =
                 "it has no signature: an earlier version of kubexm wrote it, or another program";
             return Ok(Origin::Unknown(why.to_owned()));
         };
-        let path = state.join(PUBLIC);
-        let text = match std::fs::read_to_string(&path) {
+        let text = match std::fs::read_to_string(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let why = format!(
                     "{} does not exist, with which kubexm verifies it",
@@ -56,9 +55,9 @@ impl Evidence {
                 );
                 return Ok(Origin::Unknown(why));
             }
-            read => read.map_err(|error| FileError::io("read", &path, &error))?,
+            read => read.map_err(|error| FileError::io("read", path, &error))?,
         };
-        let key = PublicKey::parse(&text).map_err(|error| FileError::new("read", &path, error))?;
+        let key = PublicKey::parse(&text).map_err(|error| FileError::new("read", path, error))?;
         match key.verify(&self.manifest, signature) {
             Ok(_) => Ok(Origin::Own),
             Err(BadSignature::OtherKey) => Ok(Origin::Unknown(format!(
@@ -148,10 +147,19 @@ mod tests {
         let evidence = made_with(&own);
         let mut changed = evidence.clone();
         changed.manifest = b"{ }".to_vec();
-        assert_eq!(evidence.origin(&backup, &own).unwrap(), Origin::Own);
+        assert_eq!(
+            evidence.origin(&backup, &own.join(PUBLIC)).unwrap(),
+            Origin::Own
+        );
         // The key stays.
-        assert_eq!(made_with(&own).origin(&backup, &own).unwrap(), Origin::Own);
-        let refused = changed.origin(&backup, &own).unwrap_err().to_string();
+        assert_eq!(
+            made_with(&own).origin(&backup, &own.join(PUBLIC)).unwrap(),
+            Origin::Own
+        );
+        let refused = changed
+            .origin(&backup, &own.join(PUBLIC))
+            .unwrap_err()
+            .to_string();
         assert!(
             refused.contains("its signature is wrong\nhint: "),
             "{refused}"
@@ -163,7 +171,8 @@ mod tests {
             (&made_with(&other), &own, "signed with another key"),
             (&evidence, &none, "backup-signing.pub does not exist"),
         ] {
-            let Origin::Unknown(why) = evidence.origin(&backup, state).unwrap() else {
+            let Origin::Unknown(why) = evidence.origin(&backup, &state.join(PUBLIC)).unwrap()
+            else {
                 panic!("{expected}")
             };
             assert!(why.contains(expected), "{why}");
@@ -171,6 +180,9 @@ mod tests {
         // With the public key alone, a lost state directory knows its backups.
         std::fs::create_dir(&none).unwrap();
         std::fs::copy(own.join(PUBLIC), none.join(PUBLIC)).unwrap();
-        assert_eq!(evidence.origin(&backup, &none).unwrap(), Origin::Own);
+        assert_eq!(
+            evidence.origin(&backup, &none.join(PUBLIC)).unwrap(),
+            Origin::Own
+        );
     }
 }

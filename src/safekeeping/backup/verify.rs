@@ -12,6 +12,7 @@ use super::authorities::Authorities;
 use super::file;
 use super::identity::BackupIdentity;
 use super::manifest::{Manifest, SNAPSHOT, program};
+use super::origin::Origin;
 use kubexm_sandbox::{Sandbox, Workspace};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, FileError, Stop, background};
@@ -20,6 +21,8 @@ use kubexm_types::Arch;
 /// What to do about authorities that are not those of the cluster.
 const FOREIGN: &str = "someone has changed the host or the backup: compare the file with that of the other control planes, and use \
                        another backup";
+/// What to do about a backup that another key has signed, or none.
+const UNKNOWN: &str = "pass backup-signing.pub of the state directory that made it; without --trust, its origin does not matter";
 /// The names of temporary directories start with this.
 const PREFIX: &str = "kubexm-backup-";
 
@@ -28,6 +31,8 @@ const PREFIX: &str = "kubexm-backup-";
 pub struct VerifyOptions {
     pub backup: PathBuf,
     pub identity: BackupIdentity,
+    /// The public key of the state directory that must have made the backup; `None` if that does not matter.
+    pub trust: Option<PathBuf>,
     /// How etcdutl of the backup runs.
     pub sandbox: Sandbox,
 }
@@ -37,6 +42,9 @@ pub struct VerifyOptions {
 pub struct VerifyReport {
     pub backup: PathBuf,
     pub manifest: Manifest,
+    /// Whether the key that the user passed verifies the manifest; `false` without a key.
+    #[serde(rename = "originVerified")]
+    pub is_origin_verified: bool,
     /// What the trial restore found; `None` if the backup has no etcdutl for this machine.
     pub trial: Option<Trial>,
 }
@@ -72,9 +80,10 @@ async fn verified(options: &VerifyOptions) -> Result<VerifyReport, CommandError>
         )
     })?;
     let (inputs, own) = (workspace.inputs(), wanted.clone());
+    let trust = options.trust.clone();
     let (manifest, authorities) = background::run(move || {
         let mut authorities = Authorities::default();
-        let (manifest, _) = file::read(&path, &identity, |manifest, name, content| {
+        let (manifest, evidence) = file::read(&path, &identity, |manifest, name, content| {
             // Nothing else can read the snapshot.
             let has_program = manifest.file(&own).is_some();
             let needed = space::of_trial(manifest);
@@ -88,6 +97,12 @@ async fn verified(options: &VerifyOptions) -> Result<VerifyReport, CommandError>
             }
             Ok(())
         })?;
+        if let Some(key) = trust
+            && let Origin::Unknown(why) = evidence.origin(&path, &key)?
+        {
+            let error = FileError::new("verify the backup", &path, why);
+            return Err(error.hint(UNKNOWN).into());
+        }
         Ok::<_, CommandError>((manifest, authorities))
     })
     .await?;
@@ -107,6 +122,7 @@ async fn verified(options: &VerifyOptions) -> Result<VerifyReport, CommandError>
     Ok(VerifyReport {
         backup: options.backup.clone(),
         manifest,
+        is_origin_verified: options.trust.is_some(),
         trial,
     })
 }
@@ -137,10 +153,19 @@ mod tests {
         let options = VerifyOptions {
             backup,
             identity: BackupIdentity::Passphrase(Secret("open sesame".into())),
+            trust: None,
             sandbox: Sandbox::Off,
         };
         let report = verified(&options).await.unwrap();
         assert_eq!((report.manifest, report.trial), (manifest, None));
         assert!(!left.path().exists());
+        let trust = Some(folder.path().join("backup-signing.pub"));
+        let error = verified(&VerifyOptions { trust, ..options }).await;
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("backup-signing.pub does not exist")
+                && error.contains("\nhint: pass backup-signing.pub"),
+            "{error}"
+        );
     }
 }

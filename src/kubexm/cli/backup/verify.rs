@@ -15,6 +15,7 @@ use kubexm_types::event::Events;
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   kubexm backup verify BACKUP --identity key.txt
+  kubexm backup verify BACKUP --identity key.txt --trust backup-signing.pub
   kubexm backup verify BACKUP --passphrase-file phrase --output json")]
 pub struct Verify {
     /// The backup
@@ -22,6 +23,9 @@ pub struct Verify {
     backup: PathBuf,
     #[command(flatten)]
     identity: BackupIdentityArgs,
+    /// Fail unless a run with the state directory of this public key, backup-signing.pub, made the backup
+    #[arg(long, value_name = "FILE")]
+    trust: Option<PathBuf>,
     /// Run etcdutl of the backup with all rights of this user, without isolation
     #[arg(long)]
     no_sandbox: bool,
@@ -33,6 +37,7 @@ pub async fn run(arguments: &Verify, output: Output, events: &Events) -> Result<
     let options = VerifyOptions {
         backup: arguments.backup.clone(),
         identity: arguments.identity.required()?,
+        trust: arguments.trust.clone(),
         sandbox: if arguments.no_sandbox {
             Sandbox::Off
         } else {
@@ -71,6 +76,12 @@ pub async fn run(arguments: &Verify, output: Output, events: &Events) -> Result<
         "  {} files have the digests of the manifest",
         manifest.files.len()
     );
+    match &arguments.trust {
+        Some(key) => outln!("  origin: {} verifies its signature", key.display()),
+        None => outln!(
+            "  origin: not verified; pass backup-signing.pub of the state directory with --trust"
+        ),
+    }
     match &report.trial {
         Some(trial) => outln!(
             "  trial restore: the data ends at revision {}",

@@ -166,6 +166,7 @@ mod tests {
         let options = VerifyOptions {
             backup: "x.tar.zst.age".into(),
             identity: BackupIdentity::Passphrase(kubexm_types::Secret(String::new())),
+            trust: None,
             sandbox: Sandbox::Off,
         };
         let workspace = Workspace::create("kubexm-test-").unwrap();

@@ -71,6 +71,7 @@ pub(super) fn verification() -> VerifyReport {
     VerifyReport {
         backup: PATH.into(),
         manifest: manifest(),
+        is_origin_verified: true,
         trial: Some(Trial {
             revision: 81_244,
             hash: 2_058_119_001,
