@@ -7,8 +7,6 @@
 //! | switch | the new one | `NAME.former` |
 //! | remove | the new one | |
 
-use std::io;
-
 use rcgen::KeyPair;
 
 use crate::ca::Ca;
@@ -271,20 +269,6 @@ pub fn others(
 }
 
 impl CertificateStore {
-    /// Removes a file, unless the store is read-only.
-    fn remove(&self, file: &str) -> Result<(), PkiError> {
-        if self.is_read_only() {
-            return Ok(());
-        }
-        let path = self.path(file);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(failed("remove", &path, error))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Gives a file another name, unless the store is read-only.
     fn rename(&self, from: &str, to: &str) -> Result<(), PkiError> {
         if self.is_read_only() {

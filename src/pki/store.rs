@@ -9,7 +9,7 @@ use crate::encryption::KeyIdentity;
 use crate::error::PkiError;
 use crate::pair::Pair;
 use kubexm_config::cluster::Validity;
-use kubexm_types::write_atomic;
+use kubexm_types::{remove_if_exists, write_atomic};
 use time::OffsetDateTime;
 
 /// A directory of the controller with CAs, certificates and keys, all with mode 0600.
@@ -207,13 +207,16 @@ impl CertificateStore {
         };
         let encrypted = identity.encrypt(name, key)?;
         self.write_bytes(&format!("{name}.key.age"), &encrypted)?;
-        let plain = self.path(&format!("{name}.key"));
-        match std::fs::remove_file(&plain) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(failed("remove", &plain, error))
-            }
-            _ => Ok(()),
+        self.remove(&format!("{name}.key"))
+    }
+
+    /// Removes a file, unless the store is read-only.
+    pub(super) fn remove(&self, file: &str) -> Result<(), PkiError> {
+        if self.read_only {
+            return Ok(());
         }
+        let path = self.path(file);
+        remove_if_exists(&path).map_err(|error| failed("remove", &path, error))
     }
 
     /// Reads a certificate and its key; `None` if one of the files does not exist.

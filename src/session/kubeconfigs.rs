@@ -1,6 +1,5 @@
 //! The kubeconfigs of administrators, which an install stores in the state directory.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -11,7 +10,7 @@ use crate::{CommandError, FileError, LeftOver, StepFailures};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Journal, StepError, TaskId, TaskValue};
 use kubexm_host::{Command, Host};
-use kubexm_types::{HostName, write_atomic};
+use kubexm_types::{HostName, remove_if_exists, write_atomic};
 
 /// The kubeconfig of the group system:masters in a state directory.
 pub const SUPER_ADMIN: &str = "super-admin.conf";
@@ -45,12 +44,7 @@ pub fn save_super_admin(state: &Path, text: &str) -> Result<(), CommandError> {
     let content = field(text, "client-certificate-data");
     write_atomic(&certificate, &content, 0o600)
         .map_err(|error| FileError::io("write", &certificate, &error))?;
-    match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(FileError::io("remove", &path, &error).into())
-        }
-        _ => Ok(()),
-    }
+    Ok(remove_if_exists(&path).map_err(|error| FileError::io("remove", &path, &error))?)
 }
 
 /// Encrypts the kubeconfig of the group system:masters, if it is in clear text and the keys of CAs are not any more.

@@ -119,6 +119,17 @@ pub fn write_atomic(target: &Path, content: &[u8], mode: u32) -> io::Result<()> 
     file.commit()
 }
 
+/// Removes a file, if it exists.
+///
+/// # Errors
+/// The file system refuses it.
+pub fn remove_if_exists(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 fn folder_of(path: &Path) -> &Path {
     path.parent()
         .filter(|folder| !folder.as_os_str().is_empty())

@@ -45,7 +45,7 @@ pub mod version;
 mod warning_kind;
 
 pub use arch::Arch;
-pub use atomic_file::{AtomicFile, write_atomic};
+pub use atomic_file::{AtomicFile, remove_if_exists, write_atomic};
 pub use authority::Authority;
 pub use cluster_identity::{ClusterId, ClusterIdentity};
 pub use digest::{Digest, DigestReader, DigestWriter};

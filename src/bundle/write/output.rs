@@ -12,7 +12,7 @@ use tempfile::{NamedTempFile, TempDir};
 use crate::BundleError;
 use crate::format::volumes::{list_path, listed_volumes, volume_path};
 use crate::write::background_sync::SyncingFile;
-use kubexm_types::{Digest, DigestWriter};
+use kubexm_types::{Digest, DigestWriter, remove_if_exists};
 
 /// Prefix of the names of temporary files.
 const PREFIX: &str = ".kubexm-bundle-";
@@ -191,12 +191,7 @@ fn persist(partial: NamedTempFile, path: &Path) -> Result<(), BundleError> {
 }
 
 fn remove(path: &Path) -> Result<(), BundleError> {
-    match std::fs::remove_file(path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(BundleError::io(path, source))
-        }
-        _ => Ok(()),
-    }
+    remove_if_exists(path).map_err(|source| BundleError::io(path, source))
 }
 
 /// Removes the temporary files and directories of killed processes: those without a lock.

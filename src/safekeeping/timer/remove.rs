@@ -8,6 +8,7 @@ use super::unit::{service_name, timer_name};
 use super::{Job, TimerOptions, record, system};
 use kubexm_session::{CommandError, FileError};
 use kubexm_types::event::Events;
+use kubexm_types::remove_if_exists;
 
 /// Which timer to remove.
 #[derive(Debug, Clone)]
@@ -41,12 +42,8 @@ pub fn remove(options: &RemoveOptions, events: &Events) -> Result<bool, CommandE
             ])?;
         }
         for path in found.units() {
-            match std::fs::remove_file(path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(FileError::io("remove the unit", path, &error).into());
-                }
-                _ => {}
-            }
+            remove_if_exists(path)
+                .map_err(|error| FileError::io("remove the unit", path, &error))?;
         }
         system::systemctl(["daemon-reload"])?;
     }

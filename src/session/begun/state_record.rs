@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::{CommandError, FileError};
-use kubexm_types::{Message, write_atomic};
+use kubexm_types::{Message, remove_if_exists, write_atomic};
 
 /// The field with the version of a record. Records of version 1 do not have it.
 const FORMAT: &str = "recordVersion";
@@ -84,12 +84,9 @@ pub trait StateRecord: Serialize + DeserializeOwned {
     /// The file cannot be removed.
     fn remove(state: &Path) -> Result<(), CommandError> {
         let path = state.join(Self::FILE);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(FileError::io(format!("remove {}", Self::TITLE), &path, &error).into())
-            }
-            _ => Ok(()),
-        }
+        let removed = remove_if_exists(&path);
+        Ok(removed
+            .map_err(|error| FileError::io(format!("remove {}", Self::TITLE), &path, &error))?)
     }
 }
 

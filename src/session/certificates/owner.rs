@@ -7,7 +7,7 @@ use super::{REGISTRY, names_in};
 use crate::{CommandError, FileError};
 use kubexm_config::Cluster;
 use kubexm_pki::Certificate;
-use kubexm_types::HostName;
+use kubexm_types::{HostName, remove_if_exists};
 
 /// Returns whether a renewal of these hosts issues a certificate of the state directory again: one that belongs to one of
 /// them, or one that several hosts share if all of these are in the renewal.
@@ -51,12 +51,7 @@ pub fn forget(cluster: &Cluster, state: &Path, host: &HostName) -> Result<(), Co
                 continue;
             }
             for path in [folder.join(format!("{name}.key")), certificate] {
-                match std::fs::remove_file(&path) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        return Err(FileError::io("remove", &path, &error).into());
-                    }
-                    _ => {}
-                }
+                remove_if_exists(&path).map_err(|error| FileError::io("remove", &path, &error))?;
             }
         }
     }
