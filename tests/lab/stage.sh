@@ -102,6 +102,11 @@ install_cluster() { # OPTIONS…: with the bundle options in `from`, if there ar
   [ ${#from[@]} -eq 0 ] || bundles=("${from[@]}")
   with_cluster install "${bundles[@]}" "${trust[@]}" "$@"
 }
+new_identities() { # FILE…: writes identities of age, each for the user alone
+  local file
+  command -v age-keygen >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends age >/dev/null
+  for file; do (umask 077 && age-keygen -o "$file" 2>/dev/null) || return; done
+}
 reset() { with_cluster reset --yes; }
 fails() { # STATUS PATTERN OPTIONS…: install ends with this status, and its output matches
   local status=0

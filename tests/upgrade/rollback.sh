@@ -90,8 +90,7 @@ rollback_kubeadm() {
 }
 # Keys of CAs are encrypted, and so is the archive with the snapshot.
 encrypt_keys() {
-  command -v age-keygen >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends age >/dev/null
-  [ -e "$work/identity" ] || (umask 077 && age-keygen -o "$work/identity" 2>/dev/null)
+  [ -e "$work/identity" ] || new_identities "$work/identity"
   export KUBEXM_CA_IDENTITY=$work/identity
 }
 archive_is_encrypted() {
