@@ -283,16 +283,9 @@ fn all<T>(results: Vec<Result<T, ResetError>>) -> Result<Vec<T>, CommandError> {
 
 /// Removes the certificates and the kubeconfig of a cluster that no longer exists. The archive contains them.
 fn forget(state: &Path) {
-    let names = [
-        "admin.conf",
-        kubeconfigs::SUPER_ADMIN,
-        "super-admin.conf.age",
-        kubeconfigs::SUPER_ADMIN_CERTIFICATE,
-        "pki",
-        ClusterRecord::FILE,
-        rollback::RECORD,
-    ];
-    for name in names.into_iter().chain(begun::ALL) {
+    let names = ["admin.conf", "pki", ClusterRecord::FILE, rollback::RECORD];
+    let all = names.into_iter().chain(kubeconfigs::SUPER_ADMIN_FILES);
+    for name in all.chain(begun::ALL) {
         let path = state.join(name);
         let _ = if path.is_dir() {
             std::fs::remove_dir_all(&path)

@@ -17,6 +17,10 @@ pub const SUPER_ADMIN: &str = "super-admin.conf";
 /// Its certificate, beside an encrypted one.
 pub const SUPER_ADMIN_CERTIFICATE: &str = "super-admin.crt";
 
+/// All files of that kubeconfig, encrypted or not.
+pub const SUPER_ADMIN_FILES: [&str; 3] =
+    [SUPER_ADMIN, "super-admin.conf.age", SUPER_ADMIN_CERTIFICATE];
+
 /// Returns the kubeconfig of the group system:masters in a state directory; `None` if it has none.
 pub fn super_admin(state: &Path) -> Option<PathBuf> {
     sealed::stored(&state.join(SUPER_ADMIN))
@@ -53,7 +57,7 @@ pub fn save_super_admin(state: &Path, text: &str) -> Result<(), CommandError> {
 /// A file cannot be read or written.
 pub fn seal_super_admin(state: &Path) -> Result<(), CommandError> {
     let path = state.join(SUPER_ADMIN);
-    if !Seal::of(state)?.encrypts() || !path.exists() {
+    if !path.exists() || !Seal::of(state)?.encrypts() {
         return Ok(());
     }
     let text =
