@@ -62,7 +62,19 @@ pub struct RuntimeProperties {
     pub data_setting: &'static [&'static str],
     /// That directory by default.
     pub data_directory: &'static str,
+    /// Settings in `config` that another field of the cluster file decides, or without whose value pods do not start.
+    pub own_settings: &'static [OwnSetting],
 }
+
+/// A setting of a runtime that kubexm decides: the path of field names, and what the user sets instead.
+pub type OwnSetting = (&'static [&'static str], &'static str);
+
+const MIRRORS: &str =
+    "use containerRuntime.registries, as in {docker.io: {mirrors: [harbor.corp]}}";
+const LOGINS: &str =
+    "use containerRuntime.registries, as in {harbor.corp: {username: a, passwordFile: p}}";
+const INSECURE: &str = "use containerRuntime.registries, as in {harbor.corp: {insecure: true}}";
+const REMOVE: &str = "remove the setting: pods do not start with another value";
 
 const CONTAINERD: RuntimeProperties = RuntimeProperties {
     is_proven: true,
@@ -78,7 +90,30 @@ const CONTAINERD: RuntimeProperties = RuntimeProperties {
     directories: &["/opt/containerd", "/etc/containerd", "/run/containerd"],
     data_setting: &["root"],
     data_directory: "/var/lib/containerd",
+    // containerd 2 has other names of its plugins than containerd 1. With `config_path`, which kubexm sets, it refuses
+    // `mirrors` and `configs` (https://github.com/containerd/containerd/blob/main/docs/cri/registry.md).
+    own_settings: &[
+        (&["grpc", "address"], REMOVE),
+        (&["plugins", IMAGES, "registry", "mirrors"], MIRRORS),
+        (&["plugins", IMAGES, "registry", "configs"], LOGINS),
+        (&["plugins", IMAGES, "registry", "config_path"], MIRRORS),
+        (&["plugins", CRI, "registry", "mirrors"], MIRRORS),
+        (&["plugins", CRI, "registry", "configs"], LOGINS),
+        (&["plugins", CRI, "registry", "config_path"], MIRRORS),
+        (&["plugins", TRANSFER, "config_path"], MIRRORS),
+        (&["plugins", PODS, "cni", "bin_dir"], REMOVE),
+        (&["plugins", PODS, "cni", "bin_dirs"], REMOVE),
+        (&["plugins", PODS, "cni", "conf_dir"], REMOVE),
+        (&["plugins", CRI, "cni", "bin_dir"], REMOVE),
+        (&["plugins", CRI, "cni", "conf_dir"], REMOVE),
+    ],
 };
+
+/// Plugins of containerd 2, and that of containerd 1.
+const IMAGES: &str = "io.containerd.cri.v1.images";
+const PODS: &str = "io.containerd.cri.v1.runtime";
+const TRANSFER: &str = "io.containerd.transfer.v1.local";
+const CRI: &str = "io.containerd.grpc.v1.cri";
 
 const CRI_O: RuntimeProperties = RuntimeProperties {
     is_proven: true,
@@ -113,6 +148,15 @@ const CRI_O: RuntimeProperties = RuntimeProperties {
     ],
     data_setting: &["crio", "root"],
     data_directory: "/var/lib/containers/storage",
+    own_settings: &[
+        (&["crio", "api", "listen"], REMOVE),
+        (&["crio", "image", "insecure_registries"], INSECURE),
+        (&["crio", "image", "registries"], MIRRORS),
+        (&["crio", "image", "global_auth_file"], LOGINS),
+        (&["crio", "network", "network_dir"], REMOVE),
+        (&["crio", "network", "plugin_dir"], REMOVE),
+        (&["crio", "network", "plugin_dirs"], REMOVE),
+    ],
 };
 
 const DOCKER: RuntimeProperties = RuntimeProperties {
@@ -140,6 +184,10 @@ const DOCKER: RuntimeProperties = RuntimeProperties {
     ],
     data_setting: &["data-root"],
     data_directory: "/var/lib/docker",
+    own_settings: &[
+        (&["registry-mirrors"], MIRRORS),
+        (&["insecure-registries"], INSECURE),
+    ],
 };
 
 const ISULAD: RuntimeProperties = RuntimeProperties {
@@ -163,6 +211,22 @@ const ISULAD: RuntimeProperties = RuntimeProperties {
     ],
     data_setting: &["graph"],
     data_directory: "/var/lib/isulad",
+    own_settings: &[
+        (&["cni-bin-dir"], REMOVE),
+        (&["cni-conf-dir"], REMOVE),
+        (&["data-root"], "use graph, which iSulad reads"),
+        (&["hosts"], REMOVE),
+        (&["insecure-registries"], INSECURE),
+        (
+            &["native.cgroupdriver"],
+            "use containerRuntime.cgroupDriver",
+        ),
+        (&["network-plugin"], REMOVE),
+        (
+            &["registry-mirrors"],
+            "remove the setting: kubexm does not configure mirrors of iSulad",
+        ),
+    ],
 };
 
 impl RuntimeKind {
@@ -220,7 +284,7 @@ impl Runtime {
         };
         match self.kind {
             RuntimeKind::Containerd => {
-                let plugins = ["io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri"].iter();
+                let plugins = [PODS, CRI].iter();
                 let mut options = plugins.map(|plugin| {
                     let runc = &settings["plugins"][plugin]["containerd"]["runtimes"]["runc"];
                     runc["options"]["SystemdCgroup"].as_bool()

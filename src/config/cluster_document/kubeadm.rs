@@ -1,14 +1,11 @@
 //! `spec.kubernetes.kubeadm`: the settings of kubeadm, besides patches.
 
 use super::contradiction::refuse;
+use super::own_fields::{self, Own};
 use super::patches::read_patches;
 use crate::cluster::{Cluster, HostSpec, Kubeadm, KubeadmConfig, KubernetesKind, SkipPhases};
 use crate::reader::Fields;
-use crate::yaml::Value;
 use kubexm_types::Line;
-
-/// A field of kubeadm's configuration that kubexm writes: its path, and what the user sets instead.
-type Own = (&'static str, &'static str);
 
 const REMOVE: &str = "remove the field: kubexm writes it";
 const NODE: [Own; 11] = [
@@ -133,8 +130,8 @@ fn read_config(kubeadm: &Fields<'_>) -> KubeadmConfig {
         return KubeadmConfig::default();
     };
     let document = |name: &'static str, own: &[&[Own]]| {
-        for (path, hint) in own.iter().copied().flatten() {
-            refuse_own(&fields, name, path, hint);
+        for own in own {
+            own_fields::refuse_all(&fields, name, own);
         }
         fields.json_object(name)
     };
@@ -145,30 +142,6 @@ fn read_config(kubeadm: &Fields<'_>) -> KubeadmConfig {
     };
     fields.finish();
     config
-}
-
-/// Refuses a field of a document that kubexm writes. A value in the place of a section is refused as well, because it
-/// would replace the section.
-fn refuse_own(fields: &Fields<'_>, document: &'static str, path: &str, hint: &str) {
-    let Some(mut node) = fields.get(document) else {
-        return;
-    };
-    let mut place = fields.path(document);
-    for name in path.split('.') {
-        let Some((key, value)) = node.entry(name) else {
-            if !matches!(node.value, Value::Map(_)) && place != fields.path(document) {
-                let message = "replaces fields that kubexm writes";
-                fields.reader().problem(node, &place, message, Some(hint));
-            }
-            return;
-        };
-        place = format!("{place}.{name}");
-        node = value;
-        if place == format!("{}.{path}", fields.path(document)) {
-            let message = "is set by kubexm";
-            fields.reader().problem(key, &place, message, Some(hint));
-        }
-    }
 }
 
 fn read_skipped(kubeadm: &Fields<'_>) -> SkipPhases {

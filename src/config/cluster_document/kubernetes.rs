@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::kubeadm::read_kubeadm;
 use super::kubelet;
+use super::own_fields::{self, Own};
 use super::volumes::read_volumes;
 use crate::cluster::{
     ApiServer, Component, FORMER_SYSTEMD, HostSpec, KubeProxy, Kubernetes, KubernetesKind,
@@ -186,7 +187,10 @@ pub(super) fn read_component(kubernetes: &Fields<'_>, name: &'static str) -> Com
             let mut component = component_fields(&fields);
             match name {
                 "controllerManager" => refuse_extra_config(&fields),
-                _ => component.extra_config = fields.json_object("extraConfig"),
+                "kubelet" => {
+                    component.extra_config = read_extra_config(&fields, &own_fields::KUBELET);
+                }
+                _ => component.extra_config = read_extra_config(&fields, &own_fields::SCHEDULER),
             }
             if name == "kubelet" {
                 kubelet::read_settings(&fields, &mut component.extra_config);
@@ -197,6 +201,12 @@ pub(super) fn read_component(kubernetes: &Fields<'_>, name: &'static str) -> Com
             fields.finish();
             component
         })
+}
+
+/// Reads `extraConfig`, which does not accept the fields that kubexm writes.
+fn read_extra_config(fields: &Fields<'_>, own: &[Own]) -> serde_json::Value {
+    own_fields::refuse_all(fields, "extraConfig", own);
+    fields.json_object("extraConfig")
 }
 
 /// Refuses `extraConfig` of a program without a configuration file.
@@ -236,7 +246,7 @@ pub(super) fn read_kube_proxy(kubernetes: &Fields<'_>) -> KubeProxy {
         };
     };
     let mut component = component_fields(&fields);
-    component.extra_config = fields.json_object("extraConfig");
+    component.extra_config = read_extra_config(&fields, &own_fields::KUBE_PROXY);
     let mode = match fields.choice("mode", accept(&["iptables", "nftables", "ipvs"])) {
         Some("nftables") => ProxyMode::Nftables,
         Some("ipvs") => ProxyMode::Ipvs,

@@ -15,6 +15,7 @@ mod kubelet;
 mod kubernetes;
 mod load_balancer;
 mod network;
+mod own_fields;
 mod own_flags;
 mod password;
 mod patches;

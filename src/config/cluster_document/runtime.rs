@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::contradiction::refuse;
+use super::own_fields;
 use super::registries::read_registries;
 use crate::cluster::{CgroupDriver, Cluster, FORMER_RUNTIMES, Runtime, RuntimeKind};
 use crate::reader::{Choice, Fields, accept};
@@ -26,6 +27,11 @@ pub(super) fn read_runtime(spec: &Fields<'_>) -> Option<Runtime> {
             fields.choice("type", choice).and_then(RuntimeKind::named)
         }
     };
+    if let Some(kind) = kind {
+        for (names, hint) in kind.properties().own_settings {
+            own_fields::refuse(&fields, "extraConfig", names, hint);
+        }
+    }
     let extra_config = fields.json_object("extraConfig");
     let cgroup_driver = fields.one_of("cgroupDriver", CgroupDriver::ALL, CgroupDriver::name);
     let registries = read_registries(&fields);

@@ -17,6 +17,74 @@ fn port_of_the_api_server_is_the_default_of_the_endpoint_and_free() {
 }
 
 #[test]
+fn fields_that_another_field_decides_are_refused_with_that_field() {
+    for (program, settings, field, hint) in [
+        (
+            "kubelet",
+            "clusterDNS: [10.9.0.9]",
+            "clusterDNS",
+            "spec.dns",
+        ),
+        (
+            "kubelet",
+            "clusterDomain: corp",
+            "clusterDomain",
+            "kubernetes.dnsDomain",
+        ),
+        ("kubelet", "staticPodPath: null", "staticPodPath", "remove"),
+        (
+            "kubelet",
+            "authentication: {x509: {clientCAFile: /ca}}",
+            "authentication.x509.clientCAFile",
+            "remove",
+        ),
+        (
+            "kubelet",
+            "authentication: null",
+            "authentication",
+            "remove",
+        ),
+        (
+            "kubelet",
+            "registerWithTaints: []",
+            "registerWithTaints",
+            "taints of the hosts",
+        ),
+        (
+            "kubeProxy",
+            "mode: ipvs",
+            "mode",
+            "kubernetes.kubeProxy.mode",
+        ),
+        (
+            "kubeProxy",
+            "clusterCIDR: 10.9.0.0/16",
+            "clusterCIDR",
+            "network.podCIDR",
+        ),
+        (
+            "kubeProxy",
+            "clientConnection: {kubeconfig: /k}",
+            "clientConnection.kubeconfig",
+            "remove",
+        ),
+    ] {
+        let settings = format!("{program}: {{extraConfig: {{{settings}}}}}");
+        let path = format!("spec.kubernetes.{program}.extraConfig.{field}");
+        assert_refused(&settings, "", &path, hint);
+    }
+    let units = "type: systemd, scheduler: {extraConfig: {clientConnection: {kubeconfig: /k}}}";
+    let path = "spec.kubernetes.scheduler.extraConfig.clientConnection.kubeconfig";
+    assert_refused(units, "  etcd: {type: systemd}\n", path, "remove");
+    for free in [
+        "kubelet: {extraConfig: {authentication: {webhook: {cacheTTL: 1m}}, hairpinMode: none}}",
+        "kubeProxy: {extraConfig: {clientConnection: {qps: 9}, ipvs: {scheduler: lc}}}",
+    ] {
+        read(free, "").expect(free);
+    }
+}
+
+#[test]
 fn flags_that_kubexm_sets_are_refused_with_the_field_to_use() {
     for (program, flag, hint) in [
         ("apiServer", "secure-port", "kubernetes.apiServer.port"),

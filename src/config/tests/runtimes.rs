@@ -46,6 +46,70 @@ fn registries_of_the_site_are_checked() {
 }
 
 #[test]
+fn settings_of_a_runtime_that_another_field_decides_are_refused() {
+    let registries = "use containerRuntime.registries";
+    for (kind, settings, field, hint) in [
+        (
+            "containerd",
+            "plugins: {io.containerd.cri.v1.images: {registry: {mirrors: {docker.io: {}}}}}",
+            "plugins.io.containerd.cri.v1.images.registry.mirrors",
+            registries,
+        ),
+        (
+            "containerd",
+            "plugins: {io.containerd.grpc.v1.cri: {registry: {configs: {}}}}",
+            "plugins.io.containerd.grpc.v1.cri.registry.configs",
+            registries,
+        ),
+        (
+            "containerd",
+            "grpc: {address: /a}",
+            "grpc.address",
+            "remove",
+        ),
+        (
+            "docker",
+            "registry-mirrors: [a]",
+            "registry-mirrors",
+            registries,
+        ),
+        (
+            "docker",
+            "insecure-registries: [a]",
+            "insecure-registries",
+            registries,
+        ),
+        (
+            "cri-o",
+            "crio: {image: {insecure_registries: [a]}}",
+            "crio.image.insecure_registries",
+            registries,
+        ),
+        ("cri-o", "crio: {network: null}", "crio.network", "remove"),
+        ("isulad", "data-root: /srv", "data-root", "use graph"),
+        (
+            "isulad",
+            "native.cgroupdriver: cgroupfs",
+            "native.cgroupdriver",
+            "containerRuntime.cgroupDriver",
+        ),
+    ] {
+        let settings =
+            format!("  containerRuntime: {{type: {kind}, extraConfig: {{{settings}}}}}\n");
+        let path = format!("spec.containerRuntime.extraConfig.{field}");
+        assert_refused("", &settings, &path, hint);
+    }
+    for free in [
+        "type: containerd, extraConfig: {state: /run/site, plugins: {io.containerd.cri.v1.images: {registry: {headers: {}}}}}",
+        "type: docker, extraConfig: {data-root: /srv, debug: true}",
+        "type: cri-o, extraConfig: {crio: {runtime: {default_runtime: runc}}}",
+    ] {
+        let settings = format!("  containerRuntime: {{{free}}}\n");
+        read("", &settings).expect(free);
+    }
+}
+
+#[test]
 fn cgroup_drivers_of_runtime_and_kubelet_are_the_same() {
     let runtime = |text: &str| format!("  containerRuntime: {{{text}}}\n");
     let hint = "containerRuntime.cgroupDriver";
