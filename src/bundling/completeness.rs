@@ -52,7 +52,7 @@ pub async fn check(
                 sandbox,
             };
             match programs.refusals(cluster).await? {
-                Some(refused) => findings.extend(refused),
+                Some(refused) => findings.extend(refused.iter().map(ToString::to_string)),
                 None => events.note(program_settings::OTHER_ARCHITECTURE),
             }
         }

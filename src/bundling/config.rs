@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use kubexm_config::{DocumentKind, Problem, Problems};
-use kubexm_session::{CommandError, notices};
+use kubexm_config::{Cluster, DocumentKind, Notice, Problem, Problems};
+use kubexm_session::program_settings::findings;
+use kubexm_session::{ClusterSource, CommandError, notices};
 use kubexm_types::event::Events;
 
 /// The kinds of files that users write.
@@ -95,44 +96,68 @@ pub fn schema(document: Document) -> String {
 /// # Errors
 /// The file is not valid; see [`Validation::of_error`].
 pub fn validate(file: &Path, events: &Events) -> Result<Validation, CommandError> {
-    let mut found = Vec::new();
-    let content = match kubexm_config::kind_of(file)? {
+    let validation = match kubexm_config::kind_of(file)? {
         Some(DocumentKind::Bundle) => {
             let manifest = kubexm_config::load_manifest(file)?;
-            found = manifest.notices;
-            Validated::Bundle {
-                name: manifest.name,
-            }
+            notices::emit(&manifest.notices, events);
+            let name = manifest.name;
+            Validation::valid(file, Validated::Bundle { name }, &manifest.notices)
         }
         Some(DocumentKind::Mirrors) => {
             kubexm_config::load_mirrors(file)?;
-            Validated::Mirrors
+            Validation::valid(file, Validated::Mirrors, &[])
         }
         Some(DocumentKind::Cluster) | None => {
             let cluster = kubexm_config::load_cluster(file)?;
             kubexm_deploy::validate(&cluster)?;
             notices::emit_experimental(file, &cluster, events);
-            found = cluster.notices;
-            Validated::Cluster {
-                name: cluster.name,
-                hosts: cluster.hosts.len(),
-            }
+            notices::emit(&cluster.notices, events);
+            Validation::of_cluster(file, &cluster)
         }
     };
-    notices::emit(&found, events);
-    Ok(Validation {
-        file: file.to_owned(),
-        valid: true,
-        content: Some(content),
-        notices: found
-            .iter()
-            .map(|notice| (&notice.problem).into())
-            .collect(),
-        problems: Vec::new(),
-    })
+    Ok(validation)
+}
+
+/// Checks a cluster file, and asks the programs of a bundle what they refuse of it.
+///
+/// # Errors
+/// The file is not valid for this bundle, or the bundle cannot be opened.
+pub async fn validate_for(
+    source: &ClusterSource,
+    events: &Events,
+) -> Result<Validation, CommandError> {
+    let (bundle, cluster) = source.open(events)?;
+    let refused = findings::refused(&bundle, &cluster, events).await?;
+    let refused: Vec<(String, String)> = refused
+        .into_iter()
+        .map(|refusal| (format!("spec.{}", refusal.field), refusal.reason))
+        .collect();
+    kubexm_config::refuse_fields(&source.cluster, &refused, findings::HINT)?;
+    Ok(Validation::of_cluster(&source.cluster, &cluster))
 }
 
 impl Validation {
+    fn of_cluster(file: &Path, cluster: &Cluster) -> Self {
+        let content = Validated::Cluster {
+            name: cluster.name.clone(),
+            hosts: cluster.hosts.len(),
+        };
+        Self::valid(file, content, &cluster.notices)
+    }
+
+    fn valid(file: &Path, content: Validated, notices: &[Notice]) -> Self {
+        Self {
+            file: file.to_owned(),
+            valid: true,
+            content: Some(content),
+            notices: notices
+                .iter()
+                .map(|notice| (&notice.problem).into())
+                .collect(),
+            problems: Vec::new(),
+        }
+    }
+
     /// Describes the failure of [`validate`] as a result that programs can read.
     pub fn of_error(file: &Path, error: &CommandError) -> Self {
         let problems = match error {

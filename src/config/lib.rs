@@ -26,7 +26,7 @@ mod yaml;
 pub use cluster::Cluster;
 pub use cluster_document::{
     HostMention, WithoutHosts, default_cluster, load_cluster, load_cluster_for,
-    load_cluster_without, load_trust, parse_cluster, parse_cluster_for,
+    load_cluster_without, load_trust, parse_cluster, parse_cluster_for, refuse_fields,
 };
 pub use kind::{DocumentKind, kind_of};
 pub use manifest_document::{load_manifest, parse_manifest};

@@ -11,8 +11,8 @@ use kubexm_engine::plan::{Plan, show};
 use kubexm_session::session::Hosts;
 use kubexm_session::stop::{Stop, unless_stopped};
 use kubexm_session::{
-    ClusterSource, CommandError, certificates, older_etcd, plan_inputs, preflight, session,
-    text_file,
+    ClusterSource, CommandError, certificates, older_etcd, plan_inputs, preflight,
+    program_settings, session, text_file,
 };
 use kubexm_types::event::Events;
 
@@ -74,6 +74,7 @@ pub async fn diff(
         let facts = session::gather(&cluster, &hosts).await?;
         let mut findings = preflight::of_existing(&cluster, &facts);
         findings.extend(older_etcd::findings(&cluster, &facts, bundle.lock()));
+        findings.extend(program_settings::findings::findings(&bundle, &cluster, events).await?);
         preflight::report(&findings, events)?;
         let encryption = options.ca_encryption.as_ref();
         let certificates = certificates::preview(&cluster, &state, encryption)?;

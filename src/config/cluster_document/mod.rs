@@ -99,6 +99,23 @@ fn with_notice_of_mode(path: &Path, mut cluster: Cluster) -> Cluster {
     cluster
 }
 
+/// Refuses fields of a cluster file for reasons that the file does not have: the path of each field, as in `spec.dns.replicas`, and
+/// what is wrong with it.
+///
+/// # Errors
+/// The problems with their places, or the file cannot be read.
+pub fn refuse_fields(path: &Path, found: &[(String, String)], hint: &str) -> Result<(), Problems> {
+    let file = path.display().to_string();
+    let root = yaml::parse(&file, &super::read_text(path, START)?)?;
+    let reader = Reader::new("cluster");
+    let top = reader.fields(&root, "");
+    for (path, message) in found {
+        let node = top.at(path).unwrap_or(&root);
+        reader.problem(node, path, message, Some(hint));
+    }
+    reader.finish(&file, Some(()))
+}
+
 /// Reads the keys of which one must have signed the bundle. Commands read them before they open a bundle.
 ///
 /// # Errors

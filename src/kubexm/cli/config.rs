@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::bundle_args::AccessArgs;
 use super::output::outln;
 use super::{Failure, output};
 use crate::report::Output;
 use kubexm_bundling::config::{self, Validated, Validation};
+use kubexm_session::ClusterSource;
 use kubexm_types::event::Events;
 
 #[derive(Debug, Subcommand)]
@@ -36,6 +38,7 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   kubexm config validate cluster.yaml
+  kubexm config validate -f cluster.yaml --bundle B.tar.zst
   kubexm config validate -f bundle.yaml --output json")]
 pub struct Validate {
     /// The file; its `kind` selects the checks
@@ -49,6 +52,11 @@ pub struct Validate {
         conflicts_with = "file"
     )]
     file_option: Option<PathBuf>,
+    /// Also let the programs of this bundle check a cluster file; repeatable, with the base bundles before it
+    #[arg(long, value_name = "BUNDLE")]
+    bundle: Vec<PathBuf>,
+    #[command(flatten)]
+    access: AccessArgs,
 }
 
 /// The kinds of files that users write.
@@ -73,19 +81,28 @@ impl From<Document> for config::Document {
 }
 
 /// Runs one of the commands.
-pub fn run(command: Command, output: Output, events: &Events) -> Result<(), Failure> {
+pub async fn run(command: Command, output: Output, events: &Events) -> Result<(), Failure> {
     match command {
         Command::Init { document } => output::text(config::template(document.into())),
         Command::Schema { document } => output::text(&config::schema(document.into())),
-        Command::Validate(arguments) => validate(&arguments, output, events)?,
+        Command::Validate(arguments) => validate(&arguments, output, events).await?,
     }
     Ok(())
 }
 
-fn validate(arguments: &Validate, output: Output, events: &Events) -> Result<(), Failure> {
+async fn validate(arguments: &Validate, output: Output, events: &Events) -> Result<(), Failure> {
     let given = arguments.file.as_ref().or(arguments.file_option.as_ref());
     let file = given.ok_or_else(|| Failure::configuration("name a file"))?;
-    let result = config::validate(file, events);
+    let result = if arguments.bundle.is_empty() {
+        config::validate(file, events)
+    } else {
+        let source = ClusterSource {
+            bundles: arguments.bundle.clone(),
+            cluster: file.clone(),
+            access: arguments.access.options(),
+        };
+        config::validate_for(&source, events).await
+    };
     if output == Output::Json {
         let validation = match &result {
             Ok(valid) => valid.clone(),

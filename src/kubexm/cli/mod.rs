@@ -254,7 +254,7 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Logs(arguments) => logs::run(&arguments, output, events).await,
         Command::Kubeconfig(arguments) => kubeconfig::run(&arguments, output, events).await,
         Command::Registry(command) => registry::run(command, output, events).await,
-        Command::Config(command) => config::run(command, output, events),
+        Command::Config(command) => config::run(command, output, events).await,
         Command::Inventory(arguments) => inventory::run(&arguments, output),
         Command::Cache(command) => cache::run(command, output),
         Command::Completions(arguments) => completions::run(&arguments, self::command()),

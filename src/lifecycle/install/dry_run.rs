@@ -1,16 +1,14 @@
 //! What an install would do, without a change on a host.
 
 use super::options::InstallOptions;
-use super::prepare::of_membership;
+use super::prepare::{checked, of_membership};
 use crate::addition;
 use crate::plan::{PlanDiff, Planned};
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
 use kubexm_session::identity::KnownCluster;
 use kubexm_session::stop::{Stop, unless_stopped};
-use kubexm_session::{
-    CommandError, certificates, notices, older_etcd, plan_inputs, preflight, session,
-};
+use kubexm_session::{CommandError, certificates, notices, plan_inputs, preflight, session};
 use kubexm_types::event::Events;
 
 /// What an install would do on the hosts as they are now.
@@ -59,9 +57,8 @@ pub async fn dry_run(
         notices::emit_experimental_hosts(&facts, events);
         let mut known = KnownCluster::read(&cluster, &state)?;
         known.origins(&cluster, &facts, events)?;
-        let mut findings = preflight::check(&cluster, &hosts, &facts, &bundle).await;
-        failed.leave_out_findings(&mut findings, events);
-        findings.extend(older_etcd::findings(&cluster, &facts, bundle.lock()));
+        let checking = checked(&bundle, &cluster, (&hosts, &facts), &mut failed, events);
+        let mut findings = checking.await?;
         findings.extend(of_membership(options, &cluster, &mut known, &facts));
         failed.remove_from(&mut hosts, &mut facts);
         let mut inputs = plan_inputs::without_certificates(&cluster, &bundle, &facts);

@@ -19,7 +19,9 @@ use kubexm_session::change::{Change, Session};
 use kubexm_session::failed_workers::FailedWorkers;
 use kubexm_session::identity::{KnownCluster, Origins};
 use kubexm_session::session::{self, Hosts};
-use kubexm_session::{CommandError, certificates, notices, older_etcd, plan_inputs, preflight};
+use kubexm_session::{
+    CommandError, certificates, notices, older_etcd, plan_inputs, preflight, program_settings,
+};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
@@ -103,10 +105,8 @@ pub async fn prepare(
     notices::emit_experimental_hosts(&facts, events);
     let mut known = KnownCluster::read(cluster, state)?;
     let origins = known.origins(cluster, &facts, events)?;
-    let mut findings = preflight::check(cluster, &observed, &facts, bundle).await;
-    failed.leave_out_findings(&mut findings, events);
-    // What is wrong with the bundle or with the cluster file is not a failure of a worker.
-    findings.extend(older_etcd::findings(cluster, &facts, bundle.lock()));
+    let checking = checked(bundle, cluster, (&observed, &facts), &mut failed, events);
+    let mut findings = checking.await?;
     findings.extend(of_membership(context.options, cluster, &mut known, &facts));
     preflight::report(&findings, events)?;
     failed.remove_from(&mut hosts, &mut facts);
@@ -120,6 +120,36 @@ pub async fn prepare(
         failed,
         deployment,
     })
+}
+
+/// Checks hosts, and asks the programs of the bundle what they refuse of the cluster file. Leaves out workers with errors, if the
+/// user permits it.
+///
+/// # Errors
+/// A host is not ready and the bundle does not have what it needs, or a program of the bundle cannot run.
+pub(super) async fn checked(
+    bundle: &Arc<BundleSet>,
+    cluster: &Cluster,
+    (hosts, facts): (&Hosts, &BTreeMap<HostName, Facts>),
+    failed: &mut FailedWorkers,
+    events: &Events,
+) -> Result<Vec<Finding>, CommandError> {
+    let (mut findings, refused) = tokio::join!(
+        preflight::check(cluster, hosts, facts, bundle),
+        program_settings::findings::findings(bundle, cluster, events),
+    );
+    failed.leave_out_findings(&mut findings, events);
+    // What is wrong with the bundle or with the cluster file is not a failure of a worker.
+    match refused {
+        Ok(refused) => findings.extend(refused),
+        Err(error) => {
+            // A host of an unexpected kind explains more than what the bundle does not have for it.
+            preflight::report(&findings, events)?;
+            return Err(error);
+        }
+    }
+    findings.extend(older_etcd::findings(cluster, facts, bundle.lock()));
+    Ok(findings)
 }
 
 /// Returns the findings about hosts that belong to another cluster than the cluster file. Afterwards, the hosts that the options

@@ -6,13 +6,13 @@ use super::live::Live;
 use kubexm_bundle::{Blobs, BundleSet};
 use kubexm_config::Cluster;
 use kubexm_deploy::upgrade_path::Hop;
-use kubexm_fetch::FetchError;
 use kubexm_preflight::Finding;
-use kubexm_sandbox::{Sandbox, SandboxError};
+use kubexm_sandbox::Sandbox;
 use kubexm_session::CommandError;
-use kubexm_session::program_settings::{self, Programs};
+use kubexm_session::program_settings::Programs;
+use kubexm_session::program_settings::findings::{of_refusals, unless_unavailable};
+use kubexm_types::HostName;
 use kubexm_types::event::Events;
-use kubexm_types::{FindingKind, HostName, WarningKind};
 
 /// A hop with the cluster that it leads to.
 pub(super) struct Target<'a> {
@@ -40,30 +40,11 @@ pub(super) async fn findings(
     };
     let mut findings: Vec<Finding> = Vec::new();
     for target in targets {
-        match of_target(&programs, target, live, first).await {
-            Ok(Some(found)) => findings.extend(found),
-            Ok(None) => {
-                events.warn(
-                    WarningKind::NotChecked,
-                    program_settings::OTHER_ARCHITECTURE,
-                );
-                break;
-            }
-            // An upgrade does not need a sandbox for anything else.
-            Err(CommandError::Fetch(FetchError::Program {
-                source: SandboxError::Unavailable(why),
-                ..
-            })) => {
-                events.warn(
-                    WarningKind::NotChecked,
-                    format!(
-                        "the flags and feature gates are not checked: this machine cannot isolate programs: {why}"
-                    ),
-                );
-                break;
-            }
-            Err(error) => return Err(error),
-        }
+        let asked = of_target(&programs, target, live, first).await;
+        let Some(found) = unless_unavailable(asked, events)? else {
+            break;
+        };
+        findings.extend(found);
     }
     Ok(findings)
 }
@@ -78,11 +59,7 @@ async fn of_target(
     let Some(refused) = programs.refusals(&target.cluster).await? else {
         return Ok(None);
     };
-    let hint = "remove or correct the field in the cluster file, then run kubexm upgrade again";
-    let found = refused.into_iter();
-    let mut findings: Vec<Finding> = found
-        .map(|what| Finding::new(FindingKind::Settings, first, true, what, hint))
-        .collect();
+    let mut findings = of_refusals(&refused, first);
     if let Some(live) = live {
         findings.extend(live.findings(programs, &target.cluster, target.hop).await?);
     }

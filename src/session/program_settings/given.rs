@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Refusal;
 use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Component, Etcd};
@@ -54,11 +55,14 @@ impl Given {
         format!("{}.extraConfig", self.section)
     }
 
-    /// Returns the sentence about a field that a program refuses.
-    pub(super) fn refusal(&self, version: &Version, field: &str, reason: &str) -> String {
-        match self.program {
-            "etcd" => format!("{field}: etcd refuses it: {reason}"),
-            program => format!("{field}: {program} {version} refuses it: {reason}"),
+    pub(super) fn refusal(&self, version: &Version, field: &str, reason: &str) -> Refusal {
+        let reason = match self.program {
+            "etcd" => format!("etcd refuses it: {reason}"),
+            program => format!("{program} {version} refuses it: {reason}"),
+        };
+        Refusal {
+            field: field.to_owned(),
+            reason,
         }
     }
 }

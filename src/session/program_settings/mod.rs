@@ -4,8 +4,10 @@
 //! A flag that a program does not know ends it on each host. Kubernetes removes flags and feature gates with minor versions.
 
 mod answer;
+pub mod findings;
 mod given;
 pub mod live;
+mod refusal;
 pub mod unpack;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +23,7 @@ use kubexm_config::Cluster;
 use kubexm_fetch::FetchError;
 use kubexm_sandbox::{ProgramRun, Sandbox, Workspace};
 use kubexm_types::Arch;
+pub use refusal::Refusal;
 
 /// The note where no program can run.
 pub const OTHER_ARCHITECTURE: &str = "the flags and feature gates of the cluster file are not checked: the bundle has no programs for this machine";
@@ -36,12 +39,11 @@ pub struct Programs<'a> {
 }
 
 impl Programs<'_> {
-    /// Returns what the programs refuse, one sentence for each field; `None` if the bundle has no programs for the
-    /// architecture of this machine.
+    /// Returns what the programs refuse; `None` if the bundle has no programs for the architecture of this machine.
     ///
     /// # Errors
     /// A program of the bundle cannot be read or run.
-    pub async fn refusals(&self, cluster: &Cluster) -> Result<Option<Vec<String>>, CommandError> {
+    pub async fn refusals(&self, cluster: &Cluster) -> Result<Option<Vec<Refusal>>, CommandError> {
         let given = given::by_cluster(cluster, self.lock, self.blobs)?;
         if given.is_empty() {
             return Ok(Some(Vec::new()));
@@ -60,7 +62,7 @@ impl Programs<'_> {
         cluster: &Cluster,
         given: &Given,
         arch: Arch,
-    ) -> Result<Vec<String>, CommandError> {
+    ) -> Result<Vec<Refusal>, CommandError> {
         let Some((workspace, path)) = self.unpacked(cluster, given, arch).await? else {
             return Ok(Vec::new());
         };
