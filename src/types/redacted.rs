@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use self::key_body::KeyBody;
 use self::names::is_secret_name;
-pub use self::names::is_secret_variable;
+pub use self::names::{is_secret_field, is_secret_variable};
 
 /// The largest length of a line, in bytes, that is searched at once.
 const LONGEST: usize = 8 * 1024;

@@ -8,20 +8,6 @@ use kubexm_types::redacted::{self, REPLACEMENT};
 const HEADER: &str =
     "# kubexm has read the cluster file and has written it again, without comments and secrets.\n";
 
-/// Texts in names of fields whose values are secret, in lower case and without `-` and `_`.
-const SECRET: [&str; 11] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "authpass",
-    "secret",
-    "token",
-    "credential",
-    "apikey",
-    "privatekey",
-    "certificatekey",
-    "keydata",
-];
 /// The ends of names of fields that say where a secret is.
 const ELSEWHERE: [&str; 3] = ["file", "env", "path"];
 
@@ -54,17 +40,16 @@ fn redact(value: &mut Value) {
     }
 }
 
-/// Returns whether all below this field may be secret. The contents of files and hooks, variables of kube-vip, and text for
-/// haproxy, nginx and keepalived have no names that kubexm could know.
+/// Returns whether all below this field may be secret. The contents of files and hooks, variables of kube-vip, headers for
+/// registries, and text for haproxy, nginx and keepalived have no names that kubexm could know.
 fn is_secret(key: &str, value: &Value) -> bool {
     match key {
-        "content" | "env" | "auth" => return true,
+        "content" | "env" | "headers" => return true,
         "extraConfig" if value.is_string() => return true,
         _ => {}
     }
     let name = key.to_ascii_lowercase().replace(['-', '_'], "");
-    SECRET.iter().any(|word| name.contains(word))
-        && !ELSEWHERE.iter().any(|end| name.ends_with(end))
+    redacted::is_secret_field(key) && !ELSEWHERE.iter().any(|end| name.ends_with(end))
 }
 
 /// Replaces every value, and keeps the names of fields.
@@ -120,7 +105,15 @@ spec:
       extraConfig: {initConfiguration: {bootstrapTokens: [{token: PLANTED16}], certificateKey: PLANTED17}}
       patches:
         - patch: "spec:\n  env:\n  - {name: DB_PASS, value: PLANTED18}\n  - name: API_KEY\n    value: PLANTED19\n  end: 1"
-  containerRuntime: {extraConfig: {configs: {r: {auth: {auth: PLANTED20}}}}}
+  containerRuntime:
+    extraConfig:
+      configs: {r: {auth: {auth: PLANTED20}}}
+      registry: {headers: {Cookie: ["session=PLANTED23"], X-Site: [PLANTED24]}}
+      accessKey: [PLANTED25]
+      pwd: [PLANTED26]
+      X-Psk: {v: PLANTED27}
+      Authorization: [PLANTED28]
+      X-Auth: [PLANTED29]
   proxy: http://user:PLANTED21@proxy:3128
   values: [{name: OWN_TOKEN, value: PLANTED22}, {name: OTHER, value: kept}]
 "#;

@@ -29,6 +29,19 @@ const NAMES: [&str; 26] = [
     "privatekey",
     "certificatekey",
 ];
+/// Texts anywhere in names of fields that can have a secret, in lower case and without `-` and `_`. Others are also parts of other
+/// words, as `pass` is of `bypass`.
+const PARTS: [&str; 9] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "credential",
+    "apikey",
+    "privatekey",
+    "certificatekey",
+];
 /// What can follow such a name behind `-` or `_`.
 const VERSIONS: [&str; 8] = [
     "old", "new", "prev", "previous", "current", "next", "backup", "bak",
@@ -54,6 +67,15 @@ const VARIABLES: [&str; 13] = [
 pub fn is_secret_variable(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     VARIABLES.iter().any(|word| lower.contains(word))
+}
+
+/// Returns whether a field of a document with this name can have a secret, in itself or below it.
+pub fn is_secret_field(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let plain = lower.replace(['-', '_'], "");
+    is_secret_name(&lower)
+        || plain.ends_with("auth")
+        || PARTS.iter().any(|word| plain.contains(word))
 }
 
 /// Returns whether a name, with or without the text before it, is that of a secret field.
