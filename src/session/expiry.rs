@@ -11,13 +11,18 @@ use kubexm_pki::expiry::soon;
 use kubexm_preflight::Finding;
 use kubexm_types::{FindingKind, HostName};
 
-/// The ends of warnings about certificates that do not outlive an upgrade.
-const EXPIRED: &str = " has expired";
-const EXPIRES_TODAY: &str = " expires today";
-
 /// Returns the warnings about certificates on hosts.
 pub fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
-    let mut findings = expiring(cluster, facts);
+    findings_with(cluster, facts, None)
+}
+
+/// Certificates are errors if they do not last for at least `least` days.
+fn findings_with(
+    cluster: &Cluster,
+    facts: &BTreeMap<HostName, Facts>,
+    least: Option<i64>,
+) -> Vec<Finding> {
+    let mut findings = expiring(cluster, facts, least);
     findings.extend(certificate_names::findings(cluster, facts));
     findings.extend(validity_of_ca(cluster, facts));
     findings
@@ -28,19 +33,16 @@ pub fn findings_before_upgrade(
     cluster: &Cluster,
     facts: &BTreeMap<HostName, Facts>,
 ) -> Vec<Finding> {
-    let mut findings = findings(cluster, facts);
-    let is_over = |finding: &Finding| {
-        finding.what.ends_with(EXPIRED) || finding.what.ends_with(EXPIRES_TODAY)
-    };
-    for finding in findings.iter_mut().filter(|finding| is_over(finding)) {
-        finding.fatal = true;
-    }
-    findings
+    findings_with(cluster, facts, Some(1))
 }
 
 /// Returns a warning for each file on a host with a certificate that [expires soon](soon). A file that is not a certificate is
 /// left out: other checks report it.
-fn expiring(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
+fn expiring(
+    cluster: &Cluster,
+    facts: &BTreeMap<HostName, Facts>,
+    least: Option<i64>,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (host, facts) in facts {
         for (path, certificate) in &facts.certificates {
@@ -55,15 +57,15 @@ fn expiring(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding
                 continue;
             }
             let what = match days {
-                ..0 => format!("the certificate in {path}{EXPIRED}"),
-                0 => format!("the certificate in {path}{EXPIRES_TODAY}"),
+                ..0 => format!("the certificate in {path} has expired"),
+                0 => format!("the certificate in {path} expires today"),
                 1 => format!("the certificate in {path} expires in 1 day"),
                 days => format!("the certificate in {path} expires in {days} days"),
             };
             findings.push(Finding::new(
                 FindingKind::Certificates,
                 host,
-                false,
+                least.is_some_and(|least| days < least),
                 what,
                 hint(cluster, path),
             ));
@@ -152,7 +154,7 @@ mod tests {
                 certificates: [(path.to_owned(), certificate)].into(),
                 ..Facts::default()
             };
-            let found = expiring(&cluster, &BTreeMap::from([(host.clone(), facts)]));
+            let found = expiring(&cluster, &BTreeMap::from([(host.clone(), facts)]), None);
             found.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let path = "/etc/kubernetes/pki/apiserver.crt";
@@ -170,5 +172,17 @@ mod tests {
             expired[0].contains("ca.crt has expired\n  hint: it is a CA"),
             "{expired:?}"
         );
+        let facts = Facts {
+            certificates: [
+                (path.to_owned(), certificate(0)),
+                ("/b".to_owned(), certificate(1)),
+            ]
+            .into(),
+            ..Facts::default()
+        };
+        let facts = BTreeMap::from([(host.clone(), facts)]);
+        let fatal = |found: Vec<Finding>| found.iter().filter(|one| one.fatal).count();
+        assert_eq!(fatal(findings(&cluster, &facts)), 0);
+        assert_eq!(fatal(findings_before_upgrade(&cluster, &facts)), 1);
     }
 }

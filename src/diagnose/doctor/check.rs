@@ -88,8 +88,24 @@ pub(super) struct Found {
     /// Whether everything still works, as with a certificate that expires soon. A warning explains no other finding.
     pub(super) is_warning: bool,
     pub(super) kind: ProblemKind,
+    /// What it is about, if its check has several topics of which logs can show more.
+    pub(super) topic: Option<Topic>,
     /// The namespaces of the pods or services that it is about.
     pub(super) namespaces: BTreeSet<String>,
+}
+
+/// Topics of checks that have several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Topic {
+    /// The address of the bridge of pods.
+    Bridge,
+    /// The table of connections of the kernel.
+    Connections,
+    FileDescriptors,
+    /// Watches of inotify.
+    Watches,
+    /// Addresses of pods that no longer exist.
+    Leases,
 }
 
 impl Found {
@@ -106,6 +122,7 @@ impl Found {
             commands: Vec::new(),
             is_warning: false,
             kind: ProblemKind::Other,
+            topic: None,
             namespaces: BTreeSet::new(),
         }
     }
@@ -121,6 +138,12 @@ impl Found {
     #[must_use]
     pub(super) fn of_kind(mut self, kind: ProblemKind) -> Self {
         self.kind = kind;
+        self
+    }
+
+    #[must_use]
+    pub(super) fn on_topic(mut self, topic: Option<Topic>) -> Self {
+        self.topic = topic;
         self
     }
 

@@ -1,7 +1,7 @@
 //! What earlier clusters and other programs left in the configuration of CNI.
 
 use super::answers::Answers;
-use super::check::{Found, Outcome};
+use super::check::{Found, Outcome, Topic};
 use super::seen::Seen;
 use kubexm_preflight::host_checks;
 use kubexm_session::quoting::quoted;
@@ -33,6 +33,7 @@ fn bridge(seen: &Seen, host: &HostName, answers: &Answers) -> Option<Found> {
     };
     let found = Found::new(format!("the bridge cni0 has the address {address}, and flannel's subnet is {subnet}"))
         .on(host)
+        .on_topic(Some(Topic::Bridge))
         .cause("the bridge is left from an earlier cluster: new pods fail with '\"cni0\" already has an IP address different from'")
         .fix("give the bridge the address of flannel's subnet, and delete the pods that have an address of the earlier one")
         .run(change("del", address))
@@ -107,6 +108,7 @@ fn leases(seen: &Seen, host: &HostName, answers: &Answers) -> Vec<Found> {
         }
         let found = Found::new(format!("the network {network} has {count} leases for {sandboxes} pods"))
             .on(host)
+            .on_topic(Some(Topic::Leases))
             .cause("leases of pods that no longer exist use up the addresses: 'no IP addresses available in range'");
         let folder = format!("/var/lib/cni/networks/{network}");
         all.push(match own {

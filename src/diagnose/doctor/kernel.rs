@@ -1,7 +1,7 @@
 //! Settings of the kernel that a kubelet and a network require.
 
 use super::answers::{Answers, kubelet};
-use super::check::{Check, Found, Outcome, Source};
+use super::check::{Check, Found, Outcome, Source, Topic};
 use super::report::Area;
 use super::seen::Seen;
 use kubexm_config::cluster::IpFamily;
@@ -170,6 +170,7 @@ fn limits(seen: &Seen) -> Outcome {
             "the table of connections has {count} of {most} entries"
         ))
         .on(host)
+        .on_topic(Some(Topic::Connections))
         .cause("the kernel drops packets of new connections when the table is full")
         .fix("raise the limit, and spec.kubernetes.kubeProxy.extraConfig.conntrack with it")
         .warning(count < most);

@@ -4,7 +4,7 @@ use super::certificates::{expires_soon, only_of_kubelet};
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
-use crate::status::ProblemKind;
+use crate::status::{ProblemKind, Subject};
 use kubexm_session::quoting::quoted;
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -155,8 +155,10 @@ fn requests(seen: &Seen) -> Outcome {
         let facts = seen.facts.get(&host.name);
         let has_certificate = facts.is_some_and(|facts| facts.rotated.contains_key(SERVER));
         let mut problems = seen.problems("certificates");
-        let ends =
-            problems.any(|one| one.host.as_ref() == Some(&host.name) && one.what.contains(SERVER));
+        let ends = problems.any(|one| {
+            one.host.as_ref() == Some(&host.name)
+                && matches!(&one.subject, Subject::Certificates { paths, .. } if paths.iter().any(|path| path == SERVER))
+        });
         if has_certificate && !ends {
             continue;
         }

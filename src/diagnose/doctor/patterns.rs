@@ -4,7 +4,7 @@ mod advice;
 mod remedy;
 mod table;
 
-use super::check::Found;
+use super::check::{Found, Topic};
 use super::network;
 use super::seen::{Logs, Seen};
 use advice::Advice;
@@ -49,8 +49,8 @@ struct Pattern {
     /// The smallest number of entries.
     least: usize,
     condition: If,
-    /// What a finding of the check says if it is about the same; empty for every finding.
-    topic: &'static str,
+    /// The topic of a finding that is about the same; `None` for every finding of the check.
+    topic: Option<Topic>,
     advice: Advice,
 }
 
@@ -67,7 +67,8 @@ impl Pattern {
 
     /// Returns whether a finding is about the same on a host.
     fn is_known_by(&self, found: &Found, host: &HostName) -> bool {
-        (found.hosts.is_empty() || found.hosts.contains(host)) && found.what.contains(self.topic)
+        (found.hosts.is_empty() || found.hosts.contains(host))
+            && (self.topic.is_none() || found.topic == self.topic)
     }
 
     /// Returns whether an entry is about the present. `before` is how much older it is than the newest one of its source.
@@ -144,6 +145,7 @@ pub(super) fn extend(seen: &Seen, check: &str, all: &mut Vec<Found>) {
                 let advice = &pattern.advice;
                 let found = Found::new(advice.what)
                     .on(host)
+                    .on_topic(pattern.topic)
                     .evidence([line])
                     .cause(advice.cause)
                     .fix(advice.fix)

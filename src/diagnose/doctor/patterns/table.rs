@@ -1,7 +1,7 @@
 //! The table of patterns.
 
 use super::advice::{self, Advice};
-use super::{If, Pattern};
+use super::{If, Pattern, Topic};
 
 const KUBELET: &[&str] = &["kubelet"];
 /// The kubelet, and the units of all runtimes.
@@ -29,7 +29,7 @@ const fn row(
         without: &[],
         least: 1,
         condition,
-        topic: "",
+        topic: None,
         advice,
     }
 }
@@ -39,7 +39,7 @@ const NO_SPACE: &str = "no space left on device";
 
 const fn watches(texts: &'static [&'static str]) -> Pattern {
     Pattern {
-        topic: "inotify watches",
+        topic: Some(Topic::Watches),
         ..row("kernel-limits", &[], texts, If::Fresh, advice::WATCHES)
     }
 }
@@ -172,7 +172,7 @@ pub(super) const TABLE: &[Pattern] = &[
         advice::INTERNET,
     ),
     Pattern {
-        topic: "bridge",
+        topic: Some(Topic::Bridge),
         ..row(
             "cni-leftovers",
             PULLS,
@@ -182,7 +182,7 @@ pub(super) const TABLE: &[Pattern] = &[
         )
     },
     Pattern {
-        topic: "leases",
+        topic: Some(Topic::Leases),
         ..row(
             "cni-leftovers",
             PULLS,
@@ -262,7 +262,7 @@ pub(super) const TABLE: &[Pattern] = &[
         advice::NONE,
     ),
     Pattern {
-        topic: "file descriptors",
+        topic: Some(Topic::FileDescriptors),
         ..row(
             "kernel-limits",
             &[],
@@ -276,7 +276,7 @@ pub(super) const TABLE: &[Pattern] = &[
     watches(&["fsnotify", NO_SPACE]),
     watches(&["failed to watch", NO_SPACE]),
     Pattern {
-        topic: "table of connections",
+        topic: Some(Topic::Connections),
         ..row(
             "kernel-limits",
             &["kernel"],
