@@ -19,13 +19,14 @@ use kubexm_engine::reset::{HostReset, ResetError};
 use kubexm_host::HostError;
 use kubexm_safekeeping::archive::{Archive, Occasion};
 use kubexm_safekeeping::timer;
-use kubexm_session::begun::Operation;
+use kubexm_session::begun::{Operation, StateRecord};
 use kubexm_session::change::{Change, Session};
 pub use kubexm_session::identity::LostCluster;
 use kubexm_session::identity::{KnownCluster, Origins};
+use kubexm_session::rollback::Newest;
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::{AGAIN, Stop, in_time, unless_stopped};
-use kubexm_session::{CommandError, Connection, begun, kubeconfigs, notices, rollback};
+use kubexm_session::{CommandError, Connection, begun, kubeconfigs, notices};
 use kubexm_types::event::{Event, Events};
 use kubexm_types::{HostName, Message, WarningKind};
 
@@ -144,7 +145,7 @@ async fn save(
     let archive = Archive::create(state, Occasion::Reset, None, events)?;
     if snapshot {
         // A damaged record ended the reset before.
-        let record = ClusterRecord::load(state).ok().flatten();
+        let record = ClusterRecord::read(state).ok().flatten();
         let resetting = |name: &HostName| {
             let record = record.as_ref();
             record.is_some_and(|record| record.is_resetting(name))
@@ -283,7 +284,7 @@ fn all<T>(results: Vec<Result<T, ResetError>>) -> Result<Vec<T>, CommandError> {
 
 /// Removes the certificates and the kubeconfig of a cluster that no longer exists. The archive contains them.
 fn forget(state: &Path) {
-    let names = ["admin.conf", "pki", ClusterRecord::FILE, rollback::RECORD];
+    let names = ["admin.conf", "pki", ClusterRecord::FILE, Newest::FILE];
     let all = names.into_iter().chain(kubeconfigs::SUPER_ADMIN_FILES);
     for name in all.chain(begun::ALL) {
         let path = state.join(name);

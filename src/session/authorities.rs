@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::Path;
 
+use crate::begun::StateRecord;
 use crate::{CommandError, FileError};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::{CertificateStore, Pair, is_key_of};
@@ -266,10 +267,7 @@ pub fn save(state: &Path, archive: &[u8]) -> Result<(), CommandError> {
 /// The archive is damaged, or the record cannot be read or written.
 pub fn learn(state: &Path, archive: &[u8]) -> Result<(), CommandError> {
     let file = state.join(ClusterRecord::FILE);
-    let failed = |what| {
-        move |error: io::Error| FileError::io(what, &state.join(ClusterRecord::FILE), &error)
-    };
-    let Some(mut record) = ClusterRecord::load(state).map_err(failed("read"))? else {
+    let Some(mut record) = ClusterRecord::read(state)? else {
         return Ok(());
     };
     let unreadable =
@@ -287,7 +285,7 @@ pub fn learn(state: &Path, archive: &[u8]) -> Result<(), CommandError> {
             record.replace(*authority, *fingerprint);
         }
     }
-    Ok(record.save(state).map_err(failed("write"))?)
+    record.save(state)
 }
 
 /// Removes the archive from the state directory.

@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use futures_util::future::join_all;
 
+use crate::begun::StateRecord;
 use crate::session::Hosts;
 use crate::{CommandError, FileError, authorities, certificates, preflight};
 use kubexm_config::Cluster;
@@ -53,6 +54,13 @@ pub struct KnownCluster {
     controller: Controller,
 }
 
+impl StateRecord for ClusterRecord {
+    const FILE: &'static str = Self::FILE;
+    const TITLE: &'static str = "the record of the cluster";
+    const HINT: &'static str =
+        "restore the file from a backup of the state directory, or correct --state";
+}
+
 impl KnownCluster {
     /// Reads what the state directory knows about the cluster. Writes nothing.
     ///
@@ -60,11 +68,7 @@ impl KnownCluster {
     /// The state directory is that of another cluster, its record is damaged, or it does not have a CA that the
     /// cluster has.
     pub fn read(cluster: &Cluster, state: &Path) -> Result<Self, CommandError> {
-        let record = ClusterRecord::load(state).map_err(|error| {
-            let file = state.join(ClusterRecord::FILE);
-            FileError::new("read the record of the cluster", &file, error)
-                .hint("restore the file from a backup of the state directory")
-        })?;
+        let record = ClusterRecord::read(state)?;
         if let Some(identity) = record.as_ref().map(ClusterRecord::identity)
             && identity.name.as_str() != cluster.name
         {
@@ -188,7 +192,7 @@ impl KnownCluster {
         let mut record = self.record_or_new()?;
         record.add_hosts(hosts.keys());
         self.learn(&mut record, cluster, facts)?;
-        save(&record, &self.state)?;
+        record.save(&self.state)?;
         let identity = record.identity();
         let unrecorded = hosts
             .iter()
@@ -219,7 +223,7 @@ impl KnownCluster {
             return Ok(());
         };
         self.learn(&mut record, cluster, facts)?;
-        save(&record, &self.state)?;
+        record.save(&self.state)?;
         self.record = Some(record);
         Ok(())
     }
@@ -251,7 +255,7 @@ impl KnownCluster {
         if let Some(record) = &mut self.record {
             let hosts = origins.iter().filter(|(_, origin)| touched(origin));
             record.begin_reset(hosts.map(|(name, _)| name));
-            save(record, &self.state)?;
+            record.save(&self.state)?;
         }
         Ok(())
     }
@@ -274,7 +278,7 @@ impl KnownCluster {
                 record.end_reset(name);
             }
         }
-        save(record, &self.state)
+        record.save(&self.state)
     }
 
     /// Returns whether every host of the recorded cluster was reset: the cluster no longer exists, and its keys
@@ -311,12 +315,6 @@ impl KnownCluster {
         }
         Ok(())
     }
-}
-
-fn save(record: &ClusterRecord, state: &Path) -> Result<(), CommandError> {
-    record
-        .save(state)
-        .map_err(|error| cannot_save(state, error))
 }
 
 fn cannot_save(state: &Path, error: impl std::fmt::Display) -> CommandError {

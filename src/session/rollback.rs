@@ -3,19 +3,16 @@
 //! directory. Hosts have no copy: a controller that can change the state directory has the cluster's CA keys.
 
 use std::cmp::Ordering;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CommandError, FileError};
+use crate::CommandError;
+use crate::begun::StateRecord;
 use kubexm_bundle::{Bundle, Revision, Sequence};
 use kubexm_engine::plan::Journal;
 use kubexm_types::event::Events;
 use kubexm_types::{Digest, Message, WarningKind};
-
-/// The name of the record in the state directory.
-pub const RECORD: &str = "newest-bundle.json";
 
 /// The newest signed bundle that a cluster was installed from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,12 +28,11 @@ pub struct Newest {
     pub sequence: Sequence,
 }
 
-/// Returns the newest signed bundle that the cluster of a state directory was installed from.
-///
-/// # Errors
-/// The record cannot be read.
-pub fn newest(state: &Path) -> Result<Option<Newest>, CommandError> {
-    read(&state.join(RECORD))
+impl StateRecord for Newest {
+    const FILE: &'static str = "newest-bundle.json";
+    const TITLE: &'static str = "the newest bundle of the cluster";
+    const HINT: &'static str =
+        "restore the file from a backup; without it, kubexm accepts older bundles";
 }
 
 /// Why a bundle is refused.
@@ -125,8 +121,7 @@ pub fn check(
             bundle.path().display()
         ));
     }
-    let record = state.join(RECORD);
-    let Some(newest) = read(&record)? else {
+    let Some(newest) = Newest::read(state)? else {
         return Ok(());
     };
     let lock = bundle.lock_digest();
@@ -154,7 +149,7 @@ pub fn check(
         reason,
         given,
         newest: with_lock(text, &newest.lock),
-        record,
+        record: state.join(Newest::FILE),
     };
     if !allow_older {
         return Err(older.into());
@@ -178,7 +173,7 @@ pub fn record(journal: &Journal, bundle: &Bundle) -> Result<(), CommandError> {
     let Some(revision) = revision(bundle) else {
         return Ok(());
     };
-    let newest = newest(journal.folder())?;
+    let newest = Newest::read(journal.folder())?;
     if newest.is_some_and(|newest| newest.sequence >= revision.sequence) {
         return Ok(());
     }
@@ -202,32 +197,13 @@ fn write(
     bundle: &Bundle,
     Revision { created, sequence }: Revision,
 ) -> Result<(), CommandError> {
-    let path = journal.folder().join(RECORD);
     let newest = Newest {
         name: bundle.lock().name.clone(),
         lock: bundle.lock_digest(),
         created: created.to_string(),
         sequence,
     };
-    let text = serde_json::to_string_pretty(&newest).map_err(CommandError::defect)?;
-    journal
-        .save(RECORD, format!("{text}\n").as_bytes())
-        .map_err(|error| FileError::io("write", &path, &error))?;
-    Ok(())
-}
-
-fn read(path: &Path) -> Result<Option<Newest>, CommandError> {
-    let failed = |cause: String| {
-        let error = FileError::new("read the newest bundle of the cluster in", path, cause);
-        error.hint("restore the file from a backup; without it, kubexm accepts older bundles")
-    };
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error.to_string()).into()),
-    };
-    let newest = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
-    Ok(Some(newest))
+    newest.save(journal.folder())
 }
 
 #[cfg(test)]
@@ -317,7 +293,10 @@ mod tests {
         // A bundle without a trusted signature does not lower the number.
         let path = folder.path().join("example-5.tar.zst");
         record_rollback(&journal, &Bundle::open(&path).unwrap()).unwrap();
-        assert_eq!(newest(&state).unwrap().unwrap().sequence.to_string(), "6");
+        assert_eq!(
+            Newest::read(&state).unwrap().unwrap().sequence.to_string(),
+            "6"
+        );
     }
 
     #[test]
@@ -361,6 +340,6 @@ mod tests {
         );
         let journal = Journal::open(&state).unwrap();
         record(&journal, &claimed).unwrap();
-        assert!(!state.join(RECORD).exists());
+        assert!(!state.join(Newest::FILE).exists());
     }
 }

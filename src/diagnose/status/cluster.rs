@@ -54,6 +54,10 @@ pub(super) fn judge(seen: &Seen<'_>) -> StatusReport {
     let all = seen.certificates.certificates.iter();
     let own: Vec<&CheckedCertificate> = all.filter(|one| one.host.is_none()).collect();
     problems.extend(hosts::certificate_problems(&own));
+    if let Some(damaged) = seen.certificates.damaged.clone() {
+        let hint = damaged.hint.unwrap_or_default();
+        problems.push(Problem::new(About::Certificate, damaged.text, hint));
+    }
     let mut all = Vec::new();
     let mut states = Vec::new();
     for host in judged {

@@ -43,13 +43,14 @@ use kubexm_safekeeping::certs;
 use kubexm_safekeeping::timer;
 use kubexm_scripts::Script;
 use kubexm_scripts::status::HOST;
+use kubexm_session::begun::StateRecord;
 use kubexm_session::certificates::CaEncryption;
-use kubexm_session::rollback;
+use kubexm_session::rollback::Newest;
+pub use kubexm_session::rollback::Newest as NewestBundle;
 use kubexm_session::session::{self, HostErrors, Hosts, PARALLEL};
 use kubexm_session::stop::{AGAIN, unless_stopped};
 use kubexm_session::{
-    BundleAccess, ClusterSource, CommandError, Connection, FileError, Stop, data_directories,
-    notices,
+    BundleAccess, ClusterSource, CommandError, Connection, Stop, data_directories, notices,
 };
 use kubexm_types::event::Events;
 use kubexm_types::{ErrorKind, HostName};
@@ -59,7 +60,6 @@ pub use report::{
     MemberState, NodeStanding, NodeState, Problem, ProblemKind, RegistryState, StatusReport,
     Subject,
 };
-pub use rollback::Newest as NewestBundle;
 use seen::Seen;
 
 /// How long the programs of a host may take to answer all questions. Each question has limits of its own.
@@ -102,8 +102,8 @@ pub struct Looked {
 /// Looks at the hosts that answer, at their programs, and at the cluster through an API server that is ready. Changes nothing.
 ///
 /// # Errors
-/// The cluster file is wrong, a record in the state directory is damaged, or the user stopped the command. A host that
-/// cannot be reached is part of the report.
+/// The cluster file is wrong, or the user stopped the command. A host that cannot be reached and a damaged record in the state
+/// directory are part of the report.
 #[tracing::instrument(skip_all, fields(cluster = %options.cluster.display()))]
 pub async fn status(
     options: &StatusOptions,
@@ -123,16 +123,15 @@ pub async fn look(
     options.connection.warn_of_lost_state(events);
     let (opened, cluster) = open(options, events)?;
     let state = options.connection.state_directory(&cluster, events)?;
-    let record = ClusterRecord::load(&state).map_err(|error| {
-        let file = state.join(ClusterRecord::FILE);
-        FileError::io("read the record of the cluster", &file, &error)
-            .hint("restore the file from a backup, or correct --state")
-    })?;
-    let bundle = rollback::newest(&state)?;
+    let mut damaged = Vec::new();
+    let record = known(ClusterRecord::read(&state), About::Identity, &mut damaged);
+    let bundle = known(Newest::read(&state), About::Version, &mut damaged);
     let other_bundle = opened
         .as_ref()
         .and_then(|opened| drift::other_bundle(&state, opened.bundle()));
-    let (timers, damaged) = timer::states(&state);
+    let (timers, of_timers) = timer::states(&state);
+    let of_timers = of_timers.iter();
+    damaged.extend(of_timers.map(|error| Problem::of_error(About::Timer, error)));
     let looking = async {
         let connecting = options.connection.connect_each(&cluster, &state, events);
         let (hosts, mut errors) = connecting.await?;
@@ -148,8 +147,7 @@ pub async fn look(
             findings(&cluster, &observed, &facts)
         );
         findings.extend(begun::problems(&cluster, &state, &facts));
-        let damaged = damaged.iter();
-        findings.extend(damaged.map(|error| Problem::of_error(About::Timer, error)));
+        findings.extend(damaged);
         let drift = match &opened {
             Some(bundle) => {
                 let installed = observed.iter().filter(|(name, _)| {
@@ -205,6 +203,18 @@ fn stopped(error: CommandError, what: &str) -> CommandError {
     } else {
         error
     }
+}
+
+/// Returns a record of the state directory, and lists a damaged one as a problem: a look at the cluster needs none of them.
+fn known<T>(
+    read: Result<Option<T>, CommandError>,
+    about: About,
+    damaged: &mut Vec<Problem>,
+) -> Option<T> {
+    read.unwrap_or_else(|error| {
+        damaged.push(Problem::of_error(about, &error));
+        None
+    })
 }
 
 /// Reads the cluster file, and opens the bundle if there is one.

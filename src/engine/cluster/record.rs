@@ -3,13 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use kubexm_types::{
-    Authority, ClusterId, ClusterIdentity, Digest, HostName, UtcTime, write_atomic,
-};
+use kubexm_types::{Authority, ClusterId, ClusterIdentity, Digest, HostName, UtcTime};
 
 /// What kubexm did with a host of the cluster last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,30 +84,6 @@ impl ClusterRecord {
             authorities: BTreeMap::new(),
             others: serde_json::Map::new(),
         }
-    }
-
-    /// Loads the record of a state directory; `None` if it has none.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is damaged.
-    pub fn load(folder: &Path) -> io::Result<Option<Self>> {
-        let text = match std::fs::read_to_string(folder.join(Self::FILE)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => read?,
-        };
-        serde_json::from_str(&text)
-            .map(Some)
-            .map_err(io::Error::other)
-    }
-
-    /// Writes the record, durably.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn save(&self, folder: &Path) -> io::Result<()> {
-        let mut text = serde_json::to_string_pretty(self).map_err(io::Error::other)?;
-        text.push('\n');
-        write_atomic(&folder.join(Self::FILE), text.as_bytes(), 0o600)
     }
 
     /// Returns the identity that hosts carry.
@@ -212,20 +185,20 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn read_again(record: &ClusterRecord) -> ClusterRecord {
+        serde_json::from_value(serde_json::to_value(record).unwrap()).unwrap()
+    }
+
     #[test]
     fn record_is_kept_with_fields_of_later_versions() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(ClusterRecord::load(folder.path()).unwrap(), None);
         let mut record = ClusterRecord::new(name("example")).unwrap();
         record.add_hosts([&name("node1"), &name("node2")]);
         record.learn(Authority::FrontProxy, Digest::of(b"1"));
         record.learn(Authority::FrontProxy, Digest::of(b"2"));
-        record.save(folder.path()).unwrap();
-        let file = folder.path().join(ClusterRecord::FILE);
-        let text = std::fs::read_to_string(&file).unwrap();
+        let text = serde_json::to_string(&record).unwrap();
         assert!(text.contains("\"front-proxy\""), "{text}");
-        std::fs::write(&file, text.replacen('{', "{\"later\": [1],", 1)).unwrap();
-        let mut loaded = ClusterRecord::load(folder.path()).unwrap().unwrap();
+        let later = text.replacen('{', "{\"later\": [1],", 1);
+        let mut loaded: ClusterRecord = serde_json::from_str(&later).unwrap();
         assert_eq!(loaded.identity(), record.identity());
         assert_eq!(loaded.authorities(), record.authorities());
         assert_eq!(
@@ -233,10 +206,9 @@ mod tests {
             Digest::of(b"1")
         );
         loaded.begin_reset([&name("node1"), &name("other")]);
-        loaded.save(folder.path()).unwrap();
-        let text = std::fs::read_to_string(&file).unwrap();
+        let text = serde_json::to_string(&loaded).unwrap();
         assert!(text.contains("\"later\""), "{text}");
-        let mut loaded = ClusterRecord::load(folder.path()).unwrap().unwrap();
+        let mut loaded = read_again(&loaded);
         assert!(loaded.is_resetting(&name("node1")) && !loaded.is_resetting(&name("node2")));
         loaded.end_reset(&name("node1"));
         assert_eq!(loaded.hosts().collect::<Vec<_>>(), [&name("node2")]);
@@ -245,7 +217,6 @@ mod tests {
 
     #[test]
     fn removed_host_is_remembered_until_it_is_admitted_again() {
-        let folder = tempfile::tempdir().unwrap();
         let mut record = ClusterRecord::new(name("example")).unwrap();
         let (node1, node2) = (name("node1"), name("node2"));
         record.add_hosts([&node1, &node2]);
@@ -254,19 +225,11 @@ mod tests {
         record.end_removal(&node2, RemovalState::WithoutContact);
         record.begin_removal(&node2);
         record.end_removal(&node2, RemovalState::Complete);
-        record.save(folder.path()).unwrap();
-        let mut loaded = ClusterRecord::load(folder.path()).unwrap().unwrap();
+        let mut loaded = read_again(&record);
         assert_eq!(loaded.hosts().collect::<Vec<_>>(), [&node1]);
         let state = RemovalState::Complete;
         assert_eq!(loaded.removed()[&node2], Removal { since, state });
         loaded.readmit([&node2]);
         assert!(loaded.removed().is_empty());
-    }
-
-    #[test]
-    fn damaged_record_is_an_error_and_not_a_new_cluster() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join(ClusterRecord::FILE), "{").unwrap();
-        assert!(ClusterRecord::load(folder.path()).is_err());
     }
 }

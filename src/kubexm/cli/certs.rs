@@ -219,7 +219,7 @@ fn print(report: &CertificateReport) {
         outln!("{}\n  not checked: {}", host.host, host.reason);
     }
     outln!("{}", summary(report));
-    if report.has_findings() {
+    if report.has_bad_certificates() {
         outln!(
             "hint: `kubexm certs renew` issues certificates and kubeconfigs again, also those that are missing or unreadable, but \
              no CA"

@@ -2,7 +2,8 @@
 
 use super::names::check_names;
 use crate::install::{self, DryRun, InstallOptions, InstallReport};
-use kubexm_session::rollback::{self, Newest};
+use kubexm_session::begun::StateRecord;
+use kubexm_session::rollback::Newest;
 use kubexm_session::{CommandError, Stop};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
@@ -59,7 +60,7 @@ fn of_these(
     install.admitted = Some(options.names.iter().cloned().collect());
     install.allow_failed = true;
     let state = install.connection.state_directory(&cluster, events)?;
-    Ok((install, rollback::newest(&state)?))
+    Ok((install, Newest::read(&state)?))
 }
 
 /// Adds which bundle is necessary, if the bundle does not have the version of the cluster.

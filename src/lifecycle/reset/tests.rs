@@ -2,6 +2,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use kubexm_operate::conformance;
+use kubexm_session::begun::StateRecord;
 use kubexm_session::example::{Site, cluster, cluster_with, without_ids};
 use kubexm_types::event::Listener;
 
@@ -159,7 +160,7 @@ async fn hosts_of_another_cluster_are_not_reset() {
 async fn hosts_of_a_lost_state_directory_are_reset_by_their_id() {
     let site = Site::new();
     site.install("lost").await.unwrap();
-    let record = ClusterRecord::load(&site.state("lost")).unwrap().unwrap();
+    let record = ClusterRecord::read(&site.state("lost")).unwrap().unwrap();
     std::fs::remove_dir_all(site.state("lost")).unwrap();
     let (state, stop) = (site.state("second"), Stop::new());
     drop(site.journal("second"));

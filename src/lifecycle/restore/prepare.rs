@@ -36,9 +36,7 @@ impl<'a> Context<'a> {
     /// They do not belong together, hosts are missing, or the backup has not what they need.
     pub(super) async fn prepare(&self, events: &Events) -> Result<Prepared<'a>, CommandError> {
         let (cluster, content) = (self.cluster, self.content);
-        let file = self.state.join(ClusterRecord::FILE);
-        let record = ClusterRecord::load(self.state)
-            .map_err(|error| FileError::new("read the record of the cluster", &file, error))?;
+        let record = ClusterRecord::read(self.state)?;
         situation::same_cluster(content, cluster, record.as_ref())?;
         content.check_origin(self.options.unknown_origin)?;
         let snapshot = self.snapshot()?;

@@ -250,7 +250,7 @@ impl Context<'_> {
         events: &Events,
     ) -> Result<(), CommandError> {
         let version = &hop.version;
-        let begun = way::begun(record)?;
+        let begun = way::begun(record);
         let begun = begun
             .into_iter()
             .find(|begun| begun.is_to_minor_of(version));

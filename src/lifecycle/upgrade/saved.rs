@@ -43,7 +43,7 @@ impl Saved {
         cluster: &Cluster,
         present: &Present<'_>,
     ) -> Result<Option<Self>, CommandError> {
-        let Some(hop) = way::begun(record)?.pop() else {
+        let Some(hop) = way::begun(record).pop() else {
             return Ok(None);
         };
         let former = Former::load(&hop.archive)?;
@@ -145,7 +145,7 @@ mod tests {
         let mut record = UpgradeRecord::new(&version("1.35.4"), &version("1.36.3"));
         record
             .archives
-            .insert("1.36.3".to_owned(), archive.to_owned());
+            .insert(version("1.36.3"), archive.to_owned());
         let names: [HostName; 2] = ["node1", "node2"].map(|name| name.parse().unwrap());
         let mut running = Running::default();
         let mut programs = Programs::default();

@@ -8,6 +8,7 @@ use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::Recipients;
+use kubexm_session::begun::StateRecord;
 use kubexm_session::{CommandError, Connection, FileError, notices};
 use kubexm_types::event::Events;
 
@@ -53,7 +54,7 @@ impl Request {
         notices::emit(&cluster.notices, events);
         let state = options.connection.state_directory(&cluster, events)?;
         let deployment = etcd_deployment(&cluster)?;
-        let Some(record) = record(&state)? else {
+        let Some(record) = ClusterRecord::read(&state)? else {
             return Err(not_installed(&state));
         };
         let folder = match &options.output {
@@ -88,12 +89,6 @@ pub fn etcd_deployment(cluster: &Cluster) -> Result<&'static str, CommandError> 
              kube-scheduler and every kubelet",
         )),
     }
-}
-
-fn record(state: &Path) -> Result<Option<ClusterRecord>, CommandError> {
-    let file = state.join(ClusterRecord::FILE);
-    Ok(ClusterRecord::load(state)
-        .map_err(|error| FileError::new("read the record of the cluster", &file, error))?)
 }
 
 fn not_installed(state: &Path) -> CommandError {

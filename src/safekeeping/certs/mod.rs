@@ -8,9 +8,7 @@ mod renew;
 mod rotation;
 
 pub use check::report;
-pub use check::{
-    CertificateReport, CheckOptions, CheckedCertificate, Content, Standing, UncheckedHost, check,
-};
+pub use check::{CertificateReport, CheckOptions, CheckedCertificate, Content, Standing, check};
 pub use expiring::{
     Expiring, RENEWAL_DAYS, expiring, is_interrupted, nothing_to_renew, renew_expiring,
 };

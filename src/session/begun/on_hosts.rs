@@ -126,7 +126,7 @@ impl<'a> Both<'a> {
         state: &'a Path,
         on_hosts: &Documents,
     ) -> Result<Self, CommandError> {
-        let record = ClusterRecord::load(state).ok().flatten();
+        let record = ClusterRecord::read(state).ok().flatten();
         Ok(Self {
             cluster,
             state,

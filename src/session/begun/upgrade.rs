@@ -15,10 +15,10 @@ use kubexm_types::{UtcTime, Version};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpgradeRecord {
     /// The version of the oldest API server before the upgrade.
-    pub from: String,
-    pub to: String,
+    pub from: Version,
+    pub to: Version,
     /// The directory with the snapshot of etcd before each hop, by the version of the hop.
-    pub archives: BTreeMap<String, PathBuf>,
+    pub archives: BTreeMap<Version, PathBuf>,
     /// The rollback of the upgrade, if one has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<RollbackRecord>,
@@ -29,7 +29,7 @@ pub struct UpgradeRecord {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RollbackRecord {
     /// The version to which the cluster goes back.
-    pub to: String,
+    pub to: Version,
     /// Identifies the restore of the snapshot on hosts.
     pub id: String,
     pub stage: RollbackStage,
@@ -91,7 +91,7 @@ impl RollbackRecord {
     pub fn new(to: &Version, stage: RollbackStage) -> Self {
         let now = UtcTime::now().whole_seconds().to_string();
         Self {
-            to: to.to_string(),
+            to: to.clone(),
             id: now.replace(['-', ':'], ""),
             stage,
             target: target_revision(time::OffsetDateTime::now_utc()),
@@ -131,8 +131,8 @@ impl UpgradeRecord {
     /// Returns the record of an upgrade that begins.
     pub fn new(from: &Version, to: &Version) -> Self {
         Self {
-            from: from.to_string(),
-            to: to.to_string(),
+            from: from.clone(),
+            to: to.clone(),
             archives: BTreeMap::new(),
             rollback: None,
         }
@@ -140,16 +140,13 @@ impl UpgradeRecord {
 
     /// Adds what was saved before a hop.
     pub fn add(&mut self, version: &Version, archive: PathBuf) {
-        self.archives.insert(version.to_string(), archive);
+        self.archives.insert(version.clone(), archive);
     }
 
     /// Removes what was saved before a hop to the minor version of `version`.
     pub fn forget_minor(&mut self, version: &Version) {
-        let is_same = |text: &str| {
-            let other: Option<Version> = text.parse().ok();
-            other.is_some_and(|other| other.major_minor() == version.major_minor())
-        };
-        self.archives.retain(|text, _| !is_same(text));
+        self.archives
+            .retain(|other, _| other.major_minor() != version.major_minor());
     }
 
     /// Fails if this upgrade has another target, or if its rollback has begun to replace something.
@@ -162,7 +159,7 @@ impl UpgradeRecord {
             ))
             .hint("complete it with kubexm upgrade --rollback, and upgrade again afterwards"));
         }
-        if self.to == to.to_string() {
+        if self.to == *to {
             return Ok(());
         }
         Err(CommandError::refused(format!(
@@ -178,7 +175,7 @@ impl UpgradeRecord {
 
     /// Returns whether the upgrade does not have a rollback, and began with this version.
     pub(super) fn is_of_version_before(&self, version: &Version) -> bool {
-        self.rollback.is_none() && self.from == version.to_string()
+        self.rollback.is_none() && self.from == *version
     }
 
     /// Returns what other commands wait for.
@@ -281,7 +278,7 @@ mod tests {
         let (from, to) = (Version::new(1, 35, 4), Version::new(1, 36, 3));
         let mut record = UpgradeRecord::new(&from, &to);
         let before = PathBuf::from("elsewhere/archive/20261126T065943Z");
-        record.archives.insert(to.to_string(), before.clone());
+        record.archives.insert(to.clone(), before.clone());
         record.save(state).unwrap();
         let found = || {
             UpgradeRecord::load(folder.path())
@@ -289,10 +286,10 @@ mod tests {
                 .unwrap()
                 .archives
         };
-        assert_eq!(found()["1.36.3"], before);
+        assert_eq!(found()[&to], before);
         let here = folder.path().join("archive/20261126T065943Z");
         std::fs::create_dir_all(&here).unwrap();
-        assert_eq!(found()["1.36.3"], here);
+        assert_eq!(found()[&to], here);
     }
 
     #[test]
@@ -303,7 +300,7 @@ mod tests {
             record.add(&version, PathBuf::from("before"));
         }
         record.forget_minor(&Version::new(1, 35, 6));
-        let left: Vec<&str> = record.archives.keys().map(String::as_str).collect();
+        let left: Vec<String> = record.archives.keys().map(ToString::to_string).collect();
         assert_eq!(left, ["1.36.3"]);
     }
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{KnownCluster, save};
+use super::KnownCluster;
 use crate::CommandError;
+use crate::begun::StateRecord;
 use kubexm_config::Cluster;
 use kubexm_engine::cluster::{Removal, RemovalState};
 use kubexm_preflight::Finding;
@@ -35,7 +36,7 @@ impl KnownCluster {
         for name in names {
             record.begin_removal(name);
         }
-        save(&record, &self.state)?;
+        record.save(&self.state)?;
         self.record = Some(record);
         Ok(())
     }
@@ -53,7 +54,7 @@ impl KnownCluster {
             return Ok(());
         };
         record.end_removal(name, state);
-        save(record, &self.state)
+        record.save(&self.state)
     }
 }
 

@@ -13,7 +13,7 @@ use kubexm_engine::plan::{Receipt, Stop};
 async fn state_directory_hosts_and_receipts_carry_one_id() {
     let site = Site::new();
     site.install("state").await.unwrap();
-    let record = ClusterRecord::load(&site.state("state")).unwrap().unwrap();
+    let record = ClusterRecord::read(&site.state("state")).unwrap().unwrap();
     let id = record.identity().id;
     assert_eq!(site.id_of("node1"), Some(id));
     assert_eq!(site.id_of("node2"), Some(id));
@@ -77,7 +77,7 @@ async fn cluster_of_an_earlier_version_receives_its_id() {
     );
     assert_eq!(site.id_of("node1"), None);
     site.install("state").await.unwrap();
-    let record = ClusterRecord::load(&site.state("state")).unwrap().unwrap();
+    let record = ClusterRecord::read(&site.state("state")).unwrap().unwrap();
     assert_eq!(site.id_of("node1"), Some(record.identity().id));
     // The record of the earlier version is not written a second time.
     let records = Receipt::read(site.hosts.values().next().unwrap().as_ref());

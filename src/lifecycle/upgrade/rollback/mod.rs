@@ -137,7 +137,7 @@ pub async fn rollback(
 fn chosen(record: &UpgradeRecord, to: &Version, lock: &Lock) -> Result<Begun, CommandError> {
     let hop = way::chosen(record, to)?;
     if let Some(rollback) = &record.rollback
-        && rollback.to != hop.former.to_string()
+        && rollback.to != hop.former
     {
         return Err(CommandError::refused(format!(
             "a rollback to Kubernetes {} has begun, and this one is to {}",

@@ -51,38 +51,22 @@ impl Begun {
 
 /// Returns the hops of an upgrade that have begun, the first one first. A hop that continued with another patch version is one
 /// hop: what was saved before its first version leads back.
-///
-/// # Errors
-/// The record has something else than a version.
-pub(in crate::upgrade) fn begun(record: &UpgradeRecord) -> Result<Vec<Begun>, CommandError> {
-    let parse = |text: &str| {
-        let wrong =
-            |_| CommandError::configuration(format!("upgrade.json: '{text}' is not a version"));
-        text.parse::<Version>().map_err(wrong)
-    };
-    let mut former = parse(&record.from)?;
-    let archives = record.archives.iter();
-    let mut hops: Vec<(Version, PathBuf)> = archives
-        .map(|(version, archive)| Ok((parse(version)?, archive.clone())))
-        .collect::<Result<_, CommandError>>()?;
-    hops.sort();
+pub(in crate::upgrade) fn begun(record: &UpgradeRecord) -> Vec<Begun> {
+    let mut former = record.from.clone();
     let mut begun: Vec<Begun> = Vec::new();
-    for (version, archive) in hops {
-        if let Some(last) = begun
-            .last_mut()
-            .filter(|last| last.is_to_minor_of(&version))
-        {
+    for (version, archive) in &record.archives {
+        if let Some(last) = begun.last_mut().filter(|last| last.is_to_minor_of(version)) {
             last.version = version.clone();
         } else {
             begun.push(Begun {
                 former,
                 version: version.clone(),
-                archive,
+                archive: archive.clone(),
             });
         }
-        former = version;
+        former = version.clone();
     }
-    Ok(begun)
+    begun
 }
 
 /// Returns the hop that ends a rollback: the one before which the cluster had the version of the cluster file, or the last
@@ -94,7 +78,7 @@ pub(in crate::upgrade) fn chosen(
     record: &UpgradeRecord,
     cluster_file: &Version,
 ) -> Result<Begun, CommandError> {
-    let hops = begun(record)?;
+    let hops = begun(record);
     let Some(last) = hops.last() else {
         return Err(CommandError::refused(format!(
             "the upgrade to Kubernetes {} has changed nothing yet, so there is nothing to roll \
@@ -107,7 +91,7 @@ pub(in crate::upgrade) fn chosen(
             record.from
         )));
     };
-    if cluster_file.to_string() == record.to {
+    if *cluster_file == record.to {
         return Ok(last.clone());
     }
     let found = hops.iter().find(|hop| hop.former == *cluster_file);
@@ -172,7 +156,7 @@ mod tests {
     fn record() -> UpgradeRecord {
         let mut record = UpgradeRecord::new(&version("1.9.4"), &version("1.11.3"));
         for hop in ["1.10.4", "1.11.3"] {
-            record.archives.insert(hop.to_owned(), PathBuf::from(hop));
+            record.archives.insert(version(hop), PathBuf::from(hop));
         }
         record
     }
@@ -198,8 +182,8 @@ mod tests {
         let mut record = record();
         record
             .archives
-            .insert("1.10.6".to_owned(), PathBuf::from("later"));
-        let hops = begun(&record).unwrap();
+            .insert(version("1.10.6"), PathBuf::from("later"));
+        let hops = begun(&record);
         let text =
             |hop: &Begun| format!("{} {} {}", hop.former, hop.version, hop.archive.display());
         let texts: Vec<String> = hops.iter().map(text).collect();

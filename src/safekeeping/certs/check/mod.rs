@@ -19,9 +19,10 @@ use kubexm_session::begun::{RotationRecord, StateRecord};
 use kubexm_session::session::{self, HostErrors};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, Connection, Stop, notices};
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::message::HostReason;
 use kubexm_types::untrusted::{COLUMNS, Untrusted};
+use kubexm_types::{HostName, Message};
 
 /// Which cluster to look at.
 #[derive(Debug, Clone)]
@@ -40,16 +41,23 @@ pub struct CertificateReport {
     pub cluster: String,
     /// How far a rotation of authorities is; `None` if none has begun.
     pub rotation: Option<String>,
-    /// The certificates, in the order of the hosts in the cluster file; those of the state directory are last. A damaged record
-    /// of a rotation is among them.
+    /// The certificates, in the order of the hosts in the cluster file; those of the state directory are last.
     pub certificates: Vec<CheckedCertificate>,
     /// Hosts whose certificates are unknown.
-    pub unchecked: Vec<UncheckedHost>,
+    pub unchecked: Vec<HostReason>,
+    /// Why the record of a rotation cannot be read; [`rotation`](Self::rotation) has the text, too.
+    #[serde(skip)]
+    pub damaged: Option<Message>,
 }
 
 impl CertificateReport {
     /// Returns whether a file needs an action.
     pub fn has_findings(&self) -> bool {
+        self.damaged.is_some() || self.has_bad_certificates()
+    }
+
+    /// Returns whether a certificate needs an action.
+    pub fn has_bad_certificates(&self) -> bool {
         let mut all = self.certificates.iter();
         all.any(|certificate| certificate.standing != Standing::Ok)
     }
@@ -168,15 +176,6 @@ impl fmt::Display for Standing {
     }
 }
 
-/// A host whose certificates are unknown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct UncheckedHost {
-    pub host: HostName,
-    /// Why.
-    pub reason: String,
-}
-
 /// Reads the certificates on all hosts that answer, and those in the state directory. Changes nothing.
 ///
 /// # Errors
@@ -221,25 +220,16 @@ pub fn report(
             certificates.extend(of_host(cluster, host, facts, &own));
         }
         let failed = errors.iter().filter(|(name, _)| name == host);
-        unchecked.extend(failed.map(|(name, error)| UncheckedHost {
-            host: name.clone(),
-            reason: error.to_string(),
-        }));
+        unchecked
+            .extend(failed.map(|(name, error)| HostReason::new(name.clone(), error.message())));
     }
     let skew = skew(cluster);
     certificates.extend(own.checked(skew));
+    let mut damaged = None;
     let rotation = match RotationRecord::read(state) {
         Ok(record) => record.map(|record| record.standing()),
         Err(error) => {
-            let path = state.join(RotationRecord::FILE).display().to_string();
-            let row = Row {
-                host: None,
-                path: &path,
-                purpose: "record of a rotation of CAs",
-                is_rotated: false,
-                skew,
-            };
-            certificates.push(row.without_content(Standing::Unreadable));
+            damaged = Some(Message::from(&error));
             Some(error.to_string())
         }
     };
@@ -248,6 +238,7 @@ pub fn report(
         rotation,
         certificates,
         unchecked,
+        damaged,
     }
 }
 

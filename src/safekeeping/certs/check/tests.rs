@@ -282,8 +282,10 @@ fn damaged_record_of_a_rotation_is_a_finding() {
     assert!(!report().has_findings());
     std::fs::write(state.path().join(RotationRecord::FILE), "{").unwrap();
     let report = report();
-    assert!(report.has_findings() && report.count(Standing::Unreadable) == 1);
-    assert!(report.certificates[0].path.ends_with("rotation.json"));
+    // It is not a certificate, and a renewal does not mend it.
+    assert!(report.has_findings() && report.certificates.is_empty());
+    let hint = report.damaged.and_then(|message| message.hint).unwrap();
+    assert!(hint.contains("restore"), "{hint}");
     let reason = report.rotation.unwrap();
     assert!(
         reason.contains("cannot read the record of the rotation"),

@@ -11,7 +11,7 @@ use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::rotation::{self, Kind};
 use kubexm_pki::{CertificateStore, KeyIdentity};
 use kubexm_preflight::identity;
-use kubexm_session::begun::{Phase, RotationRecord};
+use kubexm_session::begun::{Phase, RotationRecord, StateRecord};
 use kubexm_session::{CommandError, FileError, certificates};
 use kubexm_types::{Authority, authority};
 
@@ -181,11 +181,7 @@ impl<'a> Store<'a> {
 
     /// Records which authorities the cluster has after the switch. Every host trusts them by then.
     pub(super) fn learn(&self, state: &Path, record: &RotationRecord) -> Result<(), CommandError> {
-        let file = state.join(ClusterRecord::FILE);
-        let loaded = ClusterRecord::load(state);
-        let loaded = loaded
-            .map_err(|error| FileError::new("read the record of the cluster", &file, error))?;
-        let Some(mut known) = loaded else {
+        let Some(mut known) = ClusterRecord::read(state)? else {
             return Ok(());
         };
         for authority in &record.authorities {
@@ -193,9 +189,7 @@ impl<'a> Store<'a> {
                 known.replace(*authority, *fingerprint);
             }
         }
-        let saved = known.save(state);
-        saved
-            .map_err(|error| FileError::new("write the record of the cluster", &file, error).into())
+        known.save(state)
     }
 
     /// Removes the directory of authorities of kubeadm: their keys are on the hosts only.
