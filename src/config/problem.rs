@@ -71,6 +71,14 @@ fn shown(text: &str) -> String {
     shown
 }
 
+impl Problems {
+    /// Returns each problem with its place in the file.
+    pub fn messages(&self) -> Vec<Message> {
+        let list = self.list.iter();
+        list.map(|problem| problem.in_file(&self.file)).collect()
+    }
+}
+
 impl Problem {
     fn in_file(&self, file: &str) -> Message {
         let mut place = file.to_owned();
@@ -87,13 +95,7 @@ impl Problem {
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, problem) in self.list.iter().enumerate() {
-            if at > 0 {
-                writeln!(f)?;
-            }
-            problem.in_file(&self.file).as_item().fmt(f)?;
-        }
-        Ok(())
+        f.write_str(&Message::list("", self.messages()).text)
     }
 }
 

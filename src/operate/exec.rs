@@ -68,7 +68,7 @@ pub struct NotRun {
     /// The host.
     pub host: HostName,
     /// Why.
-    #[serde(serialize_with = "message")]
+    #[serde(flatten, serialize_with = "message")]
     pub error: HostError,
 }
 
@@ -281,7 +281,13 @@ fn text(bytes: Vec<u8>) -> String {
 }
 
 fn message<S: serde::Serializer>(error: &HostError, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(error)
+    #[derive(Serialize)]
+    struct Error {
+        error: String,
+        hint: Option<String>,
+    }
+    let Message { text, hint, .. } = error.message();
+    Error { error: text, hint }.serialize(serializer)
 }
 
 #[cfg(test)]

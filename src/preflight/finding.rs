@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kubexm_types::{FindingKind, HostName};
+use kubexm_types::{FindingKind, HostName, Message};
 
 /// A problem of a host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,8 +31,16 @@ impl Finding {
     }
 }
 
+impl From<&Finding> for Message {
+    fn from(finding: &Finding) -> Self {
+        Self::new(&finding.what)
+            .hint(&finding.hint)
+            .within(&finding.host)
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}\n  hint: {}", self.host, self.what, self.hint)
+        Message::from(self).as_item().fmt(f)
     }
 }

@@ -134,7 +134,7 @@ impl From<&CommandError> for Message {
         match error {
             CommandError::Failed { message, .. } => message.clone(),
             CommandError::File(error) => Self::from(error),
-            CommandError::Problems(problems) => Self::new(problems.to_string()),
+            CommandError::Problems(problems) => Self::of_all(problems.messages()),
             CommandError::Catalog(error) => Self::new(error.to_string()),
             CommandError::Deploy(error) => Self::from(error),
             CommandError::StillNeeded(what) => Self::new(format!(
@@ -142,10 +142,10 @@ impl From<&CommandError> for Message {
                 indented(what)
             ))
             .hint("--force removes it anyway"),
-            CommandError::NotReady(findings) => Self::new(format!(
-                "the hosts are not ready; nothing was touched\n{}",
-                lines(findings)
-            )),
+            CommandError::NotReady(findings) => Self::list(
+                "the hosts are not ready; nothing was touched",
+                messages(findings),
+            ),
             CommandError::Incomplete {
                 missing,
                 default_clusters,
@@ -200,11 +200,8 @@ impl From<&CommandError> for Message {
             CommandError::Older(error) => Self::from(error),
             CommandError::Fetch(error) => Self::from(error),
             CommandError::Sbom(error) => Self::from(error),
-            CommandError::Hosts(errors) => match errors.as_slice() {
-                [error] => Self::from(error),
-                errors => Self::new(lines(errors)),
-            },
-            CommandError::HostsNeeded { hosts, hint } => Self::new(lines(hosts)).hint(hint),
+            CommandError::Hosts(errors) => Self::of_all(messages(errors)),
+            CommandError::HostsNeeded { hosts, hint } => Self::list("", messages(hosts)).hint(hint),
             CommandError::NoRegistry(hosts) => Self::new(format!(
                 "no host with a registry can be reached: {}",
                 names(hosts)
@@ -222,17 +219,17 @@ impl From<&CommandError> for Message {
                 indented(problems)
             ))
             .hint(*hint),
-            CommandError::NotCompared(lost) => Self::new(lines(lost)),
-            CommandError::Steps(failures) => Self::new(failures.to_string()).hint(AGAIN),
+            CommandError::NotCompared(lost) => Self::of_all(messages(lost)),
+            CommandError::Steps(failures) => Self::from(failures).hint(AGAIN),
             CommandError::FailedWorkers(workers) => Self::new(format!(
                 "the cluster was installed without these workers:{workers}"
             ))
             .hint("repair them, then run the same install again: it adds them to the cluster"),
-            CommandError::Reset(errors) => Self::new(lines(errors)).hint(AGAIN),
-            CommandError::NotReset(hosts) => Self::new(format!(
-                "these hosts were not reset, the others were:\n{}",
-                lines(hosts)
-            ))
+            CommandError::Reset(errors) => Self::list("", messages(errors)).hint(AGAIN),
+            CommandError::NotReset(hosts) => Self::list(
+                "these hosts were not reset, the others were:",
+                messages(hosts),
+            )
             .hint(
                 "run the same command again when they answer; the state directory keeps the keys \
                  of the cluster until then",
@@ -286,7 +283,7 @@ impl CommandError {
         Self::failed(ErrorKind::Refused, message)
     }
 
-    /// Returns the error of a bundle or a backup that cannot be built, downloaded or read.
+    /// Returns the error of a bundle that cannot be built, downloaded or read.
     pub fn bundle(message: impl Into<Message>) -> Self {
         Self::failed(ErrorKind::Bundle, message)
     }
@@ -344,9 +341,11 @@ fn names(hosts: &[HostName]) -> String {
     names.join(", ")
 }
 
-fn lines(items: &[impl fmt::Display]) -> String {
-    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
-    items.join("\n")
+fn messages<T>(items: &[T]) -> Vec<Message>
+where
+    for<'a> Message: From<&'a T>,
+{
+    items.iter().map(Message::from).collect()
 }
 
 /// Returns each item on its own line, indented by two spaces.

@@ -16,7 +16,7 @@ pub enum ErrorKind {
     Configuration,
     /// The state of the hosts, or what has begun on them, does not permit the command.
     Refused,
-    /// A bundle or a backup cannot be built, downloaded or read.
+    /// A bundle cannot be built, downloaded or read.
     Bundle,
     /// A host cannot be reached, refuses the login, or was lost.
     Host,

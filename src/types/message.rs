@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{InvalidValue, untrusted};
+use crate::{HostName, InvalidValue, untrusted};
 
 /// How the line of a hint begins that a script prints on a host.
 const SCRIPT_HINT: &str = "hint: ";
@@ -23,6 +23,40 @@ pub struct Message {
     pub text: String,
     /// The action that may help; `None` if kubexm knows none.
     pub hint: Option<String>,
+    /// The failures of which the text is a list; empty if it states one.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub items: Box<[Message]>,
+}
+
+/// One failure of a list, for programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// What failed, where and why.
+    pub message: String,
+    /// What the user can do.
+    pub hint: Option<String>,
+}
+
+/// Why a report does not have the state of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HostReason {
+    pub host: HostName,
+    /// What failed and why.
+    pub reason: String,
+    /// What the user can do.
+    pub hint: Option<String>,
+}
+
+impl HostReason {
+    /// `message` does not name the host.
+    pub fn new(host: HostName, message: Message) -> Self {
+        let Message { text, hint, .. } = message;
+        Self {
+            host,
+            reason: text,
+            hint,
+        }
+    }
 }
 
 impl Message {
@@ -31,7 +65,48 @@ impl Message {
         Self {
             text: text.into(),
             hint: None,
+            items: Box::default(),
         }
+    }
+
+    /// Returns the message about several failures: a headline, unless it is empty, and below it each failure with its hint.
+    ///
+    /// ```
+    /// # use kubexm_types::Message;
+    /// let items = vec![Message::new("node1: down").hint("start it"), Message::new("node2: down")];
+    /// assert_eq!(Message::list("", items).text, "node1: down\n  hint: start it\nnode2: down");
+    /// ```
+    pub fn list(headline: &str, items: Vec<Self>) -> Self {
+        let headline = (!headline.is_empty()).then(|| headline.to_owned());
+        let lines = items.iter().map(|item| item.as_item().to_string());
+        let lines: Vec<String> = headline.into_iter().chain(lines).collect();
+        Self {
+            items: items.into(),
+            ..Self::new(lines.join("\n"))
+        }
+    }
+
+    /// Returns the message about failures. One alone is the message itself.
+    pub fn of_all(items: impl IntoIterator<Item = Self>) -> Self {
+        let mut items: Vec<Self> = items.into_iter().collect();
+        match items.pop() {
+            Some(only) if items.is_empty() => only,
+            last => {
+                items.extend(last);
+                Self::list("", items)
+            }
+        }
+    }
+
+    /// Returns the failures of a list, for programs; empty if the message states one failure.
+    pub fn listed(&self) -> Vec<Listed> {
+        let items = self.items.iter();
+        items
+            .map(|item| Listed {
+                message: item.text.clone(),
+                hint: item.hint.clone(),
+            })
+            .collect()
     }
 
     /// Returns a text that may quote a host or a server, as [`untrusted::message`] does.
@@ -50,8 +125,8 @@ impl Message {
             .filter_map(|line| line.strip_prefix(SCRIPT_HINT));
         let hint = hints.collect::<Vec<_>>().join("; ");
         Self {
-            text: lines.join("\n"),
             hint: (!hint.is_empty()).then_some(hint),
+            ..Self::new(lines.join("\n"))
         }
     }
 
@@ -137,6 +212,17 @@ mod tests {
         let message = Message::new("full").hint("free some space");
         assert_eq!(message.clone().or_hint(Some("try again")), message);
         assert_eq!(Message::new("full").or_hint(None).to_string(), "full");
+    }
+
+    #[test]
+    fn one_failure_alone_is_no_list() {
+        let only = Message::new("full").hint("free some space");
+        assert_eq!(Message::of_all([only.clone()]), only);
+        let two = Message::of_all([only, Message::new("lost")]);
+        assert_eq!(two.to_string(), "full\n  hint: free some space\nlost");
+        let listed = two.listed();
+        assert_eq!(listed[0].hint.as_deref(), Some("free some space"));
+        assert_eq!(listed[1].message, "lost");
     }
 
     #[test]

@@ -248,7 +248,7 @@ fn trusted_keys_come_from_options_and_cluster_file() {
         assert_eq!(code, Some(2));
         insta::allow_duplicates!(insta::assert_snapshot!(printed, @"
         error: [folder]/cluster.yaml:7:20: spec.bundle.trust[0]: public key 'x': expected a minisign key: 56 characters that begin with RW
-          hint: `kubexm config schema cluster` describes every field
+        hint: `kubexm config schema cluster` describes every field
         "));
     }
     trusting(&public(&own_public));

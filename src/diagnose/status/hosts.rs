@@ -126,7 +126,7 @@ fn failed(judged: &mut Judged, error: &HostError) {
         message.text,
         message.hint.unwrap_or_else(|| hint.to_owned()),
     );
-    judged.state.unknown = Some(error.to_string());
+    judged.state.unknown = Some(error.message().text);
 }
 
 /// Adds a problem for each answer that kubexm does not know.

@@ -66,9 +66,15 @@ pub struct Lost {
     pub cause: Message,
 }
 
+impl From<&Lost> for Message {
+    fn from(lost: &Lost) -> Self {
+        lost.cause.clone().within(&lost.host)
+    }
+}
+
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.host, self.cause.as_item())
+        Message::from(self).as_item().fmt(f)
     }
 }
 

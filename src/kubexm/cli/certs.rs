@@ -217,6 +217,9 @@ fn print(report: &CertificateReport) {
     }
     for host in &report.unchecked {
         outln!("{}\n  not checked: {}", host.host, host.reason);
+        if let Some(hint) = &host.hint {
+            outln!("  hint: {hint}");
+        }
     }
     outln!("{}", summary(report));
     if report.has_bad_certificates() {

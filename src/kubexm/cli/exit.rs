@@ -122,17 +122,20 @@ impl Failure {
     /// Returns what failed and what the user can do, as data from hosts, servers and bundles may be shown; `None` if the output
     /// says everything.
     pub fn message(&self) -> Option<Message> {
-        let Message { text, hint } = &self.message;
-        let message = Message {
-            text: untrusted::message(text),
-            hint: hint.as_deref().map(untrusted::message),
-        };
-        (!message.text.is_empty()).then_some(message)
+        (!self.message.text.is_empty()).then(|| printable(&self.message))
     }
 
     /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+}
+
+fn printable(message: &Message) -> Message {
+    Message {
+        text: untrusted::message(&message.text),
+        hint: message.hint.as_deref().map(untrusted::message),
+        items: message.items.iter().map(printable).collect(),
     }
 }
 

@@ -285,6 +285,7 @@ fn end(events: &Events, output: Output, emits_events: bool, result: Result<(), F
                 error_kind: kind,
                 message: &message.text,
                 hint: message.hint.as_deref(),
+                problems: message.listed(),
             };
             let _ = output::document("Error", &body);
         }

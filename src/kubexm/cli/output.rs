@@ -13,6 +13,7 @@ use tokio::net::unix::pipe::Sender;
 
 use super::Failure;
 use kubexm_types::event::Events;
+use kubexm_types::message::Listed;
 use kubexm_types::untrusted;
 
 /// The version of all JSON documents. A new field does not change it; a removed or changed field does.
@@ -106,6 +107,9 @@ pub struct ErrorDocument<'a> {
     pub message: &'a str,
     /// What the user can do.
     pub hint: Option<&'a str>,
+    /// Each failure, if the message is a list of several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Listed>,
 }
 
 /// A list of files as a JSON document.

@@ -160,6 +160,10 @@ fn every_event(text: &str) -> Vec<Event> {
             kind: Some(kubexm_types::ErrorKind::Step),
             message: Some(text.to_owned()),
             hint: None,
+            problems: vec![kubexm_types::message::Listed {
+                message: text.to_owned(),
+                hint: Some(text.to_owned()),
+            }],
         },
     ]
 }

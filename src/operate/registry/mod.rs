@@ -25,6 +25,6 @@ pub use leaving::only_on;
 pub use list::{ListOptions, list};
 pub use relocate::{MoveOptions, relocate};
 pub use remove::{RemoveOptions, remove};
-pub use report::{Copy, HostCopy, ListedImage, RegistryReport, Unread};
+pub use report::{Copy, HostCopy, ListedImage, RegistryReport};
 pub use seed::{SeedOptions, SeedReport, seed, seed_dry_run};
 pub use sync::{SyncOptions, sync};

@@ -7,6 +7,7 @@ use super::image::Image;
 use super::site::Site;
 use super::uses::Uses;
 use kubexm_engine::seed::total;
+use kubexm_types::message::HostReason;
 use kubexm_types::{Digest, HostName};
 
 /// The images of all registries of a cluster.
@@ -18,23 +19,13 @@ pub struct RegistryReport {
     /// The hosts whose registries were read.
     pub hosts: Vec<HostName>,
     /// The hosts whose registries could not be read.
-    pub unread: Vec<Unread>,
+    pub unread: Vec<HostReason>,
     /// Why it is not known which images the cluster uses; `None` if it is.
     pub uses_unknown: Option<String>,
     /// The images, in the order of their names.
     pub images: Vec<ListedImage>,
     /// The size of all blobs that the images consist of, in bytes. Blobs of several images count once.
     pub size: u64,
-}
-
-/// A registry that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Unread {
-    /// The host.
-    pub host: HostName,
-    /// The cause.
-    pub reason: String,
 }
 
 /// An image in the registries.
@@ -110,10 +101,7 @@ impl RegistryReport {
             unread: site
                 .lost
                 .iter()
-                .map(|error| Unread {
-                    host: error.host().clone(),
-                    reason: error.to_string(),
-                })
+                .map(|error| HostReason::new(error.host().clone(), error.message()))
                 .collect(),
             uses_unknown: uses.unknown.clone(),
             images,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use kubexm_engine::plan::{StepError, TaskId};
 use kubexm_host::HostError;
-use kubexm_types::HostName;
+use kubexm_types::{HostName, Message};
 
 /// The workers that an install left out, with the causes.
 #[derive(Debug)]
@@ -38,22 +38,23 @@ impl StepFailures {
     }
 }
 
-impl fmt::Display for StepFailures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let failed = self.failed.iter();
-        let failed: Vec<String> = failed
-            .map(|(task, step, error)| format!("{task}: {step}: {error}"))
-            .collect();
-        let reported = failed.join("\n");
-        f.write_str(&reported)?;
-        for error in &self.unreachable {
-            let error = error.to_string();
-            // The step that failed on a lost host already names the cause.
-            if !reported.contains(&error) {
-                write!(f, "\n{error}")?;
-            }
-        }
-        self.left.fmt(f)
+impl From<&StepFailures> for Message {
+    fn from(failures: &StepFailures) -> Self {
+        let failed = failures.failed.iter();
+        let failed = failed.map(|(task, step, error)| Self::from(error).within(step).within(task));
+        // The step that failed on a lost host already names the cause.
+        let is_named = |lost: &&HostError| {
+            let mut failed = failures.failed.iter();
+            failed.any(|(_, _, error)| {
+                error.is_loss_of_host()
+                    && matches!(error, StepError::Host(other) if other.host() == lost.host())
+            })
+        };
+        let unreachable = failures.unreachable.iter().filter(|lost| !is_named(lost));
+        let items = failed.chain(unreachable.map(Self::from)).collect();
+        let mut message = Self::list("", items);
+        message.text += &failures.left.to_string();
+        message
     }
 }
 

@@ -21,15 +21,13 @@ pub struct FileError {
 
 impl From<&FileError> for Message {
     fn from(error: &FileError) -> Self {
-        Self {
-            text: format!(
-                "cannot {} {}: {}",
-                error.action,
-                error.path.display(),
-                error.cause
-            ),
-            hint: error.hint.clone(),
-        }
+        let text = format!(
+            "cannot {} {}: {}",
+            error.action,
+            error.path.display(),
+            error.cause
+        );
+        Self::new(text).or_hint(error.hint.as_deref())
     }
 }
 

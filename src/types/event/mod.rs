@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::message::Listed;
 use crate::{ErrorKind, FindingKind, HostName, Message, WarningKind};
 
 /// One event. `--output json` prints it as one line.
@@ -139,6 +140,9 @@ pub enum Event {
         message: Option<String>,
         /// What the user can do.
         hint: Option<String>,
+        /// Each failure, if the message is a list of several.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        problems: Vec<Listed>,
     },
     /// A warning, which does not stop the command.
     Warning {
@@ -186,7 +190,7 @@ pub enum StepState {
 impl StepState {
     /// Returns the state of a step with this error.
     pub fn failed(kind: ErrorKind, error: impl Into<Message>) -> Self {
-        let Message { text, hint } = error.into();
+        let Message { text, hint, .. } = error.into();
         Self::Failed {
             kind,
             reason: text,
@@ -254,7 +258,7 @@ impl Events {
 
     /// Emits [`Event::Warning`].
     pub fn warn(&self, kind: WarningKind, message: impl Into<Message>) {
-        let Message { text, hint } = message.into();
+        let Message { text, hint, .. } = message.into();
         self.emit(Event::Warning {
             kind,
             message: text,
@@ -264,6 +268,7 @@ impl Events {
 
     /// Emits [`Event::End`].
     pub fn end(&self, exit_code: u8, kind: Option<ErrorKind>, message: Option<Message>) {
+        let problems = message.as_ref().map_or_else(Vec::new, Message::listed);
         let (message, hint) = message.map_or((None, None), |said| (Some(said.text), said.hint));
         self.emit(Event::End {
             ok: exit_code == 0,
@@ -271,6 +276,7 @@ impl Events {
             kind,
             message,
             hint,
+            problems,
         });
     }
 

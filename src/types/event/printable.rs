@@ -16,7 +16,18 @@ impl Event {
                 clean(message);
                 hint.iter_mut().for_each(clean);
             }
-            Self::End { message, hint, .. } => message.iter_mut().chain(hint).for_each(clean),
+            Self::End {
+                message,
+                hint,
+                problems,
+                ..
+            } => {
+                message.iter_mut().chain(hint).for_each(clean);
+                for problem in problems {
+                    clean(&mut problem.message);
+                    problem.hint.iter_mut().for_each(clean);
+                }
+            }
             Self::Step {
                 module,
                 task,

@@ -113,13 +113,13 @@ fn file_of_another_kind_is_one_error() {
     let _filters = filters();
     insta::assert_snapshot!(all, @"
     error: [folder]/bundle:4:7: the file has `kind: Bundle`, expected `kind: Cluster`
-      hint: `kubexm bundle build --manifest` takes this file
+    hint: `kubexm bundle build --manifest` takes this file
     error: [folder]/lock:1:14: the file is the lock of a bundle, expected `kind: Cluster`
-      hint: kubexm writes such files; give a file that you wrote
+    hint: kubexm writes such files; give a file that you wrote
     error: [folder]/cluster:3:7: the file has `kind: Cluster`, expected `kind: Bundle`
-      hint: `kubexm install --cluster` takes this file
+    hint: `kubexm install --cluster` takes this file
     error: [folder]/bundle:4:7: the file has `kind: Bundle`, expected `kind: Mirrors`
-      hint: `kubexm bundle build --manifest` takes this file
+    hint: `kubexm bundle build --manifest` takes this file
     ");
 }
 

@@ -11,7 +11,9 @@ fn findings(text: &[u8], arguments: &[&str]) -> String {
     let (code, _, err) = run(&[arguments, &["-f", &name]].concat());
     assert_eq!(code, Some(2), "{err}");
     assert!(err.len() < 20_000, "{} bytes of message", err.len());
+    // The hint of one problem alone is not indented.
     let err = err.strip_prefix("error: ").unwrap();
+    let err = err.replace("\nhint: ", "\n  hint: ");
     let lines: Vec<&str> = err.lines().collect();
     for pair in lines.chunks(2) {
         let rest = pair[0]
@@ -23,7 +25,7 @@ fn findings(text: &[u8], arguments: &[&str]) -> String {
         assert!(is_whole_file || place.next().unwrap().is_ok(), "{err}");
         assert!(pair[1].starts_with("  hint: "), "{err}");
     }
-    err.to_owned()
+    err
 }
 
 #[test]
@@ -104,7 +106,7 @@ fn invalid_yaml_is_reported_with_place_and_hint() {
     [folder]/c.yaml:[behind]:1: the file contains more than one document
       hint: remove everything from the second '---' on
     === 12 MB
-    [folder]/c.yaml: is 12500000 bytes long; kubexm reads files of at most 1 MiB
+    [folder]/c.yaml: is larger than 1 MiB, which is the most that kubexm reads
       hint: check that this is the right file
     === a long value
     [folder]/c.yaml:1:1: apiVersion: is missing
@@ -240,12 +242,50 @@ fn missing_file_is_reported_with_a_hint_to_create_one() {
     insta::assert_snapshot!(all, @r#"
     === ["config", "validate", "-f", "no.yaml"]
     error: no.yaml: cannot be read: No such file or directory (os error 2)
-      hint: `kubexm config init > cluster.yaml` writes a file to start from
+    hint: `kubexm config init > cluster.yaml` writes a file to start from
     === ["bundle", "lock", "-f", "no.yaml", "-o", "/nowhere/x"]
     error: no.yaml: cannot be read: No such file or directory (os error 2)
-      hint: `kubexm config init bundle > bundle.yaml` writes a file to start from
+    hint: `kubexm config init bundle > bundle.yaml` writes a file to start from
     === ["bundle", "lock", "-f", "manifests/kubernetes-1.36.yaml", "-o", "/nowhere/x", "--mirrors", "no.yaml"]
     error: no.yaml: cannot be read: No such file or directory (os error 2)
-      hint: `kubexm config init mirrors > mirrors.yaml` writes a file to start from
+    hint: `kubexm config init mirrors > mirrors.yaml` writes a file to start from
     "#);
+}
+
+/// Records of the state directory, of which a look at the cluster needs none.
+#[test]
+fn damaged_records_do_not_hide_the_state_of_the_cluster() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = folder.path().join("cluster.yaml");
+    // Nothing listens at this port.
+    let hosts = "  hosts: [{name: node1, address: 127.0.0.1, port: 1, user: root, password: a}]\n";
+    let text = format!(
+        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: demo}}\nspec:\n{hosts}  roleGroups: {{control-plane: \
+         [node1], worker: [node1]}}\n  kubernetes: {{version: v1.36.3}}\n"
+    );
+    std::fs::write(&cluster, text).unwrap();
+    let records = ["newest-bundle.json", "cluster.json", "rotation.json"];
+    for record in records {
+        std::fs::write(folder.path().join(record), "{").unwrap();
+    }
+    let (cluster, state) = (
+        cluster.display().to_string(),
+        folder.path().display().to_string(),
+    );
+    let (code, out, err) = run(&[
+        "status", "-f", &cluster, "--state", &state, "--output", "json",
+    ]);
+    assert_eq!(code, Some(9), "{out}{err}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let problems = report["problems"].as_array().unwrap();
+    for record in records {
+        let is_named = |problem: &&serde_json::Value| {
+            problem["what"].as_str().unwrap().contains(record)
+                && problem["hint"]
+                    .as_str()
+                    .unwrap()
+                    .starts_with("restore the file")
+        };
+        assert!(problems.iter().any(|one| is_named(&one)), "{record}: {out}");
+    }
 }

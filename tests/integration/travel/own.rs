@@ -158,7 +158,7 @@ async fn bundle_of_applications_has_no_kubernetes() {
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(err, @"
     error: [folder]/cluster.yaml:7:25: spec.kubernetes.version: the bundle does not contain Kubernetes v1.36.3
-      hint: its manifest does not have spec.kubernetes, so it is for applications only; use a bundle with v1.36.3
+    hint: its manifest does not have spec.kubernetes, so it is for applications only; use a bundle with v1.36.3
     ");
 }
 

@@ -44,6 +44,7 @@ pub(in crate::status) fn seen(cluster: &Cluster) -> Seen<'_> {
             rotation: None,
             certificates: Vec::new(),
             unchecked: Vec::new(),
+            damaged: None,
         },
         findings: Vec::new(),
         drift: None,

@@ -7,10 +7,11 @@ use serde::Serialize;
 
 use super::table::escaped;
 use kubexm_types::event::{Event, StepState};
+use kubexm_types::message::Listed;
 use kubexm_types::{ErrorKind, FindingKind, WarningKind};
 
 const INTRODUCTION: &str = "With `--output json` a command that works on bundles, hosts or registries prints one JSON object per line \
-on standard output. Each object has the fields `time` (RFC 3339, UTC) and `event`. The last line is always \
+on standard output, unless its arguments are wrong. Each object has the fields `time` (RFC 3339, UTC) and `event`. The last line is always \
 `end`. Events of parallel work are interleaved; the field `id` or `host` relates them. Programs must ignore \
 events and fields that they do not know. No event contains a secret.";
 
@@ -148,6 +149,26 @@ fn examples() -> Vec<Event> {
             kind: None,
             message: None,
             hint: None,
+            problems: Vec::new(),
+        },
+        Event::End {
+            ok: false,
+            exit_code: 4,
+            kind: Some(ErrorKind::Host),
+            message: Some(
+                "node1: does not answer\n  hint: start it\nnode2: refuses the login".to_owned(),
+            ),
+            hint: None,
+            problems: vec![
+                Listed {
+                    message: "node1: does not answer".to_owned(),
+                    hint: Some("start it".to_owned()),
+                },
+                Listed {
+                    message: "node2: refuses the login".to_owned(),
+                    hint: None,
+                },
+            ],
         },
     ]
 }

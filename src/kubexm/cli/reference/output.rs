@@ -33,6 +33,7 @@ use kubexm_bundling::verify::{Depth, Verification};
 use kubexm_lifecycle::plan::{Difference, HostDiff, PlanDiff, PlanDocument, Reason, TaskId};
 use kubexm_lifecycle::render::Rendered;
 use kubexm_operate::conformance::{ConformanceReport, FailedTest};
+use kubexm_types::message::Listed;
 use kubexm_types::{Arch, Digest};
 
 const INTRODUCTION: &str = "With `--output json` a command that prints facts prints one JSON document on \
@@ -404,10 +405,20 @@ fn kinds() -> Vec<Kind> {
             "Error",
             "every command that fails",
             &output::ErrorDocument {
-                exit_code: 3,
-                error_kind: Some(kubexm_types::ErrorKind::Bundle),
-                message: "bundle.tar.zst: No such file or directory (os error 2)",
+                exit_code: 4,
+                error_kind: Some(kubexm_types::ErrorKind::Host),
+                message: "node1: the host does not answer\n  hint: start it\nnode2: the login is refused",
                 hint: None,
+                problems: vec![
+                    Listed {
+                        message: "node1: the host does not answer".to_owned(),
+                        hint: Some("start it".to_owned()),
+                    },
+                    Listed {
+                        message: "node2: the login is refused".to_owned(),
+                        hint: None,
+                    },
+                ],
             },
         ),
     ]

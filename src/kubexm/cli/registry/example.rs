@@ -1,6 +1,7 @@
 //! Images of registries, for tests and for the reference.
 
-use kubexm_operate::registry::{Copy, HostCopy, ListedImage, RegistryReport, Unread};
+use kubexm_operate::registry::{Copy, HostCopy, ListedImage, RegistryReport};
+use kubexm_types::message::HostReason;
 use kubexm_types::{Digest, HostName};
 
 fn host(name: &str) -> HostName {
@@ -33,9 +34,10 @@ pub fn report() -> RegistryReport {
     RegistryReport {
         cluster: "example".to_owned(),
         hosts: vec![host("node1"), host("node2")],
-        unread: vec![Unread {
+        unread: vec![HostReason {
             host: host("node3"),
-            reason: "node3: cannot reach 192.0.2.13:22: no route to host".to_owned(),
+            reason: "cannot reach 192.0.2.13:22: no route to host".to_owned(),
+            hint: None,
         }],
         uses_unknown: None,
         images: vec![

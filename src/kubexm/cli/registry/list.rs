@@ -68,7 +68,8 @@ fn text(report: &RegistryReport) -> String {
         ));
     }
     for unread in &report.unread {
-        lines.push(format!("not read: {}", unread.reason));
+        lines.push(format!("not read: {}: {}", unread.host, unread.reason));
+        lines.extend(unread.hint.iter().map(|hint| format!("  hint: {hint}")));
     }
     lines.extend(differences(report));
     lines.join("\n") + "\n"

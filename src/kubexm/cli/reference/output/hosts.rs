@@ -5,10 +5,9 @@ use kubexm_host::HostError;
 use kubexm_operate::exec::{Ended, ExecReport, NotRun};
 use kubexm_operate::kubeconfig::WrittenKubeconfig;
 use kubexm_operate::logs::{LogEntry, LogsReport};
-use kubexm_safekeeping::certs::{
-    CertificateReport, CheckedCertificate, Content, Standing, UncheckedHost,
-};
+use kubexm_safekeeping::certs::{CertificateReport, CheckedCertificate, Content, Standing};
 use kubexm_types::HostName;
+use kubexm_types::message::HostReason;
 
 pub(super) fn certificates() -> CertificateReport {
     CertificateReport {
@@ -29,9 +28,11 @@ pub(super) fn certificates() -> CertificateReport {
             },
             standing: Standing::ExpiresSoon,
         }],
-        unchecked: vec![UncheckedHost {
+        damaged: None,
+        unchecked: vec![HostReason {
             host: host("node2"),
-            reason: "node2: cannot connect to 192.0.2.12: timed out".to_owned(),
+            reason: "cannot connect to 192.0.2.12: timed out".to_owned(),
+            hint: None,
         }],
     }
 }
