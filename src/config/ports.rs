@@ -9,6 +9,8 @@ pub const SSH: u16 = 22;
 pub const API_SERVER: u16 = 6443;
 /// The endpoint on each node by default, where a proxy forwards to the API servers.
 pub const LOCAL_ENDPOINT: u16 = 7443;
+/// The endpoint by default if keepalived moves its address between hosts with an API server.
+pub const HELD_ENDPOINT: u16 = 8443;
 /// The health check of a proxy in front of the API servers, on loopback.
 pub const PROXY_HEALTH: u16 = 7444;
 /// The kubelet's health check, on loopback.

@@ -126,9 +126,13 @@ impl LoadBalancer {
     }
 
     /// Returns the default port of the endpoint, for API servers that listen on the port `api_server` of all addresses.
-    pub fn default_port(&self, api_server: u16) -> u16 {
+    /// `shares_hosts` is whether the load balancer runs on hosts with an API server.
+    pub fn default_port(&self, api_server: u16, shares_hosts: bool) -> u16 {
         match self {
             Self::Local { .. } => ports::LOCAL_ENDPOINT,
+            Self::Holder { .. } if shares_hosts && api_server == ports::API_SERVER => {
+                ports::HELD_ENDPOINT
+            }
             Self::Holder { .. } => ports::API_SERVER,
             Self::None | Self::External | Self::Pods { .. } => api_server,
         }

@@ -284,6 +284,8 @@ fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
             }
             return;
         }
+        // Without the section, the address is missing, and the port is that of the API server.
+        LoadBalancer::Holder { .. } if spec.at("controlPlaneEndpoint").is_none() => return,
         LoadBalancer::Holder { .. } => holders(cluster).collect(),
         LoadBalancer::Local { .. } => cluster.nodes(),
     };

@@ -25,12 +25,6 @@ pub(super) fn read_dns(
     let Some(fields) = spec.section("dns") else {
         return Dns::default();
     };
-    fields.refuse("upstreamDNSServers", "is unknown", "write upstreams");
-    fields.refuse(
-        "externalZones",
-        "is unknown",
-        "write zones, as in [{names: [corp.example], servers: [192.0.2.53], cacheSeconds: 30}]",
-    );
     let replicas = fields.number("replicas", 1, 100);
     let dns = Dns {
         replicas: replicas.and_then(|replicas| u32::try_from(replicas).ok()),
@@ -57,9 +51,6 @@ fn read_zones(dns: &Fields<'_>, dns_domain: Option<&str>) -> Vec<Zone> {
     let mut seen = BTreeSet::new();
     dns.sections("zones", |fields| {
         let (reader, item) = (fields.reader(), fields.node());
-        fields.refuse("nameservers", "is unknown", "write servers");
-        fields.refuse("zones", "is unknown", "write names");
-        fields.refuse("cache", "is unknown", "write cacheSeconds");
         let names = read_zone_names(fields);
         let cache = fields.number("cacheSeconds", 0, MAX_CACHE);
         let cache_seconds = cache.and_then(|seconds| u32::try_from(seconds).ok());

@@ -6,7 +6,6 @@ use super::controller_file::read_file;
 use super::kubernetes::read_flags;
 use crate::cluster::{DEFAULT_ETCD_DATA_DIR, Etcd, FORMER_SYSTEMD};
 use crate::reader::{Choice, Fields};
-use crate::yaml::Value;
 use kubexm_types::HostPath;
 
 const EXTERNAL_FIELDS: [&str; 4] = ["endpoints", "caFile", "certFile", "keyFile"];
@@ -30,7 +29,6 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
         None => Some("kubeadm"),
     };
     let extra_args = read_flags(&fields);
-    refuse_local(&fields);
     let cert_sans = fields.values("certSANs");
     let lock_memory = fields.flag("lockMemory", false);
     if kind != Some("systemd") {
@@ -86,31 +84,6 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
     }
     fields.finish();
     etcd
-}
-
-/// Refuses the section `local` of kubeadm's configuration.
-fn refuse_local(fields: &Fields<'_>) {
-    let Some(node) = fields.at("local") else {
-        return;
-    };
-    let has = |name: &str| fields.at(&format!("local.{name}")).is_some();
-    let names = [
-        ("dataDir", "dataDir"),
-        ("extraArgs", "extraArgs"),
-        ("serverCertSANs", "certSANs"),
-        ("peerCertSANs", "certSANs"),
-    ];
-    let mut found: Vec<&str> = names
-        .iter()
-        .filter(|(name, _)| has(name))
-        .map(|(_, own)| *own)
-        .collect();
-    found.dedup();
-    if found.is_empty() || !matches!(node.value, Value::Map(_)) {
-        found = vec!["dataDir", "extraArgs", "certSANs"];
-    }
-    let hint = format!("write {} directly below etcd", found.join(", "));
-    fields.refuse("local", "is unknown", &hint);
 }
 
 /// Flags of etcd that kubexm sets, and prefixes of such flags.

@@ -51,7 +51,6 @@ pub(super) fn read_kubernetes(
     if let Some(version) = &version {
         check_proxy_mode(&fields, version, kube_proxy.mode);
     }
-    fields.refuse("proxyMode", "is unknown", "write kubeProxy: {mode: …}");
     fields.refuse(
         "containerRuntime",
         "is unknown",

@@ -44,7 +44,6 @@ pub(super) fn read_high_availability(spec: &Fields<'_>) -> Option<HighAvailabili
         former: FORMER_LOAD_BALANCERS,
         ..accept(&types)
     };
-    refuse_sections(&fields, &types);
     let kind = match fields.get("type") {
         Some(_) => fields.choice("type", choice),
         None => Some("none"),
@@ -85,31 +84,6 @@ fn balancer(
     }
     let pod = ControlPlanePod::named(kind);
     pod.map_or(default, |kind| LoadBalancer::Pods { kind })
-}
-
-/// Refuses the sections `external` and `internal`, which name the type one level lower.
-fn refuse_sections(fields: &Fields<'_>, types: &[&str]) {
-    for section in ["external", "internal"] {
-        let given = match fields
-            .at(&format!("{section}.type"))
-            .map(|node| &node.value)
-        {
-            Some(Value::Text(text)) => text.as_str(),
-            _ => "",
-        };
-        let mut former = FORMER_LOAD_BALANCERS.iter();
-        let current = former.find(|(former, _)| *former == given);
-        let name = current.map_or(given, |(_, name)| name);
-        let hint = if types.contains(&name) {
-            format!("write type: {name} directly below highAvailability")
-        } else {
-            format!(
-                "write type directly below highAvailability, one of {}",
-                types.join(", ")
-            )
-        };
-        fields.refuse(section, "is unknown", &hint);
-    }
 }
 
 fn read_run(fields: &Fields<'_>, kind: Option<&str>) -> ProxyRun {
@@ -159,7 +133,14 @@ pub(super) fn read_endpoint(
         .first()
         .and_then(|name| hosts.iter().find(|h| h.name == *name));
     let local = matches!(load_balancer, Some(LoadBalancer::Local { .. }));
-    let default_port = load_balancer.map_or(api_server, |kind| kind.default_port(api_server));
+    let shares_hosts = roles.load_balancer.is_empty()
+        || roles
+            .load_balancer
+            .iter()
+            .any(|name| roles.control_plane.contains(name));
+    let default_port = load_balancer.map_or(api_server, |kind| {
+        kind.default_port(api_server, shares_hosts)
+    });
     // Of the hosts' address family: a host may have no other.
     let loopback = first.map(|first| match first.internal_address() {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),

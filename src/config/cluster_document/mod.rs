@@ -15,6 +15,7 @@ mod kubelet;
 mod kubernetes;
 mod load_balancer;
 mod network;
+mod other_names;
 mod own_fields;
 mod own_flags;
 mod password;
@@ -168,9 +169,11 @@ fn parse(file: &str, text: &str, offered: Option<&[Version]>) -> Result<Cluster,
 fn read_root(file: &str, root: &Node, offered: Option<&[Version]>) -> Result<Cluster, Problems> {
     super::kind::refuse_other(file, root, super::DocumentKind::Cluster)?;
     let reader = Reader::new("cluster");
-    let mut cluster = read_document(&reader, root, offered);
+    let mut root = root.clone();
+    other_names::accept(&reader, &mut root);
+    let mut cluster = read_document(&reader, &root, offered);
     if let Some(cluster) = &mut cluster {
-        cluster.servers = servers(root);
+        cluster.servers = servers(&root);
         cluster.notices = reader.take_notices(file);
     }
     reader.finish(file, cluster)

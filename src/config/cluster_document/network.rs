@@ -26,10 +26,6 @@ pub(super) fn read_network(spec: &Fields<'_>, hosts: &[HostSpec]) -> Option<Netw
             None => default.parse::<IpNet>().ok().map(IpFamilies::from),
         }
     };
-    if let Some(fields) = &fields {
-        fields.refuse("kubePodsCIDR", "is unknown", "write podCIDR");
-        fields.refuse("kubeServiceCIDR", "is unknown", "write serviceCIDR");
-    }
     let pods = networks("podCIDR", "10.244.0.0/16");
     let services = networks("serviceCIDR", "10.96.0.0/12");
     let at = fields.as_ref().map_or(spec.node(), Fields::node);
