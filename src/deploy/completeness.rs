@@ -9,8 +9,8 @@ use super::load_balancer::keepalived;
 use super::{DeployError, Inputs, linking, plan, rendered};
 use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::cluster::{
-    Calico, DEFAULT_ETCD_DATA_DIR, Encapsulation, Etcd, KubernetesKind, NetworkPlugin, PatchFile,
-    PluginKind,
+    Calico, DEFAULT_ETCD_DATA_DIR, Encapsulation, Etcd, HostSpec, KubernetesKind, NetworkPlugin,
+    PatchFile, PluginKind,
 };
 use kubexm_config::{Cluster, Problems, urls};
 use kubexm_engine::plan::RenderedFile;
@@ -61,15 +61,8 @@ pub fn check(
     if cluster.kubernetes.kind == KubernetesKind::Systemd {
         return Ok(report);
     }
-    for (at, host) in cluster.nodes().into_iter().enumerate() {
-        let (command, text) = match at {
-            0 => ("init", kubeadm::init_config(cluster, host)?),
-            _ => ("join", kubeadm::join_config_for_validation(cluster, host)?),
-        };
-        report.configs.push(KubeadmConfig {
-            title: format!("kubeadm {command} on {}", host.name),
-            text,
-        });
+    report.configs = kubeadm_configs(cluster)?;
+    for host in cluster.nodes() {
         let files = kubeadm::patches::files(cluster, host);
         if !files.is_empty() && report.patches.iter().all(|known| known.files != files) {
             report.patches.push(KubeadmPatches {
@@ -81,6 +74,29 @@ pub fn check(
         }
     }
     Ok(report)
+}
+
+/// Returns the configuration of kubeadm for each node.
+///
+/// # Errors
+/// The cluster has a value that the configuration cannot have.
+pub fn kubeadm_configs(cluster: &Cluster) -> Result<Vec<KubeadmConfig>, DeployError> {
+    let config = |(at, host): (usize, &HostSpec)| {
+        let (command, text) = match at {
+            0 => ("init", kubeadm::init_config(cluster, host)?),
+            _ => ("join", kubeadm::join_config_for_validation(cluster, host)?),
+        };
+        Ok(KubeadmConfig {
+            title: format!("kubeadm {command} on {}", host.name),
+            text,
+        })
+    };
+    cluster
+        .nodes()
+        .into_iter()
+        .enumerate()
+        .map(config)
+        .collect()
 }
 
 /// Returns what is wrong with the plan and its files, for each architecture.
@@ -121,9 +137,14 @@ fn findings(
 fn carried_plugin(lock: &Lock, default: NetworkPlugin) -> NetworkPlugin {
     let carried = |kind: PluginKind| match kind {
         PluginKind::Flannel => {
-            let mut images = lock.images.iter();
-            let is_own = images.any(|image| image.name.repository().starts_with("flannel-io/"));
-            is_own.then_some(default)
+            let begins = kind.properties().repositories.iter();
+            let names: Vec<String> = lock
+                .images
+                .iter()
+                .map(|image| image.name.to_string())
+                .collect();
+            let is_own = |begin: &&str| names.iter().any(|name| name.starts_with(*begin));
+            begins.clone().any(is_own).then_some(default)
         }
         PluginKind::Calico => {
             let is_there = lock.files.iter().any(|file| file.component == "calico");
@@ -228,7 +249,7 @@ fn is_in_cluster(host: &str, cluster: &Cluster) -> bool {
         "127.0.0.1",
         "localhost",
     ];
-    let of_host = |spec: &kubexm_config::cluster::HostSpec| {
+    let of_host = |spec: &HostSpec| {
         host == spec.name.as_str()
             || host == spec.address
             || host == spec.internal_address().to_string()

@@ -8,6 +8,7 @@ use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Component, Etcd};
 use kubexm_deploy::DeployError;
+use kubexm_deploy::completeness::kubeadm_configs;
 use kubexm_deploy::component_configs::component_configs;
 use kubexm_types::Version;
 use serde_json::Value;
@@ -131,6 +132,16 @@ pub(super) fn by_cluster(
                 given.configs.push(config.text);
             }
         }
+    }
+    let kubeadm = &kubernetes.kubeadm.config;
+    if [&kubeadm.init, &kubeadm.cluster, &kubeadm.join]
+        .into_iter()
+        .any(is_changed)
+    {
+        let mut given = Given::new("kubeadm", "kubernetes.kubeadm");
+        let configs = kubeadm_configs(cluster)?.into_iter();
+        given.configs = configs.map(|config| config.text).collect();
+        all.push(given);
     }
     all.retain(|given| !given.is_empty());
     Ok(all)

@@ -89,7 +89,7 @@ impl Programs<'_> {
 
 /// Returns the arguments with which a program decodes a configuration strictly. All of them end in the sandbox before they do
 /// anything else: they find neither a network nor their directories.
-fn decoding(program: &str, file: &Path) -> Vec<String> {
+pub(super) fn decoding(program: &str, file: &Path) -> Vec<String> {
     match program {
         "kubeadm" => ["config", "validate", "--config"]
             .into_iter()

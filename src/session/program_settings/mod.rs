@@ -85,11 +85,15 @@ impl Programs<'_> {
         for (number, text) in given.configs.iter().enumerate() {
             let file = workspace.put(&format!("config-{number}.yaml"), text.as_bytes());
             let file = file.map_err(|error| failed(given, error))?;
-            let arguments = vec![format!("--config={}", file.display())];
+            let arguments = live::decoding(given.program, &file);
             let said = self.run(given, &workspace, &path, arguments).await?;
             if let Some(reason) = answer::to_settings(&said) {
                 let field = given.config_field();
-                refused.push(given.refusal(&cluster.kubernetes.version, &field, &reason));
+                let refusal = given.refusal(&cluster.kubernetes.version, &field, &reason);
+                // Each host has such a configuration.
+                if !refused.contains(&refusal) {
+                    refused.push(refusal);
+                }
             }
         }
         Ok(refused)
