@@ -352,7 +352,7 @@ scripts! {
     }
     /// The state of an installed cluster.
     status {
-        HOST = "status/host.sh"
+        HOST = "status/host.sh" [in_etcd etcdctl_of_member]
     }
     /// Files, directories, receipts, and commands that run to completion.
     steps {

@@ -79,7 +79,11 @@ const FLANNEL: PluginProperties = PluginProperties {
     lease_network: Some("cbr0"),
     overlays: &[("flannel.1", ports::VXLAN)],
     interfaces: &["flannel*"],
-    directories: &["/etc/cni/net.d/10-flannel.conflist", "/opt/cni/bin/flannel"],
+    directories: &[
+        "/run/flannel",
+        "/etc/cni/net.d/10-flannel.conflist",
+        "/opt/cni/bin/flannel",
+    ],
     // Those of `kubernetes` contain them.
     leftovers: None,
     unit: None,

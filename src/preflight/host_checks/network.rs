@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use kubexm_config::cluster::PluginKind;
 use kubexm_types::FindingKind;
 
 use super::check::{Asked, HostCheck, Problem, When};
@@ -94,9 +93,9 @@ fn forward(asked: &Asked<'_>) -> Vec<Problem> {
 }
 
 fn routes(asked: &Asked<'_>) -> Vec<Problem> {
-    // Their pods ask the API server from the network of the host.
-    let plugin = asked.cluster.network.plugin.kind();
-    let breaks = !matches!(plugin, PluginKind::Bridge | PluginKind::None);
+    // Pods of a plugin ask the API server from the network of the host. The bridge has none.
+    let plugin = asked.cluster.network.plugin.properties();
+    let breaks = !plugin.repositories.is_empty();
     let addresses = asked.answers.all("no_route").iter();
     addresses
         .map(|address| {

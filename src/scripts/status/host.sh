@@ -52,21 +52,10 @@ registry() {
 }
 # Runs etcdctl for the member on this host. Arguments: its kind, and those of etcdctl.
 etcdctl() {
-  kind=$1
+  # shellcheck disable=SC2034 # etcdctl_of_member reads both
+  kind=$1 most=20
   shift
-  if [ "$kind" = systemd ]; then
-    files=/etc/kubexm/etcd-member
-    ETCDCTL_ENDPOINTS=https://127.0.0.1:2379 ETCDCTL_CACERT=$files/ca.crt ETCDCTL_CERT=$files/admin.crt \
-      ETCDCTL_KEY=$files/admin.key timeout 20 /usr/local/lib/kubexm/etcdctl --command-timeout=5s "$@" 2>&1
-    return
-  fi
-  container=$(timeout 20 crictl ps -q --state running --label io.kubernetes.pod.namespace=kube-system --name '^etcd$' | head -n 1)
-  [ -n "$container" ] || { echo "the container of etcd does not run"; return 1; }
-  pki=/etc/kubernetes/pki/etcd
-  # The first address is that of the loopback interface, in the address family of the member.
-  server=$(sed -n '/--listen-client-urls=/{s/.*--listen-client-urls=//;s/[,"].*//;p;q;}' "$manifests/etcd.yaml" 2>/dev/null || :)
-  timeout 20 crictl exec -s "$container" etcdctl --command-timeout=5s --endpoints "${server:-https://127.0.0.1:2379}" \
-    --cacert "$pki/ca.crt" --cert "$pki/server.crt" --key "$pki/server.key" "$@" 2>&1
+  etcdctl_of_member --command-timeout=5s "$@" 2>&1
 }
 etcd() {
   if said=$(etcdctl "$1" -w json endpoint status); then

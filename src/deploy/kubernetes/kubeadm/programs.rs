@@ -14,14 +14,13 @@ use kubexm_types::HostPath;
 const KUBELET: &str = "/usr/local/bin/kubelet";
 
 /// Directories of the kubelet and of pods.
-const DIRS: [&str; 8] = [
+const DIRS: [&str; 7] = [
     "/etc/kubernetes",
     "/var/lib/kubelet",
     hardening::AUDIT_LOGS,
     "/var/log/pods",
     "/var/log/containers",
     "/usr/libexec/kubernetes",
-    "/run/flannel",
     // The pod of kube-proxy mounts this directory, and the kubelet creates it if it does not exist.
     "/lib/modules",
 ];

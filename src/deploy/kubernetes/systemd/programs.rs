@@ -14,14 +14,13 @@ use kubexm_scripts::undo::{MARKERS_REMOVE, STOP_PODS};
 use kubexm_types::Digest;
 
 /// Directories of Kubernetes' programs and of pods.
-const DIRS: [&str; 8] = [
+const DIRS: [&str; 7] = [
     "/etc/kubernetes",
     "/var/lib/kubelet",
     "/var/log/kubernetes",
     "/var/log/pods",
     "/var/log/containers",
     "/usr/libexec/kubernetes",
-    "/run/flannel",
     // Pods of network plugins mount this directory, and the kubelet creates it if it does not exist.
     "/lib/modules",
 ];
