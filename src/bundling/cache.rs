@@ -6,9 +6,19 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::lock_file;
-use kubexm_session::CommandError;
+use kubexm_fetch::cache::Cache;
 use kubexm_session::downloads::open_cache;
+use kubexm_session::{CommandError, FileError};
 use kubexm_types::Digest;
+
+/// Opens a cache. One that the user named must exist: a command that only looks creates none.
+fn existing(folder: Option<&Path>) -> Result<Cache, CommandError> {
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        let error = FileError::new("open the cache", folder, "the folder does not exist");
+        return Err(error.hint("correct --cache, or KUBEXM_CACHE").into());
+    }
+    open_cache(folder)
+}
 
 /// The content of the cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -92,7 +102,7 @@ pub struct Collected {
 /// # Errors
 /// The cache cannot be read.
 pub fn list(cache: Option<&Path>) -> Result<CacheContents, CommandError> {
-    let cache = open_cache(cache)?;
+    let cache = existing(cache)?;
     let blobs = cache.kept()?.into_iter().map(|kept| CachedBlob {
         digest: kept.digest,
         size: kept.size,
@@ -116,7 +126,7 @@ pub fn list(cache: Option<&Path>) -> Result<CacheContents, CommandError> {
 /// # Errors
 /// The cache cannot be read.
 pub fn verify(cache: Option<&Path>) -> Result<CacheVerification, CommandError> {
-    let cache = open_cache(cache)?;
+    let cache = existing(cache)?;
     let kept = cache.kept()?;
     let mut removed = Vec::new();
     for blob in &kept {
@@ -152,7 +162,7 @@ impl CacheVerification {
 /// # Errors
 /// A lock or the cache cannot be read.
 pub fn collect(options: &CollectOptions) -> Result<Collected, CommandError> {
-    let cache = open_cache(options.cache.as_deref())?;
+    let cache = existing(options.cache.as_deref())?;
     let mut needed: BTreeSet<Digest> = BTreeSet::new();
     for path in &options.keep {
         needed.extend(lock_file::read_existing(path)?.blobs().keys().copied());

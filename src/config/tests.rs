@@ -351,7 +351,7 @@ fn huge_empty_and_deep_files_end_in_a_message() {
         all += &format!("{}\n", parse_cluster(file, text).unwrap_err());
     }
     insta::assert_snapshot!(all, @"
-    huge: is 10500000 bytes long; kubexm reads files of at most 1 MiB
+    huge: is larger than 1 MiB, which is the most that kubexm reads
       hint: check that this is the right file
     empty: is empty
       hint: `kubexm config init` prints a file to start from

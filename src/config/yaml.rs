@@ -49,10 +49,7 @@ pub fn parse(file: &str, text: &str) -> Result<Node, Problems> {
     if text.len() > LARGEST_FILE {
         return Err(Problems::whole_file(
             file,
-            format!(
-                "is {} bytes long; kubexm reads files of at most 1 MiB",
-                text.len()
-            ),
+            "is larger than 1 MiB, which is the most that kubexm reads",
             Some("check that this is the right file".to_owned()),
         ));
     }
@@ -231,6 +228,16 @@ impl Node {
         let is = |key: &Self| matches!(&key.value, Value::Text(text) if text == name);
         let (key, value) = map.iter().find(|(key, _)| is(key))?;
         Some((key, value))
+    }
+
+    /// Returns the value of a field of a mapping, to change it.
+    pub fn field(&mut self, name: &str) -> Option<&mut Self> {
+        let Value::Map(map) = &mut self.value else {
+            return None;
+        };
+        let is = |key: &Self| matches!(&key.value, Value::Text(text) if text == name);
+        let (_, value) = map.iter_mut().find(|(key, _)| is(key))?;
+        Some(value)
     }
 
     /// Returns the kind of the value for messages.

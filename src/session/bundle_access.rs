@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::begun::StateRecord;
 use crate::{CommandError, notices, rollback};
 use kubexm_bundle::{Access, Bundle, BundleSet};
 use kubexm_config::{Cluster, Problems};
@@ -100,7 +101,7 @@ impl Opened {
         allow_older: bool,
         events: &Events,
     ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
-        let newest = rollback::newest(state)?;
+        let newest = rollback::Newest::read(state)?;
         if newest.is_some_and(|newest| newest.name == self.bundle.lock().name) {
             return self.unless_older(state, allow_older, events);
         }
@@ -179,6 +180,8 @@ impl ClusterSource {
         let cluster = self.cluster.display();
         let is_trusting = !self.access.trusting(&self.cluster)?.trust.is_empty();
         if !is_trusting && !unsigned {
+            // A file that does not exist or is not a bundle explains more.
+            self.access.open_with_bases(&self.bundles)?;
             return Err(CommandError::configuration(format!(
                 "{bundle}: cannot verify the signature: neither --trust nor spec.bundle.trust in \
                  {cluster} names a key"

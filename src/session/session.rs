@@ -73,11 +73,16 @@ impl Connection {
         }
     }
 
-    /// Warns of a state directory of the options that does not exist: a command that only reads knows less then.
+    /// Warns of a state directory of the options that is not one of a cluster: a command that only reads knows less then.
     pub fn warn_of_lost_state(&self, events: &Events) {
-        if let Some(state) = self.state.as_ref().filter(|state| !state.exists()) {
+        if let Some(state) = self.state.as_ref().filter(|state| !state::has_state(state)) {
+            let what = if state.exists() {
+                "has no files of a cluster"
+            } else {
+                "does not exist"
+            };
             let text = format!(
-                "the state directory {} does not exist, so that kubexm knows neither the ID of the cluster nor timers and commands \
+                "the state directory {} {what}, so that kubexm knows neither the ID of the cluster nor timers and commands \
                  that were interrupted",
                 state.display()
             );

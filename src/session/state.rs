@@ -63,7 +63,7 @@ fn choose(now: Option<PathBuf>, former: PathBuf, events: &Events) -> Result<Path
 }
 
 /// Returns whether an install has used the directory.
-fn has_state(folder: &Path) -> bool {
+pub(crate) fn has_state(folder: &Path) -> bool {
     let files = ["journal.jsonl", "pki", ClusterRecord::FILE];
     files.iter().any(|name| folder.join(name).exists())
 }

@@ -308,7 +308,9 @@ impl<'a> Fields<'a> {
                 .iter()
                 .min_by_key(|candidate| levenshtein(name, candidate));
             let hint = match near {
-                Some(near) if levenshtein(name, near) <= 3 => format!("did you mean '{near}'?"),
+                Some(near) if levenshtein(name, near) <= most_typos(name) => {
+                    format!("did you mean '{near}'?")
+                }
                 _ => {
                     let unique: std::collections::BTreeSet<_> = known.iter().collect();
                     let names: Vec<_> = unique.into_iter().map(ToString::to_string).collect();
@@ -319,4 +321,9 @@ impl<'a> Fields<'a> {
                 .problem(key, &self.path(name), "unknown field", Some(&hint));
         }
     }
+}
+
+/// Returns how many letters of a name can be wrong. With more, a short name is similar to everything.
+fn most_typos(name: &str) -> usize {
+    (name.chars().count() / 2).clamp(1, 3)
 }

@@ -96,7 +96,7 @@ pub(super) async fn of_bundle(
     let version = cluster.kubernetes.version.clone();
     background::run(move || {
         let unusable = |error: io::Error| {
-            CommandError::configuration(format!("cannot take etcdutl out of the bundle: {error}"))
+            CommandError::bundle(format!("cannot take etcdutl out of the bundle: {error}"))
         };
         let workspace = Workspace::create("kubexm-etcdutl-").map_err(|error| {
             FileError::io("create a directory in", &std::env::temp_dir(), &error)

@@ -30,9 +30,10 @@ pub(super) fn systemctl<const N: usize>(arguments: [&str; N]) -> Result<(), Comm
     }
     let complaint = Untrusted::last(String::from_utf8_lossy(&ended.stderr).trim());
     Err(CommandError::configuration(format!(
-        "systemctl {} failed: {complaint}",
+        "systemctl {} failed on this machine: {complaint}",
         words.join(" ")
-    )))
+    ))
+    .hint("run the command as root, on a machine that systemd has started"))
 }
 
 /// How a program ended that ran as a service.
