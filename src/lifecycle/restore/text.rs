@@ -100,7 +100,7 @@ pub fn loss(text: &mut String, created: &UtcTime, kubernetes: &str, etcd: &EtcdS
 }
 
 /// When the new data of etcd is created.
-const WHILE_IT_RUNS: &str = "while the cluster goes on to run";
+const WHILE_IT_RUNS: &str = "while the cluster keeps running";
 
 /// Adds how the data of etcd is replaced. `programs` is what happens before etcd starts again.
 pub fn replacement(text: &mut String, cluster: &Cluster, programs: Option<&str>) {
@@ -221,7 +221,7 @@ spec:
           continues the restore 20260201T130000Z after its point of no return
         first, because these hosts have no cluster:
           node1, node2: install from the bundle, with the authorities of the backup
-        while the cluster goes on to run:
+        while the cluster keeps running:
           node1: create the new data of etcd in /var/lib/etcd/restore-…
         POINT OF NO RETURN: from here on, no API server answers until the new data is complete
           node1: stop kube-apiserver, kube-controller-manager and kube-scheduler

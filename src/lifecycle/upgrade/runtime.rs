@@ -159,7 +159,7 @@ impl Containerd {
             .parse()
             .is_ok_and(|from: Version| minor(&from) == minor(to));
         if is_same {
-            return vec![format!("containerd {shown} -> {to}: pods go on to run")];
+            return vec![format!("containerd {shown} -> {to}: pods keep running")];
         }
         let mut lines = vec![format!(
             "containerd {shown} -> {to}: all pods of the host end before, also static pods and those of DaemonSets"
@@ -203,7 +203,7 @@ mod tests {
     fn pods_go_on_to_run_for_a_patch() {
         assert_eq!(
             lines(TEXT, "2.2.10"),
-            ["containerd 2.2.9 -> 2.2.10: pods go on to run"]
+            ["containerd 2.2.9 -> 2.2.10: pods keep running"]
         );
         assert!(lines(TEXT, "2.2.9").is_empty());
         assert!(lines("end\n", "2.2.9").is_empty());

@@ -2,7 +2,7 @@
 # Replaces the data of the member on this host by that of a snapshot. The former data stays in the data directory.
 #   space      checks whether the snapshot and the new data have space, before they are sent
 #   prepared   checks whether the new data is ready, or in its place
-#   prepare    creates the new data beside the old one, while the cluster goes on to run
+#   prepare    creates the new data beside the old one, while the cluster keeps running
 #   replaced   checks whether the new data is in its place
 #   replace    moves the former data aside and the new data to its place; etcd must not run
 #   tidy       checks whether files of the restore are left

@@ -1,6 +1,6 @@
 #!/bin/sh -eu
 # Ends API server, controller manager and scheduler of a host that leaves the cluster, so that no request fails: the API
-# server goes on to answer until load balancers have noticed that it ends.
+# server keeps answering until load balancers have noticed that it ends.
 # Arguments: `stopped` or `stop`; `kubeadm` or `systemd`.
 verb=$1 kind=$2
 export PATH="/usr/local/bin:$PATH"

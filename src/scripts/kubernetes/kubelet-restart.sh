@@ -17,7 +17,7 @@ running_minor() { "/proc/$(pid)/exe" --version 2>/dev/null | sed -n 's/^Kubernet
 containers() {
   for name in kube-apiserver etcd; do crictl ps --state running --label io.kubernetes.pod.namespace=kube-system --name "^$name\$" -q 2>/dev/null; done
 }
-# The API server goes on to answer until load balancers have noticed that it ends.
+# The API server keeps answering until load balancers have noticed that it ends.
 stop_programs() {
   for container in $(containers); do crictl stop --timeout 30 "$container" >/dev/null; done
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# Waits until no earlier run ends or starts pods: a command goes on to run on the host when its kubexm is killed.
+# Waits until no earlier run ends or starts pods: a command keeps running on the host when its kubexm is killed.
 # Arguments: the file of the lock.
 alone() {
   install -d -m 700 /run/kubexm

@@ -1,6 +1,6 @@
 #!/bin/sh -eu
 # Ends all pods of this node before a containerd of another major or minor version replaces its own, also static pods and those
-# of DaemonSets: shims and sandboxes of the former containerd would go on to run with the new one. The kubelet is stopped
+# of DaemonSets: shims and sandboxes of the former containerd would keep running with the new one. The kubelet is stopped
 # until `start`.
 # Verbs: `end`; `started` and `start`; `settled` and `settle`, after the wait for static pods, which kubeadm needs; `resume`, which
 # starts what a run that was killed has left stopped, and prints `started` if there was something; `life`, with the name of the

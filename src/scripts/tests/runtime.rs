@@ -377,7 +377,7 @@ fn survey_prints_version_and_deprecations_of_containerd() {
     });
 }
 
-/// A command goes on to run when its kubexm is killed: the next run started a kubelet whose containerd then stopped.
+/// A command keeps running when its kubexm is killed: the next run started a kubelet whose containerd then stopped.
 #[test]
 fn next_run_waits_until_the_pods_of_a_killed_run_have_ended() {
     let machine = Machine::new("dash");

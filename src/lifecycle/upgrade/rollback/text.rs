@@ -22,7 +22,7 @@ pub(super) fn in_place(
     mut runtimes: Runtimes,
 ) -> String {
     let mut text = format!(
-        "rollback of the cluster '{}': {} -> {}\nnothing is lost: the API servers go on to run, and etcd keeps its data and its version\n",
+        "rollback of the cluster '{}': {} -> {}\nnothing is lost: the API servers keep running, and etcd keeps its data and its version\n",
         cluster.name, hop.version, hop.former
     );
     if plans.is_empty() {
