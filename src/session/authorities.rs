@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::begun::StateRecord;
+use crate::state_record::StateRecord;
 use crate::{CommandError, FileError};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::{CertificateStore, Pair, is_key_of};

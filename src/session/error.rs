@@ -3,6 +3,7 @@
 mod causes;
 mod failures;
 mod file;
+pub(crate) mod older_bundle;
 
 use std::fmt::{self, Write};
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ use kubexm_sbom::SbomError;
 use kubexm_sbom::vulnerability::Severity;
 use kubexm_types::{ErrorKind, HostName, Message};
 
-use crate::rollback::OlderBundle;
+use self::older_bundle::OlderBundle;
 use crate::stop::AGAIN;
 
 pub use failures::{LeftOver, StepFailures, WorkersLeftOut};

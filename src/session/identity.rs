@@ -9,8 +9,8 @@ use std::str::FromStr;
 
 use futures_util::future::join_all;
 
-use crate::begun::StateRecord;
 use crate::session::Hosts;
+use crate::state_record::StateRecord;
 use crate::{CommandError, FileError, authorities, certificates, preflight};
 use kubexm_config::Cluster;
 use kubexm_engine::cluster::{ClusterRecord, claim};

@@ -33,16 +33,17 @@ pub mod session;
 pub mod share;
 pub mod ssh_config;
 pub mod state;
+pub mod state_record;
 pub mod stop;
 pub mod text_file;
 
 pub use bundle_access::{BundleAccess, ClusterSource};
 pub use certificates::load_or_issue as certificates_of;
 pub use command_line::CommandLine;
+pub use error::older_bundle::OlderBundle;
 pub use error::{CommandError, FileError, LeftOver, StepFailures, WorkersLeftOut};
 pub use kubexm_types::ErrorKind;
 pub use preflight::of_existing as findings_of_existing;
-pub use rollback::OlderBundle;
 pub use selection::{HostSelection, Role};
 pub use session::{Connection, PasswordOption};
 pub use stop::Stop;

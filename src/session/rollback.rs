@@ -3,16 +3,17 @@
 //! directory. Hosts have no copy: a controller that can change the state directory has the cluster's CA keys.
 
 use std::cmp::Ordering;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::CommandError;
-use crate::begun::StateRecord;
+use crate::error::older_bundle::{OlderBundle, Reason};
+use crate::state_record::StateRecord;
 use kubexm_bundle::{Bundle, Revision, Sequence};
 use kubexm_engine::plan::Journal;
 use kubexm_types::event::Events;
-use kubexm_types::{Digest, Message, WarningKind};
+use kubexm_types::{Digest, WarningKind};
 
 /// The newest signed bundle that a cluster was installed from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,62 +34,6 @@ impl StateRecord for Newest {
     const TITLE: &'static str = "the newest bundle of the cluster";
     const HINT: &'static str =
         "restore the file from a backup; without it, kubexm accepts older bundles";
-}
-
-/// Why a bundle is refused.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", Message::from(self))]
-pub struct OlderBundle {
-    bundle: PathBuf,
-    reason: Reason,
-    /// `None` if no trusted signature states a revision.
-    given: Option<String>,
-    newest: String,
-    record: PathBuf,
-}
-
-impl From<&OlderBundle> for Message {
-    fn from(error: &OlderBundle) -> Self {
-        let given = error.given.as_deref();
-        let given = given.unwrap_or("this one has no sequence number that a trusted key signed");
-        Self::new(format!(
-            "{}: {}: {given}; {} records {}",
-            error.bundle.display(),
-            error.reason.problem(),
-            error.record.display(),
-            error.newest
-        ))
-        .hint(error.reason.hint())
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reason {
-    /// The sequence number is smaller or unknown.
-    Older,
-    /// The sequence number is equal, and the lock is another one: neither bundle is newer.
-    SameNumber,
-}
-
-impl Reason {
-    fn problem(self) -> &'static str {
-        match self {
-            Self::Older => "the cluster was installed from a newer bundle",
-            Self::SameNumber => {
-                "the cluster was installed from another bundle with the same sequence number"
-            }
-        }
-    }
-
-    fn hint(self) -> &'static str {
-        match self {
-            Self::Older => "install the newest bundle, or accept this one with --allow-older",
-            Self::SameNumber => {
-                "sign the bundle that is newer with a larger number (`kubexm bundle sign --sequence`), or accept \
-                 this one with --allow-older"
-            }
-        }
-    }
 }
 
 /// Returns the revision of a bundle, if a trusted key signed it.

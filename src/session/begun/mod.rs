@@ -12,7 +12,6 @@ mod replacement;
 mod restore;
 mod rotation;
 mod standing;
-mod state_record;
 mod upgrade;
 
 use std::path::Path;
@@ -29,9 +28,9 @@ pub use self::replacement::{ReplacementRecord, end_replacement};
 pub use self::restore::{RestoreRecord, Stage as RestoreStage, record_install};
 pub use self::rotation::{Phase, RotationRecord};
 pub use self::standing::Standing;
-pub use self::state_record::StateRecord;
 pub use self::upgrade::{RollbackRecord, RollbackStage, UpgradeRecord};
 use crate::CommandError;
+pub use crate::state_record::StateRecord;
 use kubexm_config::Cluster;
 
 /// Files of records that are worthless without the hosts on which their commands have begun.

@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::state_record::read_text;
 use super::{
     Begun, MoveRecord, Operation, Records, RestoreRecord, RotationRecord, Standing, StateRecord,
     UpgradeRecord,
 };
 use crate::CommandError;
+use crate::state_record::read_text;
 use kubexm_config::Cluster;
 use kubexm_engine::cluster::{BegunRecord, ClusterRecord, Documents, Holder};
 use kubexm_types::event::Events;

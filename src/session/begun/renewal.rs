@@ -6,8 +6,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
-use super::state_record::{StateRecord, read_text};
 use crate::CommandError;
+use crate::state_record::{StateRecord, read_text};
 use kubexm_types::{HostName, UtcTime};
 
 /// How long an interrupted renewal can continue. Later, its certificates are issued again, as a new renewal.

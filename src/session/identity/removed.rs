@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::KnownCluster;
 use crate::CommandError;
-use crate::begun::StateRecord;
+use crate::state_record::StateRecord;
 use kubexm_config::Cluster;
 use kubexm_engine::cluster::{Removal, RemovalState};
 use kubexm_preflight::Finding;

@@ -91,7 +91,7 @@ pub trait StateRecord: Serialize + DeserializeOwned {
 }
 
 /// Returns the text of a file; `None` if it does not exist.
-pub(super) fn read_text(path: &Path) -> Result<Option<String>, CommandError> {
+pub(crate) fn read_text(path: &Path) -> Result<Option<String>, CommandError> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
