@@ -124,29 +124,32 @@ impl Run<'_> {
         first: &dyn kubexm_host::Host,
         events: &Events,
     ) -> Result<(), CommandError> {
-        if record.authorities.contains(&Authority::Kubernetes) {
-            self.restart_own(record, first, events).await?;
-        }
         if record.phase == Phase::Switch {
             record.switched_at = Some(Workloads::read(first).await?.now);
         }
+        self.restart_own(record, first, events).await?;
         record.is_complete = true;
         Ok(())
     }
 
-    /// Restarts the workloads of kubexm after a phase that changes the CAs in every namespace, because they read them at their start.
+    /// Restarts the workloads of kubexm after a phase that changes the CAs in every namespace, because they read them at their start,
+    /// and after the phase in which the new key begins to sign tokens: a kubelet renews the token of a pod within an hour, and the
+    /// last phase can make former tokens invalid before.
     async fn restart_own(
         &self,
         record: &mut RotationRecord,
         first: &dyn kubexm_host::Host,
         events: &Events,
     ) -> Result<(), CommandError> {
-        let pods = Workloads::read(first).await?;
+        let has = |authority| record.authorities.contains(&authority);
+        let (has_ca, has_key) = (has(Authority::Kubernetes), has(Authority::ServiceAccounts));
         let changed = match record.phase {
-            Phase::Trust => &mut record.trusted_since,
-            Phase::Switch => return Ok(()),
-            Phase::Remove => &mut record.removed_since,
+            Phase::Trust if has_ca => &mut record.trusted_since,
+            Phase::Switch if has_key => &mut record.switched_at,
+            Phase::Remove if has_ca => &mut record.removed_since,
+            Phase::Trust | Phase::Switch | Phase::Remove => return Ok(()),
         };
+        let pods = Workloads::read(first).await?;
         let since = changed.get_or_insert(pods.now.clone()).clone();
         // A run that is interrupted during the restarts does not repeat them.
         record.save(self.state)?;
