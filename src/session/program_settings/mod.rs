@@ -22,7 +22,7 @@ use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::Cluster;
 use kubexm_fetch::FetchError;
 use kubexm_sandbox::{ProgramRun, Sandbox, Workspace};
-use kubexm_types::Arch;
+use kubexm_types::{Arch, Message, disk_failure};
 pub use refusal::Refusal;
 
 /// The note where no program can run.
@@ -149,8 +149,10 @@ impl Programs<'_> {
 }
 
 fn failed(given: &Given, error: std::io::Error) -> CommandError {
-    CommandError::configuration(format!(
-        "cannot run {} of the bundle, to check its settings: {error}",
-        given.program
-    ))
+    let message = Message::new(format!(
+        "cannot run {} of the bundle in {}, to check its settings: {error}",
+        given.program,
+        std::env::temp_dir().display()
+    ));
+    CommandError::configuration(message.or_hint(disk_failure::hint(&error)))
 }
