@@ -157,7 +157,7 @@ async fn save(
     }
     archive.save_authorities(cluster, hosts).await?;
     archive.save_state(state)?;
-    archive.keep_newest(state, events)?;
+    archive.keep_newest(state, events);
     events.note(format!(
         "the keys and certificates of the cluster are in {}",
         archive.folder().display()

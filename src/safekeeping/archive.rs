@@ -15,7 +15,7 @@ use kubexm_session::sealed::Seal;
 use kubexm_session::session::Hosts;
 use kubexm_session::{CommandError, FileError, private_directory};
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, WarningKind, write_atomic};
+use kubexm_types::{HostName, Message, WarningKind, write_atomic};
 
 /// The directory of archives in a state directory.
 const FOLDER: &str = "archive";
@@ -104,11 +104,15 @@ impl Archive {
         Ok(())
     }
 
-    /// Removes older archives now that this one is complete. The newest ones stay, and those to which a rollback goes back.
-    ///
-    /// # Errors
-    /// The record of the upgrade is damaged, or the file system refuses it.
-    pub fn keep_newest(&self, state: &Path, events: &Events) -> Result<(), CommandError> {
+    /// Removes older archives now that this one is complete. The newest ones stay, and those to which a rollback goes back. Warns if
+    /// that is not possible: the command goes on without it.
+    pub fn keep_newest(&self, state: &Path, events: &Events) {
+        if let Err(error) = self.remove_older(state, events) {
+            events.warn(WarningKind::StateDirectory, Message::from(&error));
+        }
+    }
+
+    fn remove_older(&self, state: &Path, events: &Events) -> Result<(), CommandError> {
         let record = UpgradeRecord::load(state)?;
         let needed = |folder: &Path| {
             let mut archives = record.iter().flat_map(|record| record.archives.values());
@@ -495,7 +499,17 @@ spec:
         );
         record.save(state).unwrap();
         let archive = create(state, Occasion::Removal);
-        archive.keep_newest(state, &Events::silent()).unwrap();
+        // Without the record, it is not known which ones a rollback needs.
+        let text = std::fs::read(state.join(UpgradeRecord::FILE)).unwrap();
+        std::fs::write(state.join(UpgradeRecord::FILE), "{").unwrap();
+        archive.keep_newest(state, &Events::silent());
+        assert!(
+            names
+                .iter()
+                .all(|name| state.join(FOLDER).join(name).exists())
+        );
+        std::fs::write(state.join(UpgradeRecord::FILE), text).unwrap();
+        archive.keep_newest(state, &Events::silent());
         let is_kept = |name: &str| state.join(FOLDER).join(name).exists();
         let kept: Vec<bool> = names.iter().map(|name| is_kept(name)).collect();
         assert_eq!(

@@ -399,6 +399,7 @@ impl Context<'_> {
         if let Some(file) = saved {
             events.note(format!("a snapshot of etcd is in {}", file.display()));
         }
-        archive.keep_newest(self.state, events)
+        archive.keep_newest(self.state, events);
+        Ok(())
     }
 }

@@ -291,7 +291,8 @@ impl Context<'_> {
         record.forget_minor(version);
         record.add(version, archive.folder().to_owned());
         record.save(self.state)?;
-        archive.keep_newest(self.state, events)
+        archive.keep_newest(self.state, events);
+        Ok(())
     }
 
     /// Returns the plan for people.
