@@ -109,9 +109,18 @@ pub fn refuse_fields(path: &Path, found: &[(String, String)], hint: &str) -> Res
     let file = path.display().to_string();
     let root = yaml::parse(&file, &super::read_text(path, START)?)?;
     let reader = Reader::new("cluster");
+    let mut root = root;
+    other_names::accept(&reader, &mut root);
     let top = reader.fields(&root, "");
     for (path, message) in found {
-        let node = top.at(path).unwrap_or(&root);
+        let mut place = path.as_str();
+        let node = loop {
+            match (top.at(place), place.rsplit_once('.')) {
+                (Some(node), _) => break node,
+                (None, Some((above, _))) => place = above,
+                (None, None) => break &root,
+            }
+        };
         reader.problem(node, path, message, Some(hint));
     }
     reader.finish(&file, Some(()))

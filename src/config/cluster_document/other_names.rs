@@ -101,6 +101,11 @@ fn put(reader: &Reader, node: &mut Node, path: &str, names: &[&str], value: Node
     let [name, rest @ ..] = names else {
         return;
     };
+    // A section without a value is an empty one.
+    if matches!(node.value, Value::Null) {
+        node.value = Value::Map(Vec::new());
+    }
+    // The reader reports another value in the place of a section.
     let Value::Map(map) = &mut node.value else {
         return;
     };
@@ -126,6 +131,8 @@ fn put(reader: &Reader, node: &mut Node, path: &str, names: &[&str], value: Node
         return put(reader, present, path, rest, value);
     }
     match (&mut present.value, value.value) {
+        (_, Value::Null) => {}
+        (Value::Null, given) => present.value = given,
         (Value::List(items), Value::List(more)) => items.extend(more),
         _ => {
             let hint = "remove one of the two";

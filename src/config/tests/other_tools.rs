@@ -33,6 +33,19 @@ fn other_names_mean_the_same_and_give_a_notice() {
     for (other, meant, notices) in [
         (("proxyMode: ipvs", ""), ("kubeProxy: {mode: ipvs}", ""), 1),
         (
+            ("proxyMode: ipvs, kubeProxy: ", ""),
+            ("kubeProxy: {mode: ipvs}", ""),
+            1,
+        ),
+        (
+            (
+                "",
+                "  network: {kubePodsCIDR: 10.1.0.0/16, podCIDR: null}\n",
+            ),
+            ("", "  network: {podCIDR: 10.1.0.0/16}\n"),
+            1,
+        ),
+        (
             (
                 "proxyMode: ipvs, kubeProxy: {extraConfig: {metricsBindAddress: a}}",
                 "",
