@@ -101,11 +101,6 @@ const CONTAINERD: RuntimeProperties = RuntimeProperties {
         (&["plugins", CRI, "registry", "configs"], LOGINS),
         (&["plugins", CRI, "registry", "config_path"], MIRRORS),
         (&["plugins", TRANSFER, "config_path"], MIRRORS),
-        (&["plugins", PODS, "cni", "bin_dir"], REMOVE),
-        (&["plugins", PODS, "cni", "bin_dirs"], REMOVE),
-        (&["plugins", PODS, "cni", "conf_dir"], REMOVE),
-        (&["plugins", CRI, "cni", "bin_dir"], REMOVE),
-        (&["plugins", CRI, "cni", "conf_dir"], REMOVE),
     ],
 };
 
@@ -153,9 +148,6 @@ const CRI_O: RuntimeProperties = RuntimeProperties {
         (&["crio", "image", "insecure_registries"], INSECURE),
         (&["crio", "image", "registries"], MIRRORS),
         (&["crio", "image", "global_auth_file"], LOGINS),
-        (&["crio", "network", "network_dir"], REMOVE),
-        (&["crio", "network", "plugin_dir"], REMOVE),
-        (&["crio", "network", "plugin_dirs"], REMOVE),
     ],
 };
 
@@ -212,8 +204,6 @@ const ISULAD: RuntimeProperties = RuntimeProperties {
     data_setting: &["graph"],
     data_directory: "/var/lib/isulad",
     own_settings: &[
-        (&["cni-bin-dir"], REMOVE),
-        (&["cni-conf-dir"], REMOVE),
         (&["data-root"], "use graph, which iSulad reads"),
         (&["hosts"], REMOVE),
         (&["insecure-registries"], INSECURE),

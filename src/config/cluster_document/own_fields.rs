@@ -59,6 +59,7 @@ pub(super) fn refuse(fields: &Fields<'_>, document: &'static str, names: &[&str]
         let Some((key, value)) = node.entry(name) else {
             if !matches!(node.value, Value::Map(_)) && place != start {
                 let message = "replaces fields that kubexm writes";
+                let hint = "write a mapping with the fields to change, or remove the field";
                 fields.reader().problem(node, &place, message, Some(hint));
             }
             return;

@@ -15,11 +15,7 @@ fn fields_of_kubeadm_that_kubexm_writes_are_refused() {
             "networking: {podSubnet: 10.1.0.0/16}",
             "network.podCIDR",
         ),
-        (
-            "clusterConfiguration",
-            "networking: 1",
-            "kubernetes.dnsDomain",
-        ),
+        ("clusterConfiguration", "networking: 1", "write a mapping"),
         (
             "clusterConfiguration",
             "apiServer: {extraArgs: []}",

@@ -42,7 +42,7 @@ fn fields_that_another_field_decides_are_refused_with_that_field() {
             "kubelet",
             "authentication: null",
             "authentication",
-            "remove",
+            "write a mapping",
         ),
         (
             "kubelet",

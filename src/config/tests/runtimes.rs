@@ -85,7 +85,8 @@ fn settings_of_a_runtime_that_another_field_decides_are_refused() {
             "crio.image.insecure_registries",
             registries,
         ),
-        ("cri-o", "crio: {network: null}", "crio.network", "remove"),
+        ("cri-o", "crio: {api: null}", "crio.api", "write a mapping"),
+        ("containerd", "plugins: 5", "plugins", "write a mapping"),
         ("isulad", "data-root: /srv", "data-root", "use graph"),
         (
             "isulad",
@@ -102,6 +103,8 @@ fn settings_of_a_runtime_that_another_field_decides_are_refused() {
     for free in [
         "type: containerd, extraConfig: {state: /run/site, plugins: {io.containerd.cri.v1.images: {registry: {headers: {}}}}}",
         "type: docker, extraConfig: {data-root: /srv, debug: true}",
+        // For a network plugin of the user.
+        "type: containerd, extraConfig: {plugins: {io.containerd.cri.v1.runtime: {cni: {bin_dirs: [/opt/cni/bin, /srv]}}}}",
         "type: cri-o, extraConfig: {crio: {runtime: {default_runtime: runc}}}",
     ] {
         let settings = format!("  containerRuntime: {{{free}}}\n");
