@@ -90,7 +90,7 @@ impl Programs<'_> {
             if let Some(reason) = answer::to_settings(&said) {
                 let field = given.config_field();
                 let refusal = given.refusal(&cluster.kubernetes.version, &field, &reason);
-                // Each host has such a configuration.
+                // Both commands of kubeadm have the same documents.
                 if !refused.contains(&refusal) {
                     refused.push(refusal);
                 }
