@@ -197,6 +197,7 @@ impl Run<'_> {
         Ok(RotationRecord {
             phase: Phase::Trust,
             trusted_since: None,
+            switched_at: None,
             ..record
         })
     }
