@@ -20,6 +20,11 @@ pub struct AccessArgs {
 }
 
 impl AccessArgs {
+    /// Returns whether the user gave one of the options.
+    pub fn is_given(&self) -> bool {
+        !self.trust.is_empty() || !self.volumes.is_empty()
+    }
+
     /// Returns the options for a command.
     pub fn options(&self) -> BundleAccess {
         BundleAccess {

@@ -93,6 +93,12 @@ pub async fn run(command: Command, output: Output, events: &Events) -> Result<()
 async fn validate(arguments: &Validate, output: Output, events: &Events) -> Result<(), Failure> {
     let given = arguments.file.as_ref().or(arguments.file_option.as_ref());
     let file = given.ok_or_else(|| Failure::configuration("name a file"))?;
+    if arguments.bundle.is_empty() && arguments.access.is_given() {
+        return Err(
+            Failure::configuration("--trust and --volumes are about a bundle")
+                .hint("name the bundle with --bundle"),
+        );
+    }
     let result = if arguments.bundle.is_empty() {
         config::validate(file, events)
     } else {
