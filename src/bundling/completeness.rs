@@ -45,11 +45,10 @@ pub async fn check(
         let refused = ask_kubeadm(resolver, lock, cluster, &report).await?;
         // Without the rest of the bundle there is no plan, and so no configuration of a program.
         if report.findings.is_empty() {
-            let sandbox = resolver.http.sandbox();
             let programs = Programs {
                 lock,
-                blobs: &blobs,
-                sandbox,
+                blobs: Arc::clone(&blobs),
+                sandbox: resolver.http.sandbox().clone(),
             };
             match programs.refusals(cluster).await? {
                 Some(refused) => findings.extend(refused.iter().map(ToString::to_string)),

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use super::live::Live;
-use kubexm_bundle::{Blobs, BundleSet};
+use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_deploy::upgrade_path::Hop;
 use kubexm_preflight::Finding;
-use kubexm_sandbox::Sandbox;
 use kubexm_session::CommandError;
 use kubexm_session::program_settings::Programs;
 use kubexm_session::program_settings::findings::{of_refusals, unless_unavailable};
@@ -32,12 +31,7 @@ pub(super) async fn findings(
     first: &HostName,
     events: &Events,
 ) -> Result<Vec<Finding>, CommandError> {
-    let blobs: Arc<dyn Blobs> = Arc::clone(bundle) as _;
-    let programs = Programs {
-        lock: bundle.lock(),
-        blobs: &blobs,
-        sandbox: &Sandbox::default(),
-    };
+    let programs = Programs::of(bundle);
     let mut findings: Vec<Finding> = Vec::new();
     for target in targets {
         let asked = of_target(&programs, target, live, first).await;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::{OTHER_ARCHITECTURE, Programs, Refusal};
 use crate::CommandError;
-use kubexm_bundle::{Blobs, BundleSet};
+use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_fetch::FetchError;
 use kubexm_preflight::Finding;
-use kubexm_sandbox::{Sandbox, SandboxError};
+use kubexm_sandbox::SandboxError;
 use kubexm_types::event::Events;
 use kubexm_types::{FindingKind, HostName, WarningKind};
 
@@ -25,13 +25,8 @@ pub async fn refused(
     cluster: &Cluster,
     events: &Events,
 ) -> Result<Vec<Refusal>, CommandError> {
-    let blobs: Arc<dyn Blobs> = Arc::clone(bundle) as _;
-    let programs = Programs {
-        lock: bundle.lock(),
-        blobs: &blobs,
-        sandbox: &Sandbox::default(),
-    };
-    let refused = unless_unavailable(programs.refusals(cluster).await, events)?;
+    let asked = Programs::of(bundle).refusals(cluster).await;
+    let refused = unless_unavailable(asked, events)?;
     Ok(refused.unwrap_or_default())
 }
 

@@ -18,7 +18,7 @@ use futures_util::future::try_join_all;
 
 use crate::CommandError;
 use given::Given;
-use kubexm_bundle::{Blobs, Lock};
+use kubexm_bundle::{Blobs, BundleSet, Lock};
 use kubexm_config::Cluster;
 use kubexm_fetch::FetchError;
 use kubexm_sandbox::{ProgramRun, Sandbox, Workspace};
@@ -34,8 +34,19 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// A bundle whose programs can run here.
 pub struct Programs<'a> {
     pub lock: &'a Lock,
-    pub blobs: &'a Arc<dyn Blobs>,
-    pub sandbox: &'a Sandbox,
+    pub blobs: Arc<dyn Blobs>,
+    pub sandbox: Sandbox,
+}
+
+impl<'a> Programs<'a> {
+    /// Returns the programs of a bundle, isolated.
+    pub fn of(bundle: &'a Arc<BundleSet>) -> Self {
+        Self {
+            lock: bundle.lock(),
+            blobs: Arc::clone(bundle) as _,
+            sandbox: Sandbox::default(),
+        }
+    }
 }
 
 impl Programs<'_> {
@@ -44,7 +55,7 @@ impl Programs<'_> {
     /// # Errors
     /// A program of the bundle cannot be read or run.
     pub async fn refusals(&self, cluster: &Cluster) -> Result<Option<Vec<Refusal>>, CommandError> {
-        let given = given::by_cluster(cluster, self.lock, self.blobs)?;
+        let given = given::by_cluster(cluster, self.lock, &self.blobs)?;
         if given.is_empty() {
             return Ok(Some(Vec::new()));
         }
@@ -114,7 +125,7 @@ impl Programs<'_> {
             return Ok(None);
         };
         let path = workspace.inputs().join(given.program);
-        let (blobs, target) = (Arc::clone(self.blobs), path.clone());
+        let (blobs, target) = (Arc::clone(&self.blobs), path.clone());
         let program = given.program;
         let unpacked = tokio::task::spawn_blocking(move || {
             unpack::unpack(&source, program, blobs.as_ref(), &target)
@@ -138,7 +149,7 @@ impl Programs<'_> {
         let mut run = run.map_err(|error| failed(given, error))?;
         run.arguments = arguments;
         run.limit = LIMIT;
-        let output = run.output(self.sandbox).await;
+        let output = run.output(&self.sandbox).await;
         let output = output.map_err(|source| FetchError::Program {
             what: given.program.to_owned(),
             source,
