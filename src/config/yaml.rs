@@ -225,9 +225,13 @@ impl Node {
         let Value::Map(map) = &self.value else {
             return None;
         };
-        let is = |key: &Self| matches!(&key.value, Value::Text(text) if text == name);
-        let (key, value) = map.iter().find(|(key, _)| is(key))?;
+        let (key, value) = map.iter().find(|(key, _)| key.is_text(name))?;
         Some((key, value))
+    }
+
+    /// Returns whether the value is this text.
+    pub fn is_text(&self, text: &str) -> bool {
+        matches!(&self.value, Value::Text(own) if own == text)
     }
 
     /// Returns the value of a field of a mapping, to change it.
@@ -235,8 +239,7 @@ impl Node {
         let Value::Map(map) = &mut self.value else {
             return None;
         };
-        let is = |key: &Self| matches!(&key.value, Value::Text(text) if text == name);
-        let (_, value) = map.iter_mut().find(|(key, _)| is(key))?;
+        let (_, value) = map.iter_mut().find(|(key, _)| key.is_text(name))?;
         Some(value)
     }
 

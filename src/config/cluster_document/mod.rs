@@ -107,9 +107,8 @@ fn with_notice_of_mode(path: &Path, mut cluster: Cluster) -> Cluster {
 /// The problems with their places, or the file cannot be read.
 pub fn refuse_fields(path: &Path, found: &[(String, String)], hint: &str) -> Result<(), Problems> {
     let file = path.display().to_string();
-    let root = yaml::parse(&file, &super::read_text(path, START)?)?;
+    let mut root = yaml::parse(&file, &super::read_text(path, START)?)?;
     let reader = Reader::new("cluster");
-    let mut root = root;
     other_names::accept(&reader, &mut root);
     let top = reader.fields(&root, "");
     for (path, message) in found {

@@ -83,8 +83,7 @@ fn take(node: &mut Node, names: &[&str]) -> Option<Node> {
     let Value::Map(map) = &mut node.value else {
         return None;
     };
-    let is = |key: &Node| matches!(&key.value, Value::Text(text) if text == name);
-    let at = map.iter().position(|(key, _)| is(key))?;
+    let at = map.iter().position(|(key, _)| key.is_text(name))?;
     if rest.is_empty() {
         return Some(map.remove(at).1);
     }
@@ -96,8 +95,9 @@ fn take(node: &mut Node, names: &[&str]) -> Option<Node> {
     Some(value)
 }
 
-/// Adds a value at names below a node; `path` is the whole path for messages. Two lists for one field are one list; two other values are a problem.
-fn put(reader: &Reader, node: &mut Node, path: &str, names: &[&str], value: Node) {
+/// Adds a value at names below a node; `path` is the whole path for messages. Two lists for one field are one list; two other
+/// values are a problem.
+fn put(reader: &Reader, node: &mut Node, path: &str, names: &[&str], mut value: Node) {
     let [name, rest @ ..] = names else {
         return;
     };
@@ -105,44 +105,33 @@ fn put(reader: &Reader, node: &mut Node, path: &str, names: &[&str], value: Node
     if matches!(node.value, Value::Null) {
         node.value = Value::Map(Vec::new());
     }
-    // The reader reports another value in the place of a section.
-    let Value::Map(map) = &mut node.value else {
-        return;
-    };
-    let is = |key: &Node| matches!(&key.value, Value::Text(text) if text == name);
-    let Some((_, present)) = map.iter_mut().find(|(key, _)| is(key)) else {
-        let of = |inner| Node {
+    if node.entry(name).is_none()
+        && let Value::Map(map) = &mut node.value
+    {
+        let at_value = |inner| Node {
             line: value.line,
             column: value.column,
             value: inner,
             written: None,
         };
-        let key = of(Value::Text((*name).to_owned()));
-        if rest.is_empty() {
-            map.push((key, value));
-        } else {
-            let mut inner = of(Value::Map(Vec::new()));
-            put(reader, &mut inner, path, rest, value);
-            map.push((key, inner));
-        }
+        let key = at_value(Value::Text((*name).to_owned()));
+        map.push((key, at_value(Value::Null)));
+    }
+    // The reader reports another value in the place of a section.
+    let Some(present) = node.field(name) else {
         return;
     };
     if !rest.is_empty() {
         return put(reader, present, path, rest, value);
     }
-    match (&mut present.value, value.value) {
+    match (&mut present.value, &mut value.value) {
+        (Value::Null, _) => *present = value,
         (_, Value::Null) => {}
-        (Value::Null, given) => present.value = given,
-        (Value::List(items), Value::List(more)) => items.extend(more),
+        (Value::List(items), Value::List(more)) => items.append(more),
         _ => {
             let hint = "remove one of the two";
             let message = "the file has this field by two names";
-            let place = Node {
-                value: Value::Null,
-                written: None,
-                ..*present
-            };
-            reader.problem(&place, path, message, Some(hint));
+            reader.problem(present, path, message, Some(hint));
         }
     }
 }
