@@ -124,9 +124,6 @@ impl Run<'_> {
         first: &dyn kubexm_host::Host,
         events: &Events,
     ) -> Result<(), CommandError> {
-        if record.phase == Phase::Switch && record.switched_at.is_none() {
-            record.switched_at = Some(Workloads::read(first).await?.now);
-        }
         self.restart_own(record, first, events).await?;
         record.is_complete = true;
         Ok(())
