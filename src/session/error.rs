@@ -284,7 +284,7 @@ impl CommandError {
         Self::failed(ErrorKind::Refused, message)
     }
 
-    /// Returns the error of a bundle that cannot be built, downloaded or read.
+    /// Returns the error of building, downloading or reading a bundle.
     pub fn bundle(message: impl Into<Message>) -> Self {
         Self::failed(ErrorKind::Bundle, message)
     }

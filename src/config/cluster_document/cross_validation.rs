@@ -296,10 +296,10 @@ fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
                 host.name
             );
             let hint = match cluster.high_availability.kind {
-                LoadBalancer::Holder { .. } if port == api_server => {
-                    "set another port, as in port: 8443, or name hosts in roleGroups.loadbalancer that \
-                     are not control planes"
-                }
+                LoadBalancer::Holder { .. } if port == api_server => &format!(
+                    "set another port, as in port: {}, or name hosts in roleGroups.loadbalancer that are not control planes",
+                    ports::HELD_ENDPOINT
+                ),
                 _ => &format!("set another port, as in port: {}", ports::LOCAL_ENDPOINT),
             };
             refuse(spec, path, &message, hint);

@@ -188,11 +188,9 @@ pub(super) fn read_component(kubernetes: &Fields<'_>, name: &'static str) -> Com
                 "controllerManager" => refuse_extra_config(&fields),
                 "kubelet" => {
                     component.extra_config = read_extra_config(&fields, &own_fields::KUBELET);
+                    kubelet::read_settings(&fields, &mut component.extra_config);
                 }
                 _ => component.extra_config = read_extra_config(&fields, &own_fields::SCHEDULER),
-            }
-            if name == "kubelet" {
-                kubelet::read_settings(&fields, &mut component.extra_config);
             }
             if name != "kubelet" {
                 component.extra_volumes = read_volumes(&fields);

@@ -7,7 +7,7 @@ use crate::yaml::Value;
 pub(super) type Own = (&'static str, &'static str);
 
 /// The hint of a field for which the cluster file has no other one.
-pub(super) const REMOVE: &str = "remove the field: the cluster does not work with another value";
+const REMOVE: &str = "remove the field: the cluster does not work with another value";
 
 /// Of KubeletConfiguration.
 pub(super) const KUBELET: [Own; 8] = [

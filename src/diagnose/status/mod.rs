@@ -102,8 +102,8 @@ pub struct Looked {
 /// Looks at the hosts that answer, at their programs, and at the cluster through an API server that is ready. Changes nothing.
 ///
 /// # Errors
-/// The cluster file is wrong, or the user stopped the command. A host that cannot be reached and a damaged record in the state
-/// directory are part of the report.
+/// The cluster file is wrong, or the user stopped the command. An unreachable host and a damaged record in the state directory
+/// are part of the report.
 #[tracing::instrument(skip_all, fields(cluster = %options.cluster.display()))]
 pub async fn status(
     options: &StatusOptions,
