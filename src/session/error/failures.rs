@@ -41,7 +41,14 @@ impl StepFailures {
 impl From<&StepFailures> for Message {
     fn from(failures: &StepFailures) -> Self {
         let failed = failures.failed.iter();
-        let failed = failed.map(|(task, step, error)| Self::from(error).within(step).within(task));
+        let failed = failed.map(|(task, step, error)| {
+            let cause = match error {
+                // A step may ask another host than that of its task.
+                StepError::Host(lost) => Self::from(lost),
+                other => Self::from(other),
+            };
+            cause.within(step).within(task)
+        });
         // The step that failed on a lost host already names the cause.
         let is_named = |lost: &&HostError| {
             let mut failed = failures.failed.iter();
@@ -81,5 +88,35 @@ impl fmt::Display for LeftOver {
             write!(f, "\n{} tasks were not started", self.waiting)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_host_is_named_once() {
+        let lost = || HostError::Unreachable {
+            host: "node2".parse().unwrap(),
+            address: "192.0.2.12:22".to_owned(),
+            reason: Message::new("the connection broke"),
+        };
+        let failures = StepFailures {
+            failed: vec![(
+                TaskId("join@node1".to_owned()),
+                "Copy the files".to_owned(),
+                StepError::Host(lost()),
+            )],
+            unreachable: vec![lost()],
+            left: LeftOver {
+                running: 0,
+                waiting: 0,
+            },
+        };
+        assert_eq!(
+            Message::from(&failures).text,
+            "join@node1: Copy the files: node2: cannot reach 192.0.2.12:22: the connection broke"
+        );
     }
 }
