@@ -37,6 +37,9 @@ struct Desired {
     /// `None` if the cluster file does not state taints.
     taints: Option<BTreeSet<Taint>>,
     is_control_plane: bool,
+    /// Whether kubeadm marks it as a control plane when it joins. The mark is gone if its node registers again, as after a restore of
+    /// a backup of before it joined.
+    has_mark: bool,
 }
 
 /// What the API has.
@@ -121,10 +124,24 @@ fn desired(cluster: &Cluster, host: &HostSpec) -> Desired {
         });
         taints.collect()
     });
+    let skipped = &cluster.kubernetes.kubeadm.skip_phases;
+    let mut skipped = skipped.init.iter().chain(&skipped.join);
+    let has_mark = is_control_plane
+        && cluster.kubernetes.kind == KubernetesKind::Kubeadm
+        && !skipped.any(|phase| phase.ends_with("mark-control-plane"));
     Desired {
         labels,
         taints,
         is_control_plane,
+        has_mark,
+    }
+}
+
+impl Desired {
+    /// Returns whether the node has registered again since kubeadm marked it. Without its label, the user cannot have removed the
+    /// taint alone.
+    fn lacks_mark(&self, live: &Live) -> bool {
+        self.has_mark && !live.labels.contains_key(CONTROL_PLANE)
     }
 }
 
@@ -156,6 +173,10 @@ fn difference(desired: &Desired, live: &Live) -> Changes {
             changes.labels.push(format!("{key}={value}"));
         }
     }
+    if desired.lacks_mark(live) {
+        let marks = [CONTROL_PLANE, NO_LOAD_BALANCER].map(|key| format!("{key}="));
+        changes.labels.extend(marks);
+    }
     let former = live.own_labels.iter();
     let former =
         former.filter(|key| !desired.labels.contains_key(*key) && live.labels.contains_key(*key));
@@ -180,6 +201,7 @@ fn taints(desired: &Desired, live: &Live, changes: &mut Changes) {
         (Some(taints), _) => taints.clone(),
         // The cluster file no longer states taints.
         (None, Some(_)) => default(),
+        (None, None) if desired.lacks_mark(live) => default(),
         (None, None) => return,
     };
     for taint in &expected {
@@ -311,7 +333,7 @@ mod tests {
     fn registered() -> Live {
         let taint = json!({"effect": "NoSchedule", "key": "node-role.kubernetes.io/control-plane"});
         live(
-            json!({"kubernetes.io/os": "linux"}),
+            json!({"kubernetes.io/os": "linux", CONTROL_PLANE: ""}),
             json!([taint]),
             json!({}),
         )
@@ -342,7 +364,7 @@ mod tests {
             ]
         );
         let set = live(
-            json!({"disk": "ssd", "node-role.kubernetes.io/worker": "", "theirs": "1"}),
+            json!({CONTROL_PLANE: "", "disk": "ssd", "node-role.kubernetes.io/worker": "", "theirs": "1"}),
             json!([
                 {"effect": "NoSchedule", "key": "gpu", "value": "yes"},
                 {"effect": "NoExecute", "key": "theirs"},
@@ -371,7 +393,8 @@ mod tests {
 
     #[test]
     fn taints_that_the_cluster_file_does_not_state_stay() {
-        let untainted = live(json!({}), json!([]), json!({}));
+        let marked = || json!({CONTROL_PLANE: ""});
+        let untainted = live(marked(), json!([]), json!({}));
         assert!(difference(&of_host(""), &untainted).is_empty());
         assert!(difference(&of_host(""), &registered()).is_empty());
         // An empty list removes the taint of control planes, and is recorded.
@@ -382,10 +405,28 @@ mod tests {
             ["node-role.kubernetes.io/control-plane:NoSchedule-"]
         );
         assert_eq!(changes.annotations, ["kubexm.io/taints=-"]);
-        let recorded = live(json!({}), json!([]), json!({"kubexm.io/taints": "-"}));
+        let recorded = live(marked(), json!([]), json!({"kubexm.io/taints": "-"}));
         assert_eq!(recorded.own_taints, Some(set(&[])));
         assert!(difference(&none, &recorded).is_empty());
-        let empty = live(json!({}), json!([]), json!({"kubexm.io/taints": ""}));
+        let empty = live(marked(), json!([]), json!({"kubexm.io/taints": ""}));
         assert_eq!(empty.own_taints, None);
+    }
+
+    #[test]
+    fn control_plane_that_registered_again_is_marked() {
+        let again = live(json!({}), json!([]), json!({}));
+        let changes = difference(&of_host(""), &again);
+        assert_eq!(
+            changes.labels,
+            [CONTROL_PLANE, NO_LOAD_BALANCER].map(|key| format!("{key}="))
+        );
+        let taint = "node-role.kubernetes.io/control-plane:NoSchedule";
+        assert_eq!(changes.taints, [taint]);
+        assert!(changes.annotations.is_empty());
+        // The cluster file states the taints.
+        let none = difference(&of_host("taints: [],"), &again);
+        assert!(none.taints.is_empty() && none.labels.len() == 2);
+        let worker = Desired::default();
+        assert!(difference(&worker, &again).is_empty());
     }
 }
