@@ -62,6 +62,8 @@ cleared) [ -e "$mark" ] || { echo "has pods of the time before the restore"; exi
 clear)
   umask 077
   mkdir -p "$(dirname "$mark")"
+  # Without this file, the CNI plugin waits until flannel has written the subnet that the node has now.
+  rm -f /run/flannel/subnet.env
   remove_pods
   : >"$mark"
   ;;

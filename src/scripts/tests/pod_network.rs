@@ -196,6 +196,7 @@ fn flannel_starts_once_more_in_a_restore() {
 fn pods_of_an_install_before_the_restore_go_once() {
     Machine::with_each_shell(|machine| {
         with_bridge(machine, "10.244.1.1/24");
+        machine.write("/run/flannel/subnet.env", "FLANNEL_SUBNET=10.244.1.1/24\n");
         assert_eq!(
             machine
                 .run(network::POD_BRIDGE.verb("cleared"), &["r1"])
@@ -206,6 +207,7 @@ fn pods_of_an_install_before_the_restore_go_once() {
         machine.done(network::POD_BRIDGE.verb("cleared"), &["r1"]);
         assert_eq!(machine.read("/root/pods"), "static NODE\n");
         assert!(!machine.has("/root/bridge"));
+        assert!(!machine.has("/run/flannel/subnet.env"));
     });
 }
 
