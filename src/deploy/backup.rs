@@ -11,7 +11,9 @@ pub use revision::{LEAST_BUMP, revision_bump, target_revision};
 use super::etcd::{self, AllVote};
 use super::kubernetes::aggregated_cas::AggregatedCas;
 use super::kubernetes::nodes::NodesWait;
+use super::kubernetes::stored_endpoint::StoredEndpoint;
 use super::kubernetes::trusted_cas::TrustedCas;
+use super::removal::delete_node;
 use super::{DeployError, health, journal, network};
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
@@ -84,12 +86,19 @@ pub struct RestoreInputs<'a> {
     pub id: &'a str,
     /// Nodes that cannot be reached, and do not restart.
     pub absent: &'a BTreeSet<HostName>,
-    /// Whether an install before the restore has started pods.
-    pub is_new: bool,
+    /// What new hosts need; `None` if the hosts have the cluster of the backup.
+    pub new_hosts: Option<NewHosts<'a>>,
     /// What is added to the revisions of the snapshot, by [`revision_bump`].
     pub bump: u64,
     /// The CAs that the API servers use, which objects of the backup can have another one of; `None` to leave these objects.
     pub cas: Option<&'a PresentCas>,
+}
+
+/// A restore on new hosts: an install before it has started pods.
+#[derive(Debug, Clone, Copy)]
+pub struct NewHosts<'a> {
+    /// Hosts of the backup that are gone: the cluster forgets their nodes.
+    pub gone: &'a [HostName],
 }
 
 /// The CAs of a cluster that objects have as well, in PEM.
@@ -327,7 +336,7 @@ impl RestoreInputs<'_> {
             let verbs = ["restarted", "restart"];
             let step = self.programs("restore restart", &title, "systemd", names, verbs);
             let task = NODE.task(&host.name);
-            let task = if self.is_new {
+            let task = if self.new_hosts.is_some() {
                 task.step(self.clear())
             } else {
                 task
@@ -339,6 +348,7 @@ impl RestoreInputs<'_> {
         tasks.extend(first.map(|first| {
             let ready = NodesWait::ready(&nodes, ANSWER);
             let task = READY.task(&first.name).after(restarted).step(ready);
+            let task = self.settle(task);
             match self.cas {
                 // A rotation after the backup has replaced CAs that its objects name.
                 Some(cas) => task
@@ -351,6 +361,19 @@ impl RestoreInputs<'_> {
             }
         }));
         tasks
+    }
+
+    /// Lets the objects of the backup fit new hosts.
+    fn settle(&self, task: Task) -> Task {
+        let Some(new) = self.new_hosts else {
+            return task;
+        };
+        let task = match self.cluster.kubernetes.kind {
+            KubernetesKind::Kubeadm => task.step(StoredEndpoint::of(self.cluster)),
+            KubernetesKind::Systemd => task,
+        };
+        let gone = new.gone.iter();
+        gone.fold(task, |task, name| delete_node(task, name, true))
     }
 
     /// Returns the step that removes the pods that an install before the restore has started.

@@ -159,23 +159,27 @@ impl RemovalInputs<'_> {
 
     fn delete(&self, host: &Leaving) -> Option<Task> {
         let (first, name) = (self.inputs.first()?, &host.spec.name);
-        let ends = if host.is_lost { "lost" } else { "left" };
-        let title = if host.is_lost {
-            format!("Delete the node {name}, and its pods")
-        } else {
-            format!("Delete the node {name}")
-        };
-        let delete = RunScript::new(
-            &format!("delete {name}"),
-            title,
-            NODE_REMOVE.verb("check"),
-            NODE_REMOVE.verb("delete"),
-        );
-        let task = Task::new("node", &format!("delete-{name}"), &first.name)
-            .step(delete.arguments([name.as_str(), ends]).limit(OBJECTS))
-            .step(SweptNode(name.clone()));
-        host.is_node.then_some(task)
+        let task = Task::new("node", &format!("delete-{name}"), &first.name);
+        host.is_node.then(|| delete_node(task, name, host.is_lost))
     }
+}
+
+/// Lets a task of a control plane delete a node, and what the cluster has because of it. Of a host that is lost, also the pods,
+/// which no kubelet can end.
+pub(crate) fn delete_node(task: Task, name: &HostName, is_lost: bool) -> Task {
+    let (ends, title) = if is_lost {
+        ("lost", format!("Delete the node {name}, and its pods"))
+    } else {
+        ("left", format!("Delete the node {name}"))
+    };
+    let delete = RunScript::new(
+        &format!("delete {name}"),
+        title,
+        NODE_REMOVE.verb("check"),
+        NODE_REMOVE.verb("delete"),
+    );
+    task.step(delete.arguments([name.as_str(), ends]).limit(OBJECTS))
+        .step(SweptNode(name.clone()))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ spec:
             cluster: &cluster,
             id: "20260131T093000Z",
             absent: &BTreeSet::new(),
-            is_new: false,
+            new_hosts: None,
             bump: LEAST_BUMP,
             cas: None,
         },

@@ -142,6 +142,27 @@ impl Kubeconfig {
     }
 }
 
+/// Returns a kubeconfig in which a field of all its clusters or users has another value, if it does not have it. Other lines stay as
+/// they are.
+pub(super) fn with_field(
+    kubeconfig: &str,
+    field: &str,
+    has_value: impl Fn(&str) -> bool,
+    value: &str,
+) -> String {
+    let lines = kubeconfig.split('\n').map(|line| {
+        let former = line.trim_start().strip_prefix(field);
+        match former.and_then(|former| former.strip_prefix(':')) {
+            Some(former) if !has_value(former.trim().trim_matches('"')) => {
+                let indent = &line[..line.len() - line.trim_start().len()];
+                format!("{indent}{field}: {value}")
+            }
+            _ => line.to_owned(),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// Returns the function that writes the kubeconfig of a host again for the controller. With local proxies the endpoint is on
 /// loopback, so the controller connects to the first control plane instead. A file that does not exist stays empty.
 pub(crate) fn kubeconfig_for_controller(

@@ -12,6 +12,7 @@ mod node_metadata;
 pub(super) mod nodes;
 pub(super) mod profile;
 mod serving;
+pub(super) mod stored_endpoint;
 pub(super) mod swept_node;
 pub(super) mod system_pods;
 mod systemd;

@@ -11,12 +11,13 @@ use kubexm_pki::same_certificates;
 use kubexm_types::Message;
 use serde_json::json;
 
+use crate::kubernetes::kubeconfig::with_field;
 use crate::objects::{ConfigMap, Polls, Server, patch};
 
 /// How long the controller manager may take to write its CAs to all namespaces.
 const WRITTEN: Duration = Duration::from_secs(120);
 /// The field of a kubeconfig with the CAs.
-const FIELD: &str = "certificate-authority-data:";
+const FIELD: &str = "certificate-authority-data";
 
 /// Stores the CAs that clients trust for nodes that join, and waits until the controller manager has written them to the
 /// ConfigMap of each namespace.
@@ -60,19 +61,11 @@ impl TrustedCas {
 /// Returns a kubeconfig with these CAs. Other lines stay as they are.
 fn with_cas(kubeconfig: &str, cas: &str) -> String {
     let has_cas = |value: &str| {
-        let text = STANDARD.decode(value.trim().trim_matches('"')).ok();
+        let text = STANDARD.decode(value).ok();
         let text = text.and_then(|text| String::from_utf8(text).ok());
         text.is_some_and(|text| same_certificates(&text, cas))
     };
-    let lines = kubeconfig
-        .split('\n')
-        .map(|line| match line.split_once(FIELD) {
-            Some((indent, value)) if indent.trim().is_empty() && !has_cas(value) => {
-                format!("{indent}{FIELD} {}", STANDARD.encode(cas))
-            }
-            _ => line.to_owned(),
-        });
-    lines.collect::<Vec<_>>().join("\n")
+    with_field(kubeconfig, FIELD, has_cas, &STANDARD.encode(cas))
 }
 
 impl Describe for TrustedCas {
@@ -133,7 +126,7 @@ mod tests {
 
     fn joins(cas: &str) -> Value {
         let cas = STANDARD.encode(cas);
-        let text = format!("clusters:\n- cluster:\n    {FIELD} {cas}\n    server: https://b\n");
+        let text = format!("clusters:\n- cluster:\n    {FIELD}: {cas}\n    server: https://b\n");
         json!({"metadata": {"name": "cluster-info"}, "data": {"kubeconfig": text, "jws": "a"}})
     }
 

@@ -12,6 +12,7 @@ use kubexm_safekeeping::backup::{Authorities, Origin, PUBLIC};
 use kubexm_session::authorities::{self, HostAuthorities, is_of_rotation};
 use kubexm_session::begun::{OF_HOSTS, RenewalRecord, RotationRecord, StateRecord, UpgradeRecord};
 use kubexm_session::{CommandError, FileError, background};
+use kubexm_types::Message;
 
 /// Removes the records of commands that have begun on hosts that do not exist any more, and the authorities of a rotation beside
 /// the present ones: new hosts would trust them, and the next rotation would take them for its own.
@@ -130,6 +131,23 @@ impl Content {
             std::fs::read(state.join(name)).ok().as_ref() != Some(content)
         });
         missing.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Returns the record of the cluster at the time of the backup.
+    ///
+    /// # Errors
+    /// The backup has none, or the record is not one.
+    pub(super) fn cluster_record(&self) -> Result<ClusterRecord, CommandError> {
+        let mut files = self.state.iter();
+        let found = files.find(|(name, _)| name == ClusterRecord::FILE);
+        let invalid = |cause: Message| {
+            let error = FileError::new("read the record of the cluster in", &self.path, cause.text);
+            CommandError::from(error.hint("use another backup"))
+        };
+        let (_, text) = found.ok_or_else(|| invalid("it has none".into()))?;
+        let value = serde_json::from_slice(text);
+        let value = value.map_err(|error| invalid(Message::quoting(error.to_string())))?;
+        StateRecord::parse(value).map_err(invalid)
     }
 
     /// Returns the names of authorities that a new first control plane needs and that the backup does not have; `None` if it

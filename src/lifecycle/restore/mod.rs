@@ -24,7 +24,8 @@ use crate::install::{self, CaEncryption, InstallOptions};
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
-use kubexm_deploy::backup::{PresentCas, RestoreInputs, revision_bump};
+use kubexm_deploy::backup::{NewHosts, PresentCas, RestoreInputs, revision_bump};
+use kubexm_engine::cluster::{ClusterRecord, RemovalState};
 use kubexm_etcd::initial_cluster;
 use kubexm_host::Facts;
 use kubexm_safekeeping::backup::BackupIdentity;
@@ -63,8 +64,19 @@ pub struct RestoreOptions {
     pub ca_encryption: Option<CaEncryption>,
     /// Whether to accept a backup of which nothing shows that a run with this state directory made it.
     pub unknown_origin: bool,
+    /// What becomes of hosts that the backup has and the cluster file has not, on new hosts.
+    pub other_hosts: Option<OtherHosts>,
     /// Whether to end after the plan.
     pub dry_run: bool,
+}
+
+/// What becomes of hosts that the cluster of the backup had and that are not in the cluster file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtherHosts {
+    /// They are gone, or have other names: the cluster forgets their nodes.
+    Remove,
+    /// They run still, and join again later.
+    Keep,
 }
 
 impl RestoreOptions {
@@ -227,6 +239,7 @@ impl Context<'_> {
             manifest: &self.content.manifest,
             cluster: self.cluster,
             situation: prepared.situation,
+            gone: &prepared.gone,
             begun: prepared.begun.as_ref(),
             is_down: prepared.is_down && prepared.begun.is_none(),
         }
@@ -255,11 +268,13 @@ impl Context<'_> {
             if begun.stage == Stage::Install {
                 // Without the authorities of the backup, an install would create another cluster.
                 self.content.put_back(self.state, with_authorities)?;
+                self.forget(&begun.gone)?;
             }
             return Ok(begun);
         }
         let record = RestoreRecord::new(self.snapshot()?, is_new)
             .of_members(initial_cluster(self.cluster))
+            .without(prepared.gone)
             .after(prepared.is_down);
         if is_new {
             // Commands that had begun on the former hosts.
@@ -270,7 +285,22 @@ impl Context<'_> {
             MoveRecord::remove(self.state)?;
         }
         record.save(self.state)?;
+        self.forget(&record.gone)?;
         Ok(record)
+    }
+
+    /// Notes in the record of the cluster that hosts left it.
+    fn forget(&self, gone: &[HostName]) -> Result<(), CommandError> {
+        let Some(mut record) = ClusterRecord::read(self.state)? else {
+            return Ok(());
+        };
+        for name in gone {
+            if record.has_host(name) {
+                record.begin_removal(name);
+                record.end_removal(name, RemovalState::Complete);
+            }
+        }
+        record.save(self.state)
     }
 
     /// Installs hosts that had no cluster, before or after the data of etcd is replaced.
@@ -338,7 +368,7 @@ impl Context<'_> {
                     cluster,
                     id: &record.id,
                     absent: &absent,
-                    is_new: record.is_new,
+                    new_hosts: record.is_new.then_some(NewHosts { gone: &record.gone }),
                     bump: revision_bump(record.target, manifest.etcd.revision),
                     cas: cas.as_ref(),
                 },

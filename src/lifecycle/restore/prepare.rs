@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::Context;
 use super::etcdutl::{self, Etcdutl};
 use super::situation::{self, Situation};
+use super::text::names;
+use super::{Context, OtherHosts};
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_etcd::initial_cluster;
@@ -24,6 +25,8 @@ pub(super) struct Prepared<'a> {
     /// The program etcdutl for each member.
     pub(super) programs: Vec<(&'a HostSpec, Etcdutl)>,
     pub(super) situation: Situation,
+    /// Hosts of the backup whose nodes the restore deletes.
+    pub(super) gone: Vec<HostName>,
     pub(super) begun: Option<RestoreRecord>,
     /// Whether the restore that has begun, also of another backup, has stopped the cluster.
     pub(super) is_down: bool,
@@ -94,6 +97,11 @@ impl<'a> Context<'a> {
                 situation::no_other_members(cluster, &observed).await?;
             }
         }
+        let gone = match &begun {
+            Some(begun) => begun.gone.clone(),
+            None if situation == Situation::New => self.gone()?,
+            None => Vec::new(),
+        };
         let programs = etcdutl::of_members(self.programs, content, cluster, &facts)?;
         for (_, error) in &unreachable {
             events.warn(WarningKind::Host, error);
@@ -104,9 +112,34 @@ impl<'a> Context<'a> {
             facts,
             programs,
             situation,
+            gone,
             begun,
             is_down,
         })
+    }
+
+    /// Returns the hosts of the backup that the user calls gone.
+    ///
+    /// # Errors
+    /// The backup has hosts that the cluster file has not, and the user does not state what becomes of them.
+    fn gone(&self) -> Result<Vec<HostName>, CommandError> {
+        // The state directory can have another record: hosts left after the backup, or were reset.
+        let record = self.content.cluster_record()?;
+        let others = record.hosts();
+        let others = others.filter(|name| self.cluster.host(name).is_none());
+        let others: Vec<&HostName> = others.collect();
+        match self.options.other_hosts {
+            _ if others.is_empty() => Ok(Vec::new()),
+            Some(OtherHosts::Keep) => Ok(Vec::new()),
+            Some(OtherHosts::Remove) => Ok(others.into_iter().cloned().collect()),
+            None => Err(CommandError::configuration(format!(
+                "the cluster of the backup has hosts that the cluster file has not: {}",
+                names(others)
+            ))
+            .hint(
+                "pass --other-hosts remove if they are gone or have other names now, or --other-hosts keep if they run still",
+            )),
+        }
     }
 
     /// Checks what hosts without a cluster need.

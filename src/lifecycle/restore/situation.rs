@@ -214,8 +214,8 @@ pub(super) fn without_workers(
         nodes.join(", ")
     ))
     .hint(
-        "restore with a cluster file without these workers; then add them to the file again, and \
-         run kubexm install",
+        "restore with a cluster file without these workers and with --other-hosts keep; then add them to \
+         the file again, and run kubexm install",
     ))
 }
 

@@ -19,6 +19,8 @@ pub(super) struct Plan<'a> {
     pub(super) manifest: &'a Manifest,
     pub(super) cluster: &'a Cluster,
     pub(super) situation: Situation,
+    /// Hosts of the backup whose nodes are deleted.
+    pub(super) gone: &'a [HostName],
     /// The restore that this one continues.
     pub(super) begun: Option<&'a RestoreRecord>,
     /// Whether an earlier restore has stopped the cluster.
@@ -45,6 +47,13 @@ impl Plan<'_> {
             &manifest.kubernetes,
             &manifest.etcd,
         );
+        if !self.gone.is_empty() {
+            let _ = write!(
+                text,
+                "\n  lost too: the nodes of {}, and their pods, because these hosts are gone",
+                names(self.gone.iter().collect())
+            );
+        }
         if let Some(begun) = self.begun {
             let _ = write!(
                 text,
@@ -201,6 +210,7 @@ spec:
             manifest: &manifest(),
             cluster: &cluster,
             situation: Situation::New,
+            gone: &["node9".parse().unwrap()],
             begun: Some(&begun),
             is_down: false,
         };
@@ -218,6 +228,7 @@ spec:
           the snapshot is of 2026-02-01T12:00:00Z, with 321 keys at revision 1234; Kubernetes 1.36.3, etcd 3.6.8
           lost: everything that the API servers stored after that time
           kept as it is: volumes, images, and pods that run until Kubernetes compares them with its objects
+          lost too: the nodes of node9, and their pods, because these hosts are gone
           continues the restore 20260201T130000Z after its point of no return
         first, because these hosts have no cluster:
           node1, node2: install from the bundle, with the authorities of the backup

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::cli::bundle_args::AccessArgs;
 use crate::cli::connection::ConnectionArgs;
@@ -49,6 +49,11 @@ pub struct Restore {
     /// A backup is signed with a key of the state directory. Earlier versions signed none.
     #[arg(long)]
     accept_unknown_origin: bool,
+    /// What becomes of hosts that the backup has and the cluster file has not, if new hosts are installed
+    ///
+    /// With `remove`, the cluster forgets their nodes and pods.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    other_hosts: Option<OtherHosts>,
     /// The identity file of age that encrypts the keys of CAs in the state directory
     #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
     ca_identity: Option<PathBuf>,
@@ -60,6 +65,14 @@ pub struct Restore {
     /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OtherHosts {
+    /// They are gone, or have other names
+    Remove,
+    /// They run still, and join again later
+    Keep,
 }
 
 /// Restores a cluster, or prints the plan.
@@ -85,6 +98,10 @@ pub async fn run(arguments: &Restore, output: Output, events: &Events) -> Result
             .ca_passphrase
             .encryption(arguments.ca_identity.as_deref(), arguments.dry_run)?,
         unknown_origin: arguments.accept_unknown_origin,
+        other_hosts: arguments.other_hosts.map(|what| match what {
+            OtherHosts::Remove => restore::OtherHosts::Remove,
+            OtherHosts::Keep => restore::OtherHosts::Keep,
+        }),
         dry_run: arguments.dry_run,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);

@@ -26,7 +26,7 @@ pub(in crate::upgrade) async fn give_up(
         cluster,
         id: &begun.id,
         absent: &absent,
-        is_new: false,
+        new_hosts: None,
         bump: 0,
         cas: None,
     };

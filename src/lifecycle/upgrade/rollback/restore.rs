@@ -69,7 +69,7 @@ impl SnapshotRollback<'_> {
             cluster,
             id,
             absent: &absent,
-            is_new: false,
+            new_hosts: None,
             bump: backup::revision_bump(target, self.former.etcd.revision),
             cas: None,
         };
