@@ -22,6 +22,17 @@ struct Contradiction {
 }
 
 impl Contradiction {
+    /// A field that changes when the cluster moves to another network.
+    fn moved(field: &str, desired: &str, applied: &str) -> Self {
+        Self {
+            hint: format!(
+                "set {field} to {applied} again; for another value, move the cluster: kubexm backup create, kubexm reset, \
+                 kubexm backup restore"
+            ),
+            ..Self::kept(field, desired, applied)
+        }
+    }
+
     /// A field that keeps its first value.
     fn kept(field: &str, desired: &str, applied: &str) -> Self {
         Self {
@@ -113,7 +124,12 @@ fn contradictions(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Vec<Cont
     let mut compare = |field: &str, setting: Setting, desired: String| {
         let mut applied = facts.applied(setting);
         if let Some(applied) = applied.find(|applied| !same(applied, &desired)) {
-            found.push(Contradiction::kept(field, &desired, applied));
+            found.push(match setting {
+                Setting::Endpoint | Setting::AdvertiseAddress => {
+                    Contradiction::moved(field, &desired, applied)
+                }
+                _ => Contradiction::kept(field, &desired, applied),
+            });
         }
     };
     let kind = kubernetes.kind.name().to_owned();
