@@ -207,7 +207,7 @@ scripts! {
     /// kubeadm.
     kubeadm {
         AUTHORITIES = "kubeadm/authorities.sh"
-        CLUSTER_SETTINGS = "kubeadm/cluster-settings.sh" [replace kubectl] { ClusterSettings: digest proxy_digest config }
+        CLUSTER_SETTINGS = "kubeadm/cluster-settings.sh" [replace kubectl] { ClusterSettings: config }
         ETCD_CA = "kubeadm/etcd-ca.sh"
         JOIN_SECRETS = "kubeadm/join-secrets.sh"
         KUBE_PROXY = "kubeadm/kube-proxy.sh" [kubectl]

@@ -61,22 +61,11 @@ pub(super) fn with_cluster(machine: &Machine) {
         "kubectl",
         "cd /root/cluster\n\
          for last in \"$@\"; do :; done\n\
-         for map in kubeadm-config kubelet-config kube-proxy; do case \" $* \" in *\" $map \"*) break ;; esac; done\n\
          case $* in\n\
-         *annotate*) printf %s \"${last#*=}\" >\"mark-$map\" ;;\n\
-         *annotations*) cat \"mark-$map\" 2>/dev/null || : ;;\n\
-         *'get daemonset'*) echo daemonset/kube-proxy ;;\n\
-         *data.config*) cat proxy ;;\n\
          *'-o yaml') cat proxy ;;\n\
-         *'rollout restart'*) cp proxy running ;;\n\
-         *'rollout status'*) ! grep -q broken running ;;\n\
          *'replace --force'*) cp \"$last\" proxy ;;\n\
          esac",
     );
-}
-
-fn broken() -> String {
-    CONFIG.replace("new", "broken")
 }
 
 /// Returns the parameters of a change of the API server's manifest.
@@ -228,41 +217,32 @@ fn programs_of_a_node_are_asked_without_a_change() {
 }
 
 #[test]
-fn cluster_stores_changed_settings_and_restarts_kube_proxy() {
+fn former_config_map_of_kube_proxy_stays_until_a_change_is_complete() {
     Machine::with_each_shell(|machine| {
         with_cluster(machine);
-        let arguments = ["digest=digest", "proxy_digest=proxy-digest", CONFIG];
-        let ended = machine.run(CLUSTER_SETTINGS.verb("check"), &arguments);
-        let expected = "the ConfigMap kubeadm-config has other settings\n";
-        assert_eq!((ended.status, ended.printed.as_str()), (1, expected));
-        machine.done(CLUSTER_SETTINGS.verb("apply"), &arguments);
-        assert_eq!(machine.read("/root/cluster/uploaded"), "new\n");
-        assert_eq!(machine.read("/root/cluster/running"), "new\n");
-        machine.done(CLUSTER_SETTINGS.verb("check"), &arguments);
-        // A new cluster has them from `kubeadm init`.
-        std::fs::remove_dir_all(machine.at("/root/cluster")).unwrap();
-        with_cluster(machine);
-        machine.done(CLUSTER_SETTINGS.verb("mark"), &arguments);
-        assert!(!machine.has("/root/cluster/uploaded"));
-        machine.done(CLUSTER_SETTINGS.verb("check"), &arguments);
-    });
-}
-
-#[test]
-fn kube_proxy_that_does_not_become_ready_gets_its_former_settings_back() {
-    Machine::with_each_shell(|machine| {
-        with_cluster(machine);
-        let broken = broken();
-        let arguments = ["digest=digest", "proxy_digest=proxy-digest", &broken];
-        let ended = machine.run(CLUSTER_SETTINGS.verb("apply"), &arguments);
-        assert_eq!(ended.status, 1);
-        assert!(
-            ended.complained.contains("hint: correct kubeProxy"),
-            "{}",
-            ended.complained
+        let run = |verb| machine.done(CLUSTER_SETTINGS.verb(verb), &[CONFIG]);
+        let object = || machine.read("/root/cluster/proxy");
+        assert_eq!(run("began"), "");
+        run("keep");
+        assert_eq!(run("began"), "began\n");
+        run("proxy");
+        assert_eq!(object(), "new\n");
+        // An interrupted change has kept the former one.
+        run("keep");
+        run("back");
+        assert_eq!(object(), "old\n");
+        run("done");
+        assert_eq!(run("began"), "");
+        assert_eq!(
+            machine.read("/var/lib/kubexm/previous/kube-proxy/map.yaml"),
+            "old\n"
         );
-        assert_eq!(machine.read("/root/cluster/running"), "old\n");
-        assert!(!machine.has("/root/cluster/uploaded"));
+        run("keep");
+        run("drop");
+        assert_eq!(run("began"), "");
+        run("store");
+        assert_eq!(machine.read("/root/cluster/uploaded"), "new\n");
+        assert!(!machine.calls().iter().any(|call| call.contains("jsonpath")));
     });
 }
 

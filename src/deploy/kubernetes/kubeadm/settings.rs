@@ -11,26 +11,22 @@ mod etcd_flags;
 mod kubelet;
 mod look;
 mod static_pod;
-
-use std::time::Duration;
+mod stored;
 
 pub(crate) use self::etcd_flags::ETCD_SETTINGS;
 use self::etcd_flags::EtcdFlags;
 pub(super) use self::kubelet::{files_of_kubelet, of_kubelet};
 use self::static_pod::PROGRAMS;
+use self::stored::StoredSettings;
 use super::init::{init_config, node_config, yes_or_no};
 use crate::etcd::CLIENT_CA;
 use crate::kubernetes::config::kube_proxy_config;
 use crate::{DeployError, Inputs, kubernetes};
 use kubexm_config::cluster::{Etcd, HostSpec};
-use kubexm_engine::Limit;
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_engine::steps::RunScript;
 use kubexm_scripts::kubeadm;
 use kubexm_types::Digest;
-
-/// How long kube-proxy may take on all nodes.
-const LIMIT: Limit = Limit::new(Duration::from_secs(2400), "the programs of a node");
 
 /// Returns the tasks that configure the kubelets of all nodes, one after another; none for a new cluster, because `kubeadm init`
 /// and `join` configure its nodes.
@@ -98,23 +94,13 @@ pub(super) fn stored(
 ) -> Result<Task, DeployError> {
     let config = init_config(inputs.cluster, first)?;
     let kube_proxy = kube_proxy_config(inputs.cluster, None)?;
-    let apply = if inputs.cluster_exists() {
-        "apply"
-    } else {
-        "mark"
-    };
-    let step = RunScript::new(
-        "stored settings",
-        "Store the settings for nodes that join later, and apply those of kube-proxy",
-        kubeadm::CLUSTER_SETTINGS.verb("check"),
-        kubeadm::CLUSTER_SETTINGS.verb(apply),
-    );
     let digest = |text: &str| Digest::of(text.as_bytes()).hex();
-    let step = step.limit(LIMIT).arguments(kubeadm::ClusterSettings {
+    let step = StoredSettings {
         digest: digest(&config),
         proxy_digest: digest(&kube_proxy),
         config,
-    });
+        is_new: !inputs.cluster_exists(),
+    };
     let task = kubernetes::STORED_SETTINGS
         .task(&first.name)
         .after([kubernetes::ADMIT.id(&first.name)])
