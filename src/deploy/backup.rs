@@ -363,16 +363,15 @@ impl RestoreInputs<'_> {
         tasks
     }
 
-    /// Lets the objects of the backup fit new hosts.
+    /// Lets the objects of the backup fit the hosts.
     fn settle(&self, task: Task) -> Task {
-        let Some(new) = self.new_hosts else {
-            return task;
-        };
         let task = match self.cluster.kubernetes.kind {
+            // The backup can be of the time before the cluster moved to another network.
             KubernetesKind::Kubeadm => task.step(StoredEndpoint::of(self.cluster)),
             KubernetesKind::Systemd => task,
         };
-        let gone = new.gone.iter();
+        let gone = self.new_hosts.map_or(&[][..], |new| new.gone);
+        let gone = gone.iter();
         gone.fold(task, |task, name| delete_node(task, name, true))
     }
 

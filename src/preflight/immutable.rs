@@ -22,12 +22,12 @@ struct Contradiction {
 }
 
 impl Contradiction {
-    /// A field that changes when the cluster moves to another network.
+    /// The endpoint or the address of a host. It changes when the cluster moves to another network.
     fn moved(field: &str, desired: &str, applied: &str) -> Self {
         Self {
             hint: format!(
-                "set {field} to {applied} again; for another value, move the cluster: kubexm backup create, kubexm reset, \
-                 kubexm backup restore"
+                "set {field} to {applied} again; one host gets another address with kubexm node remove and kubexm node add; \
+                 a whole cluster moves with kubexm backup create, kubexm reset and kubexm backup restore"
             ),
             ..Self::kept(field, desired, applied)
         }
@@ -124,8 +124,10 @@ fn contradictions(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Vec<Cont
     let mut compare = |field: &str, setting: Setting, desired: String| {
         let mut applied = facts.applied(setting);
         if let Some(applied) = applied.find(|applied| !same(applied, &desired)) {
+            // Backups do not have the data of an external etcd.
+            let is_external = matches!(cluster.etcd, Etcd::External { .. });
             found.push(match setting {
-                Setting::Endpoint | Setting::AdvertiseAddress => {
+                Setting::Endpoint | Setting::AdvertiseAddress if !is_external => {
                     Contradiction::moved(field, &desired, applied)
                 }
                 _ => Contradiction::kept(field, &desired, applied),

@@ -174,8 +174,9 @@ fn difference(desired: &Desired, live: &Live) -> Changes {
         }
     }
     if desired.lacks_mark(live) {
-        let marks = [CONTROL_PLANE, NO_LOAD_BALANCER].map(|key| format!("{key}="));
-        changes.labels.extend(marks);
+        let marks = [CONTROL_PLANE, NO_LOAD_BALANCER].into_iter();
+        let marks = marks.filter(|key| !desired.labels.contains_key(*key));
+        changes.labels.extend(marks.map(|key| format!("{key}=")));
     }
     let former = live.own_labels.iter();
     let former =

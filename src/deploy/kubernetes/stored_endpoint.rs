@@ -4,17 +4,16 @@ use async_trait::async_trait;
 use kubexm_config::Cluster;
 use kubexm_engine::Host;
 use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::kubeconfig::with_field;
 use crate::objects::{ConfigMap, Server, delete, patch};
 
-/// The kubeconfigs in objects that kubeadm creates: namespace, ConfigMap and key. That of kube-proxy is first: an interrupted
-/// change leaves the other one, so that the next run deletes the pods of kube-proxy again.
-const KUBECONFIGS: [[&str; 3]; 2] = [
-    ["kube-system", "kube-proxy", "kubeconfig.conf"],
-    ["kube-public", "cluster-info", "kubeconfig"],
-];
+/// The kubeconfigs in objects that kubeadm creates: namespace, ConfigMap and key.
+const OF_PROXY: [&str; 3] = ["kube-system", "kube-proxy", "kubeconfig.conf"];
+const OF_JOINS: [&str; 3] = ["kube-public", "cluster-info", "kubeconfig"];
+/// The annotation of a ConfigMap whose pods have not started again since it changed.
+const UNREAD: &str = "kubexm.io/unread";
 /// The pods of kube-proxy, which read their kubeconfig when they start.
 const PODS: [&str; 5] = ["pods", "-n", "kube-system", "-l", "k8s-app=kube-proxy"];
 
@@ -34,23 +33,37 @@ impl StoredEndpoint {
         Self(format!("https://{}", cluster.control_plane_endpoint))
     }
 
-    /// Returns the kubeconfigs with other endpoints. A cluster without kube-proxy has one object only.
-    async fn others(&self, host: &dyn Host) -> Result<Vec<Other>, StepError> {
-        let mut others = Vec::new();
-        for place in KUBECONFIGS {
-            let [namespace, name, key] = place;
-            let words = ["configmap", name, "-n", namespace, "--ignore-not-found"];
-            let server = Server::of(host).patiently();
-            let found: Option<ConfigMap> = server.find(&self.describe(), &words).await?;
-            let Some(present) = found.and_then(|mut found| found.data.remove(key)) else {
-                continue;
-            };
-            let desired = with_field(&present, "server", |server| server == self.0, &self.0);
-            if desired != present {
-                others.push(Other { place, desired });
-            }
-        }
-        Ok(others)
+    /// Returns the kubeconfig of an object if it has another endpoint, or if its pods have not read it. A cluster without kube-proxy
+    /// has one object only.
+    async fn other(
+        &self,
+        host: &dyn Host,
+        place: [&'static str; 3],
+    ) -> Result<Option<Other>, StepError> {
+        let [namespace, name, key] = place;
+        let words = ["configmap", name, "-n", namespace, "--ignore-not-found"];
+        let server = Server::of(host).patiently();
+        let found: Option<ConfigMap> = server.find(&self.describe(), &words).await?;
+        let Some(mut found) = found else {
+            return Ok(None);
+        };
+        let is_unread = found.metadata.annotations.contains_key(UNREAD);
+        let Some(present) = found.data.remove(key) else {
+            return Ok(None);
+        };
+        let desired = with_field(&present, "server", |server| server == self.0, &self.0);
+        let differs = is_unread || desired != present;
+        Ok(differs.then_some(Other { place, desired }))
+    }
+
+    async fn patch(
+        &self,
+        host: &dyn Host,
+        [namespace, name, _]: [&str; 3],
+        fields: &Value,
+    ) -> Result<(), StepError> {
+        let words = ["configmap", name, "-n", namespace];
+        patch(host, &self.describe(), &words, fields).await
     }
 }
 
@@ -73,8 +86,11 @@ impl From<StoredEndpoint> for Step {
 #[async_trait]
 impl Ensure for StoredEndpoint {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let others = self.others(host).await?;
-        let lines = others.iter().map(|other| {
+        let [of_proxy, of_joins] = [
+            self.other(host, OF_PROXY).await?,
+            self.other(host, OF_JOINS).await?,
+        ];
+        let lines = of_proxy.iter().chain(&of_joins).map(|other| {
             let [namespace, name, _] = other.place;
             format!(
                 "the ConfigMap {namespace}/{name} has another endpoint than {}",
@@ -90,26 +106,18 @@ impl Ensure for StoredEndpoint {
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
-        let (host, title) = (context.host, self.describe());
-        let others = self.others(host).await?;
-        let [of_proxy, of_joins]: [Vec<&Other>; 2] = KUBECONFIGS.map(|place| {
-            let others = others.iter();
-            others.filter(|other| other.place == place).collect()
-        });
-        let store = async |other: &Other| {
-            let [namespace, name, key] = other.place;
-            let fields = json!({"data": {key: other.desired}});
-            let words = ["configmap", name, "-n", namespace];
-            patch(host, &title, &words, &fields).await
-        };
-        for other in of_proxy {
-            store(other).await?;
+        let host = context.host;
+        if let Some(Other { place, desired }) = self.other(host, OF_PROXY).await? {
+            let mark = |value: Value| json!({"annotations": {UNREAD: value}});
+            let fields = json!({"metadata": mark("true".into()), "data": {place[2]: desired}});
+            self.patch(host, place, &fields).await?;
+            delete(host, &self.describe(), PODS.map(str::to_owned)).await?;
+            let fields = json!({"metadata": mark(Value::Null)});
+            self.patch(host, place, &fields).await?;
         }
-        if !others.is_empty() {
-            delete(host, &title, PODS.map(str::to_owned)).await?;
-        }
-        for other in of_joins {
-            store(other).await?;
+        if let Some(Other { place, desired }) = self.other(host, OF_JOINS).await? {
+            let fields = json!({"data": {place[2]: desired}});
+            self.patch(host, place, &fields).await?;
         }
         Ok(())
     }
@@ -119,7 +127,6 @@ impl Ensure for StoredEndpoint {
 mod tests {
     use super::*;
     use crate::fake_host::{FakeApi, apply};
-    use serde_json::Value;
 
     const PROXY: &str = "configmap kube-proxy -n kube-system --ignore-not-found";
     const JOINS: &str = "configmap cluster-info -n kube-public --ignore-not-found";
@@ -150,16 +157,28 @@ mod tests {
                      the ConfigMap kube-public/cluster-info has another endpoint than https://192.0.2.99:6443";
         assert_eq!(found, Check::needed(lines));
         apply(&step(), &host).await.unwrap();
-        let change = |place: &str, key: &str| {
-            let fields = json!({"data": {key: text("https://192.0.2.99:6443")}});
-            format!("configmap {place} --patch {fields}")
-        };
+        let change = |place: &str, fields: Value| format!("configmap {place} --patch {fields}");
+        let present = text("https://192.0.2.99:6443");
+        let of_proxy = json!({"metadata": {"annotations": {UNREAD: "true"}}, "data": {"kubeconfig.conf": present}});
+        let read = json!({"metadata": {"annotations": {UNREAD: null}}});
+        let of_joins = json!({"data": {"kubeconfig": present}});
         let expected = [
-            change("kube-proxy -n kube-system", "kubeconfig.conf"),
+            change("kube-proxy -n kube-system", of_proxy),
             "pods -n kube-system -l k8s-app=kube-proxy".to_owned(),
-            change("cluster-info -n kube-public", "kubeconfig"),
+            change("kube-proxy -n kube-system", read),
+            change("cluster-info -n kube-public", of_joins),
         ];
         assert_eq!(host.changes(), expected);
+    }
+
+    #[tokio::test]
+    async fn pods_of_an_interrupted_change_start_again() {
+        let mut unread = object("kubeconfig.conf", "https://192.0.2.99:6443");
+        unread["metadata"] = json!({"annotations": {UNREAD: "true"}});
+        let host = FakeApi::new([(PROXY, unread)]);
+        apply(&step(), &host).await.unwrap();
+        let changes = host.changes();
+        assert_eq!(changes[1], "pods -n kube-system -l k8s-app=kube-proxy");
     }
 
     #[tokio::test]

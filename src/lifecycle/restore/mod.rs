@@ -75,7 +75,7 @@ pub struct RestoreOptions {
 pub enum OtherHosts {
     /// They are gone, or have other names: the cluster forgets their nodes.
     Remove,
-    /// They run still, and join again later.
+    /// They still run, and join again later.
     Keep,
 }
 
@@ -264,17 +264,17 @@ impl Context<'_> {
         journal.begin(Operation::BackupRestore.name(), "");
         let is_new = prepared.situation == Situation::New;
         let with_authorities = is_new && self.cluster.kubernetes.kind == KubernetesKind::Kubeadm;
+        let former = ClusterRecord::read(self.state)?;
         if let Some(begun) = prepared.begun {
             if begun.stage == Stage::Install {
                 // Without the authorities of the backup, an install would create another cluster.
                 self.content.put_back(self.state, with_authorities)?;
-                self.forget(&begun.gone)?;
+                self.note_hosts(&prepared.gone, former.as_ref())?;
             }
             return Ok(begun);
         }
         let record = RestoreRecord::new(self.snapshot()?, is_new)
             .of_members(initial_cluster(self.cluster))
-            .without(prepared.gone)
             .after(prepared.is_down);
         if is_new {
             // Commands that had begun on the former hosts.
@@ -285,20 +285,36 @@ impl Context<'_> {
             MoveRecord::remove(self.state)?;
         }
         record.save(self.state)?;
-        self.forget(&record.gone)?;
+        if is_new {
+            self.note_hosts(&prepared.gone, former.as_ref())?;
+        }
         Ok(record)
     }
 
-    /// Notes in the record of the cluster that hosts left it.
-    fn forget(&self, gone: &[HostName]) -> Result<(), CommandError> {
+    /// Notes in the record of the cluster which hosts left it, and that those of the cluster file are new. `former` is the record
+    /// before the restore.
+    fn note_hosts(
+        &self,
+        gone: &[HostName],
+        former: Option<&ClusterRecord>,
+    ) -> Result<(), CommandError> {
         let Some(mut record) = ClusterRecord::read(self.state)? else {
             return Ok(());
         };
+        let hosts = self.cluster.hosts.iter();
+        record.readmit(hosts.map(|host| &host.name));
         for name in gone {
-            if record.has_host(name) {
-                record.begin_removal(name);
-                record.end_removal(name, RemovalState::Complete);
+            if !record.has_host(name) {
+                continue;
             }
+            let state = if former.is_some_and(|former| former.has_host(name)) {
+                // No reset has reached it: it can come back with everything of the cluster.
+                RemovalState::WithoutContact
+            } else {
+                RemovalState::Complete
+            };
+            record.begin_removal(name);
+            record.end_removal(name, state);
         }
         record.save(self.state)
     }
@@ -368,7 +384,9 @@ impl Context<'_> {
                     cluster,
                     id: &record.id,
                     absent: &absent,
-                    new_hosts: record.is_new.then_some(NewHosts { gone: &record.gone }),
+                    new_hosts: record.is_new.then_some(NewHosts {
+                        gone: &prepared.gone,
+                    }),
                     bump: revision_bump(record.target, manifest.etcd.revision),
                     cas: cas.as_ref(),
                 },

@@ -97,10 +97,9 @@ impl<'a> Context<'a> {
                 situation::no_other_members(cluster, &observed).await?;
             }
         }
-        let gone = match &begun {
-            Some(begun) => begun.gone.clone(),
-            None if situation == Situation::New => self.gone()?,
-            None => Vec::new(),
+        let gone = match situation {
+            Situation::New => self.gone()?,
+            Situation::Existing => Vec::new(),
         };
         let programs = etcdutl::of_members(self.programs, content, cluster, &facts)?;
         for (_, error) in &unreachable {
@@ -137,7 +136,7 @@ impl<'a> Context<'a> {
                 names(others)
             ))
             .hint(
-                "pass --other-hosts remove if they are gone or have other names now, or --other-hosts keep if they run still",
+                "pass --other-hosts remove if they are gone or have other names now, or --other-hosts keep if they still run",
             )),
         }
     }

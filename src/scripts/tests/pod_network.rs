@@ -196,7 +196,9 @@ fn flannel_starts_once_more_in_a_restore() {
 fn pods_of_an_install_before_the_restore_go_once() {
     Machine::with_each_shell(|machine| {
         with_bridge(machine, "10.244.1.1/24");
-        machine.write("/run/flannel/subnet.env", "FLANNEL_SUBNET=10.244.1.1/24\n");
+        let (of_backup, file) = ("FLANNEL_SUBNET=10.244.7.1/24\n", "/run/flannel/subnet.env");
+        machine.write(file, "FLANNEL_SUBNET=10.244.1.1/24\n");
+        machine.write("/root/next", of_backup);
         assert_eq!(
             machine
                 .run(network::POD_BRIDGE.verb("cleared"), &["r1"])
@@ -207,7 +209,7 @@ fn pods_of_an_install_before_the_restore_go_once() {
         machine.done(network::POD_BRIDGE.verb("cleared"), &["r1"]);
         assert_eq!(machine.read("/root/pods"), "static NODE\n");
         assert!(!machine.has("/root/bridge"));
-        assert!(!machine.has("/run/flannel/subnet.env"));
+        assert_eq!(machine.read(file), of_backup);
     });
 }
 
@@ -233,7 +235,9 @@ fn node_without_flannel_is_complete_if_the_subnet_is_right() {
     Machine::with_each_shell(|machine| {
         with_bridge(machine, "10.244.1.1/24");
         machine.write("/run/kubexm/flannel", "");
-        machine.write("/run/flannel/subnet.env", "FLANNEL_SUBNET=10.244.1.1/24\n");
+        let (of_backup, file) = ("FLANNEL_SUBNET=10.244.7.1/24\n", "/run/flannel/subnet.env");
+        machine.write(file, "FLANNEL_SUBNET=10.244.1.1/24\n");
+        machine.write("/root/next", of_backup);
         let [follows, restart] =
             ["follows", "restart"].map(|verb| network::FLANNEL_RESTART.verb(verb));
         machine.done(restart, &FLANNEL);

@@ -8,7 +8,7 @@ use time::{Duration, OffsetDateTime};
 use super::{Standing, StateRecord};
 use crate::CommandError;
 use kubexm_deploy::backup::target_revision;
-use kubexm_types::{Digest, HostName, UtcTime};
+use kubexm_types::{Digest, UtcTime};
 
 /// How long a restore can continue after the cluster works again. Later, the same command replaces the data once more.
 const LONGEST: Duration = Duration::hours(24);
@@ -59,9 +59,6 @@ pub struct RestoreRecord {
     /// Whether an earlier restore, in whose place this one is, has stopped the cluster.
     #[serde(default)]
     pub after_stop: bool,
-    /// Hosts of the backup that are gone: the restore deletes their nodes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gone: Vec<HostName>,
 }
 
 fn now() -> UtcTime {
@@ -91,18 +88,12 @@ impl RestoreRecord {
             target: target_revision(OffsetDateTime::now_utc()),
             members: Vec::new(),
             after_stop: false,
-            gone: Vec::new(),
         }
     }
 
     /// Returns the same record for these members of etcd.
     pub fn of_members(self, members: Vec<String>) -> Self {
         Self { members, ..self }
-    }
-
-    /// Returns the same record with hosts of the backup that are gone.
-    pub fn without(self, gone: Vec<HostName>) -> Self {
-        Self { gone, ..self }
     }
 
     /// Returns the same record in the place of one that has stopped the cluster, if it has.

@@ -71,7 +71,7 @@ pub struct Restore {
 enum OtherHosts {
     /// They are gone, or have other names
     Remove,
-    /// They run still, and join again later
+    /// They still run, and join again later
     Keep,
 }
 
