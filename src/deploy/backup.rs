@@ -10,6 +10,7 @@ pub use revision::{LEAST_BUMP, revision_bump, target_revision};
 
 use super::etcd::{self, AllVote};
 use super::kubernetes::aggregated_cas::AggregatedCas;
+use super::kubernetes::host_network_pods::HostNetworkPods;
 use super::kubernetes::nodes::NodesWait;
 use super::kubernetes::stored_endpoint::StoredEndpoint;
 use super::kubernetes::trusted_cas::TrustedCas;
@@ -348,7 +349,7 @@ impl RestoreInputs<'_> {
         tasks.extend(first.map(|first| {
             let ready = NodesWait::ready(&nodes, ANSWER);
             let task = READY.task(&first.name).after(restarted).step(ready);
-            let task = self.settle(task);
+            let task = self.settle(task, &nodes);
             match self.cas {
                 // A rotation after the backup has replaced CAs that its objects name.
                 Some(cas) => task
@@ -364,7 +365,7 @@ impl RestoreInputs<'_> {
     }
 
     /// Lets the objects of the backup fit the hosts.
-    fn settle(&self, task: Task) -> Task {
+    fn settle(&self, task: Task, nodes: &[&HostSpec]) -> Task {
         let task = match self.cluster.kubernetes.kind {
             // The backup can be of the time before the cluster moved to another network.
             KubernetesKind::Kubeadm => task.step(StoredEndpoint::of(self.cluster)),
@@ -373,6 +374,7 @@ impl RestoreInputs<'_> {
         let gone = self.new_hosts.map_or(&[][..], |new| new.gone);
         let gone = gone.iter();
         gone.fold(task, |task, name| delete_node(task, name, true))
+            .step(HostNetworkPods::of(nodes))
     }
 
     /// Returns the step that removes the pods that an install before the restore has started.

@@ -5,6 +5,7 @@ mod config;
 mod default_accounts;
 pub(super) mod drain;
 mod hardening;
+pub(super) mod host_network_pods;
 pub(super) mod join_secrets;
 pub(super) mod kubeadm;
 pub(super) mod kubeconfig;

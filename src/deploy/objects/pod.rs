@@ -19,6 +19,8 @@ pub struct Pod {
 #[serde(default, rename_all = "camelCase")]
 pub struct PodSpec {
     pub node_name: String,
+    /// Whether it has the network of its host.
+    pub host_network: bool,
     volumes: Vec<Volume>,
 }
 
