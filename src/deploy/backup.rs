@@ -39,6 +39,8 @@ const REPLACE: TaskName = TaskName::new("restore", "replace");
 const START_ETCD: TaskName = TaskName::new("restore", "start-etcd");
 /// Starts the programs of a control plane.
 const START: TaskName = TaskName::new("restore", "start");
+/// Lets the objects of the backup fit the hosts.
+const OBJECTS: TaskName = TaskName::new("restore", "objects");
 /// Restarts the programs of a node.
 const NODE: TaskName = TaskName::new("restore", "node");
 /// Waits until all nodes are Ready.
@@ -331,12 +333,15 @@ impl RestoreInputs<'_> {
             "systemd" => &["kubelet", "kube-proxy"],
             _ => &["kubelet"],
         };
-        let mut tasks: Vec<Task> = Vec::new();
+        let first = self.hosts().into_iter().next();
+        let objects = first.map(|first| self.settle(OBJECTS.task(&first.name), &nodes));
+        let settled = objects.as_ref().map(Task::id);
+        let mut tasks: Vec<Task> = objects.into_iter().collect();
         for host in &nodes {
             let title = format!("Restart {}", names.join(" and "));
             let verbs = ["restarted", "restart"];
             let step = self.programs("restore restart", &title, "systemd", names, verbs);
-            let task = NODE.task(&host.name);
+            let task = NODE.task(&host.name).after(settled.clone());
             let task = if self.new_hosts.is_some() {
                 task.step(self.clear())
             } else {
@@ -345,11 +350,9 @@ impl RestoreInputs<'_> {
             tasks.push(task.step(step));
         }
         let restarted: Vec<TaskId> = tasks.iter().map(Task::id).collect();
-        let first = self.hosts().into_iter().next();
         tasks.extend(first.map(|first| {
             let ready = NodesWait::ready(&nodes, ANSWER);
             let task = READY.task(&first.name).after(restarted).step(ready);
-            let task = self.settle(task, &nodes);
             match self.cas {
                 // A rotation after the backup has replaced CAs that its objects name.
                 Some(cas) => task
@@ -364,7 +367,7 @@ impl RestoreInputs<'_> {
         tasks
     }
 
-    /// Lets the objects of the backup fit the hosts.
+    /// Lets the objects of the backup fit the hosts. A kubelet that restarts takes over addresses from them.
     fn settle(&self, task: Task, nodes: &[&HostSpec]) -> Task {
         let task = match self.cluster.kubernetes.kind {
             // The backup can be of the time before the cluster moved to another network.

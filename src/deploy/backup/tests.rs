@@ -86,11 +86,14 @@ fn control_planes_start_one_after_another() {
 #[test]
 fn kubelets_of_all_nodes_restart_and_the_pod_network_follows() {
     insta::assert_snapshot!(steps(UNITS, Phase::Nodes).join("\n"), @r"
-    node@c1 []: restore restart
-    node@c2 []: restore restart
-    node@w1 []: restore restart
-    ready@c1 [restore/node@c1 restore/node@c2 restore/node@w1]: wait Wait until every node is Ready
+    objects@c1 []: host network pods
+    node@c1 [restore/objects@c1]: restore restart
+    node@c2 [restore/objects@c1]: restore restart
+    node@w1 [restore/objects@c1]: restore restart
+    ready@c1 [restore/objects@c1 restore/node@c1 restore/node@c2 restore/node@w1]: wait Wait until every node is Ready
     ");
+    let of_kubeadm = steps("kubernetes: {version: 1.36.3}", Phase::Nodes);
+    assert_eq!(of_kubeadm[0], "objects@c1 []: stored endpoint");
     let bridge = format!("{UNITS}\n  network: {{plugin: bridge}}");
     let kubeadm = "kubernetes: {version: 1.36.3}";
     insta::assert_snapshot!(steps(&bridge, Phase::PodNetwork).join("\n"), @r"

@@ -14,8 +14,8 @@ use crate::objects::{Pod, Server, delete};
 /// (<https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-config-mirror>).
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Deletes pods on the network of their host that have an address which the host no longer has, and that come again. A kubelet does
-/// not replace the address in the status of a pod, so services would lead to the former network.
+/// Deletes pods on the network of their host that have an address which the host no longer has, and that come again. A kubelet that
+/// restarts keeps the address in the status of a pod, so services would lead to the former network.
 pub(crate) struct HostNetworkPods {
     /// The addresses of the nodes.
     nodes: BTreeMap<String, Vec<IpAddr>>,
@@ -87,8 +87,13 @@ impl Ensure for HostNetworkPods {
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         for pod in self.found(context.host).await? {
-            let words = ["pod", &pod.metadata.name, "-n", &pod.metadata.namespace];
-            let words = words.map(str::to_owned);
+            let metadata = &pod.metadata;
+            let mut words = vec!["pod", &metadata.name, "-n", &metadata.namespace];
+            if metadata.annotations.contains_key(MIRROR) {
+                // The container of the static pod goes on. The kubelet must not find the former object.
+                words.extend(["--force", "--grace-period=0"]);
+            }
+            let words = words.into_iter().map(str::to_owned);
             delete(context.host, &self.describe(), words).await?;
         }
         Ok(())
@@ -128,6 +133,10 @@ mod tests {
         let found = "a/static has the address 198.51.100.1\na/of-set has the address 198.51.100.1";
         assert_eq!(step.check(&host).await.unwrap(), Check::needed(found));
         apply(&step, &host).await.unwrap();
-        assert_eq!(host.changes(), ["pod static -n a", "pod of-set -n a"]);
+        let expected = [
+            "pod static -n a --force --grace-period=0",
+            "pod of-set -n a",
+        ];
+        assert_eq!(host.changes(), expected);
     }
 }
