@@ -273,7 +273,9 @@ pub(super) fn settings() {
 pub(super) fn settings_of_the_cluster() {
     let kept = |machine: &Machine| {
         with_cluster(machine);
-        machine.done(kubeadm::CLUSTER_SETTINGS.verb("keep"), &[CONFIG]);
+        for verb in ["keep", "proxy"] {
+            machine.done(kubeadm::CLUSTER_SETTINGS.verb(verb), &[CONFIG]);
+        }
     };
     let case = |before: fn(&Machine), verb| {
         kill_case(&Case {
