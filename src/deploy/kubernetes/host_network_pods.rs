@@ -77,12 +77,7 @@ impl Ensure for HostNetworkPods {
             let (path, address) = (pod.metadata.path(), &pod.status.pod_ip);
             format!("{path} has the address {address}")
         });
-        let lines: Vec<String> = lines.collect();
-        Ok(if lines.is_empty() {
-            Check::Satisfied
-        } else {
-            Check::needed(lines.join("\n"))
-        })
+        Ok(Check::of_differences(lines))
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {

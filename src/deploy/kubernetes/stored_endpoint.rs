@@ -97,12 +97,7 @@ impl Ensure for StoredEndpoint {
                 self.0
             )
         });
-        let lines: Vec<String> = lines.collect();
-        Ok(if lines.is_empty() {
-            Check::Satisfied
-        } else {
-            Check::needed(lines.join("\n"))
-        })
+        Ok(Check::of_differences(lines))
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {

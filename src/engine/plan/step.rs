@@ -154,6 +154,16 @@ impl Check {
             shows_lines: false,
         }
     }
+
+    /// Returns the check of a host that must change because of these differences, one in each line, or that has none.
+    pub fn of_differences(lines: impl IntoIterator<Item = String>) -> Self {
+        let lines: Vec<String> = lines.into_iter().collect();
+        if lines.is_empty() {
+            Self::Satisfied
+        } else {
+            Self::needed(lines.join("\n"))
+        }
+    }
 }
 
 /// What one poll of a [`Wait`] found.
