@@ -15,7 +15,7 @@ use flate2::read::MultiGzDecoder;
 use kubexm_engine::plan::{Check, StepError};
 use kubexm_engine::{Command, Host, Limit};
 use kubexm_scripts::Script;
-use kubexm_scripts::kubernetes::{DELETE, GET, PATCH};
+use kubexm_scripts::kubernetes::{DELETE, GET, PATCH, ROLLOUT};
 use kubexm_types::Message;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -189,6 +189,15 @@ pub(crate) async fn patch(
     let fields = fields.to_string();
     let words = words.iter().copied().chain(["--patch", &fields]);
     change(host, PATCH, what, words).await
+}
+
+/// Lets the pods of a workload start again, one after another. `words` name it for `kubectl rollout restart`. Does not wait.
+///
+/// # Errors
+/// The API server refuses.
+pub async fn restart(host: &dyn Host, what: &str, words: &[&str]) -> Result<(), StepError> {
+    let words = ["restart"].into_iter().chain(words.iter().copied());
+    change(host, ROLLOUT, what, words).await
 }
 
 async fn change(

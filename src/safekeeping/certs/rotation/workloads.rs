@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::pods::{Controller, Pod};
 use kubexm_config::cluster::{PluginKind, PluginProperties};
-use kubexm_deploy::objects::{METADATA, Metadata, Object, Server};
+use kubexm_deploy::objects::{METADATA, Metadata, Object, Server, restart as restart_pods};
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host, Limit};
 use kubexm_scripts::kubernetes::ROLLOUT;
@@ -160,13 +160,15 @@ pub(super) async fn restart(
         }
         // An interrupted run has restarted it.
         if !found.has_restarted_since(since) {
-            rollout(host, &[&["restart"][..], &words].concat()).await?;
+            restart_pods(host, RESTARTS, &words).await?;
         }
         restarted.push(words);
     }
     for words in restarted {
         let limits = ["--timeout=1800s", "--request-timeout=0"];
-        rollout(host, &[&["status"][..], &words, &limits].concat()).await?;
+        let words = [&["status"][..], &words, &limits].concat();
+        let command = Command::from_script(ROLLOUT, words);
+        run(host, RESTARTS, command).await?;
     }
     for workload in manual {
         let warning = Message::new(format!(
@@ -176,11 +178,6 @@ pub(super) async fn restart(
         events.warn(WarningKind::Pods, warning);
     }
     Ok(())
-}
-
-async fn rollout(host: &dyn Host, words: &[&str]) -> Result<(), CommandError> {
-    let command = Command::from_script(ROLLOUT, words.iter().copied());
-    run(host, RESTARTS, command).await.map(drop)
 }
 
 /// Returns the Secrets with a token that has no expiry.

@@ -6,11 +6,12 @@ use async_trait::async_trait;
 use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_engine::{Command, Host, Limit};
 use kubexm_scripts::kubeadm::{CLUSTER_SETTINGS, ClusterSettings};
-use kubexm_types::{Message, UtcTime};
+use kubexm_types::Message;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::objects::{ConfigMap, Object, Polls, Server, checked, patch};
+use crate::objects::{ConfigMap, Object, Polls, Server, checked, patch, restart};
 
 /// How long kube-proxy may take on all nodes.
 const ROLLOUT: Duration = Duration::from_secs(300);
@@ -21,6 +22,7 @@ const MARK: &str = "kubexm.io/settings";
 /// The ConfigMaps for nodes that join later.
 const FOR_NODES: [&str; 2] = ["kubeadm-config", "kubelet-config"];
 const KUBE_PROXY: &str = "kube-proxy";
+const DAEMON_SET: [&str; 4] = ["daemonset", KUBE_PROXY, "-n", "kube-system"];
 /// The key of the configuration in the ConfigMap of kube-proxy.
 const PROXY_CONFIG: &str = "config.conf";
 const HINT: &str = "correct kubeProxy in the cluster file, then run the same command again";
@@ -37,6 +39,14 @@ pub(super) struct StoredSettings {
     pub(super) config: String,
     /// Whether `kubeadm init` has just stored it.
     pub(super) is_new: bool,
+}
+
+/// Why kube-proxy must change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Difference {
+    /// A change was interrupted: the pods may have either configuration.
+    Interrupted,
+    Settings,
 }
 
 /// A DaemonSet, as far as its rollout is concerned.
@@ -98,10 +108,14 @@ impl StoredSettings {
         Ok(())
     }
 
+    /// Returns the DaemonSet of kube-proxy; `None` if the cluster has none.
+    async fn proxy<T: DeserializeOwned>(&self, host: &dyn Host) -> Result<Option<T>, StepError> {
+        let words = [&DAEMON_SET[..], &["--ignore-not-found"]].concat();
+        Server::of(host).find(&self.describe(), &words).await
+    }
+
     async fn has_proxy(&self, host: &dyn Host) -> Result<bool, StepError> {
-        let words = daemon_set("--ignore-not-found");
-        let found: Option<Object> = Server::of(host).find(&self.describe(), &words).await?;
-        Ok(found.is_some())
+        Ok(self.proxy::<Object>(host).await?.is_some())
     }
 
     /// Runs the script with the configuration. Returns what it prints.
@@ -118,7 +132,10 @@ impl StoredSettings {
 
     async fn found(&self, host: &dyn Host) -> Result<Check, StepError> {
         if let Some(reason) = self.difference_of_proxy(host).await? {
-            return Ok(Check::needed(reason));
+            return Ok(Check::needed(match reason {
+                Difference::Interrupted => "a change of kube-proxy was interrupted",
+                Difference::Settings => "kube-proxy has other settings",
+            }));
         }
         for name in FOR_NODES {
             if !has_mark(self.find(host, name).await?.as_ref(), &self.digest) {
@@ -130,23 +147,16 @@ impl StoredSettings {
     }
 
     /// Returns why kube-proxy must change.
-    async fn difference_of_proxy(
-        &self,
-        host: &dyn Host,
-    ) -> Result<Option<&'static str>, StepError> {
+    async fn difference_of_proxy(&self, host: &dyn Host) -> Result<Option<Difference>, StepError> {
         if !self.has_proxy(host).await? {
             return Ok(None);
         }
-        if self.was_interrupted(host).await? {
-            return Ok(Some("a change of kube-proxy was interrupted"));
+        if !self.run(host, "began").await?.is_empty() {
+            return Ok(Some(Difference::Interrupted));
         }
         let found = self.find(host, KUBE_PROXY).await?;
         let has_mark = has_mark(found.as_ref(), &self.proxy_digest);
-        Ok((!has_mark).then_some("kube-proxy has other settings"))
-    }
-
-    async fn was_interrupted(&self, host: &dyn Host) -> Result<bool, StepError> {
-        Ok(!self.run(host, "began").await?.is_empty())
+        Ok((!has_mark).then_some(Difference::Settings))
     }
 
     async fn proxy_config(&self, host: &dyn Host) -> Result<Option<String>, StepError> {
@@ -155,12 +165,11 @@ impl StoredSettings {
     }
 
     /// Changes kube-proxy. The present ConfigMap stays on the host until kube-proxy is ready with another one.
-    async fn change_proxy(&self, host: &dyn Host) -> Result<(), StepError> {
-        let was_interrupted = self.was_interrupted(host).await?;
+    async fn change_proxy(&self, host: &dyn Host, reason: Difference) -> Result<(), StepError> {
         let former = self.proxy_config(host).await?;
         self.run(host, "keep").await?;
         self.run(host, "proxy").await?;
-        if was_interrupted || self.proxy_config(host).await? != former {
+        if reason == Difference::Interrupted || self.proxy_config(host).await? != former {
             self.restart_proxy_or_go_back(host).await?;
         }
         self.mark(host, KUBE_PROXY, &self.proxy_digest).await?;
@@ -177,33 +186,24 @@ impl StoredSettings {
         // The report is that of the settings that do not work.
         let _ = self.restart_proxy(host).await;
         self.run(host, "drop").await?;
-        let Message { text, .. } = cause;
         let text = format!(
-            "{text}\nkube-proxy does not become ready with its new settings, so it has its former ones again"
+            "{}\nkube-proxy does not become ready with its new settings, so it has its former ones again",
+            cause.text
         );
         Err(StepError::Other(Message::new(text).hint(HINT)))
     }
 
     async fn restart_proxy(&self, host: &dyn Host) -> Result<(), StepError> {
         let title = self.describe();
-        // What `kubectl rollout restart` does.
-        let at = UtcTime::now().to_string();
-        let annotations = json!({"kubectl.kubernetes.io/restartedAt": at});
-        let fields = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
-        patch(host, &title, &daemon_set("")[..4], &fields).await?;
+        restart(host, &title, &DAEMON_SET).await?;
         let polls = Polls::at_most(ROLLOUT);
         let missing = async || {
-            let words = daemon_set("--ignore-not-found");
-            let found: Option<DaemonSet> = Server::of(host).find(&title, &words).await?;
+            let found: Option<DaemonSet> = self.proxy(host).await?;
             Ok(found.unwrap_or_default().missing())
         };
         while polls.go_on(missing().await).await? {}
         Ok(())
     }
-}
-
-fn daemon_set(option: &str) -> [&str; 5] {
-    ["daemonset", KUBE_PROXY, "-n", "kube-system", option]
 }
 
 fn has_mark(map: Option<&ConfigMap>, digest: &str) -> bool {
@@ -242,8 +242,8 @@ impl Ensure for StoredSettings {
             }
             return Ok(());
         }
-        if self.difference_of_proxy(host).await?.is_some() {
-            self.change_proxy(host).await?;
+        if let Some(reason) = self.difference_of_proxy(host).await? {
+            self.change_proxy(host, reason).await?;
         }
         self.run(host, "store").await?;
         self.mark_all(host).await
