@@ -286,8 +286,8 @@ scripts! {
     }
     /// The pod network.
     network {
-        FLANNEL_RESTART = "network/flannel-restart.sh"
-        POD_BRIDGE = "network/pod-bridge.sh"
+        FLANNEL_RESTART = "network/flannel-restart.sh" [flannels]
+        POD_BRIDGE = "network/pod-bridge.sh" [flannels]
         POD_ROUTES = "network/pod-routes.sh"
         REMOVE_LEFTOVERS = "network/remove-leftovers.sh" [delete_rules]
     }

@@ -8,10 +8,6 @@ mark=/var/lib/kubexm/restore/$2/flannel
 shift 2
 export PATH="/usr/local/bin:$PATH"
 crictl() { command crictl --timeout 60s "$@"; }
-# Prints the containers of flannel that run.
-flannels() {
-  crictl ps -q --state running --label io.kubernetes.pod.namespace=kube-flannel --name '^kube-flannel$' || { echo "the container runtime does not answer" >&2; exit 1; }
-}
 # Prints what differs between the subnets of flannel and the expected ones.
 # Arguments: expected subnets.
 differs() {

@@ -64,7 +64,7 @@ clear)
   mkdir -p "$(dirname "$mark")"
   # Without this file, the CNI plugin waits until flannel has written the subnet that the node has now. flannel writes it when it starts.
   rm -f /run/flannel/subnet.env
-  flannel=$(crictl ps -q --state running --label io.kubernetes.pod.namespace=kube-flannel --name '^kube-flannel$')
+  flannel=$(flannels)
   # shellcheck disable=SC2086 # one word for each container
   [ -z "$flannel" ] || crictl stop --timeout 10 $flannel >/dev/null
   remove_pods
