@@ -1,6 +1,7 @@
 //! Plans the restore of etcd from a snapshot, in phases. All programs of the control planes stop before the data of the
 //! first member changes, and start again after all members have the same data.
 
+mod nodes;
 mod revision;
 
 use std::collections::BTreeSet;
@@ -9,12 +10,6 @@ use std::time::Duration;
 pub use revision::{LEAST_BUMP, revision_bump, target_revision};
 
 use super::etcd::{self, AllVote};
-use super::kubernetes::aggregated_cas::AggregatedCas;
-use super::kubernetes::host_network_pods::HostNetworkPods;
-use super::kubernetes::nodes::NodesWait;
-use super::kubernetes::stored_endpoint::StoredEndpoint;
-use super::kubernetes::trusted_cas::TrustedCas;
-use super::removal::delete_node;
 use super::{DeployError, health, journal, network};
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
@@ -24,7 +19,6 @@ use kubexm_etcd::{initial_cluster, members, peer_url};
 use kubexm_scripts::Call;
 use kubexm_scripts::etcd::{RESTORE, Restore};
 use kubexm_scripts::kubernetes::{API_SERVER_READY, CONTROL_PLANE};
-use kubexm_scripts::network::POD_BRIDGE;
 use kubexm_types::HostName;
 
 /// Creates the new data of a member beside the old one.
@@ -39,12 +33,6 @@ const REPLACE: TaskName = TaskName::new("restore", "replace");
 const START_ETCD: TaskName = TaskName::new("restore", "start-etcd");
 /// Starts the programs of a control plane.
 const START: TaskName = TaskName::new("restore", "start");
-/// Lets the objects of the backup fit the hosts.
-const OBJECTS: TaskName = TaskName::new("restore", "objects");
-/// Restarts the programs of a node.
-const NODE: TaskName = TaskName::new("restore", "node");
-/// Waits until all nodes are Ready.
-const READY: TaskName = TaskName::new("restore", "ready");
 /// Removes files of the restore.
 const TIDY: TaskName = TaskName::new("restore", "tidy");
 
@@ -319,73 +307,6 @@ impl RestoreInputs<'_> {
             tasks.push(task);
         }
         tasks
-    }
-
-    fn present_nodes(&self) -> Vec<&HostSpec> {
-        let mut nodes = self.cluster.nodes();
-        nodes.retain(|host| !self.absent.contains(&host.name));
-        nodes
-    }
-
-    fn nodes(&self) -> Vec<Task> {
-        let nodes = self.present_nodes();
-        let names: &[&str] = match self.kubernetes_kind() {
-            "systemd" => &["kubelet", "kube-proxy"],
-            _ => &["kubelet"],
-        };
-        let first = self.hosts().into_iter().next();
-        let objects = first.map(|first| self.settle(OBJECTS.task(&first.name), &nodes));
-        let settled = objects.as_ref().map(Task::id);
-        let mut tasks: Vec<Task> = objects.into_iter().collect();
-        for host in &nodes {
-            let title = format!("Restart {}", names.join(" and "));
-            let verbs = ["restarted", "restart"];
-            let step = self.programs("restore restart", &title, "systemd", names, verbs);
-            let task = NODE.task(&host.name).after(settled.clone());
-            let task = if self.new_hosts.is_some() {
-                task.step(self.clear())
-            } else {
-                task
-            };
-            tasks.push(task.step(step));
-        }
-        let restarted: Vec<TaskId> = tasks.iter().map(Task::id).collect();
-        tasks.extend(first.map(|first| {
-            let ready = NodesWait::ready(&nodes, ANSWER);
-            let task = READY.task(&first.name).after(restarted).step(ready);
-            match self.cas {
-                // A rotation after the backup has replaced CAs that its objects name.
-                Some(cas) => task
-                    .step(TrustedCas(cas.kubernetes.clone()))
-                    .step(AggregatedCas {
-                        clients: cas.kubernetes.clone(),
-                        proxies: cas.front_proxy.clone(),
-                    }),
-                None => task,
-            }
-        }));
-        tasks
-    }
-
-    /// Lets the objects of the backup fit the hosts. A kubelet that restarts takes over addresses from them.
-    fn settle(&self, task: Task, nodes: &[&HostSpec]) -> Task {
-        let task = match self.cluster.kubernetes.kind {
-            // The backup can be of the time before the cluster moved to another network.
-            KubernetesKind::Kubeadm => task.step(StoredEndpoint::of(self.cluster)),
-            KubernetesKind::Systemd => task,
-        };
-        let gone = self.new_hosts.map_or(&[][..], |new| new.gone);
-        let gone = gone.iter();
-        gone.fold(task, |task, name| delete_node(task, name, true))
-            .step(HostNetworkPods::of(nodes))
-    }
-
-    /// Returns the step that removes the pods that an install before the restore has started.
-    fn clear(&self) -> RunScript {
-        let [check, apply] = ["cleared", "clear"].map(|verb| POD_BRIDGE.verb(verb));
-        let title = "Remove the pods of the install before the restore";
-        let step = RunScript::new("restore clear", title, check, apply);
-        step.arguments([self.id]).limit(STOPPING)
     }
 
     fn tidy(&self) -> Vec<Task> {
