@@ -112,12 +112,14 @@ build_cache_damaged() { # each use compares the digest; the hint names the file
   rm -f "$file"
   next_run build built
 }
+# The cause is that of the kernel, or that of a connection which the HTTP library no longer used.
+names_connection() { grep -e 'Connection reset by peer' -e 'connection was not ready' "$work/said"; }
 build_refused() {
   cold
   relay_set site refuse=1
   built
-  # The cause is that of the kernel, or that of a connection which the HTTP library no longer used.
   expect 3 "cannot reach http://127.0.0.1:" "hint: check the name server, the network and the proxy"
+  holds "the connection is the cause" names_connection
   holds "no bundle" no_bundle
   relay_set site
   next_run build built
