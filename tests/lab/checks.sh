@@ -23,6 +23,12 @@ must() { # DESCRIPTION COMMAND...: a check whose failure ends the test
   check "$@"
   [ "$failed" = "$before" ] || { printf '\n%s passed, %s failed\n' "$passed" "$failed"; exit 1; }
 }
+ends() { # STATUS PATTERN COMMAND…: the command ends with this status, and its output, which stays in ended.log, matches
+  local ended=0
+  "${@:3}" >"$work/ended.log" 2>&1 || ended=$?
+  cat "$work/ended.log"
+  [ "$ended" = "$1" ] && grep -q -e "$2" "$work/ended.log"
+}
 prints_no() { # PATTERN COMMAND...: the command succeeds, and no line of its output matches
   local ended=0
   "${@:2}" >"$work/printed" 2>&1 || ended=$?
