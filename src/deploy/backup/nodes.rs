@@ -2,8 +2,8 @@
 
 use super::{ANSWER, RestoreInputs, STOPPING};
 use crate::kubernetes::aggregated_cas::AggregatedCas;
-use crate::kubernetes::host_network_pods::HostNetworkPods;
 use crate::kubernetes::nodes::NodesWait;
+use crate::kubernetes::present_addresses::PresentAddresses;
 use crate::kubernetes::stored_endpoint::StoredEndpoint;
 use crate::kubernetes::trusted_cas::TrustedCas;
 use crate::removal::delete_node;
@@ -77,7 +77,7 @@ impl RestoreInputs<'_> {
         let gone = self.new_hosts.map_or(&[][..], |new| new.gone);
         let gone = gone.iter();
         gone.fold(task, |task, name| delete_node(task, name, true))
-            .step(HostNetworkPods::of(nodes))
+            .step(PresentAddresses::of(nodes))
     }
 
     /// Returns the step that removes the pods that an install before the restore has started.

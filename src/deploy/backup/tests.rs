@@ -86,7 +86,7 @@ fn control_planes_start_one_after_another() {
 #[test]
 fn kubelets_of_all_nodes_restart_and_the_pod_network_follows() {
     insta::assert_snapshot!(steps(UNITS, Phase::Nodes).join("\n"), @r"
-    objects@c1 []: host network pods
+    objects@c1 []: present addresses
     node@c1 [restore/objects@c1]: restore restart
     node@c2 [restore/objects@c1]: restore restart
     node@w1 [restore/objects@c1]: restore restart
