@@ -204,11 +204,14 @@ mod tests {
         let found = "the node node1 has 198.51.100.1\nthe pod a/of-set has 198.51.100.1";
         assert_eq!(step().check(&host).await.unwrap(), Check::needed(found));
         apply(&step(), &host).await.unwrap();
-        let of_node = concat!(
-            "node node1 --subresource=status --type=merge --patch ",
-            r#"{"status":{"addresses":[{"address":"192.0.2.11","type":"InternalIP"},"#,
-            r#"{"address":"2001:db8::11","type":"InternalIP"},{"address":"node1","type":"Hostname"}]}}"#
-        );
-        assert_eq!(host.changes(), [of_node, "pod of-set -n a"]);
+        let address = |kind: &str, address: &str| json!({"type": kind, "address": address});
+        let desired = [
+            address("InternalIP", "192.0.2.11"),
+            address("InternalIP", "2001:db8::11"),
+            address("Hostname", "node1"),
+        ];
+        let fields = json!({"status": {"addresses": desired}});
+        let of_node = format!("node node1 --subresource=status --type=merge --patch {fields}");
+        assert_eq!(host.changes(), [of_node.as_str(), "pod of-set -n a"]);
     }
 }
