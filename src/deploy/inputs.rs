@@ -61,9 +61,16 @@ pub struct Certificates {
     pub kubernetes: Option<Arc<ClusterPki>>,
     /// The keys with which API servers encrypt Secrets; `None` if they do not encrypt them.
     pub encryption: Option<Arc<EncryptionKeys>>,
-    /// The authorities of a cluster that is restored with kubeadm: a tar archive of files below `/etc/kubernetes/pki`.
-    /// Without it, `kubeadm init` creates authorities. Secret.
-    pub authorities: Option<Arc<Vec<u8>>>,
+    /// The authorities with which `kubeadm init` begins; `None` if it creates all of them.
+    pub authorities: Option<Arc<GivenAuthorities>>,
+}
+
+/// Authorities that kubeadm does not create: those of a backup, or the CA of the site. Secret, so there is no `Debug`.
+pub struct GivenAuthorities {
+    /// The names of the files, below `/etc/kubernetes/pki`.
+    pub names: Vec<String>,
+    /// A tar archive of the files.
+    pub archive: Vec<u8>,
 }
 
 /// Everything that a plan depends on.

@@ -73,6 +73,60 @@ impl Ca {
         })
     }
 
+    /// Loads the CA `name` as [`load_or_create`](Self::load_or_create). A store without its certificate gets `given`.
+    ///
+    /// # Errors
+    /// As `load_or_create`, or kubexm cannot sign with the key of `given`.
+    pub(crate) fn load_or_take(
+        store: &CertificateStore,
+        name: &str,
+        given: Option<Pair>,
+    ) -> Result<Self, PkiError> {
+        let is_known = store.read(&format!("{name}.crt"))?.is_some();
+        let Some(given) = given.filter(|_| !is_known) else {
+            return Self::load_or_create(store, name);
+        };
+        let key_path = store.path(&format!("{name}.key")).display().to_string();
+        let trusted = rotation::trusted(store, name, &given.certificate)?;
+        // The certificate is written last, so that it never exists without its key.
+        store.write_ca_key(name, &given.key)?;
+        store.write(&format!("{name}.crt"), &given.certificate)?;
+        Ok(Self {
+            trusted,
+            ..Self::of(given, key_path)
+        })
+    }
+
+    fn of(pair: Pair, key_path: String) -> Self {
+        Self {
+            trusted: pair.certificate.clone(),
+            certificate: pair.certificate,
+            key: StoredKey::Readable(pair.key),
+            substitute: None,
+            key_path,
+        }
+    }
+
+    /// Fails if kubexm cannot sign for a CA of another program, or if programs would not find the signer of what it signs.
+    pub(crate) fn prove(pair: &Pair, name: &str) -> Result<(), PkiError> {
+        let ca = Self::of(pair.clone(), name.to_owned());
+        let signed = ca.sign(name, &Leaf::client(name, None), 1);
+        let signed = signed.map_err(|error| {
+            error.hint(
+                "kubexm signs with keys for RSA, ECDSA (P-256, P-384) and Ed25519 in PKCS #8; `openssl pkcs8 -topk8 -nocrypt -in KEY \
+                 -out NEW` converts one",
+            )
+        })?;
+        let leaf = Certificate::first(name, &signed.certificate)?;
+        if leaf.is_signed_by(&Certificate::first(name, &pair.certificate)?) {
+            Ok(())
+        } else {
+            Err(invalid(name, "kubexm cannot write the subject of this CA").hint(
+                "issue a CA whose subject has UTF8String, PrintableString or IA5String values only",
+            ))
+        }
+    }
+
     /// Creates a CA. `key` is the key of a creation that was interrupted before it wrote the certificate.
     fn create(
         store: &CertificateStore,
@@ -119,13 +173,7 @@ impl Ca {
         }
         // The certificate is written last, so that it never exists without its key.
         store.write(&format!("{name}.crt"), &certificate)?;
-        Ok(Self {
-            trusted: certificate.clone(),
-            certificate,
-            key: StoredKey::Readable(key),
-            substitute: None,
-            key_path,
-        })
+        Ok(Self::of(Pair { certificate, key }, key_path))
     }
 
     /// Returns the CA with its key, for programs that sign certificates. Secret.

@@ -106,6 +106,18 @@ impl Certificate {
         (seconds + DAY / 2).div_euclid(DAY)
     }
 
+    /// Returns whether it is a CA, and may sign certificates: it has keyCertSign if it states key usages.
+    pub fn can_sign(&self) -> bool {
+        let parsed = x509_parser::parse_x509_certificate(&self.der);
+        let usage = parsed.as_ref().map(|(_, parsed)| parsed.key_usage());
+        let may_sign = match usage {
+            Ok(Ok(Some(usage))) => usage.value.key_cert_sign(),
+            Ok(Ok(None)) => true,
+            Ok(Err(_)) | Err(_) => false,
+        };
+        self.is_ca && may_sign
+    }
+
     /// Returns whether a CA with this certificate signed it. If kubexm does not know the algorithm of the signature, only
     /// the names decide.
     pub fn is_signed_by(&self, ca: &Self) -> bool {

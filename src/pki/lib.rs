@@ -15,6 +15,7 @@ pub mod rotation;
 mod sealed;
 pub mod secret_keys;
 mod signing_key;
+pub mod site_ca;
 mod store;
 mod stream;
 mod user_request;

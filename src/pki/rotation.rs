@@ -11,7 +11,7 @@ use rcgen::KeyPair;
 
 use crate::ca::Ca;
 use crate::error::{PkiError, invalid};
-use crate::pair::new_key;
+use crate::pair::{Pair, new_key};
 use crate::store::{CertificateStore, failed};
 use kubexm_types::Authority;
 
@@ -108,6 +108,14 @@ pub fn begin(
             store.write(&format!("{next}.pub"), &key.public_key_pem())
         }
     }
+}
+
+/// Takes over a CA as the next one, unless it exists.
+///
+/// # Errors
+/// Files cannot be read or written.
+pub fn begin_with(store: &CertificateStore, name: &str, given: Pair) -> Result<(), PkiError> {
+    Ca::load_or_take(store, &format!("{name}.next"), Some(given)).map(drop)
 }
 
 /// Makes the next authority the present one, and keeps what programs trust of the former one. Does nothing if there is no next

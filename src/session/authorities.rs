@@ -1,4 +1,5 @@
-//! The authorities that kubeadm created, from a backup. They are in the state directory only while a restore installs hosts.
+//! The authorities with which kubeadm begins: those of a backup, which are in the state directory only while a restore installs
+//! hosts, or the CA of the site.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -6,6 +7,7 @@ use std::path::Path;
 
 use crate::state_record::StateRecord;
 use crate::{CommandError, FileError};
+use kubexm_deploy::GivenAuthorities;
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::{CertificateStore, Pair, is_key_of};
 use kubexm_types::{Authority, Digest, authority, write_atomic};
@@ -87,17 +89,46 @@ pub fn is_of_rotation(name: &str) -> bool {
     })
 }
 
-/// Returns the archive of a directory of certificates; `None` if it has none.
+/// Returns the authorities of the backup in a directory of certificates; `None` if it has none.
 ///
 /// # Errors
-/// The file cannot be read.
-pub fn load(store: &CertificateStore) -> Result<Option<Vec<u8>>, CommandError> {
+/// The file cannot be read, or is damaged.
+pub fn load(store: &CertificateStore) -> Result<Option<GivenAuthorities>, CommandError> {
     let path = store.path(NAME);
+    let failed = |error: io::Error| CommandError::from(FileError::io("read", &path, &error));
     match std::fs::read(&path) {
-        Ok(archive) => Ok(Some(archive)),
+        Ok(archive) => given(archive).map(Some).map_err(failed),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(FileError::io("read", &path, &error).into()),
+        Err(error) => Err(failed(error)),
     }
+}
+
+/// Returns the CA of the site. kubeadm creates the other authorities.
+///
+/// # Errors
+/// kubexm has a defect.
+pub fn of_site(ca: &Pair) -> Result<GivenAuthorities, CommandError> {
+    let mut archive = tar::Builder::new(Vec::new());
+    let archive = [("ca.crt", &ca.certificate), ("ca.key", &ca.key)]
+        .into_iter()
+        .try_for_each(|(name, content)| append(&mut archive, name, content.as_bytes()))
+        .and_then(|()| archive.into_inner());
+    archive.and_then(given).map_err(CommandError::defect)
+}
+
+fn given(archive: Vec<u8>) -> io::Result<GivenAuthorities> {
+    let mut names = Vec::new();
+    for entry in tar::Archive::new(archive.as_slice()).entries()? {
+        names.push(String::from_utf8_lossy(&entry?.path_bytes()).into_owned());
+    }
+    Ok(GivenAuthorities { names, archive })
+}
+
+fn append(archive: &mut tar::Builder<Vec<u8>>, name: &str, content: &[u8]) -> io::Result<()> {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(content.len() as u64);
+    header.set_mode(0o600);
+    archive.append_data(&mut header, name, content)
 }
 
 /// What a control plane has of the authorities that kubeadm created.
@@ -165,10 +196,7 @@ pub fn of_host(files: impl Read, runs_etcd: bool) -> io::Result<HostAuthorities>
         if !name.ends_with(".key") {
             content.truncate(first_block(&content));
         }
-        let mut header = tar::Header::new_gnu();
-        header.set_size(content.len() as u64);
-        header.set_mode(0o600);
-        found.append_data(&mut header, name, content.as_slice())
+        append(&mut found, name, &content)
     })?;
     Ok(HostAuthorities {
         archive: found.into_inner()?,
@@ -390,11 +418,12 @@ mod tests {
     fn archive_is_in_the_state_directory_while_a_restore_installs_hosts() {
         let state = tempfile::tempdir().unwrap();
         let store = || CertificateStore::read_only(state.path().join("pki"));
-        assert_eq!(load(&store()).unwrap(), None);
-        save(state.path(), b"x").unwrap();
-        assert_eq!(load(&store()).unwrap().unwrap(), b"x");
+        assert!(load(&store()).unwrap().is_none());
+        let archive = [0; 1024];
+        save(state.path(), &archive).unwrap();
+        assert_eq!(load(&store()).unwrap().unwrap().archive, archive);
         remove(state.path());
-        assert_eq!(load(&store()).unwrap(), None);
+        assert!(load(&store()).unwrap().is_none());
     }
 
     #[test]

@@ -14,11 +14,12 @@ pub use encryption::CaEncryption;
 pub use encryption::identity_in;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind};
-use kubexm_deploy::{Certificates, EtcdCertificates};
+use kubexm_deploy::{Certificates, EtcdCertificates, GivenAuthorities};
 use kubexm_pki::kubernetes::ClusterPki;
 use kubexm_pki::registry_login::RegistryLogin;
 use kubexm_pki::rotation;
 use kubexm_pki::secret_keys::EncryptionKeys;
+use kubexm_pki::site_ca;
 use kubexm_pki::{Ca, CertificateStore, KeyIdentity, Leaf, Pair, ca_fingerprint, key_fingerprint};
 use kubexm_preflight::identity::{self, Expected};
 use kubexm_types::{Authority, Digest, HostName, authority};
@@ -109,8 +110,21 @@ fn from_store(cluster: &Cluster, store: &CertificateStore) -> Result<Certificate
         kubernetes: kubernetes(cluster, store)?,
         encryption: encryption(cluster, store)?,
         ca: ca.trusted().to_owned(),
-        authorities: authorities::load(store)?.map(Arc::new),
+        authorities: given(cluster, store)?.map(Arc::new),
     })
+}
+
+/// Returns the authorities with which `kubeadm init` begins: those of a backup, or the CA of the site.
+fn given(
+    cluster: &Cluster,
+    store: &CertificateStore,
+) -> Result<Option<GivenAuthorities>, CommandError> {
+    let of_backup = authorities::load(store)?;
+    if of_backup.is_some() || cluster.kubernetes.kind == KubernetesKind::Systemd {
+        return Ok(of_backup);
+    }
+    let ca = site_ca::load(&cluster.kubernetes)?;
+    ca.as_ref().map(authorities::of_site).transpose()
 }
 
 /// Returns the authorities that kubexm keeps in the state directory, with their files. Reads certificates, and the
@@ -322,6 +336,29 @@ spec:
     pub(crate) fn encrypted_state(state: &Path, encryption: &CaEncryption) {
         let identity = encryption.identity().unwrap();
         load_or_issue(&cluster(CLUSTER), state, Some(identity)).unwrap();
+    }
+
+    #[test]
+    fn kubeadm_begins_with_the_ca_of_the_site() {
+        let state = tempfile::tempdir().unwrap();
+        let text = CLUSTER.replace("type: systemd}\n  etcd: {type: systemd}", "type: kubeadm}");
+        let mut cluster = cluster(&text.replace(", etcd: [node1]", ""));
+        let given = |cluster: &Cluster| {
+            load_or_issue(cluster, state.path(), None)
+                .unwrap()
+                .authorities
+        };
+        assert!(given(&cluster).is_none());
+        let store = CertificateStore::new(state.path().join("site"));
+        Ca::load_or_create(&store, "ca").unwrap();
+        cluster.kubernetes.site_ca = Some(kubexm_config::cluster::SiteCa {
+            cert_file: store.path("ca.crt"),
+            key_file: store.path("ca.key"),
+        });
+        assert_eq!(given(&cluster).unwrap().names, ["ca.crt", "ca.key"]);
+        // Those of a backup are of the cluster.
+        authorities::save(state.path(), &[0; 1024]).unwrap();
+        assert_eq!(given(&cluster).unwrap().names, [""; 0]);
     }
 
     /// The key of archives follows the keys of CAs: also to another passphrase, after a user has decrypted all of them.

@@ -56,6 +56,14 @@ authority() { # NAME
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=$1" \
     -keyout "$work/pki/$1.key" -out "$work/pki/$1.crt" 2>/dev/null
 }
+intermediate() { # NAME: a CA of the site for clusters, which the CA `root` of the site has signed
+  local pki=$work/pki
+  [ -e "$pki/root.key" ] || authority root
+  openssl req -newkey rsa:2048 -nodes -subj "/C=DE/O=Site/CN=$1" -keyout "$pki/$1.key" -out "$pki/$1.csr" 2>/dev/null
+  printf 'basicConstraints=critical,CA:TRUE,pathlen:0\nkeyUsage=critical,keyCertSign,cRLSign\n' >"$pki/$1.extensions"
+  openssl x509 -req -in "$pki/$1.csr" -CA "$pki/root.crt" -CAkey "$pki/root.key" -CAcreateserial -days 900 \
+    -extfile "$pki/$1.extensions" -out "$pki/$1.crt" 2>/dev/null
+}
 leaf() { # NAME EXTENSIONS: a certificate signed by the CA `ca`
   local pki=$work/pki
   openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=$1" \

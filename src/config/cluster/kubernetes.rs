@@ -1,6 +1,7 @@
 //! `spec.kubernetes`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -25,6 +26,8 @@ pub struct Kubernetes {
     pub kubeadm: Kubeadm,
     /// How long new certificates are valid.
     pub validity: Validity,
+    /// The CA of the site that signs the certificates of Kubernetes; `None` for a new one.
+    pub site_ca: Option<SiteCa>,
 }
 
 /// `spec.kubernetes.apiServer`.
@@ -77,6 +80,13 @@ pub struct SkipPhases {
     pub init: Vec<String>,
     /// Phases of `kubeadm join`.
     pub join: Vec<String>,
+}
+
+/// `spec.kubernetes.certificates.ca`: files on this machine, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteCa {
+    pub cert_file: PathBuf,
+    pub key_file: PathBuf,
 }
 
 /// How long new certificates are valid, in days.

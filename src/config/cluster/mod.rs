@@ -40,7 +40,7 @@ pub use kinds::{CgroupDriver, KubernetesKind};
 pub(crate) use kinds::{FORMER_SYSTEMD, FormerNames};
 pub use kubernetes::{
     ApiServer, Component, ExtraVolume, IPVS_MODULES, KubeProxy, Kubeadm, KubeadmConfig, Kubernetes,
-    ProxyMode, SkipPhases, Validity, kubeadm_api,
+    ProxyMode, SiteCa, SkipPhases, Validity, kubeadm_api,
 };
 pub(crate) use load_balancer::FORMER_LOAD_BALANCERS;
 pub use load_balancer::{

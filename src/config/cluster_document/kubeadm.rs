@@ -199,6 +199,8 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
     } else if crate::cluster::kubeadm_api(&kubernetes.version) == "v1beta3" {
         let message = format!("kubeadm {} does not have this setting", kubernetes.version);
         let hint = "use Kubernetes 1.31 or newer, or kubernetes.type: systemd";
-        refuse_given("kubernetes.certificates", &message, hint);
+        for name in ["validityDays", "caValidityDays"] {
+            refuse_given(&format!("kubernetes.certificates.{name}"), &message, hint);
+        }
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::controller_file::read_file;
 use super::kubeadm::read_kubeadm;
 use super::kubelet;
 use super::own_fields::{self, Own};
 use super::volumes::read_volumes;
 use crate::cluster::{
     ApiServer, Component, FORMER_SYSTEMD, HostSpec, KubeProxy, Kubernetes, KubernetesKind,
-    ProxyMode, Validity,
+    ProxyMode, SiteCa, Validity,
 };
 use crate::ports;
 use crate::reader::{Choice, Fields, accept};
@@ -57,7 +58,7 @@ pub(super) fn read_kubernetes(
         "write containerRuntime directly below spec",
     );
     let kubeadm = read_kubeadm(&fields, hosts);
-    let validity = read_validity(&fields);
+    let (validity, site_ca) = read_certificates(&fields);
     fields.finish();
     Some(Kubernetes {
         kind,
@@ -71,15 +72,17 @@ pub(super) fn read_kubernetes(
         kube_proxy,
         kubeadm,
         validity,
+        site_ca,
     })
 }
 
-/// Reads how long certificates are valid. A CA is valid for at least as long as what it signs.
-fn read_validity(kubernetes: &Fields<'_>) -> Validity {
+/// Reads how long certificates are valid, and the CA of the site. A CA is valid for at least as long as what it signs.
+fn read_certificates(kubernetes: &Fields<'_>) -> (Validity, Option<SiteCa>) {
     let default = Validity::default();
     let Some(fields) = kubernetes.section("certificates") else {
-        return default;
+        return (default, None);
     };
+    let site_ca = read_site_ca(&fields);
     let days = |name: &'static str, default: u16| {
         let days = fields.number(name, 1, 36500);
         days.and_then(|days| u16::try_from(days).ok())
@@ -98,7 +101,24 @@ fn read_validity(kubernetes: &Fields<'_>) -> Validity {
         fields.problem_here(message, Some(hint));
     }
     fields.finish();
-    validity
+    (validity, site_ca)
+}
+
+fn read_site_ca(certificates: &Fields<'_>) -> Option<SiteCa> {
+    let fields = certificates.section("ca")?;
+    let [cert, key] = ["certFile", "keyFile"].map(|name| {
+        if fields.get(name).is_none() {
+            let hint =
+                "a CA of the site needs certFile and keyFile: control planes sign with its key";
+            fields.problem_here(format!("{name} is missing"), Some(hint));
+        }
+        read_file(&fields, name)
+    });
+    fields.finish();
+    Some(SiteCa {
+        cert_file: cert?,
+        key_file: key?,
+    })
 }
 
 /// Checks that the bundle contains the version.

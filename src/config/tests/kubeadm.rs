@@ -146,10 +146,16 @@ fn settings_of_kubeadm_have_no_effect_on_systemd_units() {
 fn validity_needs_a_version_of_kubeadm_that_has_it() {
     let settings = "certificates: {validityDays: 90, caValidityDays: 1000}";
     assert_eq!(read(settings, "").unwrap().kubernetes.validity.days, 90);
-    let old = format!("version: v1.30.4, {settings}");
-    assert_refused(&old, "", "spec.kubernetes.certificates", "1.31");
+    let old = "version: v1.30.4, certificates: {validityDays: 90}";
+    assert_refused(old, "", "spec.kubernetes.certificates.validityDays", "1.31");
     let old = format!("{old}, type: systemd");
     assert!(read(&old, "  etcd: {type: systemd}\n").is_ok());
+    let old = "version: v1.30.4, certificates: {ca: {certFile: Cargo.toml, keyFile: Cargo.toml}}";
+    assert!(read(old, "").unwrap().kubernetes.site_ca.is_some());
+    let alone = "certificates: {ca: {certFile: Cargo.toml}}";
+    assert_refused(alone, "", "spec.kubernetes.certificates.ca", "keyFile");
+    let missing = "certificates: {ca: {certFile: Cargo.toml, keyFile: none.key}}";
+    assert_refused(missing, "", "spec.kubernetes.certificates.ca.keyFile", "");
     let wrong = "certificates: {validityDays: 90, caValidityDays: 89}";
     assert_refused(
         wrong,

@@ -1,12 +1,15 @@
 #!/bin/sh -eu
-# Checks whether this host has the authorities of its cluster, or writes those of a backup, before `kubeadm init` would create
-# others. It never replaces one.
-# Arguments: `check` or `apply`. Standard input of `apply`: a tar archive of files below /etc/kubernetes/pki.
+# Checks whether this host has authorities of its cluster, or writes those of a backup or of the site, before `kubeadm init` would
+# create others. It never replaces one.
+# Arguments: `check` or `apply`, and the names of the files below /etc/kubernetes/pki. Standard input of `apply`: a tar archive of
+# them.
 pki=/etc/kubernetes/pki
 new=$pki/.kubexm-authorities
-case $1 in
+verb=$1
+shift
+case $verb in
 check)
-  for name in ca.crt ca.key front-proxy-ca.crt front-proxy-ca.key sa.key sa.pub; do
+  for name; do
     [ -e "$pki/$name" ] || { echo "$pki/$name does not exist"; exit 1; }
   done
   [ ! -e "$new" ] || { echo "$new is left"; exit 1; }
@@ -27,5 +30,5 @@ apply)
   rm -rf "$new"
   sync -f "$pki" 2>/dev/null || sync
   ;;
-*) echo "usage: authorities.sh check|apply" >&2; exit 2 ;;
+*) echo "usage: authorities.sh check|apply NAME…" >&2; exit 2 ;;
 esac

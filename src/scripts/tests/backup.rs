@@ -271,8 +271,12 @@ pub(super) fn archive(names: &[&str]) -> String {
 }
 
 #[test]
-fn authorities_of_a_backup_replace_none() {
+fn given_authorities_replace_none() {
     Machine::with_each_shell(|machine| {
+        let of_site = ["ca.crt", "ca.key"];
+        let ended = machine.run_after(":", AUTHORITIES.verb("apply"), &of_site, &archive(&of_site));
+        assert_eq!((ended.status, ended.complained.as_str()), (0, ""));
+        machine.done(AUTHORITIES.verb("check"), &of_site);
         let names = [
             "ca.crt",
             "ca.key",
@@ -282,11 +286,11 @@ fn authorities_of_a_backup_replace_none() {
             "sa.key",
             "sa.pub",
         ];
-        assert_eq!(machine.run(AUTHORITIES.verb("check"), &[]).status, 1);
+        assert_eq!(machine.run(AUTHORITIES.verb("check"), &names).status, 1);
         machine.write("/etc/kubernetes/pki/ca.crt", "known");
-        let ended = machine.run_after(":", AUTHORITIES.verb("apply"), &[], &archive(&names));
+        let ended = machine.run_after(":", AUTHORITIES.verb("apply"), &names, &archive(&names));
         assert_eq!((ended.status, ended.complained.as_str()), (0, ""));
-        machine.done(AUTHORITIES.verb("check"), &[]);
+        machine.done(AUTHORITIES.verb("check"), &names);
         assert_eq!(machine.read("/etc/kubernetes/pki/ca.crt"), "known");
         assert_eq!(machine.read("/etc/kubernetes/pki/etcd/ca.key"), "x");
     });

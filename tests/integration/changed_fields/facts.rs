@@ -167,6 +167,9 @@ fn balancers(cluster: &Cluster, host: &HostSpec) -> Vec<&'static str> {
 
 /// Returns a CA that is valid for as long as the cluster file states.
 fn authority(cluster: &Cluster) -> String {
+    if let Some(of_site) = kubexm_pki::site_ca::certificate(&cluster.kubernetes).unwrap() {
+        return of_site;
+    }
     let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
     params.not_before = time::OffsetDateTime::now_utc();
     let days = i64::from(cluster.kubernetes.validity.ca_days);

@@ -22,6 +22,7 @@ use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::{Cluster, parse_cluster};
 use kubexm_deploy::Inputs;
 use kubexm_engine::plan::Plan;
+use kubexm_pki::{Ca, CertificateStore};
 use kubexm_preflight::{Finding, Offer};
 use kubexm_types::artifact::ArtifactKind;
 use kubexm_types::{Arch, Digest, HostName, Version};
@@ -442,6 +443,10 @@ async fn change_of_every_field_is_applied_refused_or_reported() {
         std::fs::write(&path, name).unwrap();
         // kubexm refuses a password that other users can read.
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    let store = CertificateStore::new(folder.path());
+    for name in ["ca-one", "ca-two"] {
+        Ca::load_or_create(&store, name).unwrap();
     }
     let mut problems = Vec::new();
     let mut lines = Vec::new();

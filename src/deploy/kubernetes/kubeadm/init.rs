@@ -77,18 +77,19 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
     Ok(task.step(ApproveServing::of(inputs, &[first])))
 }
 
-/// Adds the step that writes the authorities of a cluster that is restored. `kubeadm init` keeps those that exist.
+/// Adds the step that writes the authorities of a backup or of the site. `kubeadm init` keeps those that exist.
 fn with_authorities(inputs: &Inputs<'_>, task: Task) -> Task {
-    let Some(archive) = inputs.certificates.authorities.clone() else {
+    let Some(given) = inputs.certificates.authorities.clone() else {
         return task;
     };
     let step = RunScript::new(
         "kubeadm authorities",
-        "Write the authorities of the backup",
+        "Write the authorities that kubeadm does not create",
         kubeadm::AUTHORITIES.verb("check"),
         kubeadm::AUTHORITIES.verb("apply"),
     );
-    task.step(step.input(Arc::new(move || Ok(archive.to_vec()))))
+    let step = step.arguments(given.names.clone());
+    task.step(step.input(Arc::new(move || Ok(given.archive.clone()))))
 }
 
 /// Returns a flag as an argument of the script.

@@ -9,7 +9,7 @@ use kubexm_config::cluster::Etcd;
 use kubexm_deploy::rotation::RotatedAuthority;
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::rotation::{self, Kind};
-use kubexm_pki::{CertificateStore, KeyIdentity};
+use kubexm_pki::{CertificateStore, KeyIdentity, site_ca};
 use kubexm_preflight::identity;
 use kubexm_session::begun::{Phase, RotationRecord, StateRecord};
 use kubexm_session::{CommandError, FileError, certificates};
@@ -93,7 +93,20 @@ impl<'a> Store<'a> {
                     ),
                 )
             };
-            let count = authority::fingerprints(&text).len();
+            let found = authority::fingerprints(&text);
+            let count = found.len();
+            if !is_begun && *authority == Authority::Kubernetes {
+                let next = site_ca::certificate(&self.cluster.kubernetes)?;
+                if next.is_some_and(|next| authority::fingerprints(&next) == found) {
+                    return Err(CommandError::refused(
+                        "cannot replace the Kubernetes CA: kubernetes.certificates.ca names the present one",
+                    )
+                    .hint(
+                        "name the files of the next CA in the cluster file, or remove kubernetes.certificates.ca for a new CA; to \
+                         replace other CAs, name them with --ca",
+                    ));
+                }
+            }
             if !is_begun && count != 1 {
                 return Err(CommandError::refused(format!(
                     "cannot replace the {authority}: {file} has {count} of them"
@@ -127,6 +140,13 @@ impl<'a> Store<'a> {
                     };
                     recorded.and_then(|()| {
                         let subject = subject(name, &record.id);
+                        let of_site = match authority {
+                            Authority::Kubernetes => site_ca::load(&self.cluster.kubernetes)?,
+                            _ => None,
+                        };
+                        if let Some(given) = of_site {
+                            rotation::begin_with(store, name, given)?;
+                        }
                         rotation::begin(store, name, *kind, &subject)
                     })
                 }

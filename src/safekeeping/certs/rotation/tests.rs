@@ -164,6 +164,48 @@ fn issuer(text: &str) -> String {
     kubexm_pki::Certificate::first("test", text).unwrap().issuer
 }
 
+/// Writes a CA of a site into a directory, and names it in a cluster file.
+fn name_site_ca(cluster: &mut Cluster, folder: &Path, name: &str) -> String {
+    let ca =
+        kubexm_pki::Ca::load_or_create(&kubexm_pki::CertificateStore::new(folder), name).unwrap();
+    cluster.kubernetes.site_ca = Some(kubexm_config::cluster::SiteCa {
+        cert_file: folder.join(format!("{name}.crt")),
+        key_file: folder.join(format!("{name}.key")),
+    });
+    ca.certificate().to_owned()
+}
+
+#[test]
+fn ca_of_the_site_takes_the_place_of_a_new_one() {
+    let (site, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for mut cluster in [
+        units(),
+        kubexm_config::parse_cluster("cluster.yaml", CLUSTER).unwrap(),
+    ] {
+        let state = state.path().join(cluster.kubernetes.kind.name());
+        let first = name_site_ca(&mut cluster, site.path(), "first");
+        kubexm_session::certificates::load_or_issue(&cluster, &state, None).unwrap();
+        let record = RotationRecord::new([Authority::Kubernetes].into());
+        let present = BTreeMap::from([(Authority::Kubernetes, first.clone())]);
+        let refused = Store::open(&cluster, &state, None).accept(&record, &present);
+        let refused = refused.unwrap_err().to_string();
+        assert!(
+            refused.contains("kubernetes.certificates.ca names the present one"),
+            "{refused}"
+        );
+
+        let next = name_site_ca(&mut cluster, site.path(), "next");
+        let store = Store::open(&cluster, &state, None);
+        store.accept(&record, &present).unwrap();
+        store.enter(&record, &present).unwrap();
+        let rotated = store.rotated(&record.authorities).unwrap();
+        let trusted = &rotated[&Authority::Kubernetes].trusted;
+        assert!(trusted.contains(first.trim_end()) && trusted.contains(next.trim_end()));
+        // A phase that is repeated.
+        store.accept(&record, &present).unwrap();
+    }
+}
+
 #[test]
 fn kept_authorities_sign_after_the_switch_and_both_are_trusted_until_the_end() {
     let (folder, cluster) = (tempfile::tempdir().unwrap(), units());
