@@ -14,8 +14,8 @@ pub(crate) fn runtime_programs() -> impl Iterator<Item = &'static str> {
     all.map(|kind| kind.properties().packaged)
 }
 
-/// The certificate of the Kubernetes CA on a node.
-pub(crate) const KUBERNETES_CA: &str = "/etc/kubernetes/pki/ca.crt";
+/// The directory of the certificates of a node.
+const PKI: &str = "/etc/kubernetes/pki/";
 
 impl Checker<'_> {
     /// Finds what another etcd or another container runtime left, although it does not run.
@@ -62,14 +62,24 @@ impl Checker<'_> {
                 "run kubeadm reset and remove the files, or use another host",
             );
         }
-        // `kubeadm join` of a worker refuses a host with such a file, after the packages are installed.
-        let worker_with_ca = !self.cluster.is_control_plane(self.name)
-            && self.facts.authorities.contains_key(KUBERNETES_CA);
-        if worker_with_ca && !self.facts.kubernetes {
+        // `kubeadm join` of a worker refuses a host with a CA, after the packages are installed. `kubeadm init` and programs take
+        // over what they find.
+        let certificates = self.facts.certificates.keys();
+        let found: Vec<&str> = certificates
+            .map(String::as_str)
+            .filter(|path| path.starts_with(PKI))
+            .collect();
+        if let ([first, more @ ..], false) = (&found[..], self.facts.kubernetes) {
+            let others = match more.len() {
+                0 => String::new(),
+                1 => " and 1 other file".to_owned(),
+                number => format!(" and {number} other files"),
+            };
             self.error(
                 FindingKind::Leftovers,
-                format!("has {KUBERNETES_CA} of a Kubernetes that kubexm did not install"),
-                "remove the file, or use another host",
+                format!("has {first}{others} of a Kubernetes that kubexm did not install"),
+                "remove the files in /etc/kubernetes/pki, or use another host; a CA of the site belongs in \
+                 kubernetes.certificates.ca",
             );
         }
         if !self.facts.runtimes.is_empty() {

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::example::CLUSTER;
-use crate::leftovers::KUBERNETES_CA;
 use kubexm_config::parse_cluster;
 
 /// Returns the findings of a control plane with this number of CPUs and this memory in KiB.
@@ -49,25 +48,35 @@ fn a_missing_number_is_not_zero() {
 }
 
 #[test]
-fn worker_with_the_ca_of_another_cluster_is_refused() {
+fn certificates_of_another_cluster_are_refused() {
     let cluster = parse_cluster("example", CLUSTER).unwrap();
-    let refused = |host: &str, receipt| {
+    let refused = |host: &str, receipt, files: &[&str]| {
+        let files = files.iter();
+        let files = files.map(|file| (format!("/etc/kubernetes/pki/{file}"), String::new()));
         let facts = Facts {
             receipt,
-            authorities: BTreeMap::from([(KUBERNETES_CA.to_owned(), Vec::new())]),
+            certificates: files.collect(),
             ..Facts::default()
         };
         let facts = BTreeMap::from([(host.parse().unwrap(), facts)]);
         let found = check(&cluster, &facts, &Offer::default()).into_iter();
-        let about: Vec<Finding> = found
-            .filter(|finding| finding.what.contains(KUBERNETES_CA))
-            .collect();
-        about.iter().any(|finding| finding.fatal)
+        let mut about = found.filter(|finding| finding.what.contains("/etc/kubernetes/pki/"));
+        about.next().map(|finding| {
+            assert!(finding.fatal);
+            finding.what
+        })
     };
-    assert!(refused("node2", false));
-    // A node of this cluster has it, and kubeadm init accepts a CA of the site.
-    assert!(!refused("node2", true));
-    assert!(!refused("node1", false));
+    let worker = refused("node2", false, &["ca.crt"]).unwrap();
+    assert_eq!(
+        worker,
+        "has /etc/kubernetes/pki/ca.crt of a Kubernetes that kubexm did not install"
+    );
+    // `kubeadm init` would take over the CA, and the controller manager would sign with the other file.
+    let control_plane = refused("node1", false, &["ca.crt", "signing-ca.crt"]).unwrap();
+    assert!(control_plane.starts_with("has /etc/kubernetes/pki/ca.crt and 1 other file of"));
+    // A node of this cluster has them.
+    assert_eq!(refused("node2", true, &["ca.crt"]), None);
+    assert_eq!(refused("node1", false, &[]), None);
 }
 
 /// Returns what is found on a new control plane `node1` with these facts.

@@ -74,8 +74,12 @@ preflight_other_cluster() {
 preflight_other_ca() {
   openssl req -x509 -newkey ed25519 -nodes -keyout "$work/ca.key" -out "$work/ca.crt" -subj /CN=kubernetes -days 2 2>/dev/null
   on_host node2 "mkdir -p /etc/kubernetes/pki && echo '$(cat "$work/ca.crt")' >/etc/kubernetes/pki/ca.crt"
-  found "node2: has /etc/kubernetes/pki/ca.crt of a Kubernetes that kubexm did not install" "remove the file"
+  found "node2: has /etc/kubernetes/pki/ca.crt of a Kubernetes that kubexm did not install" "remove the files"
   on_host node2 'rm -r /etc/kubernetes'
+  # kubeadm init would take it over.
+  on_host node1 "mkdir -p /etc/kubernetes/pki && echo '$(cat "$work/ca.crt")' >/etc/kubernetes/pki/ca.crt"
+  found "node1: has /etc/kubernetes/pki/ca.crt of a Kubernetes that kubexm did not install" "remove the files"
+  on_host node1 'rm -r /etc/kubernetes'
   again
 }
 preflight_record() { # as after a power failure while the host's record was written
