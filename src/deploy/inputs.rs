@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use kubexm_bundle::lock::LockedFile;
 use kubexm_bundle::{Blobs, Lock};
-use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
+use kubexm_engine::plan::StepError;
+use kubexm_engine::steps::DeferredInput;
 use kubexm_pki::Pair;
 use kubexm_pki::kubernetes::ClusterPki;
 use kubexm_pki::registry_login::RegistryLogin;
@@ -65,12 +67,27 @@ pub struct Certificates {
     pub authorities: Option<Arc<GivenAuthorities>>,
 }
 
-/// Authorities that kubeadm does not create: those of a backup, or the CA of the site. Secret, so there is no `Debug`.
+/// Authorities that kubeadm does not create: those of a backup, or the CA of the site.
 pub struct GivenAuthorities {
     /// The names of the files, below `/etc/kubernetes/pki`.
     pub names: Vec<String>,
-    /// A tar archive of the files.
-    pub archive: Vec<u8>,
+    /// A tar archive of the files. Secret.
+    pub archive: DeferredInput,
+}
+
+impl GivenAuthorities {
+    /// Returns the CA of the site; `None` if kubeadm does not need one. kubeadm creates the other authorities. `archive` is read when
+    /// the first control plane needs it.
+    pub fn of_site(
+        cluster: &Cluster,
+        archive: impl Fn() -> Result<Vec<u8>, StepError> + Send + Sync + 'static,
+    ) -> Option<Self> {
+        cluster.kubernetes.site_ca.as_ref()?;
+        (cluster.kubernetes.kind == KubernetesKind::Kubeadm).then(|| Self {
+            names: ["ca.crt", "ca.key"].map(str::to_owned).into(),
+            archive: Arc::new(archive),
+        })
+    }
 }
 
 /// Everything that a plan depends on.

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::{CLibrary, Certificates, EtcdCertificates, HostFacts, Inputs, registry};
+use super::{
+    CLibrary, Certificates, EtcdCertificates, GivenAuthorities, HostFacts, Inputs, registry,
+};
 use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::Cluster;
 use kubexm_pki::kubernetes::ClusterPki;
@@ -73,7 +75,7 @@ impl Certificates {
                 .security
                 .encryption
                 .map(|encryption| Arc::new(EncryptionKeys::placeholder(encryption))),
-            authorities: None,
+            authorities: GivenAuthorities::of_site(cluster, || Ok(Vec::new())).map(Arc::new),
         }
     }
 }

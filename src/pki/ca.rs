@@ -73,17 +73,19 @@ impl Ca {
         })
     }
 
-    /// Loads the CA `name` as [`load_or_create`](Self::load_or_create). A store without its certificate gets `given`.
+    /// Loads the CA `name` as [`load_or_create`](Self::load_or_create). A store without its certificate gets that of `given`, if
+    /// there is one.
     ///
     /// # Errors
-    /// As `load_or_create`, or kubexm cannot sign with the key of `given`.
+    /// As `load_or_create`, or as `given`.
     pub(crate) fn load_or_take(
         store: &CertificateStore,
         name: &str,
-        given: Option<Pair>,
+        given: impl FnOnce() -> Result<Option<Pair>, PkiError>,
     ) -> Result<Self, PkiError> {
         let is_known = store.read(&format!("{name}.crt"))?.is_some();
-        let Some(given) = given.filter(|_| !is_known) else {
+        let given = if is_known { None } else { given()? };
+        let Some(given) = given else {
             return Self::load_or_create(store, name);
         };
         let key_path = store.path(&format!("{name}.key")).display().to_string();
@@ -113,8 +115,8 @@ impl Ca {
         let signed = ca.sign(name, &Leaf::client(name, None), 1);
         let signed = signed.map_err(|error| {
             error.hint(
-                "kubexm signs with keys for RSA, ECDSA (P-256, P-384) and Ed25519 in PKCS #8; `openssl pkcs8 -topk8 -nocrypt -in KEY \
-                 -out NEW` converts one",
+                "kubexm needs the key in PKCS #8, and a subject with one value in each part: `openssl pkcs8 -topk8 -nocrypt -in KEY -out NEW` \
+                 converts a key",
             )
         })?;
         let leaf = Certificate::first(name, &signed.certificate)?;
@@ -122,7 +124,7 @@ impl Ca {
             Ok(())
         } else {
             Err(invalid(name, "kubexm cannot write the subject of this CA").hint(
-                "issue a CA whose subject has UTF8String, PrintableString or IA5String values only",
+                "issue a CA whose subject has each attribute once, as UTF8String, PrintableString or IA5String; kubeadm accepts any subject",
             ))
         }
     }

@@ -1,6 +1,7 @@
 //! A certificate with its key.
 
 use rcgen::KeyPair;
+use rustls::SignatureAlgorithm;
 use rustls::crypto::ring::default_provider;
 use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
@@ -43,6 +44,13 @@ pub fn is_key_of(public: &str, private: &str) -> bool {
     let own = own.and_then(|key| Some(key.public_key()?.to_vec()));
     let public = SubjectPublicKeyInfoDer::from_pem_slice(public.as_bytes()).ok();
     own.is_some() && own == public.map(|key| key.to_vec())
+}
+
+/// Returns whether a key in PEM is one of Ed25519.
+pub(crate) fn is_ed25519(key: &str) -> bool {
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).ok();
+    let key = key.and_then(|key| any_supported_type(&key).ok());
+    key.is_some_and(|key| key.algorithm() == SignatureAlgorithm::ED25519)
 }
 
 /// Creates a private key. `name` is for the error.

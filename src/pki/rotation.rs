@@ -115,7 +115,7 @@ pub fn begin(
 /// # Errors
 /// Files cannot be read or written.
 pub fn begin_with(store: &CertificateStore, name: &str, given: Pair) -> Result<(), PkiError> {
-    Ca::load_or_take(store, &format!("{name}.next"), Some(given)).map(drop)
+    Ca::load_or_take(store, &format!("{name}.next"), || Ok(Some(given))).map(drop)
 }
 
 /// Makes the next authority the present one, and keeps what programs trust of the former one. Does nothing if there is no next

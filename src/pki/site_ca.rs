@@ -3,24 +3,27 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use kubexm_config::cluster::{Kubernetes, SiteCa};
+use kubexm_config::Cluster;
+use kubexm_config::cluster::{KubernetesKind, LoadBalancer, LocalProxy, SiteCa};
+use time::OffsetDateTime;
 
 use crate::ca::Ca;
 use crate::certificate::Certificate;
 use crate::error::{PkiError, invalid};
-use crate::pair::Pair;
+use crate::pair::{Pair, is_ed25519};
 use crate::store::failed;
 
 /// Reads the CA of the site with its key; `None` if the cluster file names none.
 ///
 /// # Errors
-/// A file cannot be read, other users can read the key, the certificate is not that of a CA or is not valid now, or the key is not
-/// its key.
-pub fn load(kubernetes: &Kubernetes) -> Result<Option<Pair>, PkiError> {
-    let Some(SiteCa { key_file, .. }) = &kubernetes.site_ca else {
+/// As [`certificate`]; or the key cannot be read, other users can read it, it is not that of the certificate, or a program cannot
+/// sign with it.
+pub fn load(cluster: &Cluster) -> Result<Option<Pair>, PkiError> {
+    let (Some(SiteCa { key_file, .. }), Some(certificate)) =
+        (&cluster.kubernetes.site_ca, certificate(cluster)?)
+    else {
         return Ok(None);
     };
-    let certificate = certificate(kubernetes)?.unwrap_or_default();
     let name = key_file.display().to_string();
     let metadata = std::fs::metadata(key_file).map_err(|error| failed("read", key_file, error))?;
     if metadata.permissions().mode() & 0o077 != 0 {
@@ -28,19 +31,24 @@ pub fn load(kubernetes: &Kubernetes) -> Result<Option<Pair>, PkiError> {
         return Err(invalid(&name, reason).hint(&format!("run `chmod 600 {name}`")));
     }
     let key = read(key_file)?;
-    let pair = Pair::of(&name, certificate, key).map_err(|error| {
-        error.hint("name the key of the CA in PEM and without encryption: `openssl pkey -in KEY -out NEW` decrypts one")
-    })?;
-    Ca::prove(&pair, &name)?;
+    let hint = "name the key of the CA in PEM, for RSA or ECDSA (P-256, P-384); `openssl pkey -in KEY -out NEW` decrypts one";
+    let pair = Pair::of(&name, certificate, key).map_err(|error| error.hint(hint))?;
+    if is_ed25519(&pair.key) {
+        return Err(invalid(&name, "Kubernetes does not sign with Ed25519").hint(hint));
+    }
+    // kubeadm signs by itself.
+    if cluster.kubernetes.kind == KubernetesKind::Systemd {
+        Ca::prove(&pair, &name)?;
+    }
     Ok(Some(pair))
 }
 
 /// Reads the certificate of the CA of the site; `None` if the cluster file names none.
 ///
 /// # Errors
-/// The file cannot be read, or is not the certificate of one CA that is valid now.
-pub fn certificate(kubernetes: &Kubernetes) -> Result<Option<String>, PkiError> {
-    let Some(SiteCa { cert_file, .. }) = &kubernetes.site_ca else {
+/// The file cannot be read, or is not the certificate of one CA that is valid now and that the programs of the cluster can verify.
+pub fn certificate(cluster: &Cluster) -> Result<Option<String>, PkiError> {
+    let Some(SiteCa { cert_file, .. }) = &cluster.kubernetes.site_ca else {
         return Ok(None);
     };
     let name = cert_file.display().to_string();
@@ -53,21 +61,46 @@ pub fn certificate(kubernetes: &Kubernetes) -> Result<Option<String>, PkiError> 
                     everybody to whom another CA gives one could log in";
         return refuse(reason, hint);
     };
+    // Programs publish the file as it is: a key in it would reach every pod.
+    let trimmed = text.trim();
+    let is_alone = trimmed.starts_with("-----BEGIN CERTIFICATE-----")
+        && trimmed.ends_with("-----END CERTIFICATE-----")
+        && trimmed.matches("-----BEGIN").count() == 1;
+    if !is_alone {
+        return refuse(
+            "it has more than a certificate".to_owned(),
+            "`openssl x509 -in FILE -out NEW` writes the certificate alone",
+        );
+    }
     if !ca.can_sign() {
         return refuse(
             "it may not sign certificates".to_owned(),
             "name a certificate with CA:TRUE in its basic constraints, and with keyCertSign if it states key usages",
         );
     }
-    let days = ca.days_left();
-    if days < 0 || ca.begins > time::OffsetDateTime::now_utc() {
+    if ca.days_left() < 0 || ca.begins > OffsetDateTime::now_utc() {
         let reason = format!("it is not valid now: it ends at {}", ca.expires());
         return refuse(
             reason,
             "name a CA that is valid, or correct the clock of this machine",
         );
     }
+    if runs_haproxy(cluster) && !ca.is_signed_by(ca) {
+        return refuse(
+            "HAProxy verifies API servers, and accepts no intermediate CA".to_owned(),
+            "name a root CA, or use another load balancer: nginx, kube-vip or one of the site",
+        );
+    }
     Ok(Some(text))
+}
+
+/// Returns whether kubexm runs HAProxy, which verifies with OpenSSL up to a root.
+fn runs_haproxy(cluster: &Cluster) -> bool {
+    match &cluster.high_availability.kind {
+        LoadBalancer::Local { kind, .. } => *kind == LocalProxy::Haproxy,
+        LoadBalancer::Holder { kind, .. } => kind.proxy() == LocalProxy::Haproxy,
+        LoadBalancer::None | LoadBalancer::External | LoadBalancer::Pods { .. } => false,
+    }
 }
 
 fn read(path: &Path) -> Result<String, PkiError> {

@@ -4,12 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::state_record::StateRecord;
 use crate::{CommandError, FileError};
+use kubexm_config::Cluster;
 use kubexm_deploy::GivenAuthorities;
 use kubexm_engine::cluster::ClusterRecord;
-use kubexm_pki::{CertificateStore, Pair, is_key_of};
+use kubexm_engine::plan::StepError;
+use kubexm_pki::{CertificateStore, Pair, is_key_of, site_ca};
 use kubexm_types::{Authority, Digest, authority, write_atomic};
 
 /// The file in the state directory: a tar archive of files below `/etc/kubernetes/pki`.
@@ -103,17 +106,23 @@ pub fn load(store: &CertificateStore) -> Result<Option<GivenAuthorities>, Comman
     }
 }
 
-/// Returns the CA of the site. kubeadm creates the other authorities.
-///
-/// # Errors
-/// kubexm has a defect.
-pub fn of_site(ca: &Pair) -> Result<GivenAuthorities, CommandError> {
-    let mut archive = tar::Builder::new(Vec::new());
-    let archive = [("ca.crt", &ca.certificate), ("ca.key", &ca.key)]
-        .into_iter()
-        .try_for_each(|(name, content)| append(&mut archive, name, content.as_bytes()))
-        .and_then(|()| archive.into_inner());
-    archive.and_then(given).map_err(CommandError::defect)
+/// Returns the CA of the site; `None` if the cluster file names none. kubeadm creates the other authorities. The key is read when the
+/// first control plane needs it.
+pub fn of_site(cluster: &Cluster) -> Option<GivenAuthorities> {
+    let own = cluster.clone();
+    GivenAuthorities::of_site(cluster, move || {
+        let ca = site_ca::load(&own).map_err(|error| StepError::Other((&error).into()))?;
+        let mut archive = tar::Builder::new(Vec::new());
+        if let Some(Pair { certificate, key }) = ca {
+            for (name, content) in [("ca.crt", certificate), ("ca.key", key)] {
+                append(&mut archive, name, content.as_bytes())
+                    .map_err(|error| StepError::Other(error.to_string().into()))?;
+            }
+        }
+        archive
+            .into_inner()
+            .map_err(|error| StepError::Other(error.to_string().into()))
+    })
 }
 
 fn given(archive: Vec<u8>) -> io::Result<GivenAuthorities> {
@@ -121,7 +130,10 @@ fn given(archive: Vec<u8>) -> io::Result<GivenAuthorities> {
     for entry in tar::Archive::new(archive.as_slice()).entries()? {
         names.push(String::from_utf8_lossy(&entry?.path_bytes()).into_owned());
     }
-    Ok(GivenAuthorities { names, archive })
+    Ok(GivenAuthorities {
+        names,
+        archive: Arc::new(move || Ok(archive.clone())),
+    })
 }
 
 fn append(archive: &mut tar::Builder<Vec<u8>>, name: &str, content: &[u8]) -> io::Result<()> {
@@ -421,7 +433,8 @@ mod tests {
         assert!(load(&store()).unwrap().is_none());
         let archive = [0; 1024];
         save(state.path(), &archive).unwrap();
-        assert_eq!(load(&store()).unwrap().unwrap().archive, archive);
+        let loaded = load(&store()).unwrap().unwrap();
+        assert_eq!((loaded.archive)().unwrap(), archive);
         remove(state.path());
         assert!(load(&store()).unwrap().is_none());
     }

@@ -19,7 +19,6 @@ use kubexm_pki::kubernetes::ClusterPki;
 use kubexm_pki::registry_login::RegistryLogin;
 use kubexm_pki::rotation;
 use kubexm_pki::secret_keys::EncryptionKeys;
-use kubexm_pki::site_ca;
 use kubexm_pki::{Ca, CertificateStore, KeyIdentity, Leaf, Pair, ca_fingerprint, key_fingerprint};
 use kubexm_preflight::identity::{self, Expected};
 use kubexm_types::{Authority, Digest, HostName, authority};
@@ -120,11 +119,7 @@ fn given(
     store: &CertificateStore,
 ) -> Result<Option<GivenAuthorities>, CommandError> {
     let of_backup = authorities::load(store)?;
-    if of_backup.is_some() || cluster.kubernetes.kind == KubernetesKind::Systemd {
-        return Ok(of_backup);
-    }
-    let ca = site_ca::load(&cluster.kubernetes)?;
-    ca.as_ref().map(authorities::of_site).transpose()
+    Ok(of_backup.or_else(|| authorities::of_site(cluster)))
 }
 
 /// Returns the authorities that kubexm keeps in the state directory, with their files. Reads certificates, and the

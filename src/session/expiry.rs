@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::certificate_names;
+use crate::{certificate_names, site_ca};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{KubernetesKind, Validity};
 use kubexm_host::Facts;
+use kubexm_pki::Certificate;
 use kubexm_pki::expiry::soon;
-use kubexm_pki::{Certificate, site_ca};
 use kubexm_preflight::Finding;
-use kubexm_types::{FindingKind, HostName, Message, authority};
+use kubexm_types::{FindingKind, HostName};
 
 /// Returns the warnings about certificates on hosts.
 pub fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
@@ -25,7 +25,7 @@ fn findings_with(
     let mut findings = expiring(cluster, facts, least);
     findings.extend(certificate_names::findings(cluster, facts));
     findings.extend(validity_of_ca(cluster, facts));
-    findings.extend(other_ca(cluster, facts));
+    findings.extend(site_ca::findings(cluster, facts));
     findings
 }
 
@@ -114,44 +114,6 @@ fn validity_of_ca(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<F
     findings
 }
 
-/// Returns an error for each node that has another CA than the CA of the site in the cluster file. An install replaces none. In a
-/// rotation, a node has two.
-fn other_ca(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
-    let own = match site_ca::certificate(&cluster.kubernetes) {
-        Ok(None) => return Vec::new(),
-        Ok(Some(own)) => Ok(authority::fingerprints(&own)),
-        Err(error) => Err(Message::from(&error)),
-    };
-    let mut findings = Vec::new();
-    for (host, facts) in facts.iter().filter(|(_, facts)| facts.is_node()) {
-        let found = facts.certificates.get(CA).map(String::as_str);
-        let found = authority::fingerprints(found.unwrap_or_default());
-        let (what, hint) = match &own {
-            Ok(own) if own.iter().any(|own| found.contains(own)) => continue,
-            Ok(_) => (
-                format!("kubernetes.certificates.ca is not the CA in {CA}"),
-                "name the CA of the cluster, or remove the field: a cluster keeps its CA; to replace it by the one in the cluster \
-                 file, run `kubexm certs rotate-ca --ca kubernetes`",
-            ),
-            Err(error) => (
-                format!("kubernetes.certificates.ca cannot be used: {}", error.text),
-                error
-                    .hint
-                    .as_deref()
-                    .unwrap_or("name the CA of the cluster, or remove the field"),
-            ),
-        };
-        findings.push(Finding::new(
-            FindingKind::Certificates,
-            host,
-            true,
-            what,
-            hint,
-        ));
-    }
-    findings
-}
-
 /// Returns how the certificate of a file is renewed.
 fn hint(cluster: &Cluster, path: &str) -> &'static str {
     let is_ca = path.ends_with("/ca.crt") || path.ends_with("-ca.crt");
@@ -173,7 +135,6 @@ fn hint(cluster: &Cluster, path: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kubexm_config::cluster::SiteCa;
     use kubexm_config::{parse_cluster, schema};
 
     #[test]
@@ -224,47 +185,5 @@ mod tests {
         let fatal = |found: Vec<Finding>| found.iter().filter(|one| one.fatal).count();
         assert_eq!(fatal(findings(&cluster, &facts)), 0);
         assert_eq!(fatal(findings_before_upgrade(&cluster, &facts)), 1);
-    }
-
-    #[test]
-    fn another_ca_of_the_site_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = kubexm_pki::CertificateStore::new(folder.path());
-        let [own, other] = ["own", "other"].map(|name| {
-            let ca = kubexm_pki::Ca::load_or_create(&store, name).unwrap();
-            ca.certificate().to_owned()
-        });
-        let mut cluster = parse_cluster("example", schema::TEMPLATE).unwrap();
-        let reported = |cluster: &Cluster, certificates: &str| {
-            let facts = Facts {
-                initialized: true,
-                certificates: [(CA.to_owned(), certificates.to_owned())].into(),
-                ..Facts::default()
-            };
-            let found = other_ca(
-                cluster,
-                &BTreeMap::from([("node1".parse().unwrap(), facts)]),
-            );
-            assert!(found.iter().all(|finding| finding.fatal));
-            found.first().map(|finding| finding.what.clone())
-        };
-        assert_eq!(reported(&cluster, &other), None);
-        cluster.kubernetes.site_ca = Some(SiteCa {
-            cert_file: folder.path().join("own.crt"),
-            key_file: folder.path().join("own.key"),
-        });
-        assert_eq!(reported(&cluster, &own), None);
-        assert_eq!(reported(&cluster, &format!("{other}{own}")), None);
-        let refused = reported(&cluster, &other).unwrap();
-        assert_eq!(
-            refused,
-            "kubernetes.certificates.ca is not the CA in /etc/kubernetes/pki/ca.crt"
-        );
-        std::fs::remove_file(folder.path().join("own.crt")).unwrap();
-        let refused = reported(&cluster, &own).unwrap();
-        assert!(
-            refused.starts_with("kubernetes.certificates.ca cannot be used: cannot read "),
-            "{refused}"
-        );
     }
 }

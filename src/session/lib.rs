@@ -31,6 +31,7 @@ pub mod sealed;
 pub mod selection;
 pub mod session;
 pub mod share;
+pub mod site_ca;
 pub mod ssh_config;
 pub mod state;
 pub mod state_record;

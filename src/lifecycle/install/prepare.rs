@@ -21,6 +21,7 @@ use kubexm_session::identity::{KnownCluster, Origins};
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::{
     CommandError, certificates, notices, older_etcd, plan_inputs, preflight, program_settings,
+    site_ca,
 };
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
@@ -185,6 +186,7 @@ pub fn planned(
     let identity = encryption.map(CaEncryption::identity).transpose()?;
     let state = context.state;
     let certificates = certificates::load_or_issue(cluster, state, identity)?;
+    site_ca::accept(cluster, &certificates)?;
     let mut inputs = plan_inputs::with_certificates(cluster, bundle, facts, certificates);
     inputs.absent = failed.names();
     Ok(kubexm_deploy::plan(&inputs)?)

@@ -13,9 +13,9 @@ use kubexm_host::Facts;
 use kubexm_session::begun::{self, RestoreRecord, RestoreStage as Stage, StateRecord};
 use kubexm_session::session::{self, HostErrors, Hosts};
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{CommandError, FileError};
+use kubexm_session::{CommandError, FileError, site_ca};
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, WarningKind};
+use kubexm_types::{Authority, HostName, WarningKind};
 
 /// What is known before the first change.
 pub(super) struct Prepared<'a> {
@@ -154,6 +154,18 @@ impl<'a> Context<'a> {
                 "the hosts have no cluster: kubexm must install them before it restores the backup",
             )
             .hint("name the bundle of the cluster with --bundle"));
+        }
+        let known = self.content.cluster_record()?;
+        let known = known.authorities().get(&Authority::Kubernetes);
+        let named = site_ca::fingerprints(self.cluster)?;
+        if named
+            .zip(known)
+            .is_some_and(|(named, known)| !named.contains(known))
+        {
+            return Err(CommandError::configuration(
+                "kubernetes.certificates.ca is not the CA of the cluster in the backup",
+            )
+            .hint("remove the field, or name that CA; `kubexm certs rotate-ca` can replace it after the restore"));
         }
         if self.cluster.kubernetes.kind != KubernetesKind::Kubeadm {
             return Ok(());

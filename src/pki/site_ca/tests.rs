@@ -78,7 +78,7 @@ impl Site {
 
     /// Returns the error of a file, without the directory.
     fn refused(&self) -> String {
-        let refused = load(&self.cluster.kubernetes).err().unwrap().to_string();
+        let refused = load(&self.cluster).err().unwrap().to_string();
         refused.replace(&self.folder.path().display().to_string(), "F")
     }
 }
@@ -125,7 +125,7 @@ fn rotation_takes_the_next_ca_of_the_site() {
     assert_eq!(kept.ca, first[0]);
 
     for _ in 0..2 {
-        let given = load(&site.cluster.kubernetes).unwrap().unwrap();
+        let given = load(&site.cluster).unwrap().unwrap();
         rotation::begin_with(&store, "kubernetes", given).unwrap();
         rotation::begin(&store, "kubernetes", Kind::Ca, "new").unwrap();
     }
@@ -146,7 +146,7 @@ fn rotation_takes_the_next_ca_of_the_site() {
 fn files_that_cannot_sign_are_refused() {
     let [certificate, key] = ca();
     let site = Site::new(&[certificate.clone(), key.clone()]);
-    assert!(load(&site.cluster.kubernetes).unwrap().is_some());
+    assert!(load(&site.cluster).unwrap().is_some());
 
     site.write("site.crt", &format!("{certificate}{certificate}"));
     let said = site.refused();
@@ -154,6 +154,14 @@ fn files_that_cannot_sign_are_refused() {
         said.starts_with("certificate or key F/site.crt: it has 2 certificates"),
         "{said}"
     );
+    // Such a file of openssl pkcs12 would be published in every namespace.
+    site.write("site.crt", &format!("{certificate}{key}"));
+    assert!(
+        site.refused()
+            .starts_with("certificate or key F/site.crt: it has more than a certificate")
+    );
+    site.write("site.crt", &format!("Bag Attributes\n{certificate}"));
+    assert!(site.refused().contains("openssl x509 -in FILE -out NEW"));
     site.write("site.crt", &intermediate(IsCa::ExplicitNoCa)[0]);
     assert!(site.refused().contains("it may not sign certificates"));
     site.write("site.crt", &ca()[0]);
@@ -173,6 +181,39 @@ fn files_that_cannot_sign_are_refused() {
     let mode = std::fs::Permissions::from_mode(0o640);
     std::fs::set_permissions(site.path("site.key"), mode).unwrap();
     assert!(site.refused().contains("chmod 600 F/site.key"));
+    let of_ed25519 = KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let root = params.self_signed(&of_ed25519).unwrap().pem();
+    site.write("site.crt", &root);
+    site.write("site.key", &of_ed25519.serialize_pem());
+    assert!(site.refused().contains("does not sign with Ed25519"));
     std::fs::remove_file(site.path("site.key")).unwrap();
     assert!(site.refused().starts_with("cannot read F/site.key: "));
+}
+
+/// A cluster that exists needs no key of its CA on this machine.
+#[test]
+fn key_is_read_for_a_new_cluster_only() {
+    let given = ca();
+    let site = Site::new(&given);
+    let store = CertificateStore::new(site.path("pki"));
+    ClusterPki::load_or_create(&store, &site.cluster).unwrap();
+    std::fs::remove_file(site.path("site.key")).unwrap();
+    let again = ClusterPki::load_or_create(&store, &site.cluster).unwrap();
+    assert_eq!(again.ca, given[0]);
+}
+
+#[test]
+fn haproxy_needs_a_root() {
+    let mut site = Site::new(&ca());
+    site.cluster.high_availability.kind = LoadBalancer::Local {
+        kind: LocalProxy::Haproxy,
+        run: kubexm_config::cluster::ProxyRun::Systemd,
+    };
+    assert!(site.refused().contains("accepts no intermediate CA"));
+    let root =
+        crate::Ca::load_or_create(&CertificateStore::new(site.path("root")), "root").unwrap();
+    site.write("site.crt", root.certificate());
+    assert!(certificate(&site.cluster).unwrap().is_some());
 }

@@ -23,6 +23,8 @@ apply)
   sync -f "$new" 2>/dev/null || sync
   find "$new" -type f | sort | while IFS= read -r file; do
     target=$pki/${file#"$new"/}
+    # A load balancer in a pod reads the CA, and is not root.
+    case $file in *.crt | *.pub) chmod 644 "$file" ;; esac
     [ -e "$target" ] || mv -T "$file" "$target"
   done
   # The directory goes first: the check sees only $new, and a run that was killed in between begins again.

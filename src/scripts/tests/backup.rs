@@ -277,6 +277,10 @@ fn given_authorities_replace_none() {
         let ended = machine.run_after(":", AUTHORITIES.verb("apply"), &of_site, &archive(&of_site));
         assert_eq!((ended.status, ended.complained.as_str()), (0, ""));
         machine.done(AUTHORITIES.verb("check"), &of_site);
+        // A load balancer in a pod reads the CA, and is not root.
+        let mode = |path: &str| machine.at(path).metadata().unwrap().permissions().mode() & 0o777;
+        let modes = ["crt", "key"].map(|end| mode(&format!("/etc/kubernetes/pki/ca.{end}")));
+        assert_eq!(modes, [0o644, 0o600]);
         let names = [
             "ca.crt",
             "ca.key",

@@ -167,7 +167,7 @@ fn balancers(cluster: &Cluster, host: &HostSpec) -> Vec<&'static str> {
 
 /// Returns a CA that is valid for as long as the cluster file states.
 fn authority(cluster: &Cluster) -> String {
-    if let Some(of_site) = kubexm_pki::site_ca::certificate(&cluster.kubernetes).unwrap() {
+    if let Some(of_site) = kubexm_pki::site_ca::certificate(cluster).unwrap() {
         return of_site;
     }
     let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();

@@ -1,7 +1,5 @@
 //! `kubeadm init` on the first control plane.
 
-use std::sync::Arc;
-
 use super::node::{LIMIT, file_modes, kubelet_runs, node, tasks_before_join};
 use super::{etcd, join, patches, undo};
 use crate::kubernetes::config;
@@ -89,7 +87,7 @@ fn with_authorities(inputs: &Inputs<'_>, task: Task) -> Task {
         kubeadm::AUTHORITIES.verb("apply"),
     );
     let step = step.arguments(given.names.clone());
-    task.step(step.input(Arc::new(move || Ok(given.archive.clone()))))
+    task.step(step.input(given.archive.clone()))
 }
 
 /// Returns a flag as an argument of the script.

@@ -9,11 +9,11 @@ use kubexm_config::cluster::Etcd;
 use kubexm_deploy::rotation::RotatedAuthority;
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::rotation::{self, Kind};
-use kubexm_pki::{CertificateStore, KeyIdentity, site_ca};
+use kubexm_pki::{CertificateStore, KeyIdentity, Pair, PkiError};
 use kubexm_preflight::identity;
 use kubexm_session::begun::{Phase, RotationRecord, StateRecord};
-use kubexm_session::{CommandError, FileError, certificates};
-use kubexm_types::{Authority, authority};
+use kubexm_session::{CommandError, FileError, certificates, site_ca};
+use kubexm_types::{Authority, Digest, authority};
 
 /// The directory below that of the certificates, for authorities of kubeadm.
 const FOLDER: &str = "rotation";
@@ -95,17 +95,12 @@ impl<'a> Store<'a> {
             };
             let found = authority::fingerprints(&text);
             let count = found.len();
-            if !is_begun && *authority == Authority::Kubernetes {
-                let next = site_ca::certificate(&self.cluster.kubernetes)?;
-                if next.is_some_and(|next| authority::fingerprints(&next) == found) {
-                    return Err(CommandError::refused(
-                        "cannot replace the Kubernetes CA: kubernetes.certificates.ca names the present one",
-                    )
-                    .hint(
-                        "name the files of the next CA in the cluster file, or remove kubernetes.certificates.ca for a new CA; to \
-                         replace other CAs, name them with --ca",
-                    ));
-                }
+            let of_site = match authority {
+                Authority::Kubernetes => site_ca::fingerprints(self.cluster)?,
+                _ => None,
+            };
+            if let Some(named) = of_site {
+                self.accept_named(record, &place, &named, &found)?;
             }
             if !is_begun && count != 1 {
                 return Err(CommandError::refused(format!(
@@ -113,6 +108,42 @@ impl<'a> Store<'a> {
                 ))
                 .hint("leave only the one that signs in this file on every node"));
             }
+        }
+        Ok(())
+    }
+
+    /// Fails if the CA of the site in the cluster file is not the one that becomes the next CA. `present` is the CA of the cluster.
+    fn accept_named(
+        &self,
+        record: &RotationRecord,
+        place: &Place,
+        named: &BTreeSet<Digest>,
+        present: &[Digest],
+    ) -> Result<(), CommandError> {
+        let [next, former] = rotation::others(&place.store, &place.name, place.kind)?;
+        let refuse = |cause: &str, hint: String| {
+            let what =
+                format!("cannot replace the Kubernetes CA: kubernetes.certificates.ca {cause}");
+            Err(CommandError::refused(what).hint(hint))
+        };
+        let is_named = |one: &Digest| named.contains(one);
+        if let Some(next) = next {
+            return match authority::fingerprints(&next).iter().all(is_named) {
+                true => Ok(()),
+                false => refuse(
+                    "is not the next CA of the rotation that has begun",
+                    format!(
+                        "name that CA again, or end the rotation with {} --cancel",
+                        record.command()
+                    ),
+                ),
+            };
+        }
+        if former.is_none() && present.iter().all(is_named) {
+            return refuse(
+                "names the present one",
+                "name the files of the next CA in the cluster file, or remove the field for a new CA; --ca selects other CAs".to_owned(),
+            );
         }
         Ok(())
     }
@@ -141,7 +172,7 @@ impl<'a> Store<'a> {
                     recorded.and_then(|()| {
                         let subject = subject(name, &record.id);
                         let of_site = match authority {
-                            Authority::Kubernetes => site_ca::load(&self.cluster.kubernetes)?,
+                            Authority::Kubernetes => self.site_ca(store, name)?,
                             _ => None,
                         };
                         if let Some(given) = of_site {
@@ -155,6 +186,15 @@ impl<'a> Store<'a> {
             }?;
         }
         Ok(())
+    }
+
+    /// Returns the CA of the site that becomes the next one, unless the store has the next one.
+    fn site_ca(&self, store: &CertificateStore, name: &str) -> Result<Option<Pair>, PkiError> {
+        let [next, _] = rotation::others(store, name, Kind::Ca)?;
+        match next {
+            Some(_) => Ok(None),
+            None => kubexm_pki::site_ca::load(self.cluster),
+        }
     }
 
     /// Forgets the next authorities. Before the run that began the rotation was killed, it may have recorded none of the present

@@ -57,7 +57,8 @@ pub(super) async fn nothing_uses_former(
     let mut found = Vec::new();
     for authority in &record.authorities {
         if let Some(former) = store.former(*authority)? {
-            found.extend(of_former(cluster, *authority, &former, survey));
+            let present = store.present(*authority)?;
+            found.extend(of_former(cluster, *authority, [&former, &present], survey));
         }
     }
     for authority in [Authority::Kubernetes, Authority::Etcd, Authority::Registry] {
@@ -82,12 +83,15 @@ pub(super) async fn nothing_uses_former(
 fn of_former(
     cluster: &Cluster,
     authority: Authority,
-    former: &str,
+    [former, present]: [&str; 2],
     survey: &Survey,
 ) -> Vec<String> {
-    let Ok(former) = Certificate::first("CA", former) else {
+    let [former, present] = [former, present].map(|text| Certificate::first("CA", text));
+    let (Ok(former), Ok(present)) = (former, present) else {
         return Vec::new();
     };
+    // A CA that its site has issued again has the same name and the same key.
+    let is_former = |own: &Certificate| own.is_signed_by(&former) && !own.is_signed_by(&present);
     let mut found = Vec::new();
     for (host, facts) in &survey.facts {
         for (path, text) in facts.certificates.iter().chain(&facts.rotated) {
@@ -96,7 +100,7 @@ fn of_former(
                 continue;
             }
             let own = Certificate::first(path, text);
-            if own.is_ok_and(|own| !own.is_ca && own.is_signed_by(&former)) {
+            if own.is_ok_and(|own| !own.is_ca && is_former(&own)) {
                 found.push(format!("{host}: {path} is of the former {authority}"));
             }
         }

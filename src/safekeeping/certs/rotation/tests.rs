@@ -182,8 +182,9 @@ fn ca_of_the_site_takes_the_place_of_a_new_one() {
         units(),
         kubexm_config::parse_cluster("cluster.yaml", CLUSTER).unwrap(),
     ] {
-        let state = state.path().join(cluster.kubernetes.kind.name());
-        let first = name_site_ca(&mut cluster, site.path(), "first");
+        let kind = cluster.kubernetes.kind.name();
+        let (site, state) = (site.path().join(kind), state.path().join(kind));
+        let first = name_site_ca(&mut cluster, &site, "first");
         kubexm_session::certificates::load_or_issue(&cluster, &state, None).unwrap();
         let record = RotationRecord::new([Authority::Kubernetes].into());
         let present = BTreeMap::from([(Authority::Kubernetes, first.clone())]);
@@ -194,15 +195,24 @@ fn ca_of_the_site_takes_the_place_of_a_new_one() {
             "{refused}"
         );
 
-        let next = name_site_ca(&mut cluster, site.path(), "next");
+        let next = name_site_ca(&mut cluster, &site, "next");
         let store = Store::open(&cluster, &state, None);
         store.accept(&record, &present).unwrap();
         store.enter(&record, &present).unwrap();
         let rotated = store.rotated(&record.authorities).unwrap();
         let trusted = &rotated[&Authority::Kubernetes].trusted;
         assert!(trusted.contains(first.trim_end()) && trusted.contains(next.trim_end()));
-        // A phase that is repeated.
+        // A phase that is repeated, without the key.
+        std::fs::remove_file(site.join("next.key")).unwrap();
         store.accept(&record, &present).unwrap();
+        store.enter(&record, &present).unwrap();
+        name_site_ca(&mut cluster, &site, "other");
+        let refused = Store::open(&cluster, &state, None).accept(&record, &present);
+        let refused = refused.unwrap_err().to_string();
+        assert!(
+            refused.contains("is not the next CA of the rotation that has begun"),
+            "{refused}"
+        );
     }
 }
 
