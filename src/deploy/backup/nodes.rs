@@ -75,9 +75,13 @@ impl RestoreInputs<'_> {
             KubernetesKind::Systemd => task,
         };
         let gone = self.new_hosts.map_or(&[][..], |new| new.gone);
-        let gone = gone.iter();
-        gone.fold(task, |task, name| delete_node(task, name, true))
-            .step(PresentAddresses::of(nodes))
+        let task = gone
+            .iter()
+            .fold(task, |task, name| delete_node(task, name, true));
+        match PresentAddresses::of(self.cluster, nodes) {
+            Some(addresses) => task.step(addresses),
+            None => task,
+        }
     }
 
     /// Returns the step that removes the pods that an install before the restore has started.
