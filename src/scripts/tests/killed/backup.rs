@@ -72,7 +72,7 @@ pub(super) fn pod_subnets() {
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
 pub(super) fn authorities() {
-    let names = [
+    const NAMES: [&str; 6] = [
         "ca.crt",
         "ca.key",
         "front-proxy-ca.crt",
@@ -80,12 +80,12 @@ pub(super) fn authorities() {
         "sa.key",
         "sa.pub",
     ];
-    let input: &'static str = Box::leak(archive(&names).into_boxed_str());
+    let input: &'static str = Box::leak(archive(&NAMES).into_boxed_str());
     kill_case(&Case {
         before: |_| (),
         enter: ":",
-        check: Some(call(AUTHORITIES.verb("check"), &[])),
-        apply: with(AUTHORITIES.verb("apply"), &[], input),
+        check: Some(call(AUTHORITIES.verb("check"), &NAMES)),
+        apply: with(AUTHORITIES.verb("apply"), &NAMES, input),
         undo: vec![],
     });
 }
