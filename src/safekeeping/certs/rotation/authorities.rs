@@ -128,16 +128,16 @@ impl<'a> Store<'a> {
         };
         let is_named = |one: &Digest| named.contains(one);
         if let Some(next) = next {
-            return match authority::fingerprints(&next).iter().all(is_named) {
-                true => Ok(()),
-                false => refuse(
-                    "is not the next CA of the rotation that has begun",
-                    format!(
-                        "name that CA again, or end the rotation with {} --cancel",
-                        record.command()
-                    ),
+            if authority::fingerprints(&next).iter().all(is_named) {
+                return Ok(());
+            }
+            return refuse(
+                "is not the next CA of the rotation that has begun",
+                format!(
+                    "name that CA again, or end the rotation with {} --cancel",
+                    record.command()
                 ),
-            };
+            );
         }
         if former.is_none() && present.iter().all(is_named) {
             return refuse(

@@ -1,5 +1,6 @@
 //! Proofs before a phase: nothing depends on what the phase takes away.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use time::{Duration, OffsetDateTime};
@@ -12,12 +13,12 @@ use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_config::ports;
 use kubexm_engine::plan::StepError;
-use kubexm_host::{Command, Host};
+use kubexm_host::{Command, Facts, Host};
 use kubexm_pki::Certificate;
 use kubexm_scripts::kubernetes::HANDSHAKES;
 use kubexm_session::CommandError;
 use kubexm_session::begun::RotationRecord;
-use kubexm_types::{Authority, Untrusted};
+use kubexm_types::{Authority, HostName, Untrusted};
 
 /// How long tokens for programs that do not read them again are valid
 /// (<https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/>).
@@ -58,7 +59,12 @@ pub(super) async fn nothing_uses_former(
     for authority in &record.authorities {
         if let Some(former) = store.former(*authority)? {
             let present = store.present(*authority)?;
-            found.extend(of_former(cluster, *authority, [&former, &present], survey));
+            found.extend(of_former(
+                cluster,
+                *authority,
+                [&former, &present],
+                &survey.facts,
+            ));
         }
     }
     for authority in [Authority::Kubernetes, Authority::Etcd, Authority::Registry] {
@@ -84,7 +90,7 @@ fn of_former(
     cluster: &Cluster,
     authority: Authority,
     [former, present]: [&str; 2],
-    survey: &Survey,
+    facts: &BTreeMap<HostName, Facts>,
 ) -> Vec<String> {
     let [former, present] = [former, present].map(|text| Certificate::first("CA", text));
     let (Ok(former), Ok(present)) = (former, present) else {
@@ -93,7 +99,7 @@ fn of_former(
     // A CA that its site has issued again has the same name and the same key.
     let is_former = |own: &Certificate| own.is_signed_by(&former) && !own.is_signed_by(&present);
     let mut found = Vec::new();
-    for (host, facts) in &survey.facts {
+    for (host, facts) in facts {
         for (path, text) in facts.certificates.iter().chain(&facts.rotated) {
             let ca = files::ca_of(cluster, path);
             if !ca.is_some_and(|ca| authorities::is_path_of(cluster, authority, ca)) {
@@ -222,7 +228,9 @@ fn valid_until(record: &RotationRecord) -> Option<OffsetDateTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kubexm_config::{parse_cluster, schema};
     use kubexm_types::UtcTime;
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
     #[test]
     fn tokens_of_the_former_key_expire_as_at_the_beginning_of_the_rotation() {
@@ -240,5 +248,35 @@ mod tests {
         // An earlier version did not record the flag.
         assert_eq!(until(None, switched).unwrap(), "2028-01-31");
         assert_eq!(until(Some(false), None), None);
+    }
+
+    fn ca(key: &KeyPair) -> String {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.self_signed(key).unwrap().pem()
+    }
+
+    /// A site can issue its CA again with the key that it has. The former certificate then verifies the same files.
+    #[test]
+    fn files_of_a_ca_that_was_issued_again_are_of_the_present_one() {
+        let cluster = parse_cluster("example", schema::TEMPLATE).unwrap();
+        let [key, other] = [(); 2].map(|()| KeyPair::generate().unwrap());
+        let (former, again, next) = (ca(&key), ca(&key), ca(&other));
+        let issuer = Issuer::from_ca_cert_pem(&former, key).unwrap();
+        let own = KeyPair::generate().unwrap();
+        let leaf = CertificateParams::default()
+            .signed_by(&own, &issuer)
+            .unwrap();
+        let path = "/etc/kubernetes/pki/apiserver.crt".to_owned();
+        let facts = Facts {
+            certificates: [(path, leaf.pem())].into(),
+            ..Facts::default()
+        };
+        let facts = BTreeMap::from([("node1".parse().unwrap(), facts)]);
+        let found =
+            |present: &str| of_former(&cluster, Authority::Kubernetes, [&former, present], &facts);
+        assert_eq!(found(&again), [""; 0]);
+        let expected = "node1: /etc/kubernetes/pki/apiserver.crt is of the former Kubernetes CA";
+        assert_eq!(found(&next), [expected]);
     }
 }
