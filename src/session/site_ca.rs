@@ -31,11 +31,11 @@ pub(crate) fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> 
         );
         finding(host, what, message.hint.as_deref().unwrap_or(HINT))
     };
-    let mut present = facts.iter().filter_map(|(host, facts)| {
+    let present = facts.iter().filter_map(|(host, facts)| {
         let found = facts.certificates.get(FILE).map(String::as_str);
         (facts.is_node() || found.is_some()).then_some((host, found.unwrap_or_default()))
     });
-    let present: Vec<_> = present.by_ref().collect();
+    let present: Vec<_> = present.collect();
     let first = cluster.roles.control_plane.first();
     match (fingerprints(cluster), first) {
         (Ok(None), _) => Vec::new(),
