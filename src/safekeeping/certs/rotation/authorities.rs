@@ -96,7 +96,10 @@ impl<'a> Store<'a> {
             let found = authority::fingerprints(&text);
             let count = found.len();
             let of_site = match authority {
-                Authority::Kubernetes => site_ca::fingerprints(self.cluster)?,
+                // The end of a rotation needs no next CA.
+                Authority::Kubernetes if !record.is_cancelled => {
+                    site_ca::fingerprints(self.cluster)?
+                }
                 _ => None,
             };
             if let Some(named) = of_site {

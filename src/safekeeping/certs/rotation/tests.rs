@@ -213,6 +213,15 @@ fn ca_of_the_site_takes_the_place_of_a_new_one() {
             refused.contains("is not the next CA of the rotation that has begun"),
             "{refused}"
         );
+        // The hint names the way out.
+        let mut cancelled = record.clone();
+        cancelled.is_cancelled = true;
+        let store = Store::open(&cluster, &state, None);
+        store.accept(&cancelled, &present).unwrap();
+        store.cancel(&cancelled, &present).unwrap();
+        name_site_ca(&mut cluster, &site, "first");
+        let store = Store::open(&cluster, &state, None);
+        store.accept(&cancelled, &present).unwrap();
     }
 }
 
