@@ -133,7 +133,8 @@ fn read_data_dir(fields: &Fields<'_>) -> Option<HostPath> {
 }
 
 fn read_external_etcd(fields: &Fields<'_>) -> Option<Etcd> {
-    if !require_all(fields) {
+    let hint = "an external etcd needs endpoints, caFile, certFile and keyFile";
+    if !fields.require_all(&EXTERNAL_FIELDS, hint) {
         return None;
     }
     let endpoints: Vec<String> = fields.values("endpoints");
@@ -153,22 +154,6 @@ fn read_external_etcd(fields: &Fields<'_>) -> Option<Etcd> {
         cert_file: cert?,
         key_file: key?,
     })
-}
-
-/// Reports the missing fields of an external etcd as one problem.
-fn require_all(fields: &Fields<'_>) -> bool {
-    let missing: Vec<&str> = EXTERNAL_FIELDS
-        .into_iter()
-        .filter(|name| fields.get(name).is_none())
-        .collect();
-    let message = match missing.as_slice() {
-        [] => return true,
-        [name] => format!("{name} is missing"),
-        [names @ .., last] => format!("{} and {last} are missing", names.join(", ")),
-    };
-    let hint = "an external etcd needs endpoints, caFile, certFile and keyFile";
-    fields.problem_here(message, Some(hint));
-    false
 }
 
 fn is_endpoint(text: &str) -> bool {

@@ -106,14 +106,10 @@ fn read_certificates(kubernetes: &Fields<'_>) -> (Validity, Option<SiteCa>) {
 
 fn read_site_ca(certificates: &Fields<'_>) -> Option<SiteCa> {
     let fields = certificates.section("ca")?;
-    let [cert, key] = ["certFile", "keyFile"].map(|name| {
-        if fields.get(name).is_none() {
-            let hint =
-                "a CA of the site needs certFile and keyFile: control planes sign with its key";
-            fields.problem_here(format!("{name} is missing"), Some(hint));
-        }
-        read_file(&fields, name)
-    });
+    let names = ["certFile", "keyFile"];
+    let hint = "a CA of the site needs certFile and keyFile: control planes sign with its key";
+    fields.require_all(&names, hint);
+    let [cert, key] = names.map(|name| read_file(&fields, name));
     fields.finish();
     Some(SiteCa {
         cert_file: cert?,

@@ -142,6 +142,19 @@ impl<'a> Fields<'a> {
         node
     }
 
+    /// Returns whether all these fields are present, and reports those that are missing as one problem.
+    pub fn require_all(&self, names: &[&'static str], hint: &str) -> bool {
+        let names = names.iter().copied();
+        let missing: Vec<&str> = names.filter(|name| self.get(name).is_none()).collect();
+        let message = match missing.as_slice() {
+            [] => return true,
+            [name] => format!("{name} is missing"),
+            [names @ .., last] => format!("{} and {last} are missing", names.join(", ")),
+        };
+        self.problem_here(message, Some(hint));
+        false
+    }
+
     /// Returns the fields of a mapping inside this one, if it is present.
     pub fn section(&self, name: &'static str) -> Option<Fields<'a>> {
         self.get(name)
