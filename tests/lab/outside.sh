@@ -64,6 +64,9 @@ intermediate() { # NAME: a CA of the site for clusters, which the CA `root` of t
   openssl x509 -req -in "$pki/$1.csr" -CA "$pki/root.crt" -CAkey "$pki/root.key" -CAcreateserial -days 900 \
     -extfile "$pki/$1.extensions" -out "$pki/$1.crt" 2>/dev/null
 }
+issuer_at() { # ADDRESS:PORT: of the certificate that a server presents
+  openssl s_client -connect "$1" </dev/null 2>/dev/null | openssl x509 -noout -issuer -nameopt "oneline,-space_eq"
+}
 leaf() { # NAME EXTENSIONS: a certificate signed by the CA `ca`
   local pki=$work/pki
   openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=$1" \
