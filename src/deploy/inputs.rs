@@ -67,6 +67,9 @@ pub struct Certificates {
     pub authorities: Option<Arc<GivenAuthorities>>,
 }
 
+/// The files of a CA of the site below `/etc/kubernetes/pki`: the certificate, and its key.
+pub const SITE_CA: [&str; 2] = ["ca.crt", "ca.key"];
+
 /// Authorities that kubeadm does not create: those of a backup, or the CA of the site.
 pub struct GivenAuthorities {
     /// The names of the files, below `/etc/kubernetes/pki`.
@@ -84,7 +87,7 @@ impl GivenAuthorities {
     ) -> Option<Self> {
         cluster.kubernetes.site_ca.as_ref()?;
         (cluster.kubernetes.kind == KubernetesKind::Kubeadm).then(|| Self {
-            names: ["ca.crt", "ca.key"].map(str::to_owned).into(),
+            names: SITE_CA.map(str::to_owned).into(),
             archive: Arc::new(archive),
         })
     }

@@ -63,7 +63,7 @@ pub use error::DeployError;
 pub use etcd::version as etcd_version;
 pub use etcd_certificates::{EtcdCertificates, MemberCertificates};
 pub use hooks::ResetHooks;
-pub use inputs::{Certificates, GivenAuthorities, HostFacts, Inputs};
+pub use inputs::{Certificates, GivenAuthorities, HostFacts, Inputs, SITE_CA};
 pub use kubernetes::kubeconfig::{ApiServer, Kubeconfig};
 pub use linking::CLibrary;
 use modules::MODULES;

@@ -73,30 +73,31 @@ impl Ca {
         })
     }
 
-    /// Loads the CA `name` as [`load_or_create`](Self::load_or_create). A store without its certificate gets that of `given`, if
-    /// there is one.
+    /// Writes the CA `name` of another program, and returns it; `None` if the store has a certificate of this name, or if `given` has no
+    /// CA.
     ///
     /// # Errors
-    /// As `load_or_create`, or as `given`.
-    pub(crate) fn load_or_take(
+    /// Files cannot be read or written, or as `given`.
+    pub(crate) fn take(
         store: &CertificateStore,
         name: &str,
         given: impl FnOnce() -> Result<Option<Pair>, PkiError>,
-    ) -> Result<Self, PkiError> {
-        let is_known = store.read(&format!("{name}.crt"))?.is_some();
-        let given = if is_known { None } else { given()? };
-        let Some(given) = given else {
-            return Self::load_or_create(store, name);
+    ) -> Result<Option<Self>, PkiError> {
+        if store.read(&format!("{name}.crt"))?.is_some() {
+            return Ok(None);
+        }
+        let Some(given) = given()? else {
+            return Ok(None);
         };
         let key_path = store.path(&format!("{name}.key")).display().to_string();
         let trusted = rotation::trusted(store, name, &given.certificate)?;
         // The certificate is written last, so that it never exists without its key.
         store.write_ca_key(name, &given.key)?;
         store.write(&format!("{name}.crt"), &given.certificate)?;
-        Ok(Self {
+        Ok(Some(Self {
             trusted,
             ..Self::of(given, key_path)
-        })
+        }))
     }
 
     fn of(pair: Pair, key_path: String) -> Self {

@@ -119,7 +119,10 @@ impl ClusterPki {
     /// # Errors
     /// Files cannot be read or written, or a CA has expired.
     pub fn load_or_create(store: &CertificateStore, cluster: &Cluster) -> Result<Self, PkiError> {
-        let ca = Ca::load_or_take(store, "kubernetes", || site_ca::load(cluster))?;
+        let ca = match Ca::take(store, "kubernetes", || site_ca::load(cluster))? {
+            Some(of_site) => of_site,
+            None => Ca::load_or_create(store, "kubernetes")?,
+        };
         let front_proxy = Ca::load_or_create(store, "front-proxy-ca")?;
         let issue = |signer, name: &str, leaf: &Leaf| match signer {
             Signer::Cluster => ca.issue(store, name, leaf),

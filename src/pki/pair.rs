@@ -1,12 +1,14 @@
 //! A certificate with its key.
 
+use std::sync::Arc;
+
 use rcgen::KeyPair;
 use rustls::SignatureAlgorithm;
 use rustls::crypto::ring::default_provider;
 use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer};
-use rustls::sign::CertifiedKey;
+use rustls::sign::{CertifiedKey, SigningKey};
 
 use crate::error::{PkiError, invalid};
 
@@ -39,8 +41,7 @@ impl Pair {
 
 /// Returns whether a private key belongs to the first public key of a text. Both are in PEM.
 pub fn is_key_of(public: &str, private: &str) -> bool {
-    let own = PrivateKeyDer::from_pem_slice(private.as_bytes()).ok();
-    let own = own.and_then(|key| any_supported_type(&key).ok());
+    let own = signing_key(private);
     let own = own.and_then(|key| Some(key.public_key()?.to_vec()));
     let public = SubjectPublicKeyInfoDer::from_pem_slice(public.as_bytes()).ok();
     own.is_some() && own == public.map(|key| key.to_vec())
@@ -48,9 +49,13 @@ pub fn is_key_of(public: &str, private: &str) -> bool {
 
 /// Returns whether a key in PEM is one of Ed25519.
 pub(crate) fn is_ed25519(key: &str) -> bool {
-    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).ok();
-    let key = key.and_then(|key| any_supported_type(&key).ok());
-    key.is_some_and(|key| key.algorithm() == SignatureAlgorithm::ED25519)
+    signing_key(key).is_some_and(|key| key.algorithm() == SignatureAlgorithm::ED25519)
+}
+
+/// Returns a private key in PEM; `None` if it is damaged or of an unknown kind.
+fn signing_key(key: &str) -> Option<Arc<dyn SigningKey>> {
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).ok()?;
+    any_supported_type(&key).ok()
 }
 
 /// Creates a private key. `name` is for the error.
@@ -63,7 +68,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::{Ca, CertificateStore, Leaf, SigningKey};
+    use crate::signing_key::SigningKey;
+    use crate::{Ca, CertificateStore, Leaf};
 
     #[test]
     fn key_must_be_that_of_the_certificate() {

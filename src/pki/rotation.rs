@@ -110,12 +110,16 @@ pub fn begin(
     }
 }
 
-/// Takes over a CA as the next one, unless it exists.
+/// Takes over the CA of another program as the next one, unless that exists or `given` has none.
 ///
 /// # Errors
-/// Files cannot be read or written.
-pub fn begin_with(store: &CertificateStore, name: &str, given: Pair) -> Result<(), PkiError> {
-    Ca::load_or_take(store, &format!("{name}.next"), || Ok(Some(given))).map(drop)
+/// Files cannot be read or written, or as `given`.
+pub fn begin_with(
+    store: &CertificateStore,
+    name: &str,
+    given: impl FnOnce() -> Result<Option<Pair>, PkiError>,
+) -> Result<(), PkiError> {
+    Ca::take(store, &format!("{name}.next"), given).map(drop)
 }
 
 /// Makes the next authority the present one, and keeps what programs trust of the former one. Does nothing if there is no next

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::state_record::StateRecord;
 use crate::{CommandError, FileError};
 use kubexm_config::Cluster;
-use kubexm_deploy::GivenAuthorities;
+use kubexm_deploy::{GivenAuthorities, SITE_CA};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_engine::plan::StepError;
 use kubexm_pki::{CertificateStore, Pair, is_key_of, site_ca};
@@ -112,17 +112,17 @@ pub fn of_site(cluster: &Cluster) -> Option<GivenAuthorities> {
     let own = cluster.clone();
     GivenAuthorities::of_site(cluster, move || {
         let ca = site_ca::load(&own).map_err(|error| StepError::Other((&error).into()))?;
-        let mut archive = tar::Builder::new(Vec::new());
-        if let Some(Pair { certificate, key }) = ca {
-            for (name, content) in [("ca.crt", certificate), ("ca.key", key)] {
-                append(&mut archive, name, content.as_bytes())
-                    .map_err(|error| StepError::Other(error.to_string().into()))?;
-            }
-        }
-        archive
-            .into_inner()
-            .map_err(|error| StepError::Other(error.to_string().into()))
+        let archived = ca.map_or_else(|| Ok(Vec::new()), |ca| archive_of(&ca));
+        archived.map_err(|error| StepError::Other(error.to_string().into()))
     })
+}
+
+fn archive_of(ca: &Pair) -> io::Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for (name, content) in SITE_CA.into_iter().zip([&ca.certificate, &ca.key]) {
+        append(&mut archive, name, content.as_bytes())?;
+    }
+    archive.into_inner()
 }
 
 fn given(archive: Vec<u8>) -> io::Result<GivenAuthorities> {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::{certificate_names, site_ca};
+use crate::certificate_names;
+use crate::site_ca::{self, CA};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{KubernetesKind, Validity};
 use kubexm_host::Facts;
@@ -74,9 +75,6 @@ fn expiring(
     }
     findings
 }
-
-/// The CA of Kubernetes, which kubeadm or kubexm creates once.
-const CA: &str = "/etc/kubernetes/pki/ca.crt";
 
 /// Returns a warning for each node whose CA is not valid for as long as the cluster file states. Without a value in the
 /// cluster file, any validity is accepted, because the CA may be one of the user.

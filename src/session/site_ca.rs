@@ -1,6 +1,6 @@
 //! The CA of the site in the cluster file, compared with the CA that the cluster has.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use kubexm_config::Cluster;
 use kubexm_deploy::Certificates;
@@ -11,14 +11,14 @@ use kubexm_types::{Digest, FindingKind, HostName, Message, authority};
 
 use crate::CommandError;
 
-/// The CA of Kubernetes on a node.
-const FILE: &str = "/etc/kubernetes/pki/ca.crt";
+/// The CA of Kubernetes on a node, which kubeadm or kubexm creates once.
+pub(crate) const CA: &str = "/etc/kubernetes/pki/ca.crt";
 /// What the user can do about another CA.
 const HINT: &str = "name the CA of the cluster, or remove the field: a cluster keeps its CA; `kubexm certs rotate-ca --ca kubernetes` \
                     replaces it by the one in the cluster file; if the first install has not ended, run `kubexm reset` before another one";
 
-/// Returns an error for each host that has another CA than the one in the cluster file, and for files that cannot be used. An install
-/// replaces no CA. In a rotation, a host has two.
+/// Returns an error for each host that has another CA than the one in the cluster file, and for files that kubexm cannot use. An
+/// install replaces no CA. In a rotation, a host has two.
 pub(crate) fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
     let finding = |host: &HostName, what: String, hint: &str| {
         Finding::new(FindingKind::Certificates, host, true, what, hint)
@@ -32,12 +32,12 @@ pub(crate) fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> 
         finding(host, what, message.hint.as_deref().unwrap_or(HINT))
     };
     let present = facts.iter().filter_map(|(host, facts)| {
-        let found = facts.certificates.get(FILE).map(String::as_str);
+        let found = facts.certificates.get(CA).map(String::as_str);
         (facts.is_node() || found.is_some()).then_some((host, found.unwrap_or_default()))
     });
     let present: Vec<_> = present.collect();
     let first = cluster.roles.control_plane.first();
-    match (fingerprints(cluster), first) {
+    match (fingerprint(cluster), first) {
         (Ok(None), _) => Vec::new(),
         (Err(error), _) => {
             let hosts = present.iter().map(|(host, _)| *host);
@@ -55,11 +55,10 @@ pub(crate) fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> 
                 .collect()
         }
         (Ok(Some(own)), _) => {
-            let others = present.into_iter().filter(|(_, found)| {
-                let found = authority::fingerprints(found);
-                !found.iter().any(|found| own.contains(found))
-            });
-            let what = || format!("kubernetes.certificates.ca is not the CA in {FILE}");
+            let others = present
+                .into_iter()
+                .filter(|(_, found)| !authority::fingerprints(found).contains(&own));
+            let what = || format!("kubernetes.certificates.ca is not the CA in {CA}");
             others
                 .map(|(host, _)| finding(host, what(), HINT))
                 .collect()
@@ -70,14 +69,13 @@ pub(crate) fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> 
 /// Fails if the state directory has another CA for the cluster, as after an install that was interrupted.
 ///
 /// # Errors
-/// See above, or the file of the CA cannot be used.
+/// See above, or kubexm cannot use the file of the CA.
 pub fn accept(cluster: &Cluster, certificates: &Certificates) -> Result<(), CommandError> {
     let kept = certificates.kubernetes.as_ref();
-    let (Some(kept), Some(own)) = (kept, fingerprints(cluster)?) else {
+    let (Some(kept), Some(own)) = (kept, fingerprint(cluster)?) else {
         return Ok(());
     };
-    let kept = authority::fingerprints(&kept.ca);
-    if kept.iter().any(|kept| own.contains(kept)) {
+    if authority::fingerprints(&kept.ca).contains(&own) {
         return Ok(());
     }
     Err(CommandError::configuration(
@@ -89,10 +87,11 @@ pub fn accept(cluster: &Cluster, certificates: &Certificates) -> Result<(), Comm
 /// Returns the fingerprint of the CA in the cluster file; `None` if it names none.
 ///
 /// # Errors
-/// The file cannot be used.
-pub fn fingerprints(cluster: &Cluster) -> Result<Option<BTreeSet<Digest>>, PkiError> {
+/// kubexm cannot use the file.
+pub fn fingerprint(cluster: &Cluster) -> Result<Option<Digest>, PkiError> {
     let own = site_ca::certificate(cluster)?;
-    Ok(own.map(|own| authority::fingerprints(&own).into_iter().collect()))
+    // The file has one certificate.
+    Ok(own.and_then(|own| authority::fingerprints(&own).first().copied()))
 }
 
 #[cfg(test)]
@@ -112,7 +111,7 @@ mod tests {
         });
         let mut cluster = parse_cluster("example", schema::TEMPLATE).unwrap();
         let reported = |cluster: &Cluster, initialized, certificates: Option<&str>| {
-            let text = certificates.map(|text| (FILE.to_owned(), text.to_owned()));
+            let text = certificates.map(|text| (CA.to_owned(), text.to_owned()));
             let facts = Facts {
                 initialized,
                 certificates: text.into_iter().collect(),

@@ -157,10 +157,10 @@ impl<'a> Context<'a> {
         }
         let known = self.content.cluster_record()?;
         let known = known.authorities().get(&Authority::Kubernetes);
-        let named = site_ca::fingerprints(self.cluster)?;
+        let named = site_ca::fingerprint(self.cluster)?;
         if named
             .zip(known)
-            .is_some_and(|(named, known)| !named.contains(known))
+            .is_some_and(|(named, known)| named != *known)
         {
             return Err(CommandError::configuration(
                 "kubernetes.certificates.ca is not the CA of the cluster in the backup",

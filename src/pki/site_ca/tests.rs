@@ -125,8 +125,7 @@ fn rotation_takes_the_next_ca_of_the_site() {
     assert_eq!(kept.ca, first[0]);
 
     for _ in 0..2 {
-        let given = load(&site.cluster).unwrap().unwrap();
-        rotation::begin_with(&store, "kubernetes", given).unwrap();
+        rotation::begin_with(&store, "kubernetes", || load(&site.cluster)).unwrap();
         rotation::begin(&store, "kubernetes", Kind::Ca, "new").unwrap();
     }
     let both = ClusterPki::load_or_create(&store, &site.cluster).unwrap();

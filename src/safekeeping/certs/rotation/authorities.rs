@@ -9,7 +9,7 @@ use kubexm_config::cluster::Etcd;
 use kubexm_deploy::rotation::RotatedAuthority;
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::rotation::{self, Kind};
-use kubexm_pki::{CertificateStore, KeyIdentity, Pair, PkiError};
+use kubexm_pki::{CertificateStore, KeyIdentity};
 use kubexm_preflight::identity;
 use kubexm_session::begun::{Phase, RotationRecord, StateRecord};
 use kubexm_session::{CommandError, FileError, certificates, site_ca};
@@ -98,12 +98,12 @@ impl<'a> Store<'a> {
             let of_site = match authority {
                 // The end of a rotation needs no next CA.
                 Authority::Kubernetes if !record.is_cancelled => {
-                    site_ca::fingerprints(self.cluster)?
+                    site_ca::fingerprint(self.cluster)?
                 }
                 _ => None,
             };
             if let Some(named) = of_site {
-                self.accept_named(record, &place, &named, &found)?;
+                place.accept_named(record, named, &found)?;
             }
             if !is_begun && count != 1 {
                 return Err(CommandError::refused(format!(
@@ -111,42 +111,6 @@ impl<'a> Store<'a> {
                 ))
                 .hint("leave only the one that signs in this file on every node"));
             }
-        }
-        Ok(())
-    }
-
-    /// Fails if the CA of the site in the cluster file is not the one that becomes the next CA. `present` is the CA of the cluster.
-    fn accept_named(
-        &self,
-        record: &RotationRecord,
-        place: &Place,
-        named: &BTreeSet<Digest>,
-        present: &[Digest],
-    ) -> Result<(), CommandError> {
-        let [next, former] = rotation::others(&place.store, &place.name, place.kind)?;
-        let refuse = |cause: &str, hint: String| {
-            let what =
-                format!("cannot replace the Kubernetes CA: kubernetes.certificates.ca {cause}");
-            Err(CommandError::refused(what).hint(hint))
-        };
-        let is_named = |one: &Digest| named.contains(one);
-        if let Some(next) = next {
-            if authority::fingerprints(&next).iter().all(is_named) {
-                return Ok(());
-            }
-            return refuse(
-                "is not the next CA of the rotation that has begun",
-                format!(
-                    "name that CA again, or end the rotation with {} --cancel",
-                    record.command()
-                ),
-            );
-        }
-        if former.is_none() && present.iter().all(is_named) {
-            return refuse(
-                "names the present one",
-                "name the files of the next CA in the cluster file, or remove the field for a new CA; --ca selects other CAs".to_owned(),
-            );
         }
         Ok(())
     }
@@ -174,12 +138,9 @@ impl<'a> Store<'a> {
                     };
                     recorded.and_then(|()| {
                         let subject = subject(name, &record.id);
-                        let of_site = match authority {
-                            Authority::Kubernetes => self.site_ca(store, name)?,
-                            _ => None,
-                        };
-                        if let Some(given) = of_site {
-                            rotation::begin_with(store, name, given)?;
+                        if *authority == Authority::Kubernetes {
+                            let of_site = || kubexm_pki::site_ca::load(self.cluster);
+                            rotation::begin_with(store, name, of_site)?;
                         }
                         rotation::begin(store, name, *kind, &subject)
                     })
@@ -189,15 +150,6 @@ impl<'a> Store<'a> {
             }?;
         }
         Ok(())
-    }
-
-    /// Returns the CA of the site that becomes the next one, unless the store has the next one.
-    fn site_ca(&self, store: &CertificateStore, name: &str) -> Result<Option<Pair>, PkiError> {
-        let [next, _] = rotation::others(store, name, Kind::Ca)?;
-        match next {
-            Some(_) => Ok(None),
-            None => kubexm_pki::site_ca::load(self.cluster),
-        }
     }
 
     /// Forgets the next authorities. Before the run that began the rotation was killed, it may have recorded none of the present
@@ -268,6 +220,33 @@ impl<'a> Store<'a> {
 }
 
 impl Place {
+    /// Fails if the CA of the site in the cluster file is not the one that becomes the next CA. `present` is the CA of the cluster.
+    fn accept_named(
+        &self,
+        record: &RotationRecord,
+        named: Digest,
+        present: &[Digest],
+    ) -> Result<(), CommandError> {
+        let [next, former] = rotation::others(&self.store, &self.name, self.kind)?;
+        let (cause, hint) = match next.map(|next| authority::fingerprints(&next)) {
+            Some(next) if next != [named] => (
+                "is not the next CA of the rotation that has begun",
+                format!(
+                    "name that CA again, or end the rotation with {} --cancel",
+                    record.command()
+                ),
+            ),
+            None if former.is_none() && present == [named] => (
+                "names the present one",
+                "name the files of the next CA in the cluster file, or remove the field for a new CA; --ca selects other CAs"
+                    .to_owned(),
+            ),
+            _ => return Ok(()),
+        };
+        let what = format!("cannot replace the Kubernetes CA: kubernetes.certificates.ca {cause}");
+        Err(CommandError::refused(what).hint(hint))
+    }
+
     /// Returns what hosts get. Hosts get the key of a kept authority with the certificates that it signs.
     fn rotated(&self) -> Result<RotatedAuthority, kubexm_pki::PkiError> {
         if self.is_kept {
