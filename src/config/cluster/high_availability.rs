@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use kubexm_types::{FlagName, FlagValue, HostName};
+use kubexm_types::{FlagName, FlagValue, HostName, InterfaceName};
 
 use super::{LoadBalancer, PasswordSource};
 
@@ -13,11 +13,20 @@ pub struct HighAvailability {
     /// How nodes reach the API servers.
     pub kind: LoadBalancer,
     /// The network interface that gets the endpoint's address; `None` for the one with the internal address of the host.
-    pub interface: Option<String>,
+    pub interface: Option<InterfaceName>,
+    /// Other interfaces by host.
+    pub interfaces: BTreeMap<HostName, InterfaceName>,
     pub keepalived: KeepalivedSettings,
     pub haproxy: ProxySettings,
     pub nginx: ProxySettings,
     pub kube_vip: KubeVipSettings,
+}
+
+impl HighAvailability {
+    /// Returns the interface that the cluster file names for a host.
+    pub fn interface_of(&self, host: &HostName) -> Option<&InterfaceName> {
+        self.interfaces.get(host).or(self.interface.as_ref())
+    }
 }
 
 /// `spec.highAvailability.keepalived`.

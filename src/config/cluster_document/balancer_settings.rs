@@ -20,7 +20,8 @@ const MAX_DIFFERENCE: u8 = 200;
 pub(super) fn read_settings(fields: &Fields<'_>, kind: Option<&str>) -> HighAvailability {
     let settings = HighAvailability {
         kind: LoadBalancer::default(),
-        interface: read_interface(fields),
+        interface: fields.value("interface"),
+        interfaces: fields.map("interfaces"),
         keepalived: fields
             .section("keepalived")
             .map_or_else(KeepalivedSettings::default, read_keepalived),
@@ -34,11 +35,10 @@ pub(super) fn read_settings(fields: &Fields<'_>, kind: Option<&str>) -> HighAvai
         let types = LoadBalancer::types().filter(|(_, programs)| programs.contains(&program));
         types.map(|(name, _)| name).collect()
     };
+    let with_address = [AddressHolder::NAMES, ControlPlanePod::NAMES].concat();
     let users = [
-        (
-            "interface",
-            [AddressHolder::NAMES, ControlPlanePod::NAMES].concat(),
-        ),
+        ("interface", with_address.clone()),
+        ("interfaces", with_address),
         ("keepalived", types_with("keepalived")),
         ("haproxy", types_with("haproxy")),
         ("nginx", types_with("nginx")),
@@ -52,17 +52,6 @@ pub(super) fn read_settings(fields: &Fields<'_>, kind: Option<&str>) -> HighAvai
         }
     }
     settings
-}
-
-fn read_interface(fields: &Fields<'_>) -> Option<String> {
-    let name = fields.text("interface")?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    if !(1..=15).contains(&name.len()) || !name.chars().all(plain) {
-        let message = format!("'{name}' is not the name of a network interface");
-        let hint = "write the name that `ip link` shows on the hosts, as in bond0";
-        fields.problem("interface", message, Some(hint));
-    }
-    Some(name)
 }
 
 fn read_keepalived(fields: Fields<'_>) -> KeepalivedSettings {
@@ -150,26 +139,28 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
         let message = format!("'{name}' is set by kubexm");
         refuse(spec, "spec.highAvailability.kubeVip.env", &message, hint);
     }
-    if !matches!(cluster.high_availability.kind, LoadBalancer::Holder { .. }) {
-        return;
-    }
-    let path = "spec.highAvailability.keepalived";
-    let settings = &cluster.high_availability.keepalived;
     let hosts = if cluster.roles.load_balancer.is_empty() {
         &cluster.roles.control_plane
     } else {
         &cluster.roles.load_balancer
     };
-    if let Some(name) = settings
-        .priorities
-        .keys()
-        .find(|name| !hosts.contains(name))
-    {
-        let message = format!("names {name}, on which keepalived does not run");
-        let hint =
-            "name hosts of roleGroups.loadbalancer, or of the control planes without that role";
-        refuse(spec, &format!("{path}.priorities"), &message, hint);
+    let path = "spec.highAvailability.keepalived";
+    let settings = &cluster.high_availability.keepalived;
+    let refuse_others = |path: &str, names: Vec<&HostName>| {
+        if let Some(name) = names.into_iter().find(|name| !hosts.contains(name)) {
+            let message = format!("names {name}, which never has the address of the endpoint");
+            let hint =
+                "name hosts of roleGroups.loadbalancer, or of the control planes without that role";
+            refuse(spec, path, &message, hint);
+        }
+    };
+    let with_interface = cluster.high_availability.interfaces.keys().collect();
+    refuse_others("spec.highAvailability.interfaces", with_interface);
+    if !matches!(cluster.high_availability.kind, LoadBalancer::Holder { .. }) {
+        return;
     }
+    let with_priority = settings.priorities.keys().collect();
+    refuse_others(&format!("{path}.priorities"), with_priority);
     if settings.decrease(hosts) > MAX_DIFFERENCE + 20 {
         let message = format!("differ by more than {MAX_DIFFERENCE}");
         let hint = "a host whose proxy fails must get a lower priority than every other host";

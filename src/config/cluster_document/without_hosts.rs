@@ -59,10 +59,10 @@ fn parse(
     Ok(WithoutHosts { cluster, mentions })
 }
 
-/// Removes hosts from what names them: the list of hosts, roles, the hosts of a patch, and priorities of keepalived.
+/// Removes hosts from what names them: the list of hosts, roles, the hosts of a patch, and settings by host.
 fn remove(node: &mut Node, path: &str, hosts: &BTreeSet<HostName>, found: &mut Vec<HostMention>) {
     match &mut node.value {
-        Value::Map(entries) if path == PRIORITIES => entries.retain(|(key, _)| {
+        Value::Map(entries) if BY_HOST.contains(&path) => entries.retain(|(key, _)| {
             let Value::Text(name) = &key.value else {
                 return true;
             };
@@ -127,7 +127,11 @@ fn remove(node: &mut Node, path: &str, hosts: &BTreeSet<HostName>, found: &mut V
 }
 
 const PATCHES: &str = "spec.kubernetes.kubeadm.patches";
-const PRIORITIES: &str = "spec.highAvailability.keepalived.priorities";
+/// Mappings whose keys are hosts.
+const BY_HOST: [&str; 2] = [
+    "spec.highAvailability.interfaces",
+    "spec.highAvailability.keepalived.priorities",
+];
 
 fn is_list_of_names(path: &str) -> bool {
     path.starts_with("spec.roleGroups.") || path.strip_suffix(".hosts") == Some(PATCHES)
@@ -228,20 +232,29 @@ spec:
     }
 
     #[test]
-    fn priority_of_keepalived_disappears_with_its_host() {
+    fn settings_by_host_disappear_with_it() {
         let text = TEXT.replace("control-plane: [node1]", "control-plane: ['node[1:3]']")
             + "  controlPlaneEndpoint: {address: 192.0.2.99, port: 8443}
   highAvailability:
     type: keepalived-haproxy
+    interfaces: {node1: bond0, node3: bond1}
     keepalived: {priorities: {node1: 150, node3: 120}}
 ";
         let hosts = BTreeSet::from(["node3".parse().unwrap()]);
         let read = parse("cluster.yaml", &text, &[Version::new(1, 36, 3)], &hosts).unwrap();
-        let left = read.cluster.high_availability.keepalived.priorities.keys();
-        assert_eq!(left.map(HostName::as_str).collect::<Vec<_>>(), ["node1"]);
-        let is_priority = |mention: &&HostMention| mention.path == PRIORITIES;
-        let mention = read.mentions.iter().find(is_priority).unwrap();
-        assert_eq!((mention.line, mention.text.as_str()), (23, "node3"));
+        let left = &read.cluster.high_availability;
+        let priorities = left.keepalived.priorities.keys();
+        let names = left.interfaces.keys().chain(priorities);
+        assert_eq!(
+            names.map(HostName::as_str).collect::<Vec<_>>(),
+            ["node1"; 2]
+        );
+        let is_by_host = |mention: &&HostMention| BY_HOST.contains(&mention.path.as_str());
+        let mentions = read.mentions.iter().filter(is_by_host);
+        let found: Vec<_> = mentions
+            .map(|mention| (mention.line, mention.text.as_str()))
+            .collect();
+        assert_eq!(found, [(23, "node3"), (24, "node3")]);
     }
 
     /// A patch without hosts is for all of them.

@@ -194,10 +194,17 @@ fn settings_of_balancers_fit_the_type_and_the_hosts() {
             &format!("  highAvailability: {{{settings}}}\n{endpoint}"),
         )
     };
-    let good = "type: keepalived-haproxy, interface: bond0, keepalived: {priorities: {node1: 150}}, haproxy: {log: true}";
+    let good = "type: keepalived-haproxy, interface: bond0, interfaces: {node1: bond1}, keepalived: {priorities: {node1: 150}}, haproxy: {log: true}";
     let cluster = read(good).unwrap();
     let keepalived = &cluster.high_availability.keepalived;
     assert_eq!(keepalived.priority(&cluster.hosts[0].name), 150);
+    let interface = |host: &str| {
+        let name = cluster
+            .high_availability
+            .interface_of(&host.parse().unwrap());
+        name.unwrap().to_string()
+    };
+    assert_eq!([interface("node1"), interface("node2")], ["bond1", "bond0"]);
     let names: Vec<_> = cluster.hosts.iter().map(|host| host.name.clone()).collect();
     assert_eq!(keepalived.decrease(&names), 70);
     for (settings, expected) in [
@@ -212,7 +219,19 @@ fn settings_of_balancers_fit_the_type_and_the_hosts() {
         ("type: nginx, nginx: {log: true}", "unknown field"),
         (
             "type: keepalived-nginx, interface: a/b",
-            "not the name of a network interface",
+            "expected a name that `ip link` shows",
+        ),
+        (
+            "type: haproxy, interfaces: {node1: bond0}",
+            "only accepted with type: keepalived-haproxy",
+        ),
+        (
+            "type: kube-vip, interfaces: {node1: a/b}",
+            "expected a name that `ip link` shows",
+        ),
+        (
+            "type: kube-vip, interfaces: {node2: bond0}",
+            "never has the address",
         ),
         (
             "type: keepalived-nginx, keepalived: {priorities: {node1: 255}}",
@@ -220,7 +239,7 @@ fn settings_of_balancers_fit_the_type_and_the_hosts() {
         ),
         (
             "type: keepalived-nginx, keepalived: {priorities: {node2: 120}}",
-            "does not run",
+            "never has the address",
         ),
         (
             "type: keepalived-nginx, keepalived: {passwordFile: /none}",

@@ -10,6 +10,7 @@ use kubexm_engine::steps::{ProvideValue, RunScript, Undo};
 use kubexm_scripts::load_balancer::{self as scripts, ADDRESS_LEAVE};
 use kubexm_scripts::markers;
 use kubexm_scripts::undo::ADDRESS_REMOVE;
+use kubexm_types::InterfaceName;
 
 /// Prints the names of the network interfaces. `/sys/class/net` may have those of another network namespace.
 const INTERFACES: &str = "ip -o link show | awk -F': ' '{ sub(/@.*/, \"\", $2); print $2 }'";
@@ -53,10 +54,10 @@ pub(super) fn returning(address: IpAddr) -> RunScript {
 pub(super) fn interface(
     cluster: &Cluster,
     host: &HostSpec,
-) -> (ProvideValue<String>, TaskValue<String>) {
+) -> (ProvideValue<InterfaceName>, TaskValue<InterfaceName>) {
     let interface = TaskValue::new("load_balancer.interface");
     let address = host.internal_address();
-    if let Some(name) = &cluster.high_availability.interface {
+    if let Some(name) = cluster.high_availability.interface_of(&host.name) {
         let missing = format!("the host has no network interface {name}");
         let step = ProvideValue {
             title: format!("Check the network interface {name}"),
@@ -66,7 +67,7 @@ pub(super) fn interface(
             parse: Box::new({
                 let name = name.clone();
                 move |printed| {
-                    if printed.lines().any(|line| line.trim() == name) {
+                    if printed.lines().any(|line| line.trim() == name.as_str()) {
                         Ok(name.clone())
                     } else {
                         Err(missing.clone().into())
@@ -85,12 +86,8 @@ pub(super) fn interface(
         arguments: vec![address.to_string()],
         input: None,
         parse: Box::new(move |printed| {
-            let name = printed.trim();
-            let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-            match name.len() {
-                1..=15 if name.chars().all(allowed) => Ok(name.to_owned()),
-                _ => Err(format!("no network interface has {address}").into()),
-            }
+            let missing = |_| format!("no network interface has {address}").into();
+            InterfaceName::parse(printed.trim()).map_err(missing)
         }),
         value: interface.clone(),
         only_reads: true,
@@ -101,8 +98,10 @@ pub(super) fn interface(
 
 /// Returns the placeholder for the interface's name.
 pub(super) fn interface_placeholder(cluster: &Cluster, host: &HostSpec) -> String {
-    let given = cluster.high_availability.interface.clone();
-    given.unwrap_or_else(|| format!("<interface of {}>", host.internal_address()))
+    match cluster.high_availability.interface_of(&host.name) {
+        Some(name) => name.to_string(),
+        None => format!("<interface of {}>", host.internal_address()),
+    }
 }
 
 /// Returns the prefix length of a network that has only this address.

@@ -159,7 +159,7 @@ impl Keepalived {
         config_file.content = Content::Deferred {
             preview: render_with(address::interface_placeholder(inputs.cluster, host))?,
             render: Arc::new(move || {
-                render_with(interface.require()?.clone())
+                render_with(interface.require()?.to_string())
                     .map_err(|error| StepError::Other(error.to_string().into()))
             }),
         };

@@ -26,7 +26,7 @@ use kubexm_render::load_balancer as template;
 use kubexm_scripts::load_balancer::{KUBE_VIP_SERVICES, KUBE_VIP_SETTLED};
 use kubexm_scripts::undo::KUBE_VIP_SERVICES_STOP;
 use kubexm_scripts::{Script, markers};
-use kubexm_types::{Digest, HostName, HostPath, Version};
+use kubexm_types::{Digest, HostName, HostPath, InterfaceName, Version};
 
 const IMAGE: Image = Image {
     component: "kube-vip",
@@ -282,7 +282,7 @@ fn pod(
     assigns: Assigns,
     dir: &str,
     kubeconfig: &Kubeconfig,
-    interface: &TaskValue<String>,
+    interface: &TaskValue<InterfaceName>,
 ) -> Result<WriteFile, DeployError> {
     let address = endpoint_address(inputs.cluster)?;
     let port = inputs.cluster.control_plane_endpoint.port;
@@ -318,7 +318,7 @@ fn pod(
     file.content = Content::Deferred {
         preview: text(address::interface_placeholder(inputs.cluster, host))?,
         render: Arc::new(move || {
-            text(interface.require()?.clone())
+            text(interface.require()?.to_string())
                 .map_err(|error| StepError::Other(error.to_string().into()))
         }),
     };
