@@ -87,9 +87,6 @@ fn host_task(
     if is_changed {
         task = load_balancer::returning(cluster, host, task)?;
     }
-    if let Some(trusted) = given.trusted_cas() {
-        task = load_balancer::trusting(cluster, host, trusted, task)?;
-    }
     if given.trusted_cas().is_some() || given.issues() {
         task = load_balancer::renewed(inputs, host, task)?;
     }

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use kubexm_config::Cluster;
-use kubexm_config::cluster::{KubernetesKind, LoadBalancer, LocalProxy, SiteCa};
+use kubexm_config::cluster::{KubernetesKind, SiteCa};
 use time::OffsetDateTime;
 
 use crate::ca::Ca;
@@ -85,22 +85,7 @@ pub fn certificate(cluster: &Cluster) -> Result<Option<String>, PkiError> {
             "name a CA that is valid, or correct the clock of this machine",
         );
     }
-    if runs_haproxy(cluster) && !ca.is_signed_by(ca) {
-        return refuse(
-            "HAProxy verifies API servers, and accepts no intermediate CA".to_owned(),
-            "name a root CA, or use another load balancer: nginx, kube-vip or one of the site",
-        );
-    }
     Ok(Some(text))
-}
-
-/// Returns whether kubexm runs HAProxy, which verifies with OpenSSL up to a root.
-fn runs_haproxy(cluster: &Cluster) -> bool {
-    match &cluster.high_availability.kind {
-        LoadBalancer::Local { kind, .. } => *kind == LocalProxy::Haproxy,
-        LoadBalancer::Holder { kind, .. } => kind.proxy() == LocalProxy::Haproxy,
-        LoadBalancer::None | LoadBalancer::External | LoadBalancer::Pods { .. } => false,
-    }
 }
 
 fn read(path: &Path) -> Result<String, PkiError> {

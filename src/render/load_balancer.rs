@@ -45,8 +45,6 @@ pub struct ProxyPod {
     pub configuration: String,
     /// The directory of its configuration.
     pub folder: String,
-    /// Path of the CA; `None` if it does not check API servers.
-    pub ca: Option<String>,
     /// The address that it listens on.
     pub listen: String,
     /// The port that it listens on.
@@ -103,8 +101,6 @@ pub struct KeepalivedService {
 pub struct Haproxy {
     /// `address:port` that HAProxy listens on.
     pub bind: String,
-    /// File of the CA that signed the API servers' certificates.
-    pub ca: String,
     /// The API servers.
     pub servers: Vec<Server>,
     /// `address:port` of the health check; `None` without one.

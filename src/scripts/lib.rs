@@ -266,7 +266,6 @@ scripts! {
         ADDRESS_LEAVE = "load-balancer/address-leave.sh"
         ADDRESS_REMOVE = "load-balancer/address-remove.sh"
         CHECK_PROXY = "load-balancer/check-proxy.sh"
-        CLUSTER_CA = "load-balancer/cluster-ca.sh"
         INTERFACE = "load-balancer/interface.sh"
         JOIN_PROXY = "load-balancer/join-proxy.sh" { JoinProxy: address server manifest }
         KUBE_VIP_SERVICES = "load-balancer/kube-vip-services.sh"
@@ -274,8 +273,6 @@ scripts! {
         MASK_SERVICES = "load-balancer/mask-services.sh"
         POD_DIAGNOSIS = "load-balancer/pod-diagnosis.sh"
         POD_RESTART = "load-balancer/pod-restart.sh"
-        PROXY_CA = "load-balancer/proxy-ca.sh" [replace]
-        PROXY_RELOAD = "load-balancer/proxy-reload.sh"
         UNMASK_SERVICES = "load-balancer/unmask-services.sh"
     }
     /// Marker files of changes that run once.

@@ -1,6 +1,5 @@
 # shellcheck shell=bash disable=SC2154 # the variables are the caller's
-# Load balancers as static pods read certificates and CAs only when they start: a renewal, and a rotation of the CA of
-# Kubernetes. Sourced by tests/e2e-balancers.
+# kube-vip reads certificates and CAs only when it starts: a renewal, and a rotation of the CA of Kubernetes. Sourced by tests/e2e-balancers.
 
 certs_end() { # PATTERN VERB OPTIONS…: the command succeeds, and its output matches
   "$kubexm" certs "$2" -f "$cluster" --known-hosts "$(known_hosts)" --state "$state" --output plain "${@:3}" >"$work/certs.log" 2>&1 || {
@@ -14,7 +13,6 @@ file_of_pod() { # prints the program, its file on the host, and the path of the 
   case $type in
   kube-vip) echo kube-vip /etc/kubernetes/admin.conf /etc/kubernetes/admin.conf ;;
   kube-vip-units) echo kube-vip /etc/kubernetes/kube-vip.conf /etc/kubernetes/admin.conf ;;
-  haproxy-pod) echo haproxy /etc/kubernetes/pki/ca.crt /etc/kubernetes/pki/ca.crt ;;
   esac
 }
 has_present_file() { # HOST: each process of the load balancer has the present file of the host
@@ -29,9 +27,7 @@ has_present_file() { # HOST: each process of the load balancer has the present f
 }
 have_present_files() {
   local host
-  local -a hosts=(node1 node2 node3)
-  [[ $type == kube-vip* ]] || hosts+=(node4)
-  for host in "${hosts[@]}"; do has_present_file "$host" || { echo "$host"; return 1; }; done
+  for host in node1 node2 node3; do has_present_file "$host" || { echo "$host"; return 1; }; done
 }
 replaced_certificates() {
   local phase

@@ -1,4 +1,4 @@
-//! HAProxy. It checks the health of each API server and verifies its certificate with the cluster's CA.
+//! HAProxy. It asks each API server whether it is ready.
 
 use super::proxy::{Proxy, Settings};
 use super::{Image, proxy};
@@ -36,7 +36,6 @@ impl Proxy for Haproxy {
     fn config(&self, cluster: &Cluster, settings: &Settings) -> Result<String, RenderError> {
         let config = template::Haproxy {
             bind: settings.bind.clone(),
-            ca: settings.ca.clone(),
             servers: proxy::servers(cluster),
             health: settings.health(),
             log: cluster.high_availability.haproxy.log,
@@ -56,9 +55,5 @@ impl Proxy for Haproxy {
 
     fn test_argument(&self) -> &'static str {
         "-c"
-    }
-
-    fn checks_servers(&self) -> bool {
-        true
     }
 }

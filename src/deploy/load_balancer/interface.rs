@@ -8,10 +8,6 @@ use kubexm_types::{HostName, ImageRef};
 
 /// Starts a load balancer on a host.
 pub(crate) const SERVE: TaskName = TaskName::new("load-balancer", "serve");
-/// Reads the cluster's CA for the proxies.
-pub(crate) const AUTHORITY: TaskName = TaskName::new("load-balancer", "authority");
-/// Makes a proxy verify API servers with the cluster's CA.
-pub(crate) const VERIFY: TaskName = TaskName::new("load-balancer", "verify");
 
 /// A load balancer.
 pub(crate) trait Balancer {
@@ -53,11 +49,6 @@ pub(crate) trait Balancer {
     /// Returns the names of its static pods on a host that [runs](Self::runs_on) it.
     fn static_pods(&self, _: &Cluster) -> Vec<String> {
         Vec::new()
-    }
-
-    /// Adds the steps after which its proxy verifies API servers with these CAs.
-    fn trusting(&self, _: &str, task: Task) -> Result<Task, DeployError> {
-        Ok(task)
     }
 
     /// Adds the step after which the endpoint does not depend on the API server of one control plane, which restarts next.

@@ -73,17 +73,12 @@ impl Balancer for Keepalived {
             let task = proxy::serve(inputs, task, self.proxy, bind.clone(), true)?;
             tasks.push(self.add_keepalived(inputs, task, host, &hosts, (address, router_id))?);
         }
-        tasks.extend(proxy::verify(inputs, self.proxy, &hosts)?);
         Ok(tasks)
     }
 
-    fn trusting(&self, trusted: &str, task: Task) -> Result<Task, DeployError> {
-        proxy::trusting(self.proxy, trusted, task)
-    }
-
-    fn tasks_before_join(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
-        let balancers = &inputs.cluster.roles.load_balancer;
-        proxy::tasks_before_join(inputs, self.proxy, balancers, host)
+    fn tasks_before_join(&self, inputs: &Inputs<'_>, _: &HostSpec) -> Vec<TaskId> {
+        let balancers = inputs.cluster.roles.load_balancer.iter();
+        balancers.map(proxy::serving).collect()
     }
 }
 

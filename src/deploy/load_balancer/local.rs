@@ -41,16 +41,11 @@ impl Balancer for Local {
             let bind = listen_address(inputs.cluster).to_string();
             tasks.push(proxy::serve(inputs, task, self.proxy, bind, false)?);
         }
-        tasks.extend(proxy::verify(inputs, self.proxy, &nodes)?);
         Ok(tasks)
     }
 
-    fn trusting(&self, trusted: &str, task: Task) -> Result<Task, DeployError> {
-        proxy::trusting(self.proxy, trusted, task)
-    }
-
-    fn tasks_before_join(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
-        proxy::tasks_before_join(inputs, self.proxy, [&host.name], host)
+    fn tasks_before_join(&self, _: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
+        vec![proxy::serving(&host.name)]
     }
 }
 

@@ -145,19 +145,6 @@ pub(super) fn static_pods(cluster: &Cluster, host: &HostName) -> Vec<String> {
     }
 }
 
-/// Adds the steps after which the proxy of a host verifies API servers with these CAs.
-pub(super) fn trusting(
-    cluster: &Cluster,
-    host: &HostSpec,
-    trusted: &str,
-    task: Task,
-) -> Result<Task, DeployError> {
-    match configured(cluster) {
-        Some(balancer) if balancer.runs_on(cluster, &host.name) => balancer.trusting(trusted, task),
-        _ => Ok(task),
-    }
-}
-
 /// Adds the step after which the endpoint does not depend on the API server of a host, which restarts next.
 pub(super) fn leaving(cluster: &Cluster, host: &HostSpec, task: Task) -> Result<Task, DeployError> {
     if has_others(cluster, host) {

@@ -59,8 +59,4 @@ impl Proxy for Nginx {
     fn test_argument(&self) -> &'static str {
         "-t"
     }
-
-    fn checks_servers(&self) -> bool {
-        false
-    }
 }

@@ -1,20 +1,15 @@
 //! TCP proxies: their configuration, and how systemd runs them.
 
-use std::sync::Arc;
-
-use super::interface::{AUTHORITY, Image, SERVE, VERIFY};
-use crate::{DeployError, ETC, Inputs, journal, kubernetes};
+use super::interface::{Image, SERVE};
+use crate::{DeployError, ETC, Inputs, journal};
 use kubexm_bundle::lock::PackageFormat;
-use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_config::cluster::Cluster;
 use kubexm_config::ports;
-use kubexm_engine::plan::{Task, TaskId, TaskValue};
-use kubexm_engine::steps::{
-    Content, ManageUnit, ProvideValue, Reload, RunScript, Undo, WaitFor, WriteFile,
-};
+use kubexm_engine::plan::{Task, TaskId};
+use kubexm_engine::steps::{ManageUnit, Reload, WaitFor, WriteFile};
 use kubexm_render::RenderError;
 use kubexm_render::load_balancer as template;
 use kubexm_render::load_balancer::Server;
-use kubexm_scripts::load_balancer as scripts;
 use kubexm_scripts::os::PORT_OPEN;
 use kubexm_types::{HostName, HostPath};
 
@@ -24,8 +19,6 @@ pub(super) struct Settings {
     pub(super) bind: String,
     /// A directory that it may write to.
     pub(super) run: String,
-    /// File of the CA that signed the API servers' certificates.
-    pub(super) ca: String,
     /// Whether it has a health check, for keepalived.
     pub(super) health: bool,
 }
@@ -64,9 +57,6 @@ pub(super) trait Proxy: Sync {
     /// Returns the argument with which it only tests its configuration.
     fn test_argument(&self) -> &'static str;
 
-    /// Returns whether it checks the health of API servers, and therefore needs the cluster's CA.
-    fn checks_servers(&self) -> bool;
-
     /// Returns the name of its unit.
     fn unit(&self) -> String {
         format!("kubexm-{}.service", self.name())
@@ -80,11 +70,6 @@ pub(super) trait Proxy: Sync {
     /// Returns the name of its directory in `/run`.
     fn run(&self) -> String {
         format!("kubexm-{}", self.name())
-    }
-
-    /// Returns the path of its CA file if systemd runs it.
-    fn ca_file(&self) -> String {
-        format!("{}/ca.crt", self.dir())
     }
 }
 
@@ -105,25 +90,6 @@ pub(super) fn serving(host: &HostName) -> TaskId {
     SERVE.id(host)
 }
 
-/// Returns the tasks that must succeed before a host becomes a node, with proxies on `balancers`.
-///
-/// Joins wait until the proxies verify API servers with the cluster's CA, because the reload closes
-/// connections.
-pub(super) fn tasks_before_join<'a>(
-    inputs: &Inputs<'_>,
-    proxy: &dyn Proxy,
-    balancers: impl IntoIterator<Item = &'a HostName>,
-    host: &HostSpec,
-) -> Vec<TaskId> {
-    let is_first = inputs.first().is_some_and(|first| first.name == host.name);
-    let balancers = balancers.into_iter();
-    if proxy.checks_servers() && !is_first {
-        balancers.map(|name| VERIFY.id(name)).collect()
-    } else {
-        balancers.map(serving).collect()
-    }
-}
-
 /// Adds the steps that run a proxy on `bind` with systemd.
 pub(super) fn serve(
     inputs: &Inputs<'_>,
@@ -138,7 +104,6 @@ pub(super) fn serve(
     let settings = Settings {
         bind,
         run: format!("/run/{}", proxy.run()),
-        ca: proxy.ca_file(),
         health,
     };
     let command = format!("/usr/sbin/{} {}", proxy.name(), proxy.arguments().join(" "));
@@ -148,7 +113,7 @@ pub(super) fn serve(
         reload_signal: proxy.reload_signal(),
         run: proxy.run(),
     };
-    let mut task = task
+    let task = task
         .step(WriteFile::new(
             config.clone(),
             proxy.config(inputs.cluster, &settings)?,
@@ -157,9 +122,6 @@ pub(super) fn serve(
             unit.clone(),
             kubexm_render::text("proxy unit", &service)?,
         ));
-    if proxy.checks_servers() {
-        task = task.step(initial_ca(inputs, proxy)?);
-    }
     let wait = WaitFor {
         title: format!("Wait until {} listens", proxy.name()),
         script: PORT_OPEN,
@@ -186,100 +148,4 @@ pub(super) fn serve(
             start: true,
         })
         .step(wait))
-}
-
-/// Returns a step that writes kubexm's CA as the initial CA of a proxy.
-///
-/// A proxy that checks API servers does not start without a CA, and the cluster's CA does not exist yet. The
-/// checks fail with this CA, so the proxy uses every server without a check.
-fn initial_ca(inputs: &Inputs<'_>, proxy: &dyn Proxy) -> Result<RunScript, DeployError> {
-    let path = HostPath::parse(&proxy.ca_file())?;
-    let title = format!("Give {} an initial CA", proxy.name());
-    let ca = inputs.certificates.ca.clone();
-    let folders = Vec::new();
-    Ok(RunScript::new(
-        "proxy ca",
-        title,
-        scripts::PROXY_CA.verb("check"),
-        scripts::PROXY_CA.verb("put"),
-    )
-    .arguments([path.as_str()])
-    .input(Arc::new(move || Ok(ca.clone().into_bytes())))
-    .undo(Undo::RemoveFile { path, folders }))
-}
-
-/// Returns tasks that give the cluster's CA to proxies on `hosts`, after the first control plane has created
-/// it. Proxies that check API servers then know which one is ready.
-pub(super) fn verify(
-    inputs: &Inputs<'_>,
-    proxy: &dyn Proxy,
-    hosts: &[&HostSpec],
-) -> Result<Vec<Task>, DeployError> {
-    let Some(first) = inputs.first().filter(|_| proxy.checks_servers()) else {
-        return Ok(Vec::new());
-    };
-    let cluster_ca: TaskValue<String> = TaskValue::new("load_balancer.cluster_ca");
-    let read_ca = ProvideValue {
-        title: "Read the cluster's CA".to_owned(),
-        script: scripts::CLUSTER_CA,
-        arguments: Vec::new(),
-        input: None,
-        parse: Box::new(|text| {
-            if text.starts_with("-----BEGIN CERTIFICATE-----") {
-                Ok(text.to_owned())
-            } else {
-                Err("admin.conf does not contain a CA certificate".into())
-            }
-        }),
-        value: cluster_ca.clone(),
-        only_reads: true,
-        files: Vec::new(),
-    };
-    let authority = AUTHORITY
-        .task(&first.name)
-        .after([kubernetes::first_control_plane(first)])
-        .step(read_ca);
-    let mut tasks = vec![authority];
-    for host in hosts {
-        let path = HostPath::parse(&proxy.ca_file())?;
-        let ca = cluster_ca.clone();
-        let mut file = WriteFile::new(path.clone(), String::new());
-        file.content = Content::Deferred {
-            preview: "<the cluster's CA>\n".to_owned(),
-            render: Arc::new(move || ca.require().cloned()),
-        };
-        let mut task = VERIFY
-            .task(&host.name)
-            .after([serving(&host.name)])
-            .step(file)
-            .step(reload(proxy, &path));
-        task.requires.push(cluster_ca.name());
-        tasks.push(task);
-    }
-    Ok(tasks)
-}
-
-/// Returns the step after which a proxy uses the present CA in its file.
-fn reload(proxy: &dyn Proxy, path: &HostPath) -> RunScript {
-    let title = format!(
-        "Make {} verify API servers with the cluster's CA",
-        proxy.name()
-    );
-    let reload = RunScript::new(
-        "proxy reload",
-        title,
-        scripts::PROXY_RELOAD.verb("check"),
-        scripts::PROXY_RELOAD.verb("reload"),
-    );
-    reload.arguments([proxy.unit().as_str(), path.as_str()])
-}
-
-/// Adds the steps after which a proxy verifies API servers with these CAs.
-pub(super) fn trusting(proxy: &dyn Proxy, trusted: &str, task: Task) -> Result<Task, DeployError> {
-    if !proxy.checks_servers() {
-        return Ok(task);
-    }
-    let path = HostPath::parse(&proxy.ca_file())?;
-    let file = WriteFile::new(path.clone(), trusted);
-    Ok(task.step(file).step(reload(proxy, &path)))
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::interface::SERVE;
 use super::local::listen_address;
 use super::proxy::{self, Proxy};
-use super::{Balancer, Image, pods, required_image};
+use super::{Balancer, Image, required_image};
 use crate::{DeployError, Inputs, os};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Task, TaskId};
@@ -25,8 +25,6 @@ use kubexm_types::{Digest, HostName, HostPath};
 pub(super) const SOURCES: &str = "/etc/kubexm/static-pods";
 /// The kubelet's directory of static pods.
 pub(super) const MANIFESTS: &str = "/etc/kubernetes/manifests";
-/// The cluster's CA, which kubeadm writes on every node.
-const CA: &str = "/etc/kubernetes/pki/ca.crt";
 
 /// A static pod on every node, for the programs of that node.
 pub(super) struct StaticPod {
@@ -60,20 +58,6 @@ impl Balancer for StaticPod {
 
     fn static_pods(&self, _: &Cluster) -> Vec<String> {
         vec![self.name()]
-    }
-
-    /// The file of the CA is that of the node, which has these CAs already.
-    fn trusting(&self, _: &str, task: Task) -> Result<Task, DeployError> {
-        Ok(if self.proxy.checks_servers() {
-            // It does not listen while it waits for the end of open connections.
-            task.step(pods::restarted(
-                self.proxy.name(),
-                Duration::from_secs(1),
-                CA,
-            ))
-        } else {
-            task
-        })
     }
 
     fn after_join(
@@ -153,7 +137,6 @@ impl StaticPod {
         let settings = proxy::Settings {
             bind: listen_address(inputs.cluster).to_string(),
             run: "/tmp".to_owned(),
-            ca: CA.to_owned(),
             health: false,
         };
         Ok(self.proxy.config(inputs.cluster, &settings)?)
@@ -170,7 +153,6 @@ impl StaticPod {
             command,
             configuration: Digest::of(self.config(inputs)?.as_bytes()).to_string(),
             folder: self.proxy.dir(),
-            ca: self.proxy.checks_servers().then(|| CA.to_owned()),
             listen: listen.ip().to_string(),
             port: listen.port(),
         };

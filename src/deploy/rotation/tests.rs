@@ -318,15 +318,7 @@ fn members_of_etcd_restart_one_after_another_while_all_are_healthy() {
 /// Pods read certificates and CAs only when they start.
 #[test]
 fn pods_of_load_balancers_restart_after_the_files_of_their_host() {
-    let (ca, restart) = (
-        "host@node4: file /etc/kubernetes/pki/ca.crt",
-        "host@node4: load balancer pod",
-    );
-    let haproxy = with_balancer("", "", "{type: haproxy, run: static-pod}");
-    for phase in [RotationPhase::Trust, RotationPhase::Remove] {
-        let steps = steps_of(&haproxy, phase, &[Authority::Kubernetes]);
-        assert!(at(&steps, ca) < at(&steps, restart), "{steps:#?}");
-    }
+    let restart = "host@node4: load balancer pod";
     let kube_vip = with_balancer("", "", "{type: kube-vip}");
     let all = [
         RotationPhase::Trust,

@@ -202,17 +202,3 @@ fn key_is_read_for_a_new_cluster_only() {
     let again = ClusterPki::load_or_create(&store, &site.cluster).unwrap();
     assert_eq!(again.ca, given[0]);
 }
-
-#[test]
-fn haproxy_needs_a_root() {
-    let mut site = Site::new(&ca());
-    site.cluster.high_availability.kind = LoadBalancer::Local {
-        kind: LocalProxy::Haproxy,
-        run: kubexm_config::cluster::ProxyRun::Systemd,
-    };
-    assert!(site.refused().contains("accepts no intermediate CA"));
-    let root =
-        crate::Ca::load_or_create(&CertificateStore::new(site.path("root")), "root").unwrap();
-    site.write("site.crt", root.certificate());
-    assert!(certificate(&site.cluster).unwrap().is_some());
-}

@@ -366,9 +366,6 @@ impl Machine {
             }
             _ if text == load_balancer::INTERFACE.text => (0, "eth0\n".to_owned()),
             _ if text.contains("ip -o link show") => (0, "eth0\neth1\n".to_owned()),
-            _ if text == load_balancer::CLUSTER_CA.text => {
-                (0, "-----BEGIN CERTIFICATE-----\n".to_owned())
-            }
             _ if text == steps::MISSING_PATHS.text => {
                 let missing = arguments
                     .iter()

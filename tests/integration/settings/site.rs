@@ -45,10 +45,6 @@ const OTHERS: &[(&str, &str)] = &[
         "proxies on every node: tests/e2e-balancers",
     ),
     (
-        "kubernetes.certificates.ca.",
-        "the file has caValidityDays: tests/e2e-rotate",
-    ),
-    (
         "kubernetes.kubeProxy.extraArgs",
         "kubernetes.type systemd only: tests/e2e-binaries",
     ),

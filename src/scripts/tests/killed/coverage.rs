@@ -84,7 +84,6 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "kubernetes/survey.sh",
             "kubernetes/versions.sh",
             "load-balancer/check-proxy.sh",
-            "load-balancer/cluster-ca.sh",
             "load-balancer/interface.sh",
             "load-balancer/kube-vip-settled.sh",
             "load-balancer/pod-diagnosis.sh",

@@ -5,7 +5,7 @@ use super::{
     Case, call, commands, kill_everywhere, kill_everywhere_and, listing, only_lists, run, upload,
     with,
 };
-use crate::{etcd, host, kubeadm, kubernetes, load_balancer, markers, registry, steps};
+use crate::{etcd, host, kubeadm, kubernetes, markers, registry, steps};
 
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
@@ -211,20 +211,6 @@ pub(super) fn directories_and_markers() {
             kubernetes::KUBELET_SURROUNDINGS_REMOVE,
             &["/etc/kubernetes/manifests", "/etc/kubernetes/resolv.conf"],
         )],
-    });
-    kill_everywhere(&Case {
-        before: |machine| machine.write("/etc/kubexm/haproxy/x", ""),
-        enter: ":",
-        check: Some(call(
-            load_balancer::PROXY_CA.verb("check"),
-            &["/etc/kubexm/haproxy/ca.crt"],
-        )),
-        apply: with(
-            load_balancer::PROXY_CA.verb("put"),
-            &["/etc/kubexm/haproxy/ca.crt"],
-            "ca\n",
-        ),
-        undo: vec![call(steps::FILE_REMOVE, &["/etc/kubexm/haproxy/ca.crt"])],
     });
 }
 

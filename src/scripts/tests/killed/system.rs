@@ -276,17 +276,6 @@ pub(super) fn load_balancer() {
         apply: call(load_balancer::JOIN_PROXY.verb("start"), &join),
         undo: vec![call(load_balancer::JOIN_PROXY.verb("stop"), &[])],
     });
-    let reload = ["haproxy.service", "/etc/kubexm/haproxy/ca.crt"];
-    kill_everywhere(&Case {
-        before: |machine| {
-            services(machine);
-            machine.write("/etc/kubexm/haproxy/ca.crt", "ca");
-        },
-        enter: ":",
-        check: Some(call(load_balancer::PROXY_RELOAD.verb("check"), &reload)),
-        apply: call(load_balancer::PROXY_RELOAD.verb("reload"), &reload),
-        undo: vec![call(steps::RECEIPT_REMOVE, &[])],
-    });
     let services = [KUBE_VIP_SERVICES, "192.0.2.9"];
     kill_everywhere_and(
         &Case {
