@@ -1,7 +1,7 @@
 #!/bin/sh -eu
 # Takes a snapshot of etcd from the member on this host, and reads what a backup records about it.
 #   has-data  exits with 0 if the member has data
-#   save      writes the snapshot, and prints its size in bytes and its SHA-256
+#   save      writes the snapshot, and prints its size in bytes and its SHA-256. It stays until `remove`, for at most six hours
 #   describe  prints what etcdutl reads in the snapshot, as JSON
 #   read      prints a part of it, of 8 MiB
 #   remove    removes it
@@ -17,6 +17,7 @@ kubeadm) file=$data/kubexm-snapshot.db ;;
 systemd) file=/var/lib/kubexm/etcd-snapshot.db ;;
 *) echo "usage: snapshot.sh has-data|save|describe|read|remove|program|read-program kubeadm|systemd" >&2; exit 2 ;;
 esac
+timer=kubexm-snapshot
 # MiB for the writes of etcd while the snapshot exists.
 reserve=256
 most=600
@@ -44,6 +45,9 @@ has-data) [ -n "$(find "$data/member/wal" -name '*.wal' 2>/dev/null | head -n 1)
 save)
   umask 077
   rm -f "$file" "$file.part"
+  systemctl stop "$timer.timer" 2>/dev/null || :
+  # Nobody calls `remove` after kubexm was killed, and the snapshot has the Secrets of the cluster.
+  systemd-run --quiet --collect --unit="$timer" --on-active=6h /bin/rm -f "$file" "$file.part"
   # etcd ends if its disk is full. A snapshot is not larger than the database.
   size=$(stat -c %s "$data/member/snap/db" 2>/dev/null || echo 0)
   needed=$((size / 1048576 + 1 + reserve))
@@ -63,7 +67,10 @@ describe)
   fi
   ;;
 read) dd if="$file" bs=8388608 skip="$4" count=1 status=none ;;
-remove) rm -f "$file" "$file.part" ;;
+remove)
+  rm -f "$file" "$file.part"
+  systemctl stop "$timer.timer" 2>/dev/null || :
+  ;;
 program)
   found=$(program)
   echo "$found $(wc -c <"$found") $(sha256sum <"$found" | cut -d' ' -f1)"

@@ -287,6 +287,8 @@ fn snapshot_of_etcd_is_written_and_read_in_parts() {
                 "crictl",
                 "[ \"$1\" != ps ] || { cat /root/container; exit 0; }\nshift 3; exec \"$@\"",
             );
+            machine.fake("systemctl", "");
+            machine.fake("systemd-run", "");
             machine.fake(
                 "etcdctl",
                 "for file in \"$@\"; do :; done; echo snapshot >\"$file\"",
@@ -298,6 +300,17 @@ fn snapshot_of_etcd_is_written_and_read_in_parts() {
             }
             machine.write("/root/container", "c0ffee\n");
             let ended = call("save");
+            // A backup that is killed leaves it for a limited time.
+            let timer = machine
+                .calls()
+                .into_iter()
+                .rfind(|call| call.starts_with("systemd-run"));
+            let timer = timer.expect("a timer removes the snapshot");
+            assert!(
+                timer.contains("--on-active=6h /bin/rm -f /var/lib/"),
+                "{timer}"
+            );
+            assert!(timer.contains("snapshot.db "), "{timer}");
             assert_eq!(ended.printed.trim().len(), 2 + 64, "{}", ended.complained);
             assert!(ended.printed.starts_with("9 "), "{}", ended.printed);
             assert_eq!(call("read").printed, "snapshot\n");
@@ -310,6 +323,11 @@ fn snapshot_of_etcd_is_written_and_read_in_parts() {
             machine.fake("df", "printf 'head\\nx 1 1 260 1%% /\\n'");
             assert_eq!(call("save").status, 0);
             assert_eq!(call("remove").status, 0);
+            let last = machine.calls().pop();
+            assert_eq!(
+                last.as_deref(),
+                Some("systemctl stop kubexm-snapshot.timer")
+            );
             assert!(!machine.has("/var/lib/etcd/kubexm-snapshot.db"));
             assert!(!machine.has("/var/lib/kubexm/etcd-snapshot.db"));
             std::fs::remove_file(machine.at("/var/lib/etcd/member/wal/0.wal")).unwrap();

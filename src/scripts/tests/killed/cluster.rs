@@ -62,6 +62,8 @@ pub(super) fn snapshots() {
             before: |machine| {
                 machine.write("/var/lib/etcd/member/wal/0.wal", "");
                 machine.fake("df", "printf 'head\\nx 1 1 9999 1%% /\\n'");
+                machine.fake("systemctl", "");
+                machine.fake("systemd-run", "");
                 machine.fake(
                     "crictl",
                     "[ \"$1\" != ps ] || { echo c0ffee; exit 0; }\nshift 3; exec \"$@\"",
