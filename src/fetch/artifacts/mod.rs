@@ -68,13 +68,9 @@ impl ArtifactFetcher<'_> {
     pub async fn fetch(&self, source: &ArtifactSource) -> Result<FetchedArtifact, FetchError> {
         let raw = match &source.location {
             ArtifactLocation::Path(path) => self.on_disk(path, source.sha256).await?,
-            ArtifactLocation::Address(url) if url.scheme() == "oci" => {
-                self.in_registry(url, source).await?
-            }
             ArtifactLocation::Address(url) => {
                 let pinned = source.sha256.map(|digest| (digest, ChecksumSource::Pinned));
-                self.at_address(url, pinned.or_else(|| self.seen(url)))
-                    .await?
+                self.at(url, pinned, None).await?
             }
             ArtifactLocation::Repository {
                 url,
@@ -85,9 +81,9 @@ impl ArtifactFetcher<'_> {
                 let stated = match (source.sha256, entry.digest) {
                     (Some(digest), _) => Some((digest, ChecksumSource::Pinned)),
                     (None, Some(digest)) => Some((digest, entry.index)),
-                    (None, None) => self.seen(&entry.url),
+                    (None, None) => None,
                 };
-                self.at_address(&entry.url, stated).await?
+                self.at(&entry.url, stated, Some(version)).await?
             }
         };
         self.look_into(source, raw).await
@@ -105,6 +101,21 @@ impl ArtifactFetcher<'_> {
             _ => ChecksumSource::FirstSeen,
         };
         Some((seen.digest, checksum))
+    }
+
+    /// Fetches a file, or a chart from a registry. `version` is the chart's if an index named the address.
+    async fn at(
+        &self,
+        url: &Url,
+        stated: Option<(Digest, ChecksumSource)>,
+        version: Option<&str>,
+    ) -> Result<Raw, FetchError> {
+        if url.scheme() == "oci" {
+            self.in_registry(url, stated, version).await
+        } else {
+            self.at_address(url, stated.or_else(|| self.seen(url)))
+                .await
+        }
     }
 
     /// Fetches a file, whose digest was stated or is determined by the first download.
@@ -138,8 +149,15 @@ impl ArtifactFetcher<'_> {
     }
 
     /// Fetches a chart from a registry: the only chart layer of a manifest.
-    async fn in_registry(&self, url: &Url, source: &ArtifactSource) -> Result<Raw, FetchError> {
-        let place = ImageRef::parse_place(url.as_str(), None)
+    async fn in_registry(
+        &self,
+        url: &Url,
+        stated: Option<(Digest, ChecksumSource)>,
+        version: Option<&str>,
+    ) -> Result<Raw, FetchError> {
+        // A tag cannot have the `+` of a version (<https://helm.sh/docs/topics/registries/>).
+        let tag = version.map(|version| version.replace('+', "_"));
+        let place = ImageRef::parse_place(url.as_str(), tag.as_deref())
             .map_err(|error| FetchError::resolve(error.to_string()))?;
         let puller = Puller::new(self.http.clone());
         let (manifest, unpinned) = match place.digest() {
@@ -163,10 +181,9 @@ impl ArtifactFetcher<'_> {
             })
         });
         let blob = blob.ok_or_else(|| wrong(&ShownUrl::from(url), "is not a Helm chart"))?;
-        let pinned = source
-            .sha256
-            .or_else(|| self.seen(url).map(|(digest, _)| digest));
-        if let Some(expected) = pinned.filter(|expected| *expected != blob.digest) {
+        let expected = stated.as_ref().map(|(digest, _)| *digest);
+        let expected = expected.or_else(|| self.seen(url).map(|(digest, _)| digest));
+        if let Some(expected) = expected.filter(|expected| *expected != blob.digest) {
             return Err(FetchError::Checksum {
                 what: place.to_string(),
                 url: ShownUrl::from(url),
@@ -178,10 +195,7 @@ impl ArtifactFetcher<'_> {
         Ok(Raw {
             digest: blob.digest,
             size: blob.size,
-            checksum: match source.sha256 {
-                Some(_) => ChecksumSource::Pinned,
-                None => unpinned,
-            },
+            checksum: stated.map_or(unpinned, |(_, checksum)| checksum),
             url: Some(url.clone()),
             name: place.repository().to_owned(),
         })

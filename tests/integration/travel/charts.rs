@@ -55,7 +55,7 @@ async fn charts_are_downloaded_from_helm_repositories_and_registries() {
     let digest = Digest::of(&chart());
     let index = |digest: &str| {
         format!(
-            "apiVersion: v1\nentries:\n  own:\n  - {{version: 0.3.1, digest: {digest}, urls: [files/own-0.3.1.tgz]}}\n  - {{version: 0.3.0, urls: [x]}}\n"
+            "apiVersion: v1\nentries:\n  own:\n  - {{version: 0.3.1, digest: {digest}, urls: [files/own-0.3.1.tgz]}}\n  - {{version: 0.3.0, urls: [x]}}\n  moved:\n  - {{version: 0.3.1, digest: {digest}, urls: [\"oci://registry.example/team/own\"]}}\n"
         )
     };
     answer(
@@ -164,6 +164,22 @@ async fn charts_are_downloaded_from_helm_repositories_and_registries() {
     let place = ArtifactLocation::parse("oci://registry.example/team/own:0.3.1").unwrap();
     let got = gather(chart(place.clone()), "c").await.unwrap().artifact;
     assert_eq!(got.digest, digest);
+    // Its index stays, and names the chart in a registry.
+    let moved = |base: &str| ArtifactLocation::Repository {
+        url: format!("https://dl.example/{base}").parse().unwrap(),
+        chart: "moved".into(),
+        version: "0.3.1".into(),
+    };
+    let got = gather(chart(moved("charts")), "d").await.unwrap().artifact;
+    assert_eq!(got.digest, digest);
+    assert!(
+        matches!(&got.checksum, ChecksumSource::Mirror(url) if url.path() == "/charts/index.yaml")
+    );
+    let error = gather(chart(moved("lying")), "d").await.unwrap_err();
+    assert!(
+        error.contains("returned content with the wrong digest"),
+        "{error}"
+    );
     let pinned = ArtifactSource {
         sha256: Some(Digest::of(b"other")),
         ..chart(place)
