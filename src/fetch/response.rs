@@ -1,9 +1,11 @@
 //! Reads responses, and describes why there is none.
 
 use std::error::Error;
+use std::io;
 
 use futures_util::StreamExt;
 use reqwest::Response;
+use rustls::InvalidMessage;
 use url::Url;
 
 use super::FetchError;
@@ -45,17 +47,39 @@ pub(super) fn shown(url: &Url) -> ShownUrl {
 
 pub(super) fn broken(label: &str, url: &Url, error: &reqwest::Error) -> Failure {
     let redirected = "use an address that does not redirect, or a mirror (--mirrors)";
-    let hint = error.is_redirect().then_some(redirected);
-    let reason = Message::new(root_cause(error)).or_hint(hint);
+    let is_final = error.is_redirect() || has_no_tls(error);
+    let reason = if has_no_tls(error) {
+        Message::new("the server answers without TLS").hint(
+            "if it is one of your site, name it with http:// in a mirror file (--mirrors): kubexm then uses no encryption",
+        )
+    } else {
+        Message::new(root_cause(error)).or_hint(error.is_redirect().then_some(redirected))
+    };
     let unreachable = FetchError::Unreachable {
         what: label.to_owned(),
         url: shown(url),
         reason,
     };
-    if error.is_redirect() {
+    if is_final {
         Failure::last(unreachable)
     } else {
         Failure::again(unreachable)
+    }
+}
+
+/// Whether a server answered the begin of TLS with something else, such as HTTP.
+fn has_no_tls(error: &(dyn Error + 'static)) -> bool {
+    if let Some(error) = error.downcast_ref() {
+        return matches!(
+            error,
+            rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)
+        );
+    }
+    // The source of such an error is that of the error in it.
+    let inner = error.downcast_ref::<io::Error>();
+    match inner.and_then(io::Error::get_ref) {
+        Some(inner) => has_no_tls(inner),
+        None => error.source().is_some_and(has_no_tls),
     }
 }
 

@@ -36,6 +36,11 @@ impl ImageRef {
             return Err(wrong("the tag contains characters that are not allowed"));
         }
         let (registry, repository) = split_registry(path);
+        if registry.starts_with('[') {
+            return Err(wrong(
+                "expected the name of the registry in the place of its IPv6 address",
+            ));
+        }
         if !valid_registry(&registry) || !valid_repository(&repository) {
             return Err(wrong("expected registry/repository:tag in lower case"));
         }
@@ -190,6 +195,15 @@ mod tests {
         ] {
             assert_eq!(ImageRef::parse(given).unwrap().to_string(), full);
         }
+    }
+
+    #[test]
+    fn address_of_ipv6_as_a_registry_is_refused_with_the_reason() {
+        let error = ImageRef::parse("[fd00::5]:5000/app:1").unwrap_err();
+        assert!(
+            error.to_string().contains("name of the registry"),
+            "{error}"
+        );
     }
 
     #[test]

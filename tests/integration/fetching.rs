@@ -244,6 +244,24 @@ async fn unresolvable_host_name_is_one_message() {
 }
 
 #[tokio::test]
+async fn server_without_tls_is_named_with_the_way_to_use_it() {
+    let site = Site::start().await;
+    let url = site.server.uri().replace("http://", "https://") + "/file";
+    let wanted = Wanted {
+        label: "file".into(),
+        url: url.parse().unwrap(),
+        expected: None,
+        size: None,
+    };
+    let printed = site.http.download(&wanted).await.unwrap_err().to_string();
+    let _filters = crate::snapshots::filters();
+    insta::assert_snapshot!(printed, @"
+    file: cannot reach https://127.0.0.1:[port]/file: the server answers without TLS
+    hint: if it is one of your site, name it with http:// in a mirror file (--mirrors): kubexm then uses no encryption
+    ");
+}
+
+#[tokio::test]
 async fn registry_blob_with_another_digest_is_refused() {
     let site = Site::start().await;
     let manifest = r#"{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}"#;

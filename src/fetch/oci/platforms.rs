@@ -9,7 +9,7 @@ use super::manifest::{
 };
 use crate::FetchError;
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, LockedImage, PlatformManifest};
-use kubexm_types::{Arch, Digest, ImageRef};
+use kubexm_types::{Arch, Digest, ImageRef, Message};
 
 /// Maximum number of indexes and manifests that are read to find a platform.
 const MOST_READ: usize = 32;
@@ -56,9 +56,9 @@ impl Puller {
                 let found = self.platform_of(name, &top).await?;
                 let found = found.ok_or_else(|| FetchError::Content {
                     what: name.to_string(),
-                    reason: "its configuration does not name a platform"
-                        .to_owned()
-                        .into(),
+                    reason: Message::new("its configuration does not name a platform").hint(
+                        "name an image: this is perhaps another artifact, and a chart belongs in spec.charts",
+                    ),
                 })?;
                 if let Some(lacking) = arches.iter().find(|wanted| !found.serves(**wanted)) {
                     let offered = BTreeSet::from([found.to_string()]);
