@@ -230,7 +230,7 @@ async fn check_images(
         let (count, some) = (absent.len(), absent[..absent.len().min(3)].join(", "));
         let what =
             format!("the registry {address} is missing {count} of the bundle's images: {some}…");
-        let hint = "run kubexm registry seed BUNDLE -f CLUSTER";
+        let hint = "run kubexm registry seed --bundle BUNDLE -f CLUSTER";
         findings.push(Finding::new(
             FindingKind::Registry,
             host.name(),

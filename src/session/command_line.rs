@@ -66,7 +66,7 @@ impl CommandLine {
 
     /// Returns an install, which needs a bundle that kubexm does not know here.
     pub fn install(&self) -> String {
-        format!("kubexm install BUNDLE {}", self.options)
+        format!("kubexm install --bundle BUNDLE {}", self.options)
     }
 
     /// Returns the command that runs a program on a host. The words are for the shell of the user.

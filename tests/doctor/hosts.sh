@@ -46,6 +46,7 @@ clocks_and_disks() {
   finds 20 "22 no inodes, a read-only disk, an empty manifest, at once" inodes,mount-options,static-pods \
     'found["inodes"]["hosts"] == ["node3"] and found["mount-options"]["hosts"] == ["node2"] and found["static-pods"]["hosts"] == ["node1"]'
   check "the fix of mount-options works" follow_fix mount-options
+  check "the fix of inodes shows where files are" follow_fix inodes
   on node1 rm /etc/kubernetes/manifests/empty.yaml
   without_mount node2 /var/lib/cni || true
   without_mount node3 /var/lib/cni || true
@@ -62,6 +63,7 @@ clocks_and_disks() {
   on node3 sh -c 'systemctl stop kubelet; cp -a /var/lib/kubelet /root/kubelet; mount -t tmpfs -o size=20m none /var/lib/kubelet;
     cp -a /root/kubelet/pki /root/kubelet/*.yaml /root/kubelet/*.env /var/lib/kubelet/ 2>/dev/null; dd if=/dev/zero of=/var/lib/kubelet/full bs=1M count=19 2>/dev/null; :'
   finds 30 "22 a full disk" disk-space 'found["disk-space"]["hosts"] == ["node3"] and follows("kubelet", "disk-space")'
+  check "the fix of disk-space shows what is large" follow_fix disk-space
   on node3 sh -c 'umount /var/lib/kubelet; rm -rf /root/kubelet; systemctl start kubelet'
   healthy
   took "clocks and disks"
@@ -104,8 +106,15 @@ kernel_and_runtime() {
 
   on node2 systemctl kill -s STOP containerd
   finds 30 "a runtime that hangs" runtime 'found["runtime"]["hosts"] == ["node2"]'
-  on node2 systemctl kill -s CONT containerd
-  healthy
+  undone runtime
+
+  on node3 sh -c 'systemctl restart containerd; sleep 2; touch /etc/containerd/config.toml'
+  finds 30 "an older configuration of the runtime" runtime-stale 'found["runtime-stale"]["hosts"] == ["node3"]'
+  undone runtime-stale
+
+  on node2 systemctl stop kubelet
+  finds 30 "8 a kubelet that is stopped" kubelet 'found["kubelet"]["hosts"] == ["node2"]'
+  undone kubelet
   took "kernel, runtime and kubelets"
 }
 

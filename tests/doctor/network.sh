@@ -41,6 +41,9 @@ network_and_dns() {
   kubectl replace --force -f - <"$work/coredns.yaml" >/dev/null
   kubectl -n kube-system delete pods -l k8s-app=kube-dns >/dev/null
   healthy
+  kubectl -n kube-system scale deployment coredns --replicas=0
+  finds 60 "16 no pods of CoreDNS" dns '"scaled down" in found["dns"]["cause"]'
+  undone dns
   took "network and DNS"
 }
 
@@ -151,7 +154,13 @@ api_and_workloads() {
     check "an expired token is created" old_token
     finds 30 "24 an expired token, and no controller manager" control-plane \
       'follows("join-tokens", "control-plane") and "bootstrap-token-labold" in str(found["join-tokens"])'
+    check "the fix of join-tokens works" follow_fix join-tokens
+    check "the token is deleted" prints_no bootstrap-token-labold kubectl -n kube-system get secrets -o name
     on node1 mv /root/kube-controller-manager.yaml /etc/kubernetes/manifests/
+    healthy
+    on node1 sh -c ': >/etc/kubernetes/manifests/kube-scheduler.yaml'
+    finds 60 "22 a manifest of the control plane is empty" static-pods 'found["static-pods"]["hosts"] == ["node1"]'
+    undone static-pods
   else
     on node1 systemctl stop kube-scheduler
     on node2 systemctl stop kube-proxy

@@ -63,7 +63,7 @@ follow_fix() { # CHECK: runs the commands of the last report
   while read -r line; do
     case $line in
     "kubexm logs "*) continue ;;
-    *"install BUNDLE"*) line="${line/BUNDLE/$bundle} ${trust[*]}" ;;
+    *"install --bundle BUNDLE"*) line="${line/BUNDLE/$bundle} ${trust[*]}" ;;
     esac
     printf '$ %s\n' "$line"
     bash -c "$line" </dev/null || return 1

@@ -151,7 +151,7 @@ fn member_that_lost_its_data_is_replaced_as_its_deployment_needs() {
     let lost = "{\"level\":\"panic\",\"msg\":\"tocommit(9) is out of range [lastIndex(0)]\"}";
     for (cluster, command) in [
         (cluster(""), "kubexm node replace node2 --bundle BUNDLE"),
-        (cluster_of_units(), "kubexm install BUNDLE"),
+        (cluster_of_units(), "kubexm install --bundle BUNDLE"),
     ] {
         let mut seen = seen(HOST, RUNTIME);
         seen.cluster.etcd = cluster.etcd;

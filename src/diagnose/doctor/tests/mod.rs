@@ -3,6 +3,7 @@
 mod api;
 mod asked;
 mod etcd;
+mod followed;
 mod logs;
 mod rules;
 mod silent;

@@ -145,7 +145,7 @@ fn certificates_of_authorities_are_not_renewed_but_replaced() {
         (
             true,
             &["/etc/kubexm/registries/site.example.com/ca.crt"],
-            "kubexm install BUNDLE -f",
+            "kubexm install --bundle BUNDLE -f",
         ),
     ] {
         for (standing, refused) in [(Standing::ExpiresSoon, false), (Standing::Expired, true)] {
