@@ -52,6 +52,8 @@ pub enum LoadBalancer {
     /// determines which one.
     Holder {
         kind: AddressHolder,
+        /// How the proxy runs; keepalived is always a systemd unit.
+        run: ProxyRun,
         /// Identifier of the VRRP group; `None` to derive it from the endpoint's address.
         virtual_router_id: Option<NonZeroU8>,
     },
@@ -59,7 +61,7 @@ pub enum LoadBalancer {
     Pods { kind: ControlPlanePod },
 }
 
-/// How a local proxy runs.
+/// How a proxy runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyRun {
     /// As a systemd unit.
@@ -109,15 +111,33 @@ impl LoadBalancer {
     /// Returns its programs on the hosts that run it, with the names that the facts of a host have.
     pub fn programs(&self) -> Vec<String> {
         let pod = |name: &str| format!("{name} pod");
+        let proxy = |kind: LocalProxy, run: ProxyRun| match run {
+            ProxyRun::Systemd => kind.name().to_owned(),
+            ProxyRun::StaticPod => pod(kind.name()),
+        };
         match self {
             Self::None | Self::External => Vec::new(),
-            Self::Local { kind, run } => vec![match run {
-                ProxyRun::Systemd => kind.name().to_owned(),
-                ProxyRun::StaticPod => pod(kind.name()),
-            }],
-            Self::Holder { kind, .. } => kind.programs().map(str::to_owned).to_vec(),
+            Self::Local { kind, run } => vec![proxy(*kind, *run)],
+            Self::Holder { kind, run, .. } => {
+                let [holder, _] = kind.programs();
+                vec![holder.to_owned(), proxy(kind.proxy(), *run)]
+            }
             Self::Pods { kind } => vec![pod(kind.name())],
         }
+    }
+
+    /// Returns true if the kubelet runs the proxies.
+    pub fn has_proxy_pods(&self) -> bool {
+        matches!(
+            self,
+            Self::Local {
+                run: ProxyRun::StaticPod,
+                ..
+            } | Self::Holder {
+                run: ProxyRun::StaticPod,
+                ..
+            }
+        )
     }
 
     /// Returns true if kubexm runs a program that assigns the endpoint's address to a host.

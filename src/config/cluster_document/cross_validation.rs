@@ -6,7 +6,6 @@ use super::contradiction::{advise, refuse};
 use super::{balancer_settings, ip_families, kubeadm, own_flags, runtime};
 use crate::cluster::{
     AddressHolder, Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, Patch, PatchTarget,
-    ProxyRun,
 };
 use crate::ports;
 use crate::reader::Fields;
@@ -210,7 +209,7 @@ fn check_load_balancer(spec: &Fields<'_>, cluster: &Cluster) {
             ),
         );
     }
-    if cluster.kubernetes.kind == KubernetesKind::Systemd {
+    if cluster.high_availability.kind.has_proxy_pods() {
         check_static_pods(spec, cluster);
     }
 }
@@ -392,18 +391,34 @@ fn check_local(spec: &Fields<'_>, cluster: &Cluster) {
     }
 }
 
-/// Refuses proxies as static pods, whose kubelet starts with files of kubeadm.
+/// Refuses proxies as static pods where no kubelet of kubeadm runs them before the endpoint must answer.
 fn check_static_pods(spec: &Fields<'_>, cluster: &Cluster) {
-    if let LoadBalancer::Local {
-        run: ProxyRun::StaticPod,
-        ..
-    } = cluster.high_availability.kind
-    {
+    let path = "spec.highAvailability";
+    if cluster.kubernetes.kind == KubernetesKind::Systemd {
         refuse(
             spec,
-            "spec.highAvailability",
+            path,
             "runs the proxy as a static pod, and kubernetes.type is systemd",
             "set run: systemd",
+        );
+        return;
+    }
+    let balancers = &cluster.roles.load_balancer;
+    let first = cluster.roles.control_plane.first();
+    let is_first_there = balancers.is_empty() || first.is_none_or(|name| balancers.contains(name));
+    let mut others = balancers.iter().filter(|name| !cluster.is_node(name));
+    if let Some(name) = others.next() {
+        let message = format!("runs the proxy as a static pod, and {name} is not a node");
+        let hint = "set run: systemd, or name only nodes in roleGroups.loadbalancer";
+        refuse(spec, path, &message, hint);
+    } else if !is_first_there {
+        let hint = "set run: systemd, or name this host in roleGroups.loadbalancer";
+        refuse(
+            spec,
+            path,
+            "runs the proxy as a static pod, and the first control plane is no load balancer: no other kubelet runs before the \
+             endpoint must answer",
+            hint,
         );
     }
 }

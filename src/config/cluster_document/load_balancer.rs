@@ -79,6 +79,7 @@ fn balancer(
     if let Some(kind) = AddressHolder::named(kind) {
         return LoadBalancer::Holder {
             kind,
+            run,
             virtual_router_id,
         };
     }
@@ -87,11 +88,9 @@ fn balancer(
 }
 
 fn read_run(fields: &Fields<'_>, kind: Option<&str>) -> ProxyRun {
-    if kind.is_some_and(|kind| !LocalProxy::NAMES.contains(&kind)) {
-        let message = format!(
-            "is only accepted with type: {}",
-            LocalProxy::NAMES.join(" or ")
-        );
+    let with_proxy = [AddressHolder::NAMES, LocalProxy::NAMES].concat();
+    if kind.is_some_and(|kind| !with_proxy.contains(&kind)) {
+        let message = format!("is only accepted with type: {}", with_proxy.join(" or "));
         let hint = "remove it: the programs of this type run in one way only";
         fields.problem("run", message, Some(hint));
     }

@@ -1,15 +1,18 @@
 //! keepalived with a proxy, on the hosts of the role `loadbalancer`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use super::interface::SERVE;
 use super::proxy::{self, Proxy};
-use super::{Balancer, address};
+use super::proxy_pod::ProxyPod;
+use super::{Balancer, Image, address};
 use crate::{DeployError, ETC, Inputs, controller_file, os};
 use kubexm_bundle::lock::PackageFormat;
-use kubexm_config::cluster::{Cluster, HostSpec, KeepalivedSettings, LoadBalancer, PasswordSource};
+use kubexm_config::cluster::{
+    Cluster, HostSpec, KeepalivedSettings, LoadBalancer, PasswordSource, ProxyRun,
+};
 use kubexm_config::ports;
 use kubexm_engine::plan::{StepError, Task, TaskId};
 use kubexm_engine::steps::{Content, ManageUnit, Reload, RunScript, WriteFile};
@@ -29,6 +32,7 @@ pub(crate) fn notify_path() -> Result<HostPath, DeployError> {
 /// keepalived configures the endpoint's address on one host at a time. The proxies run on all hosts.
 pub(super) struct Keepalived {
     pub(super) proxy: &'static dyn Proxy,
+    pub(super) run: ProxyRun,
 }
 
 impl Balancer for Keepalived {
@@ -37,31 +41,59 @@ impl Balancer for Keepalived {
     }
 
     fn packages(&self, format: PackageFormat) -> Vec<&'static str> {
-        let mut packages = self.proxy.packages(format);
+        let mut packages = match self.run {
+            ProxyRun::Systemd => self.proxy.packages(format),
+            ProxyRun::StaticPod => Vec::new(),
+        };
         packages.push("keepalived");
         packages
     }
 
     fn units(&self) -> Vec<String> {
-        vec![self.proxy.unit(), UNIT.to_owned()]
+        match self.run {
+            ProxyRun::Systemd => vec![self.proxy.unit(), UNIT.to_owned()],
+            ProxyRun::StaticPod => vec![UNIT.to_owned()],
+        }
     }
 
     fn services(&self) -> Vec<&'static str> {
-        vec![self.proxy.name(), "keepalived"]
+        match self.run {
+            ProxyRun::Systemd => vec![self.proxy.name(), "keepalived"],
+            ProxyRun::StaticPod => vec!["keepalived"],
+        }
+    }
+
+    fn image(&self) -> Option<Image> {
+        self.has_pods().then(|| self.proxy.image())
+    }
+
+    fn is_static_pod(&self) -> bool {
+        self.has_pods()
+    }
+
+    fn static_pods(&self, _: &Cluster) -> Vec<String> {
+        let pod = self.has_pods().then(|| ProxyPod::name(self.proxy));
+        pod.into_iter().collect()
+    }
+
+    fn after_join(
+        &self,
+        inputs: &Inputs<'_>,
+        host: &HostSpec,
+        task: Task,
+    ) -> Result<Task, DeployError> {
+        if self.has_pods() && self.runs_on(inputs.cluster, &host.name) {
+            self.pod(inputs.cluster)?.start(inputs, task)
+        } else {
+            Ok(task)
+        }
     }
 
     fn tasks(&self, inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
         let cluster = inputs.cluster;
-        let Some(address) = cluster.control_plane_endpoint.ip() else {
-            return Err(DeployError::Unsupported("an endpoint without an address"));
-        };
+        let address = endpoint(cluster)?;
         let names = cluster.roles.load_balancer.iter();
         let hosts: Vec<&HostSpec> = names.filter_map(|name| cluster.host(name)).collect();
-        // The proxy listens on all addresses, because only one host at a time has that of the endpoint.
-        let bind = match address {
-            IpAddr::V4(_) => format!("0.0.0.0:{}", cluster.control_plane_endpoint.port),
-            IpAddr::V6(_) => format!("[::]:{}", cluster.control_plane_endpoint.port),
-        };
         let router_id = router_id(&cluster.high_availability.kind, address);
         let mut tasks = Vec::new();
         let mut before = None;
@@ -70,7 +102,12 @@ impl Balancer for Keepalived {
             // Clients use the endpoint of a cluster that exists: one host at a time may restart what serves it.
             let task = task.after(before.filter(|_| inputs.cluster_exists()));
             before = Some(task.id());
-            let task = proxy::serve(inputs, task, self.proxy, bind.clone(), true)?;
+            let task = match self.run {
+                ProxyRun::Systemd => {
+                    proxy::serve(inputs, task, self.proxy, bind(cluster, address), true)?
+                }
+                ProxyRun::StaticPod => self.pod(cluster)?.prepare(inputs, host, task)?,
+            };
             tasks.push(self.add_keepalived(inputs, task, host, &hosts, (address, router_id))?);
         }
         Ok(tasks)
@@ -82,7 +119,40 @@ impl Balancer for Keepalived {
     }
 }
 
+/// Returns the address of the endpoint.
+fn endpoint(cluster: &Cluster) -> Result<IpAddr, DeployError> {
+    let address = cluster.control_plane_endpoint.ip();
+    address.ok_or(DeployError::Unsupported("an endpoint without an address"))
+}
+
+/// Returns where proxies listen: on all addresses, because only one host at a time has that of the endpoint.
+fn bind(cluster: &Cluster, address: IpAddr) -> String {
+    let all: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    SocketAddr::new(all, cluster.control_plane_endpoint.port).to_string()
+}
+
 impl Keepalived {
+    fn has_pods(&self) -> bool {
+        self.run == ProxyRun::StaticPod
+    }
+
+    fn pod(&self, cluster: &Cluster) -> Result<ProxyPod, DeployError> {
+        let address = endpoint(cluster)?;
+        let loopback: IpAddr = match address {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        };
+        Ok(ProxyPod {
+            proxy: self.proxy,
+            bind: bind(cluster, address),
+            listen: SocketAddr::new(loopback, cluster.control_plane_endpoint.port),
+            health: true,
+        })
+    }
+
     /// Adds keepalived to a host's task.
     fn add_keepalived(
         &self,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::interface::SERVE;
-use super::static_pod::{MANIFESTS, SOURCES};
+use super::proxy_pod::{MANIFESTS, SOURCES};
 use super::{Balancer, Image, address, pods, proxy, required_image};
 use crate::{DeployError, ETC, Inputs, kubernetes, os};
 use kubexm_config::cluster::{Cluster, HostSpec};

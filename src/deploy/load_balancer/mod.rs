@@ -11,6 +11,7 @@ mod nginx;
 mod packages;
 mod pods;
 mod proxy;
+mod proxy_pod;
 mod static_pod;
 #[cfg(test)]
 mod tests;
@@ -36,7 +37,7 @@ fn configured(cluster: &Cluster) -> Option<Box<dyn Balancer>> {
     match cluster.high_availability.kind {
         LoadBalancer::None | LoadBalancer::External => None,
         LoadBalancer::Local { kind, run } => Some(local(kind, run)),
-        LoadBalancer::Holder { kind, .. } => Some(address_holder(kind)),
+        LoadBalancer::Holder { kind, run, .. } => Some(address_holder(kind, run)),
         LoadBalancer::Pods { kind } => Some(control_plane_pod(kind)),
     }
 }
@@ -56,9 +57,9 @@ fn local(kind: LocalProxy, run: ProxyRun) -> Box<dyn Balancer> {
     }
 }
 
-fn address_holder(kind: AddressHolder) -> Box<dyn Balancer> {
+fn address_holder(kind: AddressHolder, run: ProxyRun) -> Box<dyn Balancer> {
     let proxy = proxy(kind.proxy());
-    Box::new(keepalived::Keepalived { proxy })
+    Box::new(keepalived::Keepalived { proxy, run })
 }
 
 fn control_plane_pod(kind: ControlPlanePod) -> Box<dyn Balancer> {
@@ -72,7 +73,8 @@ pub(super) fn all() -> Vec<Box<dyn Balancer>> {
     let local = LocalProxy::ALL
         .iter()
         .map(|kind| local(*kind, ProxyRun::Systemd));
-    let holders = AddressHolder::ALL.iter().copied().map(address_holder);
+    let holders = AddressHolder::ALL.iter().copied();
+    let holders = holders.map(|kind| address_holder(kind, ProxyRun::Systemd));
     let pods = ControlPlanePod::ALL.iter().copied().map(control_plane_pod);
     local.chain(holders).chain(pods).collect()
 }

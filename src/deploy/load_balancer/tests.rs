@@ -248,6 +248,7 @@ fn router_id_is_configured_or_from_the_address() {
     let router_id = |given: Option<u8>, address: &str| {
         let balancer = LoadBalancer::Holder {
             kind: AddressHolder::KeepalivedNginx,
+            run: kubexm_config::cluster::ProxyRun::Systemd,
             virtual_router_id: given.and_then(std::num::NonZeroU8::new),
         };
         keepalived::router_id(&balancer, address.parse().unwrap())
