@@ -286,7 +286,7 @@ fn all<T>(results: Vec<Result<T, ResetError>>) -> Result<Vec<T>, CommandError> {
 fn forget(state: &Path) {
     let names = ["admin.conf", "pki", ClusterRecord::FILE, Newest::FILE];
     let all = names.into_iter().chain(kubeconfigs::SUPER_ADMIN_FILES);
-    for name in all.chain(begun::ALL) {
+    for name in all.chain(begun::files()) {
         let path = state.join(name);
         let _ = if path.is_dir() {
             std::fs::remove_dir_all(&path)

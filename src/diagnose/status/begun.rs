@@ -16,9 +16,11 @@ pub(super) fn problems(
     facts: &BTreeMap<HostName, Facts>,
 ) -> Vec<Problem> {
     let fix = Operation::StatusFix;
-    let waits = [Begun::Upgrade, Begun::Restore, Begun::Move]
-        .map(|begun| begun.refusal(fix, cluster, state));
-    let replacement = Begun::Replacement.standing(cluster, state);
+    let waits = Begun::ALL.iter().filter_map(|begun| match begun {
+        Begun::Rotation => None,
+        Begun::Restore | Begun::Move | Begun::Upgrade => Some(begun.refusal(fix, cluster, state)),
+        Begun::Replacement => Some(begun.standing(cluster, state)),
+    });
     let on_hosts = facts
         .iter()
         .filter_map(|(name, facts)| Some((name.clone(), facts.begun.as_deref()?.into())));
@@ -26,7 +28,7 @@ pub(super) fn problems(
         Ok(standing) => standing.into_iter().map(|one| Ok(Some(one))).collect(),
         Err(error) => vec![Err(error)],
     };
-    let begun = waits.into_iter().chain([replacement]).chain(elsewhere);
+    let begun = waits.chain(elsewhere);
     begun
         .filter_map(|one| {
             one.map(|begun| begun.map(described))

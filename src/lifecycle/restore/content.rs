@@ -10,7 +10,7 @@ use kubexm_safekeeping::backup::file;
 use kubexm_safekeeping::backup::manifest::{Manifest, STATE};
 use kubexm_safekeeping::backup::{Authorities, Origin, PUBLIC};
 use kubexm_session::authorities::{self, HostAuthorities, is_of_rotation};
-use kubexm_session::begun::{OF_HOSTS, RenewalRecord, RotationRecord, StateRecord, UpgradeRecord};
+use kubexm_session::begun::{self, RenewalRecord, RotationRecord, StateRecord, UpgradeRecord};
 use kubexm_session::{CommandError, FileError, background};
 use kubexm_types::Message;
 
@@ -174,7 +174,7 @@ impl Content {
             self.state.iter().partition(|(name, _)| is_record(name));
         let is_left_out = |name: &str| {
             name == "journal.jsonl"
-                || OF_HOSTS.contains(&name)
+                || begun::files_of_hosts().any(|file| file == name)
                 || is_of_rotation(name)
                 || is_new && name == "known_hosts"
         };

@@ -3,6 +3,22 @@
 //! A command with several stages keeps a record in the state directory until it is complete. [`permit`] asks all
 //! records; [`decision`] has one decision for each pair of a record and a command.
 
+/// Declares an enum and the list of its values, so that a new value is in the list.
+macro_rules! listed {
+    ($(#[$about:meta])* pub enum $name:ident { $($(#[$value_about:meta])* $value:ident,)+ }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$value_about])* $value,)+
+        }
+
+        impl $name {
+            /// All values in the order of their declaration.
+            pub const ALL: &[Self] = &[$(Self::$value,)+];
+        }
+    };
+}
+
 mod on_hosts;
 mod operation;
 mod records;
@@ -33,37 +49,37 @@ use crate::CommandError;
 pub use crate::state_record::StateRecord;
 use kubexm_config::Cluster;
 
-/// Files of records that are worthless without the hosts on which their commands have begun.
-pub const OF_HOSTS: [&str; 4] = [
-    Document::FILE,
-    RenewalRecord::FILE,
-    RotationRecord::FILE,
-    UpgradeRecord::FILE,
-];
-/// Files of all records of this module.
-pub const ALL: [&str; 7] = [
-    Document::FILE,
-    RenewalRecord::FILE,
-    RotationRecord::FILE,
-    UpgradeRecord::FILE,
-    RestoreRecord::FILE,
-    ReplacementRecord::FILE,
-    MoveRecord::FILE,
-];
+listed! {
+    /// A command that has begun and is not complete, in the order in which a command asks for them.
+    pub enum Begun {
+        /// `certs rotate-ca` or `certs rotate-sa-key`: programs trust two authorities.
+        Rotation,
+        /// `backup restore`: the data of etcd is being replaced.
+        Restore,
+        /// `registry move`: two sets of hosts have registries.
+        Move,
+        /// `upgrade` or its rollback: hosts have programs of different versions.
+        Upgrade,
+        /// `node replace`: hosts are out of the cluster, or not yet in it.
+        Replacement,
+    }
+}
 
-/// A command that has begun and is not complete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begun {
-    /// `certs rotate-ca` or `certs rotate-sa-key`: programs trust two authorities.
-    Rotation,
-    /// `backup restore`: the data of etcd is being replaced.
-    Restore,
-    /// `registry move`: two sets of hosts have registries.
-    Move,
-    /// `upgrade` or its rollback: hosts have programs of different versions.
-    Upgrade,
-    /// `node replace`: hosts are out of the cluster, or not yet in it.
-    Replacement,
+/// Returns the files of all records of this module.
+pub fn files() -> impl Iterator<Item = &'static str> {
+    let others = [Document::FILE, RenewalRecord::FILE];
+    others
+        .into_iter()
+        .chain(Begun::ALL.iter().map(|begun| begun.file()))
+}
+
+/// Returns those that are worthless without the hosts on which their commands have begun.
+pub fn files_of_hosts() -> impl Iterator<Item = &'static str> {
+    let is_elsewhere = |file: &&str| {
+        let others = Begun::ALL.iter().filter(|begun| !begun.is_of_hosts());
+        others.map(|begun| begun.file()).any(|other| other == *file)
+    };
+    files().filter(move |file| !is_elsewhere(file))
 }
 
 /// Whether a command may run while another one has begun.
@@ -213,25 +229,57 @@ fn decision(begun: Begun, operation: Operation) -> Decision {
 }
 
 impl Begun {
-    /// All of them, in the order in which a command asks for them.
-    pub const ALL: [Self; 5] = [
-        Self::Rotation,
-        Self::Restore,
-        Self::Move,
-        Self::Upgrade,
-        Self::Replacement,
-    ];
+    /// Returns the file of its record.
+    fn file(self) -> &'static str {
+        match self {
+            Self::Rotation => RotationRecord::FILE,
+            Self::Restore => RestoreRecord::FILE,
+            Self::Move => MoveRecord::FILE,
+            Self::Upgrade => UpgradeRecord::FILE,
+            Self::Replacement => ReplacementRecord::FILE,
+        }
+    }
+
+    /// Returns whether its record is worthless without the hosts on which it has begun.
+    fn is_of_hosts(self) -> bool {
+        match self {
+            Self::Rotation | Self::Upgrade => true,
+            Self::Restore | Self::Move | Self::Replacement => false,
+        }
+    }
+
+    /// Returns whether other state directories must know it, so that control planes have its record, too.
+    fn is_shared(self) -> bool {
+        match self {
+            Self::Rotation | Self::Restore | Self::Move | Self::Upgrade => true,
+            Self::Replacement => false,
+        }
+    }
 
     /// Returns whether a command goes on with this one.
     fn is_continued_by(self, operation: Operation) -> bool {
         use Operation as O;
-        match self {
-            Self::Rotation => matches!(operation, O::RotateCas | O::RotateServiceAccountKey),
-            Self::Restore => operation == O::BackupRestore,
-            Self::Move => operation == O::RegistryMove,
-            Self::Upgrade => matches!(operation, O::Upgrade | O::Rollback),
-            Self::Replacement => operation == O::NodeReplace,
-        }
+        let continued = match operation {
+            O::RotateCas | O::RotateServiceAccountKey => Self::Rotation,
+            O::BackupRestore => Self::Restore,
+            O::RegistryMove => Self::Move,
+            O::Upgrade | O::Rollback => Self::Upgrade,
+            O::NodeReplace => Self::Replacement,
+            O::Install
+            | O::NodeAdd
+            | O::NodeRemove
+            | O::StatusFix
+            | O::CertsRenew
+            | O::BackupCreate
+            | O::Conformance
+            | O::RegistryAdd
+            | O::RegistrySync
+            | O::RegistryRemove
+            | O::RegistryGc
+            | O::RegistryGcUnused
+            | O::Reset => return false,
+        };
+        continued == self
     }
 
     /// Returns what has begun; `None` if nothing has, or if the cluster does not notice it. Changes nothing.
@@ -330,7 +378,7 @@ impl Begun {
 /// # Errors
 /// Another command has begun, or its record cannot be read.
 pub fn permit(operation: Operation, cluster: &Cluster, state: &Path) -> Result<(), CommandError> {
-    for begun in Begun::ALL {
+    for begun in Begun::ALL.iter().copied() {
         if let Some(standing) = begun.refusal(operation, cluster, state)? {
             return Err(standing.refuses(operation));
         }

@@ -14,10 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{
-    Begun, MoveRecord, Operation, Records, RestoreRecord, RotationRecord, Standing, StateRecord,
-    UpgradeRecord,
-};
+use super::{Begun, Operation, Records, Standing, StateRecord, UpgradeRecord};
 use crate::CommandError;
 use crate::state_record::read_text;
 use kubexm_config::Cluster;
@@ -27,14 +24,6 @@ use kubexm_types::{ClusterId, HostName, Message, Untrusted, WarningKind};
 
 /// What a user does about an unreadable record of a host.
 pub(super) const HINT: &str = "if nothing has begun, remove /var/lib/kubexm/begun.json there";
-/// The files of records that other state directories must know.
-const FILES: [&str; 4] = [
-    RotationRecord::FILE,
-    RestoreRecord::FILE,
-    MoveRecord::FILE,
-    UpgradeRecord::FILE,
-];
-
 /// All records of a state directory, as its control planes have them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -186,7 +175,7 @@ impl<'a> Both<'a> {
         newest: &Document,
     ) -> Result<Vec<(Begun, Standing)>, CommandError> {
         let mut all = Vec::new();
-        for begun in [Begun::Rotation, Begun::Restore, Begun::Move, Begun::Upgrade] {
+        for begun in Begun::ALL.iter().copied().filter(|begun| begun.is_shared()) {
             let records = Records::Host(host, &newest.records);
             let Some(standing) = begun.standing_except(None, self.cluster, &records)? else {
                 continue;
@@ -318,7 +307,8 @@ impl Copy {
 /// Returns the records of a state directory.
 fn records(state: &Path) -> Result<BTreeMap<String, Value>, CommandError> {
     let mut records = BTreeMap::new();
-    for file in FILES {
+    for begun in Begun::ALL.iter().filter(|begun| begun.is_shared()) {
+        let file = begun.file();
         if let Some(text) = read_text(&state.join(file))? {
             let record = serde_json::from_str(&text).unwrap_or(Value::Null);
             records.insert(file.to_owned(), record);

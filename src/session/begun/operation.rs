@@ -2,32 +2,33 @@
 
 use std::fmt;
 
-/// A command that changes the hosts of a cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    Install,
-    NodeAdd,
-    NodeRemove,
-    NodeReplace,
-    Upgrade,
-    /// `upgrade --rollback`.
-    Rollback,
-    /// `status --fix`.
-    StatusFix,
-    CertsRenew,
-    RotateCas,
-    RotateServiceAccountKey,
-    BackupCreate,
-    BackupRestore,
-    Conformance,
-    RegistryAdd,
-    RegistrySync,
-    RegistryRemove,
-    RegistryGc,
-    /// `registry gc --unused`.
-    RegistryGcUnused,
-    RegistryMove,
-    Reset,
+listed! {
+    /// A command that changes the hosts of a cluster.
+    pub enum Operation {
+        Install,
+        NodeAdd,
+        NodeRemove,
+        NodeReplace,
+        Upgrade,
+        /// `upgrade --rollback`.
+        Rollback,
+        /// `status --fix`.
+        StatusFix,
+        CertsRenew,
+        RotateCas,
+        RotateServiceAccountKey,
+        BackupCreate,
+        BackupRestore,
+        Conformance,
+        RegistryAdd,
+        RegistrySync,
+        RegistryRemove,
+        RegistryGc,
+        /// `registry gc --unused`.
+        RegistryGcUnused,
+        RegistryMove,
+        Reset,
+    }
 }
 
 impl Operation {

@@ -1,28 +1,5 @@
 use super::*;
 
-pub const OPERATIONS: [Operation; 20] = [
-    Operation::Install,
-    Operation::NodeAdd,
-    Operation::NodeRemove,
-    Operation::NodeReplace,
-    Operation::Upgrade,
-    Operation::Rollback,
-    Operation::StatusFix,
-    Operation::CertsRenew,
-    Operation::RotateCas,
-    Operation::RotateServiceAccountKey,
-    Operation::BackupCreate,
-    Operation::BackupRestore,
-    Operation::Conformance,
-    Operation::RegistryAdd,
-    Operation::RegistrySync,
-    Operation::RegistryRemove,
-    Operation::RegistryGc,
-    Operation::RegistryGcUnused,
-    Operation::RegistryMove,
-    Operation::Reset,
-];
-
 #[test]
 fn every_refusal_has_the_same_form() {
     let folder = tempfile::tempdir().unwrap();
@@ -45,7 +22,7 @@ fn every_refusal_has_the_same_form() {
     for (file, text) in records {
         std::fs::write(state.join(file), text).unwrap();
         let mut refused = 0;
-        for operation in OPERATIONS {
+        for operation in Operation::ALL.iter().copied() {
             let Err(error) = permit(operation, &cluster, state) else {
                 continue;
             };
@@ -62,10 +39,10 @@ fn every_refusal_has_the_same_form() {
 
 #[test]
 fn reset_waits_for_nothing_and_replacement_stops_nothing() {
-    for begun in Begun::ALL {
+    for begun in Begun::ALL.iter().copied() {
         assert_eq!(decision(begun, Operation::Reset), Decision::Permitted);
     }
-    for operation in OPERATIONS {
+    for operation in Operation::ALL.iter().copied() {
         let decided = decision(Begun::Replacement, operation);
         assert_eq!(decided, Decision::Permitted, "{operation}");
     }

@@ -54,7 +54,7 @@ async fn ended(site: &Site, operation: Operation, end: End) -> Option<Result<(),
 #[tokio::test]
 async fn locks_are_released_after_each_end_of_each_command() {
     let site = Site::new();
-    for operation in begun::tests::OPERATIONS {
+    for operation in begun::Operation::ALL.iter().copied() {
         for end in [End::Done, End::Failed, End::Stopped, End::Panicked] {
             let result = ended(&site, operation, end).await;
             match end {

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::Stop;
+use crate::begun::{RestoreRecord, RotationRecord};
 use crate::change::{Change, Session};
 use crate::example::{Site, cluster};
 use kubexm_host::Command;
