@@ -1,6 +1,7 @@
 //! The signer's certificate: its identity, its issuer, and whether a trusted authority issued it
 //! (<https://github.com/sigstore/fulcio/blob/main/docs/certificate-specification.md>).
 
+use crate::cause::Cause;
 use x509_parser::asn1_rs::FromDer;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
@@ -48,11 +49,11 @@ pub(super) fn check(
     identity: &Identity,
     made: i64,
     root: &TrustedRoot,
-) -> Result<VerifyingKey, String> {
+) -> Result<VerifyingKey, Cause> {
     let (rest, certificate) =
         X509Certificate::from_der(der).map_err(|_| "its certificate cannot be read".to_owned())?;
     if !rest.is_empty() {
-        return Err("its certificate cannot be read".to_owned());
+        return Err("its certificate cannot be read".into());
     }
     must_show(&certificate, identity)?;
     let validity = certificate.validity();
@@ -66,13 +67,14 @@ pub(super) fn check(
             at(from),
             at(until),
             at(made)
-        ));
+        )
+        .into());
     }
     must_be_in_period(identity, made)?;
     must_be_for_signing(&certificate)?;
     root.must_have_issued(&certificate, der, made)?;
     VerifyingKey::from_der(certificate.public_key().raw)
-        .map_err(|reason| format!("the key in its certificate {reason}"))
+        .map_err(|reason| format!("the key in its certificate {reason}").into())
 }
 
 /// Checks that subject and issuer equal those of the identity.

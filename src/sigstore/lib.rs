@@ -14,6 +14,7 @@
 //! is trusted.
 
 pub mod bundle;
+mod cause;
 mod certificate;
 pub mod document;
 pub mod file;
@@ -101,6 +102,7 @@ impl std::fmt::Display for Signer {
 pub struct Unverified {
     artifact: Digest,
     cause: String,
+    is_of_unknown_log: bool,
 }
 
 impl Unverified {
@@ -113,7 +115,7 @@ impl Unverified {
     /// Whether a newer trusted root may accept the signature, because the trusted root does not contain the log
     /// that recorded it.
     pub fn is_of_unknown_log(&self) -> bool {
-        self.cause.contains(trusted_root::UNKNOWN_LOG)
+        self.is_of_unknown_log
     }
 }
 

@@ -2,6 +2,7 @@
 //! promises to publish it (RFC 6962, 3.2 and 3.3). Logs make certificates that an authority issued
 //! wrongly visible.
 
+use crate::cause::Cause;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::{CtVersion, ParsedExtension, SignedCertificateTimestamp};
 
@@ -24,7 +25,7 @@ pub(super) fn must_be_seen(
     der: &[u8],
     issuer: &X509Certificate<'_>,
     logs: &[Log],
-) -> Result<(), String> {
+) -> Result<(), Cause> {
     let unreadable = "its certificate cannot be read";
     let seen = without_promises(der).ok_or(unreadable)?;
     let issuer = Digest::of(issuer.public_key().raw);
@@ -46,13 +47,13 @@ pub(super) fn must_be_seen(
         !ids.is_empty() && logs.iter().all(|log| !ids.contains(&log.id.bytes()));
     match (is_promised, is_of_unknown_logs) {
         (true, _) => Ok(()),
-        (false, true) => Err(format!(
+        (false, true) => Err(Cause::of_unknown_log(format!(
             "{UNKNOWN_LOG} recorded its certificate, and no known one did"
-        )),
+        ))),
         (false, false) => Err(
             "its certificate has no valid SCT of a trusted certificate transparency log; do not \
              trust it"
-                .to_owned(),
+                .into(),
         ),
     }
 }

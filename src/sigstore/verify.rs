@@ -4,6 +4,7 @@
 use super::bundle::{Bundle, Content, SignedBy, Statement};
 use super::rekor_entry_body::{ExpectedEntry, Kind};
 use super::{Signer, Trust, Unverified, certificate, none_of, simple_signing};
+use crate::cause::Cause;
 use kubexm_types::Digest;
 
 /// What a signature must be of.
@@ -45,15 +46,21 @@ pub fn verify_any(
 ) -> Result<Signer, Unverified> {
     let mut reasons = Vec::new();
     for bundle in bundles {
+        let bundle = bundle.map_err(Cause::from);
         match bundle.and_then(|bundle| check(&bundle, artifact, trust)) {
             Ok(signer) => return Ok(signer),
             Err(reason) => reasons.push(reason),
         }
     }
-    Err(artifact.unverified(none_of(reasons)))
+    let is_of_unknown_log = reasons.iter().any(|reason| reason.is_of_unknown_log);
+    let texts = reasons.into_iter().map(|reason| reason.text).collect();
+    Err(artifact.unverified(Cause {
+        text: none_of(texts),
+        is_of_unknown_log,
+    }))
 }
 
-fn check(bundle: &Bundle, artifact: Artifact<'_>, trust: Trust<'_>) -> Result<Signer, String> {
+fn check(bundle: &Bundle, artifact: Artifact<'_>, trust: Trust<'_>) -> Result<Signer, Cause> {
     let signed = signed_bytes(&bundle.content, artifact)?;
     let signature = &bundle.signature;
     match trust {
@@ -61,13 +68,13 @@ fn check(bundle: &Bundle, artifact: Artifact<'_>, trust: Trust<'_>) -> Result<Si
             let mut keys = keys.iter();
             let key = keys.find(|key| key.verifies(signed, signature));
             key.map(|key| Signer::Key(key.clone()))
-                .ok_or_else(|| not_by_key(&bundle.by).to_owned())
+                .ok_or_else(|| not_by_key(&bundle.by).into())
         }
         Trust::Identity(identity, root) => {
             let key = match &bundle.by {
                 SignedBy::Key => Err(
                     "it was made with a key and has no certificate; use a policy with that key"
-                        .to_owned(),
+                        .into(),
                 ),
                 SignedBy::Certificate(certified) => {
                     let expected = expected_entry(bundle, signed, &certified.certificate);
@@ -80,7 +87,7 @@ fn check(bundle: &Bundle, artifact: Artifact<'_>, trust: Trust<'_>) -> Result<Si
             if key?.verifies(signed, signature) {
                 Ok(Signer::of(identity, root))
             } else {
-                Err("its signature is of other content or by another key".to_owned())
+                Err("its signature is of other content or by another key".into())
             }
         }
     }
@@ -128,10 +135,11 @@ impl<'a> Artifact<'a> {
         }
     }
 
-    fn unverified(self, cause: String) -> Unverified {
+    fn unverified(self, cause: Cause) -> Unverified {
         Unverified {
             artifact: self.digest(),
-            cause,
+            cause: cause.text,
+            is_of_unknown_log: cause.is_of_unknown_log,
         }
     }
 

@@ -2,6 +2,7 @@
 //! certificate was valid when the signature was made.
 
 use super::document::Certified;
+use crate::cause::Cause;
 use crate::certificate;
 use crate::rekor_entry_body::ExpectedEntry;
 use crate::timestamp::Timestamp;
@@ -28,7 +29,7 @@ impl Certified {
         expected: &ExpectedEntry<'_>,
         identity: &Identity,
         root: &TrustedRoot,
-    ) -> Result<VerifyingKey, String> {
+    ) -> Result<VerifyingKey, Cause> {
         let stamped = self.stamped(expected.signature, root);
         let mut key = None;
         let mut other_log = None;
@@ -61,7 +62,7 @@ impl Certified {
             expected.check(entry.body(), first)?;
         }
         let none = "it has no transparency log entry, so the time of signing is unknown";
-        key.ok_or_else(|| other_log.unwrap_or_else(|| none.to_owned()))
+        key.ok_or_else(|| other_log.unwrap_or_else(|| none.into()))
     }
 
     /// Verifies the timestamps of a signature. Invalid ones are ignored, as in other implementations,

@@ -3,6 +3,7 @@
 //! promise with a time, an inclusion proof, or both. Logs of Rekor's version 2 issue only proofs, which
 //! have no time (<https://github.com/sigstore/rekor-tiles/blob/main/CLIENTS.md#signed-rfc-3161-timestamps>).
 
+use crate::cause::Cause;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -177,7 +178,7 @@ impl Entry {
     ///
     /// # Errors
     /// The log is unknown, or was not trusted at one of the times.
-    pub fn log<'a>(&self, root: &'a TrustedRoot, times: &[i64]) -> Result<&'a Log, String> {
+    pub fn log<'a>(&self, root: &'a TrustedRoot, times: &[i64]) -> Result<&'a Log, Cause> {
         root.log(&self.log, times)
     }
 

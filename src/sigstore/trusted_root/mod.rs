@@ -8,6 +8,7 @@ mod log;
 mod period;
 mod timestamp_authority;
 
+use crate::cause::Cause;
 use x509_parser::certificate::X509Certificate;
 
 use super::text::{at, shown};
@@ -108,20 +109,20 @@ impl TrustedRoot {
     ///
     /// # Errors
     /// The trusted root does not contain the log, or the log was not trusted at one of the times.
-    pub(super) fn log(&self, id: &Digest, times: &[i64]) -> Result<&Log, String> {
+    pub(super) fn log(&self, id: &Digest, times: &[i64]) -> Result<&Log, Cause> {
         let of_id = || self.logs.iter().filter(|log| log.id == *id);
         if of_id().next().is_none() {
-            return Err(format!(
+            return Err(Cause::of_unknown_log(format!(
                 "its entry is in {UNKNOWN_LOG} with the ID {}",
                 id.hex()
-            ));
+            )));
         }
         of_id()
             .find(|log| times.iter().all(|time| log.period.contains(*time)))
             .ok_or_else(|| {
                 let times: Vec<String> = times.iter().map(|time| at(*time)).collect();
                 let times = times.join(" and ");
-                format!("its entry of {times} is in a log that is not trusted for that time")
+                format!("its entry of {times} is in a log that is not trusted for that time").into()
             })
     }
 
@@ -132,14 +133,15 @@ impl TrustedRoot {
         certificate: &X509Certificate<'_>,
         der: &[u8],
         time: i64,
-    ) -> Result<(), String> {
+    ) -> Result<(), Cause> {
         let mut authorities = self.authorities.iter();
         let issued = authorities.find(|authority| authority.issued(certificate, time));
         let Some(issuer) = issued.and_then(Authority::issuer) else {
             return Err(format!(
                 "no trusted authority issued its certificate; the certificate names '{}' as its issuer",
                 shown(&certificate.issuer().to_string())
-            ));
+            )
+            .into());
         };
         if self.certificate_logs.is_empty() {
             return Ok(());
