@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Limit;
 use kubexm_scripts::Script;
-use kubexm_types::Untrusted;
+use kubexm_types::{Untrusted, redacted};
 
 /// The standard input of a command.
 pub enum Input {
@@ -189,12 +189,12 @@ impl Output {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// Returns the first lines of standard output for messages.
+    /// Returns the first lines of standard output for messages, without secrets.
     pub fn shown(&self) -> Untrusted {
-        Untrusted::first(&String::from_utf8_lossy(&self.stdout))
+        Untrusted::first(&redacted::without(&String::from_utf8_lossy(&self.stdout)))
     }
 
-    /// Returns the last lines of standard error for error messages. If it is empty, the lines come from
+    /// Returns the last lines of standard error for error messages, without secrets. If it is empty, the lines come from
     /// standard output.
     pub fn complaint(&self) -> Untrusted {
         let stream = if self.stderr.is_empty() {
@@ -202,6 +202,6 @@ impl Output {
         } else {
             &self.stderr
         };
-        Untrusted::last(&String::from_utf8_lossy(stream))
+        Untrusted::last(&redacted::without(&String::from_utf8_lossy(stream)))
     }
 }

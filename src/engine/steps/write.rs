@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::difference::unified_and_masked;
+use super::difference::unified_and_redacted;
 use super::{Undo, run_command};
 use crate::plan::{
     Check, Describe, Ensure, FileContent, PlannedFile, Step, StepContext, StepError,
@@ -113,7 +113,7 @@ impl WriteFile {
         let content = STANDARD.decode(printed.text().trim()).unwrap_or_default();
         Ok(match String::from_utf8(content) {
             Ok(former) if !former.is_empty() => Check::Needed {
-                reason: format!("differs\n{}", unified_and_masked(&former, &self.text()?)),
+                reason: format!("differs\n{}", unified_and_redacted(&former, &self.text()?)),
                 shows_lines: true,
             },
             _ => Check::needed("differs"),
