@@ -12,13 +12,12 @@ use super::{Cache, FetchError, program};
 use kubexm_bundle::lock::KubeadmFacts;
 use kubexm_config::cluster;
 use kubexm_config::cluster::{PatchFile, PatchTarget};
+use kubexm_config::ports;
 use kubexm_sandbox::{LoopbackAnswer, ProgramOutput, ProgramRun, Sandbox, Workspace};
 use kubexm_types::{Digest, ImageRef, Version};
 
 /// Maximum size of a configuration that a dry run writes, in bytes.
 const LARGEST_CONFIG: u64 = 16 * 1024 * 1024;
-/// The port of the old etcd in the sandbox; see [`Kubeadm::minimum_etcd`].
-const ETCD_PORT: u16 = 2379;
 /// The response of the old etcd.
 const OLD_ETCD: &str = r#"{"etcdserver":"3.0.0","etcdcluster":"3.0.0"}"#;
 /// The variable that makes kubeadm write files into a directory instead of their real paths.
@@ -193,7 +192,7 @@ impl Kubeadm {
         };
         let port = match &server {
             Some(listener) => listener.local_addr().ok()?.port(),
-            None => ETCD_PORT,
+            None => ports::ETCD_CLIENT,
         };
         let api = cluster::kubeadm_api(&self.version);
         let config = format!(
@@ -206,7 +205,7 @@ impl Kubeadm {
         let arguments = ["init", "phase", "preflight", "--config", &path, privileged];
         let mut run = self.program_run(&arguments).ok()?;
         run.answer = Some(LoopbackAnswer {
-            port: ETCD_PORT,
+            port: ports::ETCD_CLIENT,
             json: OLD_ETCD.to_owned(),
         });
         let served = server.map(|listener| {

@@ -9,7 +9,7 @@ use super::cache::{Cache, failed};
 use super::{FetchError, Http};
 use kubexm_bundle::{Blobs, Bundle, EncoderCache};
 use kubexm_types::event::Transfer;
-use kubexm_types::{Digest, WarningKind};
+use kubexm_types::{Digest, Message, WarningKind};
 
 /// Blobs that are read concurrently. Each may need a decoder's window and recompression of its layer.
 const AT_ONCE: usize = 2;
@@ -108,10 +108,8 @@ fn copy(
 ) -> Result<u64, Failure> {
     let full = |source| Failure::Cache(failed(&cache.path(digest), source));
     // Without hints, because the blob is downloaded instead.
-    let damaged = |error: &dyn std::fmt::Display| {
-        Failure::Bundle(error.to_string().lines().take(1).collect())
-    };
-    let mut source = bundle.open(digest).map_err(|error| damaged(&error))?;
+    let source = bundle.open(digest);
+    let mut source = source.map_err(|error| Failure::Bundle(Message::from(&error).text))?;
     let size = cache.put(digest, |file| {
         let mut block = vec![0; BLOCK];
         let mut size = 0;
@@ -120,7 +118,7 @@ fn copy(
                 Ok(0) => return Ok(size),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(damaged(&error)),
+                Err(error) => return Err(Failure::Bundle(error.to_string())),
             };
             file.write_all(&block[..count]).map_err(full)?;
             transfer.advance(count as u64);

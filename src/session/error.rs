@@ -274,6 +274,11 @@ impl CommandError {
         }
     }
 
+    /// Returns the error of a machine of kubexm that does not permit what a command needs.
+    pub fn machine(message: impl Into<Message>) -> Self {
+        Self::failed(ErrorKind::Machine, message)
+    }
+
     /// Returns the error of wrong options, or of a wrong combination of options and files.
     pub fn configuration(message: impl Into<Message>) -> Self {
         Self::failed(ErrorKind::Configuration, message)

@@ -13,7 +13,7 @@ use crate::state_record::StateRecord;
 use kubexm_bundle::{Bundle, Revision, Sequence};
 use kubexm_engine::plan::Journal;
 use kubexm_types::event::Events;
-use kubexm_types::{Digest, WarningKind};
+use kubexm_types::{Digest, Message, WarningKind};
 
 /// The newest signed bundle that a cluster was installed from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,13 +99,10 @@ pub fn check(
     if !allow_older {
         return Err(older.into());
     }
-    let reason = older.to_string();
+    let text = Message::from(&older).text;
     events.warn(
         WarningKind::OlderBundle,
-        format!(
-            "{}\n--allow-older accepts it",
-            reason.lines().next().unwrap_or_default()
-        ),
+        format!("{text}\n--allow-older accepts it"),
     );
     Ok(())
 }

@@ -10,7 +10,7 @@ pub enum ErrorKind {
     Interrupted,
     /// A comparison found differences.
     Differences,
-    /// The machine of kubexm does not permit what every command needs.
+    /// The machine of kubexm does not permit what the command needs.
     Machine,
     /// Wrong options, a wrong file of the user, or an unusable file.
     Configuration,

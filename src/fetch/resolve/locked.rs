@@ -14,7 +14,7 @@ use kubexm_bundle::Lock;
 use kubexm_bundle::lock::{LockedFile, LockedImage, LockedPackages};
 use kubexm_catalog::Download;
 use kubexm_config::manifest::Manifest;
-use kubexm_types::Digest;
+use kubexm_types::{Digest, Message};
 
 /// Maximum number of dropped packages that a message names.
 const NAMED: usize = 5;
@@ -89,10 +89,9 @@ impl LockComparison {
     }
 }
 
-/// Returns the first line of an error: a hint about the publisher does not help here.
+/// Returns the text of an error: a hint about the publisher does not help here.
 fn cause(error: &FetchError) -> String {
-    let text = error.to_string();
-    text.lines().next().unwrap_or_default().to_owned()
+    Message::from(error).text
 }
 
 /// An entry of the lock and its publisher.

@@ -110,7 +110,6 @@ pub(super) fn only_by_signature(
     version: &str,
     error: &FetchError,
 ) -> String {
-    let cause = error.to_string();
-    let cause = cause.lines().next().unwrap_or_default();
+    let cause = Message::from(error).text;
     format!("{name}: accepted because of the signature of {signer}; {version} ({cause})")
 }

@@ -10,7 +10,7 @@ pub fn code(kind: ErrorKind) -> (u8, &'static str) {
     match kind {
         ErrorKind::Interrupted => (1, "interrupted"),
         ErrorKind::Differences => (1, "`bundle diff --exit-code` found differences"),
-        ErrorKind::Machine => (1, "this machine cannot run kubexm"),
+        ErrorKind::Machine => (1, "this machine does not permit what the command needs"),
         ErrorKind::Configuration => (2, "usage or configuration, or an unusable file"),
         ErrorKind::Refused => (
             2,

@@ -8,6 +8,7 @@ use super::directory::{self, StoredBackup};
 use super::identity::BackupIdentity;
 use super::{Manifest, file};
 use kubexm_session::{CommandError, background};
+use kubexm_types::Message;
 
 /// Which backups to list.
 #[derive(Debug, Clone)]
@@ -56,10 +57,7 @@ pub async fn list(options: &ListOptions) -> Result<BackupList, CommandError> {
             let (manifest, problem) = match manifest {
                 None => (None, None),
                 Some(Ok(manifest)) => (Some(manifest), None),
-                Some(Err(error)) => {
-                    let text = error.to_string();
-                    (None, text.lines().next().map(str::to_owned))
-                }
+                Some(Err(error)) => (None, Some(Message::from(&error).text)),
             };
             ListedBackup {
                 file: stored,

@@ -35,7 +35,7 @@ impl Schedule {
         command.args(["calendar", RUNS, "--", text]);
         let output = command.env("LC_ALL", "C").env_remove("TZ").output();
         let output = output.map_err(|error| {
-            CommandError::configuration(format!("cannot run systemd-analyze: {error}"))
+            CommandError::machine(format!("cannot run systemd-analyze: {error}"))
                 .hint("a timer needs a machine with systemd")
         })?;
         let printed = String::from_utf8_lossy(&output.stdout);

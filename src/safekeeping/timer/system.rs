@@ -13,7 +13,7 @@ fn output(program: &str, arguments: &[String]) -> Result<Output, CommandError> {
     let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C");
     command.output().map_err(|error| {
-        CommandError::configuration(format!("cannot run {program}: {error}"))
+        CommandError::machine(format!("cannot run {program}: {error}"))
             .hint("a timer needs a machine with systemd")
     })
 }
@@ -29,7 +29,7 @@ pub(super) fn systemctl<const N: usize>(arguments: [&str; N]) -> Result<(), Comm
         return Ok(());
     }
     let complaint = Untrusted::last(String::from_utf8_lossy(&ended.stderr).trim());
-    Err(CommandError::configuration(format!(
+    Err(CommandError::machine(format!(
         "systemctl {} failed on this machine: {complaint}",
         words.join(" ")
     ))

@@ -165,5 +165,5 @@ fn failed(given: &Given, error: std::io::Error) -> CommandError {
         given.program,
         std::env::temp_dir().display()
     ));
-    CommandError::configuration(message.or_hint(disk_failure::hint(&error)))
+    CommandError::machine(message.or_hint(disk_failure::hint(&error)))
 }

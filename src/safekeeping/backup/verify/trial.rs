@@ -124,7 +124,7 @@ impl<'a> TrialRestore<'a> {
         let hint = match error {
             SandboxError::Unavailable(_) => {
                 let message = Message::new(error.to_string());
-                return CommandError::configuration(message.or_hint(error.hint()));
+                return CommandError::machine(message.or_hint(error.hint()));
             }
             SandboxError::TooMuchOutput(_) => return self.refused(error),
             SandboxError::TimedOut(_) => {
