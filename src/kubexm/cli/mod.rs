@@ -86,9 +86,9 @@ enum Command {
     Bundle(bundle::Command),
     /// Install a cluster, or continue an install that was interrupted
     Install(install::Install),
-    /// Print what a first install would do; asks no host
+    /// Print what an install would do. Without --diff, it asks no host
     Plan(plan::Plan),
-    /// Write the files that an install would put on hosts; asks no host
+    /// Write the files that an install would put on hosts. It asks no host
     Render(render::Render),
     /// Revert everything that kubexm changed on the hosts of a cluster
     Reset(reset::Reset),
@@ -116,10 +116,10 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Write an archive of facts, logs and configurations, without secrets
     ///
-    /// It is for the people who help you with a cluster. It contains what `status` and `doctor` find and, from each host that answers, facts, configurations, static pods,
-    /// receipts, and the newest log lines of the cluster's units and containers. From an API server that is ready come lists and
-    /// states of objects. Private keys, kubeconfigs, encryption keys and the data of Secrets are never read, and each host
-    /// removes tokens, logins and passwords before a line leaves it. Only you can read the file.
+    /// It contains what `status` and `doctor` find. From each host that answers, it has facts, configurations, static pods,
+    /// receipts, and the newest log lines of the cluster's units and containers. From an API server that is ready, it has lists
+    /// and states of objects. Private keys, kubeconfigs, encryption keys and the data of Secrets are never read. kubexm removes
+    /// tokens, logins and passwords from every line before it writes the file. Only you can read the file.
     SupportBundle(support_bundle::SupportBundle),
     /// List and renew the certificates of a cluster
     #[command(subcommand)]
