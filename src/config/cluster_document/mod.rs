@@ -1,5 +1,6 @@
 //! Reads cluster files.
 
+mod balancer_checks;
 mod balancer_settings;
 mod contradiction;
 mod controller_file;

@@ -52,7 +52,7 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
         ),
         (
             "kubernetes:",
-            "highAvailability: {type: keepalived-haproxy, run: static-pod}\n  controlPlaneEndpoint: 10.0.0.9:8443\n  kubernetes:",
+            "highAvailability: {type: kube-vip, run: static-pod}\n  controlPlaneEndpoint: 10.0.0.9:6443\n  kubernetes:",
         ),
         (
             "kubernetes:",
@@ -122,10 +122,10 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
       kubernetes:
     cluster.yaml:14:25: spec.controlPlaneEndpoint: has a name, which each host must resolve to itself, and system.manageHostsFile is false
       hint: remove the section: 127.0.0.1 needs no name
-    === highAvailability: {type: keepalived-haproxy, run: static-pod}
-      controlPlaneEndpoint: 10.0.0.9:8443
+    === highAvailability: {type: kube-vip, run: static-pod}
+      controlPlaneEndpoint: 10.0.0.9:6443
       kubernetes:
-    cluster.yaml:13:53: spec.highAvailability.run: is only accepted with type: haproxy or nginx
+    cluster.yaml:13:43: spec.highAvailability.run: is only accepted with type: keepalived-haproxy or keepalived-nginx or haproxy or nginx
       hint: remove it: the programs of this type run in one way only
     === highAvailability: {type: haproxy, run: docker}
       kubernetes:
