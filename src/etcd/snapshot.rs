@@ -10,7 +10,7 @@ use super::client::{Client, ClientError};
 use super::placement::{kind, member_names};
 use kubexm_config::Cluster;
 use kubexm_host::{Command, Host, HostError, Limit, Output};
-use kubexm_scripts::etcd::SNAPSHOT;
+use kubexm_scripts::etcd as scripts;
 use kubexm_types::{Digest, DigestWriter, HostName};
 
 /// The largest snapshot in bytes. etcd's largest quota is 8 GiB.
@@ -107,12 +107,15 @@ impl<'a> Member<'a> {
     async fn call(
         &self,
         verb: &'static str,
-        more: &[String],
+        part: Option<u64>,
         limit: Limit,
     ) -> Result<Output, HostError> {
-        let arguments = [self.kind.to_owned(), self.data.to_owned()];
-        let arguments = arguments.into_iter().chain(more.iter().cloned());
-        let command = Command::from_script(SNAPSHOT.verb(verb), arguments);
+        let parameters = scripts::Snapshot {
+            kind: self.kind.to_owned(),
+            data: self.data.to_owned(),
+            part: part.map(|number| number.to_string()).unwrap_or_default(),
+        };
+        let command = Command::from_script(scripts::SNAPSHOT.verb(verb), parameters);
         let command = command.describe("take a snapshot of etcd").limit(limit);
         let command = match verb {
             "read" | "read-program" => command.secret_output(),
@@ -124,10 +127,10 @@ impl<'a> Member<'a> {
     async fn done(
         &self,
         verb: &'static str,
-        more: &[String],
+        part: Option<u64>,
         limit: Limit,
     ) -> Result<Output, String> {
-        let called = self.call(verb, more, limit).await;
+        let called = self.call(verb, part, limit).await;
         let output = called.map_err(|error| error.to_string())?;
         if output.success() {
             Ok(output)
@@ -149,7 +152,7 @@ impl<'a> Member<'a> {
     /// # Errors
     /// The host was lost.
     pub async fn has_data(&self) -> Result<bool, HostError> {
-        Ok(self.call("has-data", &[], LIMIT).await?.success())
+        Ok(self.call("has-data", None, LIMIT).await?.success())
     }
 
     /// Returns what the member reports about itself.
@@ -170,7 +173,7 @@ impl<'a> Member<'a> {
     /// # Errors
     /// Returns why the member provides none.
     pub async fn save(&self) -> Result<RemoteFile, String> {
-        let saved = self.done("save", &[], SAVE_LIMIT).await?;
+        let saved = self.done("save", None, SAVE_LIMIT).await?;
         let file = parse(saved.text().trim()).ok_or("etcdctl created no snapshot")?;
         match file.size {
             0 => Err("etcdctl created no snapshot".to_owned()),
@@ -184,7 +187,7 @@ impl<'a> Member<'a> {
     /// # Errors
     /// Returns why a program failed, or that it printed something else.
     pub async fn describe(&self) -> Result<Content, String> {
-        let printed = self.done("describe", &[], SAVE_LIMIT).await?.stdout;
+        let printed = self.done("describe", None, SAVE_LIMIT).await?.stdout;
         let status = SnapshotStatus::one(&printed)
             .map_err(|cause| format!("the answer about the snapshot {cause}"))?;
         let client = self.client("count the keys of etcd");
@@ -197,7 +200,7 @@ impl<'a> Member<'a> {
     /// # Errors
     /// Returns why there is none.
     pub async fn program(&self) -> Result<RemoteFile, String> {
-        let text = self.done("program", &[], LIMIT).await?.text();
+        let text = self.done("program", None, LIMIT).await?.text();
         let rest = text.trim().split_once(' ').map(|(_, rest)| rest);
         rest.and_then(parse)
             .ok_or_else(|| "cannot find etcdutl".to_owned())
@@ -205,7 +208,7 @@ impl<'a> Member<'a> {
 
     /// Removes the snapshot from the host.
     pub async fn remove(&self) {
-        let _ = self.call("remove", &[], LIMIT).await;
+        let _ = self.call("remove", None, LIMIT).await;
     }
 
     /// Copies a file of the host part by part, and compares its digest. Returns `target`.
@@ -220,8 +223,7 @@ impl<'a> Member<'a> {
     ) -> Result<W, Failure> {
         let mut target = DigestWriter::new(target);
         for part in 0..file.size.div_ceil(PART) {
-            let part = [part.to_string()];
-            let read = self.done(source.verb(), &part, SAVE_LIMIT).await?;
+            let read = self.done(source.verb(), Some(part), SAVE_LIMIT).await?;
             target.write_all(&read.stdout).map_err(Failure::Here)?;
         }
         let (target, got, size) = target.finish();

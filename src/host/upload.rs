@@ -16,9 +16,12 @@ pub async fn upload(
     digest: &Digest,
     content: Input,
 ) -> Result<Output, HostError> {
-    let arguments = [path.to_string(), format!("{mode:o}")].into_iter();
-    let arguments = arguments.chain(owner.map(str::to_owned));
-    let command = Command::from_script(scripts::UPLOAD, arguments).input(after(digest, content));
+    let parameters = scripts::Upload {
+        path: path.to_string(),
+        mode: format!("{mode:o}"),
+        owner: owner.unwrap_or_default().to_owned(),
+    };
+    let command = Command::from_script(scripts::UPLOAD, parameters).input(after(digest, content));
     host.run(command.describe(format!("write {path}"))).await
 }
 

@@ -181,7 +181,7 @@ scripts! {
     etcd {
         ASK = "etcd/ask.sh" [in_etcd etcdctl_of_member] { Ask: kind endpoints most }
         AWAKE = "etcd/awake.sh"
-        CLIENTS_END = "etcd/clients-end.sh"
+        CLIENTS_END = "etcd/clients-end.sh" { ClientsEnd: kind unit cas }
         ETCDCTL = "etcd/etcdctl.sh"
         FOLDER_OWNER = "etcd/folder-owner.sh"
         FOLDER_RESTORE = "etcd/folder-restore.sh"
@@ -191,7 +191,7 @@ scripts! {
         PREPARE = "etcd/prepare.sh"
         RESTARTS = "etcd/restarts.sh"
         RESTORE = "etcd/restore.sh" { Restore: id kind data name peer members bump bytes }
-        SNAPSHOT = "etcd/snapshot.sh" [in_etcd etcdctl_of_member]
+        SNAPSHOT = "etcd/snapshot.sh" [in_etcd etcdctl_of_member] { Snapshot: kind data part }
     }
     /// Scripts of the crate `kubexm-host`.
     host {
@@ -199,10 +199,10 @@ scripts! {
         CLAIM = "host/claim.sh" [replace]
         END_GROUP = "host/end-group.sh"
         FACTS = "host/facts.sh"
-        LOCK = "host/lock.sh"
+        LOCK = "host/lock.sh" { Lock: token origin seconds holder }
         SANDBOX = "host/sandbox.sh"
         SUPERVISE = "host/supervise.sh"
-        UPLOAD = "host/upload.sh" [replace]
+        UPLOAD = "host/upload.sh" [replace] { Upload: path mode owner }
     }
     /// kubeadm.
     kubeadm {
@@ -240,7 +240,7 @@ scripts! {
         ENDPOINT = "kubernetes/endpoint.sh" [kubectl]
         FILE_MODES = "kubernetes/file-modes.sh"
         FORMER = "kubernetes/former.sh" [replace] { Former: restore kind version }
-        HANDSHAKES = "kubernetes/handshakes.sh"
+        HANDSHAKES = "kubernetes/handshakes.sh" { Handshakes: cas certificate key }
         GET = "kubernetes/get.sh" [kubectl]
         KUBELET_CERTIFICATES = "kubernetes/kubelet-certificates.sh" [replace]
         KUBELET_RESTART = "kubernetes/kubelet-restart.sh" { KubeletRestart: version }
@@ -291,7 +291,7 @@ scripts! {
     /// The operating system.
     os {
         HOOK_END = "os/hook-end.sh"
-        HOOK = "os/hook.sh" [replace]
+        HOOK = "os/hook.sh" [replace] { Hook: name record cluster host }
         HOSTNAME_RESTORE = "os/hostname-restore.sh" [replace]
         HOSTNAME = "os/hostname.sh" [replace]
         MODULES_UNLOAD = "os/modules-unload.sh"
@@ -330,7 +330,7 @@ scripts! {
         LINK = "registry/link.sh"
         LIST = "registry/list.sh"
         NODE_IMAGES = "registry/node-images.sh"
-        PART = "registry/part.sh"
+        PART = "registry/part.sh" { Part: data digest first count }
         RECEIVE = "registry/receive.sh"
         REMOVE = "registry/remove.sh"
         SOUND = "registry/sound.sh"
@@ -358,7 +358,7 @@ scripts! {
         DIRECTORY_CREATE = "steps/directory-create.sh" [replace]
         DIRECTORY_REMOVE = "steps/directory-remove.sh"
         FILE_LOOK = "steps/file-look.sh"
-        FILE_PREPARE = "steps/file-prepare.sh" [replace]
+        FILE_PREPARE = "steps/file-prepare.sh" [replace] { FilePrepare: path secret digest }
         FILE_REMOVE = "steps/file-remove.sh"
         FILE_RESTORE = "steps/file-restore.sh" [replace]
         FLUSH = "steps/flush.sh"
@@ -374,13 +374,15 @@ scripts! {
         RECEIVE_INPUT = "steps/receive-input.sh"
         RUN_TO_COMPLETION_END = "steps/run-to-completion-end.sh" [command_runs]
         RUN_TO_COMPLETION_WAIT = "steps/run-to-completion-wait.sh" [command_runs]
-        RUN_TO_COMPLETION = "steps/run-to-completion.sh" [command_runs replace]
+        RUN_TO_COMPLETION = "steps/run-to-completion.sh" [command_runs replace] {
+            RunToCompletion: id input command command_verb cleanup cleanup_verb limit
+        }
     }
     /// systemd units.
     systemd {
         HEALTHY = "systemd/healthy.sh"
         JOURNAL = "systemd/journal.sh"
-        LOGS = "systemd/logs.sh"
+        LOGS = "systemd/logs.sh" { Logs: name count since }
         UNIT_STOP = "systemd/unit-stop.sh"
         UNIT = "systemd/unit.sh" { Unit: unit start config test }
     }

@@ -11,7 +11,7 @@ use crate::{DeployError, journal};
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_engine::plan::{Task, TaskName};
 use kubexm_engine::steps::{ManageUnit, RunScript, WaitFor};
-use kubexm_scripts::{Script, etcd as scripts};
+use kubexm_scripts::{Parameters, Script, etcd as scripts};
 
 /// Checks whether a member answers. A learner does not.
 const ANSWERS: Script = scripts::MEMBER.verb("answers");
@@ -102,7 +102,11 @@ pub(super) fn clients_end(cluster: &Cluster) -> Result<RunScript, DeployError> {
     } else {
         "systemd"
     };
-    let fixed = [kind, UNIT, CLIENT_CA].map(str::to_owned);
+    let parameters = scripts::ClientsEnd {
+        kind: kind.to_owned(),
+        unit: UNIT.to_owned(),
+        cas: CLIENT_CA.to_owned(),
+    };
     let files = read_at_start()?.into_iter().map(|path| path.to_string());
     let step = RunScript::new(
         "etcd clients",
@@ -110,7 +114,7 @@ pub(super) fn clients_end(cluster: &Cluster) -> Result<RunScript, DeployError> {
         scripts::CLIENTS_END.verb("check"),
         scripts::CLIENTS_END.verb("apply"),
     );
-    Ok(step.arguments(fixed.into_iter().chain(files)))
+    Ok(step.arguments(parameters.and(files)))
 }
 
 /// Returns the step that waits until a member answers.

@@ -289,9 +289,13 @@ impl Lease {
     }
 
     fn command(&self, verb: &'static str) -> Command {
-        let seconds = VALID.as_secs().to_string();
-        let arguments = [&self.token, &self.origin, &seconds, &self.holder].map(String::clone);
-        Command::from_script(scripts::LOCK.verb(verb), arguments)
+        let parameters = scripts::Lock {
+            token: self.token.clone(),
+            origin: self.origin.clone(),
+            seconds: VALID.as_secs().to_string(),
+            holder: self.holder.clone(),
+        };
+        Command::from_script(scripts::LOCK.verb(verb), parameters)
             .describe(format!("{verb} the lock of the host"))
             .limit(ANSWER)
     }

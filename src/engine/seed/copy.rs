@@ -107,13 +107,13 @@ struct Reader {
 
 impl Reader {
     fn fetch(&mut self) -> io::Result<()> {
-        let arguments = [
-            self.data_dir.to_string(),
-            self.digest.hex(),
-            self.next.to_string(),
-            PART.to_string(),
-        ];
-        let command = Command::from_script(scripts::PART, arguments)
+        let parameters = scripts::Part {
+            data: self.data_dir.to_string(),
+            digest: self.digest.hex(),
+            first: self.next.to_string(),
+            count: PART.to_string(),
+        };
+        let command = Command::from_script(scripts::PART, parameters)
             .describe("read a blob of the registry")
             .limit(Limit::transfer(PART << 20))
             .secret_output();

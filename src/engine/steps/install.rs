@@ -158,7 +158,11 @@ impl Ensure for InstallFiles {
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let chosen = self.differing(context.host).await?;
         for (_, payload) in &chosen {
-            let look = Command::from_script(scripts::FILE_PREPARE, [payload.path.to_string()]);
+            let parameters = scripts::FilePrepare {
+                path: payload.path.to_string(),
+                ..Default::default()
+            };
+            let look = Command::from_script(scripts::FILE_PREPARE, parameters);
             let printed = run_command(context.host, &format!("read {}", payload.path), look)
                 .await?
                 .text();

@@ -9,7 +9,8 @@ use super::{Undo, run_check, run_command};
 use crate::plan::step::output_in;
 use crate::plan::{Action, Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_host::{Command, Host, HostError, Input, Limit};
-use kubexm_scripts::os::HOOK;
+use kubexm_scripts::Parameters;
+use kubexm_scripts::os::{HOOK, Hook};
 use kubexm_scripts::undo::HOOK_END;
 use kubexm_types::{Digest, HookName, Message, Secret};
 
@@ -58,14 +59,18 @@ impl RunHook {
     async fn run(&self, host: &dyn Host, record: &'static str) -> Result<(), StepError> {
         let wait = Command::from_script(HOOK.verb("wait"), [""; 0]).limit(EARLIER_RUN);
         run_command(host, "wait for a hook of an earlier run", wait).await?;
-        let own = [
-            self.name.as_str(),
-            record,
-            &self.cluster,
-            host.name().as_str(),
-        ];
-        let own = own.into_iter().chain(interpreter(&self.script.0));
-        let command = after_input(HOOK.verb("run"), own, self.script.0.clone().into_bytes());
+        let parameters = Hook {
+            name: self.name.to_string(),
+            record: record.to_owned(),
+            cluster: self.cluster.clone(),
+            host: host.name().to_string(),
+        };
+        let arguments = parameters.and(interpreter(&self.script.0));
+        let command = after_input(
+            HOOK.verb("run"),
+            arguments,
+            self.script.0.clone().into_bytes(),
+        );
         let command = command.describe(self.title.clone()).limit(self.limit);
         match host.run(command).await {
             Ok(output) if output.success() => Ok(()),
@@ -145,7 +150,11 @@ impl Ensure for RunHook {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
         // The digest of a secret is secret, too.
         let digest = Digest::of(self.script.0.as_bytes()).hex();
-        let command = Command::from_script(HOOK.verb("check"), [self.name.as_str()]);
+        let parameters = Hook {
+            name: self.name.to_string(),
+            ..Hook::default()
+        };
+        let command = Command::from_script(HOOK.verb("check"), parameters);
         let command = command.input(Input::Bytes(format!("{digest}\n").into_bytes()));
         run_check(host, format!("check: {}", self.title), command).await
     }

@@ -10,9 +10,9 @@ use crate::plan::{
     Check, Describe, Ensure, FileContent, PlannedFile, Step, StepContext, StepError,
 };
 use kubexm_host::{Host, Limit};
-use kubexm_scripts::Script;
 use kubexm_scripts::steps as scripts;
 use kubexm_scripts::undo::COMMAND_END;
+use kubexm_scripts::{Parameters, Script};
 use kubexm_types::HostPath;
 
 /// How long the script waits for a command of an earlier run, and for its lock.
@@ -100,21 +100,18 @@ impl Ensure for RunToCompletion {
             Some(file) => ((file.content)()?, file.path.to_string()),
             None => (Vec::new(), String::new()),
         };
-        let guard_arguments = [
-            &*self.id,
-            &path,
-            self.command.text,
-            self.command.verb.unwrap_or_default(),
-            self.cleanup.text,
-            self.cleanup.verb.unwrap_or_default(),
-            &self.limit.seconds().to_string(),
-        ];
-        let own = self.arguments.iter().map(String::as_str);
-        let command = after_input(
-            scripts::RUN_TO_COMPLETION,
-            guard_arguments.into_iter().chain(own),
-            input,
-        );
+        let verb = |script: &Script| script.verb.unwrap_or_default().to_owned();
+        let parameters = scripts::RunToCompletion {
+            id: self.id.clone(),
+            input: path,
+            command: self.command.text.to_owned(),
+            command_verb: verb(&self.command),
+            cleanup: self.cleanup.text.to_owned(),
+            cleanup_verb: verb(&self.cleanup),
+            limit: self.limit.seconds().to_string(),
+        };
+        let arguments = parameters.and(&self.arguments);
+        let command = after_input(scripts::RUN_TO_COMPLETION, arguments, input);
         let limit = self.limit.after(self.limit.time()).after(EARLIER_RUN);
         let command = command.limit(limit).continues_when_cancelled();
         run_command(context.host, &self.title, command)

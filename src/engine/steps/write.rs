@@ -122,15 +122,18 @@ impl WriteFile {
 
     /// Adds the undo record.
     async fn record(&self, context: &StepContext<'_>) -> Result<(), StepError> {
-        let secret = if self.secret { "secret" } else { "" };
         // A secret has no digest in an argument, and no copy of its former content.
         let digest = if self.secret {
             String::new()
         } else {
             Digest::of(self.text()?.as_bytes()).hex()
         };
-        let prepare =
-            Command::from_script(scripts::FILE_PREPARE, [self.path.as_str(), secret, &digest]);
+        let parameters = scripts::FilePrepare {
+            path: self.path.to_string(),
+            secret: if self.secret { "yes" } else { "" }.to_owned(),
+            digest,
+        };
+        let prepare = Command::from_script(scripts::FILE_PREPARE, parameters);
         let printed = run_command(context.host, &format!("read {}", self.path), prepare)
             .await?
             .text();

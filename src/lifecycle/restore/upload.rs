@@ -11,7 +11,7 @@ use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host, Input, Limit};
 use kubexm_safekeeping::backup::file;
 use kubexm_safekeeping::backup::manifest::SNAPSHOT;
-use kubexm_scripts::host::UPLOAD;
+use kubexm_scripts::host as scripts;
 use kubexm_session::session::Hosts;
 use kubexm_session::{CommandError, FileError};
 use kubexm_types::Digest;
@@ -66,7 +66,12 @@ pub async fn write(
 ) -> Result<(), CommandError> {
     let digest = Cursor::new(format!("{}\n", digest.hex()).into_bytes());
     let what = format!("write {to}");
-    let command = Command::from_script(UPLOAD, [to, mode])
+    let parameters = scripts::Upload {
+        path: to.to_owned(),
+        mode: mode.to_owned(),
+        ..Default::default()
+    };
+    let command = Command::from_script(scripts::UPLOAD, parameters)
         .describe(what.clone())
         .limit(Limit::transfer(size))
         .input(Input::Stream(Box::new(digest.chain(stream))));

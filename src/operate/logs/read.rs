@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use super::ProgramName;
 use super::entry::{self, LogEntry};
 use kubexm_host::{Command, Host, HostError};
-use kubexm_scripts::systemd::LOGS;
+use kubexm_scripts::systemd as scripts;
 use kubexm_session::CommandError;
 use kubexm_session::session::{Hosts, PARALLEL};
 use kubexm_session::share::Share;
@@ -135,14 +135,14 @@ fn describe(program: &ProgramName) -> String {
 /// Returns what the script prints on a host.
 async fn one(host: &dyn Host, program: &ProgramName, wanted: Wanted) -> Result<String, HostError> {
     let since = wanted.since.map_or(0, OffsetDateTime::unix_timestamp);
-    let arguments = [
-        program.0.clone(),
-        wanted.lines.to_string(),
-        since.max(0).to_string(),
-    ];
+    let parameters = scripts::Logs {
+        name: program.0.clone(),
+        count: wanted.lines.to_string(),
+        since: since.max(0).to_string(),
+    };
     let what = describe(program);
     let output = host
-        .run(Command::from_script(LOGS, arguments).describe(what.clone()))
+        .run(Command::from_script(scripts::LOGS, parameters).describe(what.clone()))
         .await?;
     if output.success() {
         Ok(output.text())

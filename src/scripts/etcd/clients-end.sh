@@ -1,10 +1,12 @@
 #!/bin/sh -eu
 # Ends the API server of a host before the member of etcd there restarts. It cannot answer without its member, and load balancers
 # send requests to others while it ends.
-# Arguments: `check` or `apply`; `kubeadm` or `systemd`; the unit of etcd; the file of CAs that the API server reads when it
-# starts; the files that etcd reads when it starts.
-verb=$1 kind=$2 unit=$3 cas=$4
-shift 4
+# Verbs: `check`, `apply`.
+#   kind  `kubeadm` or `systemd`, which runs the API server
+#   unit  the unit of etcd
+#   cas   the file of CAs that the API server reads when it starts
+# Arguments after `--`: the files that etcd reads when it starts.
+: "${verb=}" "${kind=}" "${unit=}" "${cas=}"
 export PATH="/usr/local/bin:$PATH"
 stamp=$(cat "$@" 2>/dev/null </dev/null | sha256sum | cut -d' ' -f1)
 server=kube-apiserver

@@ -7,9 +7,9 @@
 #   remove    removes it
 #   program   prints path, size and SHA-256 of the program etcdutl of the same version as the member
 #   read-program  prints a part of that program, of 8 MiB
-# Arguments: verb; `kubeadm` or `systemd`, which runs etcd; its data directory; for `read` and `read-program` the number of the
-# part, from 0.
-verb=$1 kind=$2 data=$3
+# `kind` is `kubeadm` or `systemd`, which runs etcd; `data` is its data directory. For `read` and `read-program`: `part`, its
+# number from 0.
+: "${verb=}" "${kind=}" "${data=}" "${part=}"
 export PATH="/usr/local/bin:$PATH"
 case $kind in
 # The container of the member sees only its data directory.
@@ -66,7 +66,7 @@ describe)
     in_etcd etcdutl snapshot status "$file" -w json
   fi
   ;;
-read) dd if="$file" bs=8388608 skip="$4" count=1 status=none ;;
+read) dd if="$file" bs=8388608 skip="$part" count=1 status=none ;;
 remove)
   rm -f "$file" "$file.part"
   systemctl stop "$timer.timer" 2>/dev/null || :
@@ -77,7 +77,7 @@ program)
   ;;
 read-program)
   found=$(program)
-  dd if="$found" bs=8388608 skip="$4" count=1 status=none
+  dd if="$found" bs=8388608 skip="$part" count=1 status=none
   ;;
 *) echo "usage: snapshot.sh has-data|save|describe|read|remove|program|read-program kubeadm|systemd" >&2; exit 2 ;;
 esac

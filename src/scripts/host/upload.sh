@@ -1,9 +1,11 @@
 #!/bin/sh -eu
 # Writes a file: first to a temporary name beside it, then, if the digest matches, under its own name.
-# Arguments: path, mode in octal digits, owner as chown reads it, as in `user` or `:group`; default: root. Standard input: a line
-# with the SHA-256 of the content, then the content. The digest of a secret is secret, too, and every user of the host
-# can read arguments.
-path=$1 mode=$2 owner=${3:-}
+#   path   where the file is
+#   mode   its mode, in octal digits
+#   owner  its owner as chown reads it, as in `user` or `:group`; default: root
+# Standard input: a line with the SHA-256 of the content, then the content. The digest of a secret is secret, too, and every
+# user of the host can read arguments.
+: "${verb=}" "${path=}" "${mode=}" "${owner=}"
 if [ -d "$path" ] && [ ! -L "$path" ]; then
   printf '%s\n' "$path is a directory, but kubexm must write a file there" "hint: move it away" >&2
   exit 1

@@ -1,8 +1,10 @@
 #!/bin/sh -eu
 # Connects to servers, and prints `failed URL REASON` for each that the CAs do not verify. An answer of any status is enough.
-# Arguments: the CAs in PEM; paths of a client certificate and its key; URLs.
-cas=$1 certificate=$2 key=$3
-shift 3
+#   cas          the CAs in PEM
+#   certificate  path of a client certificate
+#   key          path of its key
+# Arguments after `--`: URLs.
+: "${verb=}" "${cas=}" "${certificate=}" "${key=}"
 umask 077
 install -d -m 700 /run/kubexm
 file=/run/kubexm/handshakes.$$

@@ -2,14 +2,16 @@
 # Checks whether the present content of a hook of the user has succeeded on this host, or runs the hook. The hook is a file in
 # memory that only root can read, because it may contain secrets. All of its output goes to standard error, so that it is in
 # the log of the host.
-# Arguments: `check`, name of the hook; standard input: SHA-256 of the hook, which is secret as the hook.
-# Arguments: `wait`; waits for a hook that an earlier run left running.
-# Arguments: `run`, name of the hook, `changed` to record that it succeeded or `always`, names of the cluster and of the host, the
-# program that runs the hook with its argument. Standard input: the hook.
+#   check  checks whether it has succeeded. Standard input: SHA-256 of the hook, which is secret as the hook.
+#   wait   waits for a hook that an earlier run left running
+#   run    runs it. Standard input: the hook. Arguments after `--`: the program that runs the hook, with its argument.
+# For `check` and `run`: `name` of the hook. For `run`: `record`, which is `changed` to record that it succeeded or `always`;
+# names of the `cluster` and of the `host`.
+: "${verb=}" "${name=}" "${record=}" "${cluster=}" "${host=}"
 lock=/run/kubexm/hook.lock group=/run/kubexm/hook.group
-case $1 in
+case $verb in
 check)
-  done=/var/lib/kubexm/done/hook-$2
+  done=/var/lib/kubexm/done/hook-$name
   [ -e "$done" ] || { echo "has not run on this host"; exit 1; }
   read -r digest || :
   [ "$(cat "$done")" = "$digest" ] || { echo "differs from the hook that ran on this host"; exit 1; }
@@ -19,9 +21,7 @@ wait)
   flock -w 3600 "$lock" true || { echo "a hook of an earlier run still runs after an hour" >&2; exit 1; }
   ;;
 run)
-  name=$2 keep=$3
-  export KUBEXM_CLUSTER="$4" KUBEXM_HOST="$5"
-  shift 5
+  export KUBEXM_CLUSTER="$cluster" KUBEXM_HOST="$host"
   done=/var/lib/kubexm/done/hook-$name
   install -d -m 700 /run/kubexm
   exec 9>>"$lock"
@@ -39,7 +39,7 @@ run)
   cd /
   # A program that the hook starts in the background must not keep the lock.
   "$@" "$hook" </dev/null >&2 9>&-
-  [ "$keep" = changed ] || exit 0
+  [ "$record" = changed ] || exit 0
   (umask 077; mkdir -p /var/lib/kubexm/done; echo "$digest" >"$done.new")
   replace "$done.new" "$done"
   ;;

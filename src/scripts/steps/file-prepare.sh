@@ -3,8 +3,10 @@
 # copy, or a line `folder` for each directory that does not exist yet, the innermost first. Prints `ours` for
 # a secret file that kubexm created: the receipt has its record, and a copy would keep an old secret on the host.
 # Also copies what another install or an administrator wrote, to /var/lib/kubexm/previous and the path.
-# Arguments: path; `secret` if the content is secret; digest of the new content, empty for a secret.
-path=$1
+#   path    where the file is
+#   secret  `yes` if the content is secret
+#   digest  SHA-256 of the new content, without a value for a secret
+: "${verb=}" "${path=}" "${secret=}" "${digest=}"
 if [ -d "$path" ] && [ ! -L "$path" ]; then
   printf '%s\n' "$path is a directory, but kubexm must write a file there" "hint: move it away" >&2
   exit 1
@@ -13,8 +15,8 @@ backup=/var/lib/kubexm/backup/$(printf %s "$path" | sha256sum | cut -c1-32)
 if [ -e "$path" ] || [ -L "$path" ]; then
   first=$(grep -sF "\"path\":\"$path\"" /var/lib/kubexm/receipt.jsonl |
     grep -E '"kind":"(removeFile|restoreFile)"' | sed -n 1p)
-  case ${2:-}$first in
-  secret*'"kind":"removeFile"'*)
+  case $secret$first in
+  yes*'"kind":"removeFile"'*)
     # Earlier versions of kubexm copied it.
     rm -f "$backup"
     echo ours
@@ -28,7 +30,7 @@ if [ -e "$path" ] || [ -L "$path" ]; then
     cp -a "$path" "$backup.partial"
     replace "$backup.partial" "$backup"
   fi
-  if [ -n "${3:-}" ] && [ -f "$path" ] && [ ! -L "$path" ] && [ "$(sha256sum <"$path" | cut -d' ' -f1)" != "$3" ]; then
+  if [ -n "$digest" ] && [ -f "$path" ] && [ ! -L "$path" ] && [ "$(sha256sum <"$path" | cut -d' ' -f1)" != "$digest" ]; then
     previous=/var/lib/kubexm/previous$path
     mkdir -p "$(dirname "$previous")"
     cp -a "$path" "$previous.partial"

@@ -2,12 +2,14 @@
 # Runs a command once. The command continues when the connection breaks. The next run waits for it under the
 # same lock, finds the marker file if it succeeded, and cleans up if it failed. Output goes to a file, because
 # a write to a broken connection would kill the command.
-# Arguments: name of the marker file; path of the input file, or nothing; text of the command, its verb or
-# nothing; text of the cleanup, its verb or nothing; time limit of both in seconds; arguments of both. The
-# command sees the path of the input file in $INPUT. Standard input: content of the input file. It is complete,
-# and receive-input.sh has it in memory, so that it is not lost while the script waits.
-id=$1 place=$2 command=$3 command_verb=$4 cleanup=$5 cleanup_verb=$6 limit=$7
-shift 7
+#   id                     name of the marker file
+#   input                  path of the input file, if there is one. The command sees it in $INPUT.
+#   command, command_verb  text of the command, and its verb, if any
+#   cleanup, cleanup_verb  text of the cleanup, and its verb, if any
+#   limit                  time limit of both in seconds
+# Arguments after `--`: those of both. Standard input: content of the input file. It is complete, and receive-input.sh
+# has it in memory, so that it is not lost while the script waits.
+: "${verb=}" "${id=}" "${input=}" "${command=}" "${command_verb=}" "${cleanup=}" "${cleanup_verb=}" "${limit=}"
 # The process group of the command. The command itself does not inherit the lock: a daemon that it starts
 # would keep the lock permanently.
 group=/run/kubexm/once.group
@@ -49,16 +51,16 @@ while command_runs; do
   }
   sleep 1
 done
-export INPUT="$place"
+export INPUT="$input"
 if [ -e "$done.begun" ]; then
   run "$cleanup" "$cleanup_verb" "$@" ||
     { show_log; echo "cannot clean up after the previous run" >&2; exit 1; }
 fi
 : >"$done.begun"
 sync "$done.begun" /var/lib/kubexm/done 2>/dev/null || sync
-if [ -n "$place" ]; then
-  trap 'rm -f "$place"' EXIT
-  (umask 077; cat >"$place")
+if [ -n "$input" ]; then
+  trap 'rm -f "$input"' EXIT
+  (umask 077; cat >"$input")
 fi
 run "$command" "$command_verb" "$@" || {
   status=$?
@@ -67,5 +69,5 @@ run "$command" "$command_verb" "$@" || {
   exit "$status"
 }
 # The input may be secret. After the marker exists, no run comes back here.
-[ -z "$place" ] || rm -f "$place"
+[ -z "$input" ] || rm -f "$input"
 replace "$done.begun" "$done"

@@ -1,9 +1,11 @@
 #!/bin/sh -eu
 # Prints the newest log entries of a program: those of its unit as JSON, and the log files of its containers. A line that
 # starts with `= ` names the source of the lines below it, which start with `|`.
-# Arguments: the name of a unit or of a container; the largest number of entries of each source; the earliest time of entries, in
-# seconds since 1970. Of a container, later entries with an earlier time are printed, too: the clock was changed.
-name=$1 count=$2 since=$3
+#   name   the name of a unit or of a container
+#   count  the largest number of entries of each source
+#   since  the earliest time of entries, in seconds since 1970. Of a container, later entries with an earlier time are printed,
+#          too: the clock was changed.
+: "${verb=}" "${name=}" "${count=}" "${since=}"
 # Prints the lines of a log file since the first one of the time, and the lines before it that have the start of its text. The
 # CRI has `TIME STREAM TAGS TEXT`, with the tag P for a text that goes on; Docker has JSON with `log` first and `time` last. A
 # time is in UTC, or has an offset.

@@ -310,15 +310,16 @@ fn snapshot_is_described_by_the_program_of_the_member() {
             "etcdutl",
             "echo '{\"hash\":1,\"revision\":42,\"totalKey\":3}'",
         );
-        for kind in ["kubeadm", "systemd"] {
-            let printed = machine.done(SNAPSHOT.verb("describe"), &[kind, "/var/lib/etcd"]);
+        for kind in ["kind=kubeadm", "kind=systemd"] {
+            let printed = machine.done(SNAPSHOT.verb("describe"), &[kind, "data=/var/lib/etcd"]);
             assert_eq!(printed, "{\"hash\":1,\"revision\":42,\"totalKey\":3}\n");
         }
-        let program = machine.done(SNAPSHOT.verb("program"), &["systemd", "/var/lib/etcd"]);
+        let member = ["kind=systemd", "data=/var/lib/etcd"];
+        let program = machine.done(SNAPSHOT.verb("program"), &member);
         assert!(program.starts_with("/usr/local/bin/etcdutl "), "{program}");
         let part = machine.done(
             SNAPSHOT.verb("read-program"),
-            &["systemd", "/var/lib/etcd", "0"],
+            &[member[0], member[1], "part=0"],
         );
         assert!(part.starts_with("#!/bin/sh\n"));
     });

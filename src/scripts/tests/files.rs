@@ -43,7 +43,8 @@ fn content_reaches_the_disk_before_the_name_does() {
         machine.fake("mv", "exec /usr/bin/mv \"$@\"");
         machine.write("/etc/app/conf", "old");
         let input = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824\nhello";
-        let ended = machine.run_after(":", host::UPLOAD, &["/etc/app/conf", "600"], input);
+        let arguments = ["path=/etc/app/conf", "mode=600"];
+        let ended = machine.run_after(":", host::UPLOAD, &arguments, input);
         assert_eq!(ended.status, 0, "{}", ended.complained);
         assert_eq!(machine.read("/etc/app/conf"), "hello");
         let expected = [
@@ -97,18 +98,19 @@ fn file_never_lands_in_a_directory_behind_a_link() {
         std::fs::create_dir_all(machine.at("/etc/app")).unwrap();
         std::os::unix::fs::symlink("/srv/public", machine.at("/etc/app/key")).unwrap();
         let input = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824\nhello";
-        let ended = machine.run_after(":", host::UPLOAD, &["/etc/app/key", "600"], input);
+        let upload = |path, input| machine.run_after(":", host::UPLOAD, &[path, "mode=600"], input);
+        let ended = upload("path=/etc/app/key", input);
         assert_eq!(ended.status, 0, "{}", ended.complained);
         assert_eq!(machine.read("/etc/app/key"), "hello");
         assert_eq!(machine.at("/srv/public").read_dir().unwrap().count(), 1);
-        let ended = machine.run_after(":", host::UPLOAD, &["/srv/public", "600"], input);
+        let ended = upload("path=/srv/public", input);
         assert_eq!(ended.status, 1);
         assert!(
             ended.complained.contains("is a directory"),
             "{}",
             ended.complained
         );
-        let ended = machine.run_after(":", host::UPLOAD, &["/etc/app/key", "600"], &input[1..]);
+        let ended = upload("path=/etc/app/key", &input[1..]);
         assert_eq!(ended.status, 1);
         assert_eq!(machine.read("/etc/app/key"), "hello");
         assert!(
@@ -122,23 +124,24 @@ fn file_never_lands_in_a_directory_behind_a_link() {
 #[test]
 fn secret_that_kubexm_wrote_is_not_copied() {
     Machine::with_each_shell(|machine| {
-        let folders = machine.done(steps::FILE_PREPARE, &["/etc/app/login", "secret"]);
+        let (path, secret) = ("path=/etc/app/login", "secret=yes");
+        let folders = machine.done(steps::FILE_PREPARE, &[path, secret]);
         assert_eq!(folders, "folder /etc/app\n");
         let record = r#"{"step":"file /etc/app/login","undo":{"folders":["/etc/app"],"kind":"removeFile","path":"/etc/app/login"}}"#;
         machine.write("/var/lib/kubexm/receipt.jsonl", &format!("{record}\n"));
         machine.write("/etc/app/login", "old password");
-        let printed = machine.done(steps::FILE_PREPARE, &["/etc/app/login", "secret"]);
+        let printed = machine.done(steps::FILE_PREPARE, &[path, secret]);
         assert_eq!(printed, "ours\n");
         assert!(!machine.has("/var/lib/kubexm/backup"));
         // An earlier version made a copy.
-        let printed = machine.done(steps::FILE_PREPARE, &["/etc/app/login", ""]);
+        let printed = machine.done(steps::FILE_PREPARE, &[path]);
         let copy = printed.trim().strip_prefix("backup ").unwrap();
         assert_eq!(machine.read(copy), "old password");
-        machine.done(steps::FILE_PREPARE, &["/etc/app/login", "secret"]);
+        machine.done(steps::FILE_PREPARE, &[path, secret]);
         assert!(!machine.has(copy));
         // A file of the site is copied.
         machine.write("/etc/other", "theirs");
-        let printed = machine.done(steps::FILE_PREPARE, &["/etc/other", "secret"]);
+        let printed = machine.done(steps::FILE_PREPARE, &["path=/etc/other", secret]);
         assert!(printed.starts_with("backup "), "{printed}");
     });
 }
@@ -154,13 +157,10 @@ fn what_commands_print_is_private() {
             std::fs::set_permissions(machine.at(path), PermissionsExt::from_mode(bits)).unwrap();
         }
         let arguments = [
-            "test",
-            "",
-            "echo said; umask >/root/umask",
-            "",
-            ":",
-            "",
-            "60",
+            "id=test",
+            "command=echo said; umask >/root/umask",
+            "cleanup=:",
+            "limit=60",
         ];
         let ended = machine.run_after("umask 022", steps::RUN_TO_COMPLETION, &arguments, "");
         assert_eq!(ended.status, 0, "{}", ended.complained);

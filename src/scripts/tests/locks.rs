@@ -1,15 +1,21 @@
 //! The lock of a host, and the record of its cluster.
 
 use super::machine::{Ended, Machine};
-use crate::host::{BEGUN, CLAIM, LOCK};
+use crate::Parameters;
+use crate::host::{BEGUN, CLAIM, LOCK, Lock};
 
 const FILE: &str = "/run/kubexm.lock";
 
 fn lock(machine: &Machine, verb: &'static str, token: &str, origin: &str) -> Ended {
-    machine.run(
-        LOCK.verb(verb),
-        &[token, origin, "100", "{\"user\": \"a b\"}"],
-    )
+    let parameters = Lock {
+        token: token.to_owned(),
+        origin: origin.to_owned(),
+        seconds: "100".to_owned(),
+        holder: "{\"user\": \"a b\"}".to_owned(),
+    };
+    let arguments = parameters.arguments();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    machine.run(LOCK.verb(verb), &arguments)
 }
 
 #[test]
@@ -43,7 +49,7 @@ fn lock_of_a_dead_holder_ends() {
         assert_eq!(lock(machine, "renew", "1", "here").status, 3);
         assert_eq!(lock(machine, "renew", "2", "elsewhere").status, 0);
         // The other run has ended in the meantime.
-        machine.done(LOCK.verb("release"), &["2", "elsewhere", "100", "{}"]);
+        assert_eq!(lock(machine, "release", "2", "elsewhere").status, 0);
         let lost = lock(machine, "renew", "1", "here");
         assert_eq!((lost.status, lost.printed.as_str()), (3, "0 \n"));
         assert!(!machine.has(FILE));

@@ -68,25 +68,33 @@ fn hook_runs_with_its_program_and_its_success_is_recorded() {
     let hook = "#!/bin/sh -eu\necho \"$KUBEXM_CLUSTER $KUBEXM_HOST $0 $PWD\" | tee -a /root/ran\nread -r line || echo none >>/root/ran\n[ ! -e /root/fail ] || exit 3\n";
     Machine::with_each_shell(|machine| {
         let run = |record: &str| {
-            let arguments = ["site", record, "demo", "node1", "/bin/sh", "-eu"];
+            let arguments = [
+                "name=site",
+                record,
+                "cluster=demo",
+                "host=node1",
+                "--",
+                "/bin/sh",
+                "-eu",
+            ];
             machine.run_after(":", os::HOOK.verb("run"), &arguments, hook)
         };
         let check = |digest: &str| {
-            let ended = machine.run_after(":", os::HOOK.verb("check"), &["site"], digest);
+            let ended = machine.run_after(":", os::HOOK.verb("check"), &["name=site"], digest);
             (ended.status, ended.printed)
         };
         machine.done(os::HOOK.verb("wait"), &[]);
         assert_eq!(check("").1, "has not run on this host\n");
         machine.write("/root/fail", "");
-        let ended = run("changed");
+        let ended = run("record=changed");
         let said = "demo node1 /run/kubexm/hook-site /\n";
         assert_eq!((ended.status, ended.complained.as_str()), (3, said));
         assert_eq!(ended.printed, "");
         assert_eq!(check("").0, 1);
         std::fs::remove_file(machine.at("/root/fail")).unwrap();
-        assert_eq!(run("always").status, 0);
+        assert_eq!(run("record=always").status, 0);
         assert_eq!(check("").0, 1);
-        assert_eq!(run("changed").status, 0);
+        assert_eq!(run("record=changed").status, 0);
         let digest = machine.read("/var/lib/kubexm/done/hook-site");
         assert_eq!(check(&digest), (0, String::new()));
         let differs = "differs from the hook that ran on this host\n".to_owned();

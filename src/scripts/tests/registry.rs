@@ -183,10 +183,13 @@ fn blobs_are_printed_with_their_sizes() {
         let lines = format!("{}\n{}\n", hex('3'), hex('2'));
         let ended = machine.run_after(":", registry::BLOBS, &[DATA], &lines);
         assert_eq!(ended.printed, format!("{} 7\ncontent\n", hex('3')));
-        let part = |first: &str| machine.done(registry::PART, &[DATA, &hex('3'), first, "8"]);
-        assert_eq!(part("0"), "content");
-        let none = machine.run(registry::PART, &[DATA, &hex('2'), "0", "8"]);
-        assert_ne!(none.status, 0);
+        let part = |digit, first| {
+            let (data, digest) = (format!("data={DATA}"), format!("digest={}", hex(digit)));
+            machine.run(registry::PART, &[&data, &digest, first, "count=8"])
+        };
+        let present = part('3', "first=0");
+        assert_eq!((present.status, &*present.printed), (0, "content"));
+        assert_ne!(part('2', "first=0").status, 0);
     });
 }
 

@@ -277,7 +277,9 @@ fn snapshot_of_etcd_is_written_and_read_in_parts() {
         for kind in ["kubeadm", "systemd"] {
             let call = |verb: &'static str| {
                 let script = etcd::SNAPSHOT.verb(verb);
-                machine.run_after(LINKED_ETCDCTL, script, &[kind, "/var/lib/etcd", "0"], "")
+                let kind = format!("kind={kind}");
+                let arguments = [&*kind, "data=/var/lib/etcd", "part=0"];
+                machine.run_after(LINKED_ETCDCTL, script, &arguments, "")
             };
             assert_ne!(call("has-data").status, 0);
             machine.write("/var/lib/etcd/member/wal/0.wal", "");

@@ -281,9 +281,10 @@ fn server_that_the_new_ca_does_not_verify_is_named() {
         let printed = machine.done(
             HANDSHAKES,
             &[
-                "ca\n",
-                "/c",
-                "/k",
+                "cas=ca\n",
+                "certificate=/c",
+                "key=/k",
+                "--",
                 "https://a:6443/readyz",
                 "https://a:10250/healthz",
                 "https://a:2379/health",
@@ -307,7 +308,11 @@ const MEMBER_CA: &str = "/etc/kubexm/etcd-member/ca.crt";
 #[test]
 fn api_server_ends_before_its_member_of_etcd_restarts() {
     Machine::with_each_shell(|machine| {
-        let arguments = |kind| [kind, "etcd.service", "/etc/kubexm/etcd/ca.crt", MEMBER_CA];
+        let call = |verb, kind: &str| {
+            let (kind, cas) = (format!("kind={kind}"), "cas=/etc/kubexm/etcd/ca.crt");
+            let arguments = [&*kind, "unit=etcd.service", cas, "--", MEMBER_CA];
+            machine.run(CLIENTS_END.verb(verb), &arguments)
+        };
         with_control_plane(machine);
         machine.write("/etc/kubexm/etcd/ca.crt", "old\nnew\n");
         machine.write(MEMBER_CA, "old\nnew\n");
@@ -318,7 +323,7 @@ fn api_server_ends_before_its_member_of_etcd_restarts() {
             ("kubeadm", "crictl stop --timeout 40 kube-apiserver"),
         ];
         for (kind, stop) in kinds {
-            let found = machine.run(CLIENTS_END.verb("check"), &arguments(kind));
+            let found = call("check", kind);
             let expected = "the API server runs, and its member of etcd restarts\n";
             assert_eq!(
                 (found.status, found.printed.as_str()),
@@ -326,7 +331,7 @@ fn api_server_ends_before_its_member_of_etcd_restarts() {
                 "{kind}"
             );
             machine.calls();
-            machine.done(CLIENTS_END.verb("apply"), &arguments(kind));
+            assert_eq!(call("apply", kind).status, 0);
             let calls = machine.calls();
             assert!(calls.contains(&stop.to_owned()), "{calls:?}");
             // Otherwise the timer would stay for five minutes, and a reset would leave it.
@@ -335,9 +340,9 @@ fn api_server_ends_before_its_member_of_etcd_restarts() {
             assert!(timer.is_none_or(ends) && timer.is_some() == (kind == "systemd"));
         }
         // The kubelet has started it again, with the present file.
-        machine.done(CLIENTS_END.verb("check"), &arguments("kubeadm"));
+        assert_eq!(call("check", "kubeadm").status, 0);
         machine.fake("systemctl", "exit 3");
-        machine.done(CLIENTS_END.verb("check"), &arguments("systemd"));
+        assert_eq!(call("check", "systemd").status, 0);
         // etcd has the present files already.
         machine.fake("systemctl", "");
         let digest = "92ac9321e2f7d396720e17184d34da66fdd4f45f51e8949a0a3db33db379c81a";
@@ -345,6 +350,6 @@ fn api_server_ends_before_its_member_of_etcd_restarts() {
             "/var/lib/kubexm/started/etcd.service",
             &format!("{digest}\n1\n"),
         );
-        machine.done(CLIENTS_END.verb("check"), &arguments("systemd"));
+        assert_eq!(call("check", "systemd").status, 0);
     });
 }

@@ -256,7 +256,7 @@ fn logs_come_from_units_and_containers_of_a_name() {
             &(line("5") + "= unit other\n"),
         );
         machine.write(&format!("{pods}/other/0.log"), "other\n");
-        let ended = machine.run(systemd::LOGS, &["proxy", "3", "17"]);
+        let ended = machine.run(systemd::LOGS, &["name=proxy", "count=3", "since=17"]);
         assert_eq!(ended.status, 0, "{}", ended.complained);
         let expected = "= unit kubexm-proxy\n|{\"entry\": 1}\n= pod kube-system_proxy-a\n\
                         |2026-01-02T03:04:05Z stdout F 4\n|2026-01-02T03:04:05Z stdout F 5\n|= unit other\n";
@@ -267,20 +267,22 @@ fn logs_come_from_units_and_containers_of_a_name() {
                        --quiet";
         assert!(calls.iter().any(|call| call == journal), "{calls:?}");
         assert_eq!(
-            machine.run(systemd::LOGS, &["absent", "3", "0"]).printed,
+            machine
+                .run(systemd::LOGS, &["name=absent", "count=3", "since=0"])
+                .printed,
             ""
         );
     });
 }
 
-/// The time since which logs are read: 2026-03-01T00:00:00Z.
-const SINCE: &str = "1772323200";
+/// The arguments that read logs since 2026-03-01T00:00:00Z.
+const SINCE: [&str; 3] = ["name=web", "count=100", "since=1772323200"];
 
 /// Returns the lines of a log file that the host prints.
 fn logged(machine: &Machine, lines: &[&str]) -> Vec<String> {
     let file = "/var/log/pods/demo_web-a_1/web/0.log";
     machine.write(file, &(lines.join("\n") + "\n"));
-    let printed = machine.done(systemd::LOGS, &["web", "100", SINCE]);
+    let printed = machine.done(systemd::LOGS, &SINCE);
     let printed = printed.lines().filter_map(|line| line.strip_prefix('|'));
     printed.map(str::to_owned).collect()
 }
@@ -341,7 +343,7 @@ fn log_files_without_new_lines_are_not_read() {
         let written = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_772_323_199);
         let opened = std::fs::File::options().write(true).open(machine.at(file));
         opened.unwrap().set_modified(written).unwrap();
-        let printed = machine.done(systemd::LOGS, &["web", "100", SINCE]);
+        let printed = machine.done(systemd::LOGS, &SINCE);
         assert_eq!(printed, "= pod demo_web-a\n");
         assert_eq!(
             machine

@@ -179,7 +179,8 @@ fn file_of_a_service_gets_its_group_before_its_name() {
             "chown",
             "[ ! -e /etc/app.key ] && [ \"$(stat -c %a \"$2\")\" = 600 ]",
         );
-        let ended = machine.run_after(":", host::UPLOAD, &["/etc/app.key", "640", ":etcd"], input);
+        let arguments = ["path=/etc/app.key", "mode=640", "owner=:etcd"];
+        let ended = machine.run_after(":", host::UPLOAD, &arguments, input);
         assert_eq!(ended.status, 0, "{}", ended.complained);
         assert!(machine.calls()[0].starts_with("chown :etcd /etc/.app.key.kubexm-"));
         machine.write("/etc/passwd", "root:x:0:0::/:\n");

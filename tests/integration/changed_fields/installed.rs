@@ -254,12 +254,18 @@ impl Machine {
         match text {
             _ if text == host::UPLOAD.text => {
                 let digest = first_line(input);
-                let owner = arguments.get(2).map_or("root", String::as_str);
+                let owner = match named(arguments, "owner") {
+                    "" => "root",
+                    owner => owner,
+                };
                 let (user, group) = owner.split_once(':').unwrap_or((owner, "root"));
                 let user = if user.is_empty() { "root" } else { user };
                 let number = if user == "root" { 0 } else { 999 };
-                let found = format!("{digest} {} {number} {group} {user}\n", arguments[1]);
-                state.files.insert(first, found);
+                let mode = named(arguments, "mode");
+                let found = format!("{digest} {mode} {number} {group} {user}\n");
+                state
+                    .files
+                    .insert(named(arguments, "path").to_owned(), found);
                 (0, String::new())
             }
             _ if text == steps::FILE_LOOK.text => {
@@ -353,7 +359,8 @@ impl Machine {
             _ if text == kubeadm::CLUSTER_SETTINGS.text => (0, String::new()),
             // The digest of a hook is not an argument.
             _ if text == os::HOOK.text && first == "check" => {
-                let (hook, digest) = (format!("hook {}", arguments[1]), json!(first_line(input)));
+                let hook = format!("hook {}", named(arguments, "name"));
+                let digest = json!(first_line(input));
                 if learns {
                     state.generated.insert(hook, digest);
                     return (0, String::new());

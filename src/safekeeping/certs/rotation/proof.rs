@@ -15,7 +15,7 @@ use kubexm_config::ports;
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Facts, Host};
 use kubexm_pki::Certificate;
-use kubexm_scripts::kubernetes::HANDSHAKES;
+use kubexm_scripts::{Parameters, kubernetes as scripts};
 use kubexm_session::CommandError;
 use kubexm_session::begun::RotationRecord;
 use kubexm_types::{Authority, HostName, Untrusted};
@@ -122,14 +122,18 @@ async fn handshakes(
     survey: &Survey,
     first: &dyn Host,
 ) -> Result<Vec<String>, CommandError> {
-    let mut arguments = vec![store.present(authority)?];
     let is_unit = matches!(cluster.etcd, Etcd::Systemd { .. });
     let client = match authority {
         Authority::Etcd if is_unit => "/etc/kubexm/etcd/client",
         Authority::Etcd => "/etc/kubernetes/pki/etcd/healthcheck-client",
         _ => "/etc/kubernetes/pki/apiserver-kubelet-client",
     };
-    arguments.extend([format!("{client}.crt"), format!("{client}.key")]);
+    let parameters = scripts::Handshakes {
+        cas: store.present(authority)?,
+        certificate: format!("{client}.crt"),
+        key: format!("{client}.key"),
+    };
+    let mut urls = Vec::new();
     let url = |host: &kubexm_config::cluster::HostSpec, port, path: &str| {
         format!(
             "https://{}/{path}",
@@ -138,12 +142,12 @@ async fn handshakes(
     };
     if authority == Authority::Etcd && is_unit {
         let members = cluster.etcd_hosts().into_iter();
-        arguments.extend(members.map(|host| url(host, ports::ETCD_CLIENT, "health")));
+        urls.extend(members.map(|host| url(host, ports::ETCD_CLIENT, "health")));
     }
     if authority == Authority::Registry {
         let registries = cluster.roles.registry.iter();
         let registries = registries.filter_map(|name| cluster.host(name));
-        arguments.extend(registries.map(|host| url(host, cluster.registry.port, "v2")));
+        urls.extend(registries.map(|host| url(host, cluster.registry.port, "v2")));
     }
     for host in cluster.nodes() {
         let is_control_plane = cluster.is_control_plane(&host.name);
@@ -154,21 +158,21 @@ async fn handshakes(
         });
         match authority {
             Authority::Etcd if is_control_plane && !is_unit => {
-                arguments.push(url(host, ports::ETCD_CLIENT, "health"))
+                urls.push(url(host, ports::ETCD_CLIENT, "health"))
             }
             Authority::Etcd | Authority::Registry => {}
             _ => {
                 if is_control_plane {
-                    arguments.push(format!("https://{}/readyz", cluster.api_server(host)));
+                    urls.push(format!("https://{}/readyz", cluster.api_server(host)));
                 }
                 if requests {
-                    arguments.push(url(host, ports::KUBELET, "healthz"));
+                    urls.push(url(host, ports::KUBELET, "healthz"));
                 }
             }
         }
     }
     let action = "connect to the servers with the new CA only";
-    let command = Command::from_script(HANDSHAKES, arguments).describe(action);
+    let command = Command::from_script(scripts::HANDSHAKES, parameters.and(urls)).describe(action);
     let output = StepError::unless_done(action, first.run(command).await?);
     let text = output?.text();
     let failed = text.lines().filter_map(|line| line.strip_prefix("failed "));

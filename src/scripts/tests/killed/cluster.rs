@@ -56,8 +56,8 @@ pub(super) fn etcd_members() {
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
 pub(super) fn snapshots() {
-    for kind in ["kubeadm", "systemd"] {
-        let arguments = [kind, "/var/lib/etcd"];
+    for kind in ["kind=kubeadm", "kind=systemd"] {
+        let arguments = [kind, "data=/var/lib/etcd"];
         kill_everywhere(&Case {
             before: |machine| {
                 machine.write("/var/lib/etcd/member/wal/0.wal", "");

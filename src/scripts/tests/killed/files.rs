@@ -39,7 +39,7 @@ pub(super) fn files_that_existed() {
     let backup: &'static str = Box::leak(backup.trim().to_owned().into_boxed_str());
     let machine = Machine::new("bash");
     existing(&machine);
-    let prepare = call(steps::FILE_PREPARE, &["/etc/app/a b.conf"]);
+    let prepare = call(steps::FILE_PREPARE, &["path=/etc/app/a b.conf"]);
     for at in commands() {
         let killed = run(&machine, ":", &prepare, Some(at));
         assert_eq!(machine.read("/etc/app/a b.conf"), "theirs");

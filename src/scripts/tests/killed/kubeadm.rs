@@ -12,7 +12,7 @@ use super::{
     Case, KILL, call, commands, kill_everywhere as kill_case, listing, only_lists, stand_ins,
     steps, with,
 };
-use crate::{Script, kubeadm, markers, runtime};
+use crate::{Parameters, Script, kubeadm, markers, runtime};
 
 /// Runs a script from the environment with bash, which the trap needs.
 const WITH_BASH: &str = "exec bash -euc \"$KUBEXM_TEXT\" kubexm \"$@\"";
@@ -55,16 +55,17 @@ fn run(machine: &Machine, node: &Node, killed: Killed) -> i32 {
     };
     machine.write("/root/inner", inner);
     let enter = format!("export KILL_AT={at} KUBEXM_TEXT=\"$(cat /root/inner)\"; rm /root/inner");
-    let mut arguments = vec![
-        "kubeadm-init",
-        "/run/kubexm/kubeadm-join.yaml",
-        command,
-        node.verb,
-        clean_up,
-        "clean-up",
-        "600",
-    ];
-    arguments.extend(&node.arguments);
+    let parameters = steps::RunToCompletion {
+        id: "kubeadm-init".to_owned(),
+        input: "/run/kubexm/kubeadm-join.yaml".to_owned(),
+        command: command.to_owned(),
+        command_verb: node.verb.to_owned(),
+        cleanup: clean_up.to_owned(),
+        cleanup_verb: "clean-up".to_owned(),
+        limit: "600".to_owned(),
+    };
+    let arguments = parameters.and(node.arguments.iter().copied());
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let ended = machine.run_after(&enter, steps::RUN_TO_COMPLETION, &arguments, "input");
     if killed == Killed::None && !machine.has("/root/broken") {
         assert_eq!(ended.status, 0, "{}", ended.complained);

@@ -181,7 +181,8 @@ fn listing(machine: &Machine) -> BTreeMap<String, String> {
 /// Returns the upload of a file.
 fn upload(path: &str) -> Call {
     let input = "4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865\n1\n";
-    with(host::UPLOAD, &[path, "600"], input)
+    let path = format!("path={path}");
+    with(host::UPLOAD, &[&path, "mode=600"], input)
 }
 
 /// Kills the install of a case, and its reset, at each simple command.

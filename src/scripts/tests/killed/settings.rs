@@ -90,7 +90,14 @@ pub(super) fn kernel_settings() {
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
 pub(super) fn hooks() {
-    let arguments = ["site", "changed", "demo", "node1", "sh"];
+    let arguments = [
+        "name=site",
+        "record=changed",
+        "cluster=demo",
+        "host=node1",
+        "--",
+        "sh",
+    ];
     kill_everywhere(&Case {
         before: |_| {},
         enter: ":",

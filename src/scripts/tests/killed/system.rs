@@ -214,13 +214,11 @@ pub(super) fn long_commands() {
         apply: call(
             steps::RUN_TO_COMPLETION,
             &[
-                "kubeadm-init",
-                "/etc/init.yaml",
-                "cp \"$INPUT\" /etc/initialized",
-                "",
-                "rm -f /etc/initialized",
-                "",
-                "600",
+                "id=kubeadm-init",
+                "input=/etc/init.yaml",
+                "command=cp \"$INPUT\" /etc/initialized",
+                "cleanup=rm -f /etc/initialized",
+                "limit=600",
             ],
         ),
         undo: vec![
@@ -382,7 +380,9 @@ pub(super) fn host_lock() {
         return;
     }
     let lock = |verb, token: &str, origin: &str| {
-        call(host::LOCK.verb(verb), &[token, origin, "600", "anna"])
+        let (token, origin) = (format!("token={token}"), format!("origin={origin}"));
+        let arguments = [&*token, &*origin, "seconds=600", "holder=anna"];
+        call(host::LOCK.verb(verb), &arguments)
     };
     for verb in ["take", "renew", "release"] {
         for at in commands() {
