@@ -232,7 +232,7 @@ fn check_static_pods(spec: &Fields<'_>, cluster: &Cluster) {
         refuse(
             spec,
             path,
-            "runs the proxy as a static pod, and the first control plane is no load balancer: no other kubelet runs before the \
+            "runs the proxy as a static pod, and the first control plane is not a load balancer: no other kubelet runs before the \
              endpoint must answer",
             hint,
         );

@@ -46,7 +46,7 @@ save)
   umask 077
   rm -f "$file" "$file.part"
   systemctl stop "$timer.timer" 2>/dev/null || :
-  # Nobody calls `remove` after kubexm was killed, and the snapshot has the Secrets of the cluster.
+  # A kubexm that was killed does not call `remove`, and the snapshot has the Secrets of the cluster.
   systemd-run --quiet --collect --unit="$timer" --on-active=6h /bin/rm -f "$file" "$file.part"
   # etcd ends if its disk is full. A snapshot is not larger than the database.
   size=$(stat -c %s "$data/member/snap/db" 2>/dev/null || echo 0)

@@ -57,6 +57,6 @@ fn commands_of_each_check_run_on_the_lab_or_have_a_reason() {
         assert_ne!(has_reason, followed.contains(&check.id), "{}", check.id);
     }
     for (id, _) in OTHERS {
-        assert!(checks().any(|check| check.id == *id), "{id} is no check");
+        assert!(checks().any(|check| check.id == *id), "{id} is not a check");
     }
 }
