@@ -318,7 +318,8 @@ mod tests {
                     format!("{} {}\n", self.content.len(), self.digest).into_bytes(),
                 ),
                 ("read", _) => {
-                    let part: usize = words.last().unwrap().parse().unwrap();
+                    let part = words.iter().find_map(|word| word.strip_prefix("part="));
+                    let part: usize = part.unwrap().parse().unwrap();
                     (0, self.content.chunks(8 << 20).nth(part).unwrap().to_vec())
                 }
                 _ => (0, Vec::new()),

@@ -371,7 +371,10 @@ mod tests {
         let many = vec!["x"; 625];
         let host = FakeHost::new([Err(too_much()), unit(&many), unit(&["last"])]);
         let (_, messages) = followed(follower(&host, connect), "last").await;
-        assert_eq!(*host.asked.lock().unwrap(), ["5000", "625", "5000"]);
+        assert_eq!(
+            *host.asked.lock().unwrap(),
+            ["count=5000", "count=625", "count=5000"]
+        );
         assert_eq!(messages[0], too_much().to_string());
         assert_eq!(messages[1..], ["node1: answers again"]);
     }
