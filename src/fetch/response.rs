@@ -47,8 +47,8 @@ pub(super) fn shown(url: &Url) -> ShownUrl {
 
 pub(super) fn broken(label: &str, url: &Url, error: &reqwest::Error) -> Failure {
     let redirected = "use an address that does not redirect, or a mirror (--mirrors)";
-    let is_final = error.is_redirect() || has_no_tls(error);
-    let reason = if has_no_tls(error) {
+    let has_no_tls = has_no_tls(error);
+    let reason = if has_no_tls {
         Message::new("the server answers without TLS").hint(
             "if it is one of your site, name it with http:// in a mirror file (--mirrors): kubexm then uses no encryption",
         )
@@ -60,7 +60,7 @@ pub(super) fn broken(label: &str, url: &Url, error: &reqwest::Error) -> Failure 
         url: shown(url),
         reason,
     };
-    if is_final {
+    if error.is_redirect() || has_no_tls {
         Failure::last(unreachable)
     } else {
         Failure::again(unreachable)

@@ -7,6 +7,7 @@ use similar::TextDiff;
 const CONTEXT: usize = 2;
 /// Maximum number of lines of a difference.
 const LINES: usize = 60;
+
 /// Returns the difference in the format of `diff -u`, without the names of the files. The rest of a long difference is left
 /// out. The files must not contain secrets.
 pub fn unified(old: &str, new: &str) -> String {

@@ -65,21 +65,19 @@ listed! {
     }
 }
 
+/// Files of records that are not of [`Begun`]. They are worthless without the hosts.
+const OTHERS: [&str; 2] = [Document::FILE, RenewalRecord::FILE];
+
 /// Returns the files of all records of this module.
 pub fn files() -> impl Iterator<Item = &'static str> {
-    let others = [Document::FILE, RenewalRecord::FILE];
-    others
-        .into_iter()
-        .chain(Begun::ALL.iter().map(|begun| begun.file()))
+    let begun = Begun::ALL.iter().map(|begun| begun.file());
+    OTHERS.into_iter().chain(begun)
 }
 
 /// Returns those that are worthless without the hosts on which their commands have begun.
 pub fn files_of_hosts() -> impl Iterator<Item = &'static str> {
-    let is_elsewhere = |file: &&str| {
-        let others = Begun::ALL.iter().filter(|begun| !begun.is_of_hosts());
-        others.map(|begun| begun.file()).any(|other| other == *file)
-    };
-    files().filter(move |file| !is_elsewhere(file))
+    let begun = Begun::ALL.iter().filter(|begun| begun.is_of_hosts());
+    OTHERS.into_iter().chain(begun.map(|begun| begun.file()))
 }
 
 /// Whether a command may run while another one has begun.
