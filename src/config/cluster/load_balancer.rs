@@ -128,16 +128,7 @@ impl LoadBalancer {
 
     /// Returns true if the kubelet runs the proxies.
     pub fn has_proxy_pods(&self) -> bool {
-        matches!(
-            self,
-            Self::Local {
-                run: ProxyRun::StaticPod,
-                ..
-            } | Self::Holder {
-                run: ProxyRun::StaticPod,
-                ..
-            }
-        )
+        matches!(self, Self::Local { run, .. } | Self::Holder { run, .. } if *run == ProxyRun::StaticPod)
     }
 
     /// Returns true if kubexm runs a program that assigns the endpoint's address to a host.

@@ -72,11 +72,7 @@ fn check_held_address(spec: &Fields<'_>, cluster: &Cluster) {
 
 /// Returns the hosts on which the load balancer runs.
 fn holders(cluster: &Cluster) -> impl Iterator<Item = &HostSpec> {
-    let roles = &cluster.roles;
-    let names = match cluster.high_availability.kind {
-        LoadBalancer::Holder { .. } if !roles.load_balancer.is_empty() => &roles.load_balancer,
-        _ => &roles.control_plane,
-    };
+    let names = balancer_settings::holders(cluster);
     names.iter().filter_map(|name| cluster.host(name))
 }
 
@@ -219,9 +215,9 @@ fn check_static_pods(spec: &Fields<'_>, cluster: &Cluster) {
         return;
     }
     let holds = cluster.high_availability.kind.holds_address();
-    let balancers = &cluster.roles.load_balancer;
+    let balancers = balancer_settings::holders(cluster);
     let first = cluster.roles.control_plane.first();
-    let is_first_there = balancers.is_empty() || first.is_none_or(|name| balancers.contains(name));
+    let is_first_there = first.is_none_or(|name| balancers.contains(name));
     let mut others = balancers.iter().filter(|name| !cluster.is_node(name));
     if let Some(name) = others.next() {
         let message = format!("runs the proxy as a static pod, and {name} is not a node");
@@ -243,7 +239,10 @@ fn check_static_pods(spec: &Fields<'_>, cluster: &Cluster) {
             spec,
             "spec.controlPlaneEndpoint",
             message,
-            "set another port, as in port: 8443, or set run: systemd",
+            &format!(
+                "set another port, as in port: {}, or set run: systemd",
+                ports::HELD_ENDPOINT
+            ),
         );
     }
 }

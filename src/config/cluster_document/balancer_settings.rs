@@ -130,6 +130,15 @@ const OF_KUBEXM: [&str; 10] = [
     "vip_leasename",
 ];
 
+/// Returns the names of the hosts that can have the address of the endpoint.
+pub(super) fn holders(cluster: &Cluster) -> &[HostName] {
+    let roles = &cluster.roles;
+    match cluster.high_availability.kind {
+        LoadBalancer::Holder { .. } if !roles.load_balancer.is_empty() => &roles.load_balancer,
+        _ => &roles.control_plane,
+    }
+}
+
 /// Checks settings against the hosts and the endpoint.
 pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
     let names = cluster.high_availability.kube_vip.env.keys();
@@ -139,11 +148,7 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
         let message = format!("'{name}' is set by kubexm");
         refuse(spec, "spec.highAvailability.kubeVip.env", &message, hint);
     }
-    let hosts = if cluster.roles.load_balancer.is_empty() {
-        &cluster.roles.control_plane
-    } else {
-        &cluster.roles.load_balancer
-    };
+    let hosts = holders(cluster);
     let path = "spec.highAvailability.keepalived";
     let settings = &cluster.high_availability.keepalived;
     let refuse_others = |path: &str, names: Vec<&HostName>| {

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use crate::DeployError;
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::TaskValue;
@@ -94,6 +95,12 @@ pub(super) fn interface(
         files: Vec::new(),
     };
     (step, interface)
+}
+
+/// Returns the address of the endpoint.
+pub(super) fn endpoint(cluster: &Cluster) -> Result<IpAddr, DeployError> {
+    let address = cluster.control_plane_endpoint.ip();
+    address.ok_or(DeployError::Unsupported("an endpoint without an address"))
 }
 
 /// Returns the placeholder for the interface's name.

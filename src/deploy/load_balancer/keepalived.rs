@@ -64,15 +64,15 @@ impl Balancer for Keepalived {
     }
 
     fn image(&self) -> Option<Image> {
-        self.has_pods().then(|| self.proxy.image())
+        self.is_static_pod().then(|| self.proxy.image())
     }
 
     fn is_static_pod(&self) -> bool {
-        self.has_pods()
+        self.run == ProxyRun::StaticPod
     }
 
     fn static_pods(&self, _: &Cluster) -> Vec<String> {
-        let pod = self.has_pods().then(|| ProxyPod::name(self.proxy));
+        let pod = self.is_static_pod().then(|| ProxyPod::name(self.proxy));
         pod.into_iter().collect()
     }
 
@@ -82,7 +82,7 @@ impl Balancer for Keepalived {
         host: &HostSpec,
         task: Task,
     ) -> Result<Task, DeployError> {
-        if self.has_pods() && self.runs_on(inputs.cluster, &host.name) {
+        if self.is_static_pod() && self.runs_on(inputs.cluster, &host.name) {
             self.pod(inputs.cluster)?.start(inputs, task)
         } else {
             Ok(task)
@@ -91,7 +91,7 @@ impl Balancer for Keepalived {
 
     fn tasks(&self, inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
         let cluster = inputs.cluster;
-        let address = endpoint(cluster)?;
+        let address = address::endpoint(cluster)?;
         let names = cluster.roles.load_balancer.iter();
         let hosts: Vec<&HostSpec> = names.filter_map(|name| cluster.host(name)).collect();
         let router_id = router_id(&cluster.high_availability.kind, address);
@@ -119,12 +119,6 @@ impl Balancer for Keepalived {
     }
 }
 
-/// Returns the address of the endpoint.
-fn endpoint(cluster: &Cluster) -> Result<IpAddr, DeployError> {
-    let address = cluster.control_plane_endpoint.ip();
-    address.ok_or(DeployError::Unsupported("an endpoint without an address"))
-}
-
 /// Returns where proxies listen: on all addresses, because only one host at a time has that of the endpoint.
 fn bind(cluster: &Cluster, address: IpAddr) -> String {
     let all: IpAddr = match address {
@@ -135,12 +129,8 @@ fn bind(cluster: &Cluster, address: IpAddr) -> String {
 }
 
 impl Keepalived {
-    fn has_pods(&self) -> bool {
-        self.run == ProxyRun::StaticPod
-    }
-
     fn pod(&self, cluster: &Cluster) -> Result<ProxyPod, DeployError> {
-        let address = endpoint(cluster)?;
+        let address = address::endpoint(cluster)?;
         let loopback: IpAddr = match address {
             IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),

@@ -11,7 +11,6 @@
 //! (<https://github.com/kube-vip/kube-vip/blob/v0.9.1/pkg/manager/manager_arp.go>).
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,11 +143,11 @@ impl Balancer for KubeVip {
 
     fn leaving(&self, cluster: &Cluster, task: Task) -> Result<Task, DeployError> {
         let port = cluster.control_plane_endpoint.port;
-        Ok(task.step(address::leaving(endpoint_address(cluster)?, port)))
+        Ok(task.step(address::leaving(address::endpoint(cluster)?, port)))
     }
 
     fn returning(&self, cluster: &Cluster, task: Task) -> Result<Task, DeployError> {
-        Ok(task.step(address::returning(endpoint_address(cluster)?)))
+        Ok(task.step(address::returning(address::endpoint(cluster)?)))
     }
 
     /// A leader that ends removes the address and releases its lease, so that another control plane gets it at once.
@@ -208,7 +207,9 @@ fn serve(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let task = SERVE
         .task(&host.name)
         .after([os::PREPARE.id(&host.name)])
-        .step(address::register_cleanup(endpoint_address(inputs.cluster)?))
+        .step(address::register_cleanup(address::endpoint(
+            inputs.cluster,
+        )?))
         .step(WriteFile::new(hosts_file()?, HOSTS));
     let is_first = inputs.first().is_some_and(|first| first.name == host.name);
     if !is_first || !kubernetes::is_kubeadm(inputs.cluster) {
@@ -284,7 +285,7 @@ fn pod(
     kubeconfig: &Kubeconfig,
     interface: &TaskValue<InterfaceName>,
 ) -> Result<WriteFile, DeployError> {
-    let address = endpoint_address(inputs.cluster)?;
+    let address = address::endpoint(inputs.cluster)?;
     let port = inputs.cluster.control_plane_endpoint.port;
     let image = required_image(inputs, &IMAGE)?.to_string();
     let hosts = hosts_file()?.to_string();
@@ -350,15 +351,10 @@ fn without_services(cluster: &Cluster, host: &HostSpec) -> Result<RunScript, Dep
 /// Returns the manifest of the pod for services, and the addresses that are not those of services.
 fn services_arguments(cluster: &Cluster, host: &HostSpec) -> Result<[String; 3], DeployError> {
     let manifest = format!("{MANIFESTS}/{}.yaml", Assigns::Services.name());
-    let endpoint = endpoint_address(cluster)?.to_string();
+    let endpoint = address::endpoint(cluster)?.to_string();
     Ok([manifest, endpoint, host.internal_address().to_string()])
 }
 
 fn hosts_file() -> Result<HostPath, DeployError> {
     Ok(HostPath::parse(&format!("{ETC}/kube-vip/hosts"))?)
-}
-
-fn endpoint_address(cluster: &Cluster) -> Result<IpAddr, DeployError> {
-    let address = cluster.control_plane_endpoint.ip();
-    address.ok_or(DeployError::Unsupported("an endpoint without an address"))
 }
