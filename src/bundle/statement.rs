@@ -4,6 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -108,6 +109,17 @@ impl fmt::Display for CreationTime {
 impl Serialize for CreationTime {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&self.text())
+    }
+}
+
+impl<'de> Deserialize<'de> for CreationTime {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Self::parse(&text).ok_or_else(|| {
+            D::Error::custom(format!(
+                "expected a time in whole seconds and UTC, found '{text}'"
+            ))
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::CommandError;
 use crate::error::older_bundle::{OlderBundle, Reason};
 use crate::state_record::StateRecord;
-use kubexm_bundle::{Bundle, Revision, Sequence};
+use kubexm_bundle::{Bundle, CreationTime, Revision, Sequence};
 use kubexm_engine::plan::Journal;
 use kubexm_types::event::Events;
 use kubexm_types::{Digest, Message, WarningKind};
@@ -24,7 +24,7 @@ pub struct Newest {
     /// The digest of its lock.
     pub lock: Digest,
     /// When it was created.
-    pub created: String,
+    pub created: CreationTime,
     /// Its sequence number.
     pub sequence: Sequence,
 }
@@ -142,7 +142,7 @@ fn write(
     let newest = Newest {
         name: bundle.lock().name.clone(),
         lock: bundle.lock_digest(),
-        created: created.to_string(),
+        created,
         sequence,
     };
     newest.save(journal.folder())
@@ -283,5 +283,25 @@ mod tests {
         let journal = Journal::open(&state).unwrap();
         record(&journal, &claimed).unwrap();
         assert!(!state.join(Newest::FILE).exists());
+    }
+
+    #[test]
+    fn record_of_an_earlier_version_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |created: &str| {
+            let lock = Digest::of(b"lock");
+            let text = format!(
+                r#"{{"name": "example", "lock": "{lock}", "created": "{created}", "sequence": 6}}"#
+            );
+            std::fs::write(folder.path().join(Newest::FILE), text).unwrap();
+            Newest::read(folder.path())
+        };
+        let read = write("2026-01-31T09:30:00Z").unwrap().unwrap();
+        assert_eq!(read.created.to_string(), "2026-01-31T09:30:00Z");
+        let refused = write("yesterday").unwrap_err().to_string();
+        assert!(
+            refused.contains("expected a time in whole seconds"),
+            "{refused}"
+        );
     }
 }
