@@ -14,6 +14,7 @@ use kubexm_engine::plan::{Journal, Receipt, Record, StepError};
 use kubexm_host::{Facts, HostError};
 use kubexm_lifecycle::plan;
 use kubexm_lifecycle::plan::{HostDiff, Reason};
+use kubexm_session::begun::Operation;
 use kubexm_session::certificates::CaEncryption;
 use kubexm_session::session::{HostErrors, Hosts};
 use kubexm_session::{CommandError, certificates, plan_inputs};
@@ -49,7 +50,9 @@ pub(super) async fn compare(
 /// Returns why a bundle is not the one that the hosts have; `None` if it is, or if the journal has no bundle.
 pub(super) fn other_bundle(state: &Path, bundle: &Bundle) -> Option<String> {
     let given = bundle.lock_digest().to_string();
-    let last = Journal::last_bundle(state).filter(|last| *last != given)?;
+    // A bundle for the registries can have applications only.
+    let last = Journal::last_bundle(state, Operation::RegistryAdd.name());
+    let last = last.filter(|last| *last != given)?;
     Some(format!(
         "{}: this is not the bundle that the last command used on this cluster: its lock is {given}, and the journal in {} \
          has {last}",
