@@ -272,7 +272,6 @@ scripts! {
         KUBE_VIP_SETTLED = "load-balancer/kube-vip-settled.sh" [kubectl]
         MASK_SERVICES = "load-balancer/mask-services.sh"
         POD_DIAGNOSIS = "load-balancer/pod-diagnosis.sh"
-        POD_RESTART = "load-balancer/pod-restart.sh"
         UNMASK_SERVICES = "load-balancer/unmask-services.sh"
     }
     /// Marker files of changes that run once.

@@ -16,15 +16,16 @@ use std::time::Duration;
 
 use super::interface::SERVE;
 use super::proxy_pod::{MANIFESTS, SOURCES};
-use super::{Balancer, Image, address, pods, proxy, required_image};
+use super::{Balancer, Image, address, proxy, required_image};
+use crate::kubernetes::kubeadm::restarts::Programs;
 use crate::{DeployError, ETC, Inputs, kubernetes, os};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{StepError, Task, TaskId, TaskValue};
 use kubexm_engine::steps::{Content, ProvideValue, RunScript, Undo, WaitFor, WriteFile};
 use kubexm_render::load_balancer as template;
 use kubexm_scripts::load_balancer::{KUBE_VIP_SERVICES, KUBE_VIP_SETTLED};
+use kubexm_scripts::markers;
 use kubexm_scripts::undo::KUBE_VIP_SERVICES_STOP;
-use kubexm_scripts::{Script, markers};
 use kubexm_types::{Digest, HostName, HostPath, InterfaceName, Version};
 
 const IMAGE: Image = Image {
@@ -49,6 +50,8 @@ pub(super) struct KubeVip;
 const READ: &str = "cat \"$1\"";
 /// The name of the container in each of its pods.
 const CONTAINER: &str = "kube-vip";
+/// The step that restarts its containers.
+const RESTART: &str = "load balancer pod";
 /// What the manifest of a pod with a kubeconfig of its own has before the digest of its certificate.
 const CERTIFICATE: &str = "kubexm.io/certificate:";
 
@@ -158,8 +161,9 @@ impl Balancer for KubeVip {
         mut task: Task,
     ) -> Result<Task, DeployError> {
         let Some((text, certificate)) = kubernetes::kube_vip_kubeconfig(inputs, host)? else {
-            let restart = pods::restarted(CONTAINER, Duration::from_secs(10), ADMIN);
-            return Ok(task.step(restart).step(settled()));
+            let title = "Restart kube-vip, which reads its files only when it starts";
+            let programs = Programs(vec![(CONTAINER, vec![ADMIN.to_owned()])]);
+            return Ok(programs.restart(RESTART, title, task).step(settled()));
         };
         task = task.step(WriteFile::secret(HostPath::parse(OWN)?, text));
         let mut manifests = Vec::new();
@@ -169,9 +173,8 @@ impl Balancer for KubeVip {
             task = task.step(read).step(write);
             manifests.push(path.to_string());
         }
-        let title = "Wait until kube-vip uses its new kubeconfig";
-        let (script, arguments) = pods::has_started(CONTAINER, manifests);
-        Ok(task.step(wait(title, script, arguments)).step(settled()))
+        let programs = Programs(vec![(CONTAINER, manifests)]);
+        Ok(programs.restarted(RESTART, task).step(settled()))
     }
 
     fn after_join(
@@ -260,16 +263,10 @@ fn with_certificate(
 
 /// Returns the step that waits until the endpoint answers.
 fn settled() -> WaitFor {
-    let title = "Wait until the endpoint answers through kube-vip";
-    wait(title, KUBE_VIP_SETTLED, Vec::new())
-}
-
-/// Returns a step that waits for kube-vip.
-fn wait(title: &str, script: Script, arguments: Vec<String>) -> WaitFor {
     WaitFor {
-        title: title.to_owned(),
-        script,
-        arguments,
+        title: "Wait until the endpoint answers through kube-vip".to_owned(),
+        script: KUBE_VIP_SETTLED,
+        arguments: Vec::new(),
         at_most: Duration::from_secs(300),
         diagnosis: "ip -o addr; tail -n 20 /var/log/pods/kube-system_kube-vip-*/*/*.log".into(),
         hosts: Vec::new(),

@@ -9,7 +9,6 @@ mod kube_vip;
 mod local;
 mod nginx;
 mod packages;
-mod pods;
 mod proxy;
 mod proxy_pod;
 mod static_pod;

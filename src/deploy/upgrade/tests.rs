@@ -224,6 +224,7 @@ fn programs_change_when_it_is_their_turn() {
             "endpoint returns",
             // The certificate in the kubeconfig with which kube-vip started ends before the one that kubeadm has renewed.
             "load balancer pod",
+            "wait load balancer pod",
             "wait Wait until the endpoint answers through kube-vip",
         ]
     );

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Static pods of kubeadm that read files only when they start.
+# Static pods that read files only when they start: those of kubeadm, and kube-vip.
 # Arguments: one of these.
 #   look FILES…        prints when each file changed, in seconds, and the running containers of static pods, as JSON of crictl
 #   stop CONTAINERS…   ends these containers; the kubelet starts the programs again

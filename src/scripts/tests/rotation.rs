@@ -5,8 +5,6 @@ use crate::etcd::CLIENTS_END;
 use crate::kubeadm::{PROGRAMS, ROTATE};
 use crate::kubernetes::{HANDSHAKES, KUBELET_CERTIFICATES, SIGNER as UNIT_SIGNER};
 
-use crate::load_balancer::POD_RESTART;
-
 const MANAGER: &str = "/etc/kubernetes/manifests/kube-controller-manager.yaml";
 pub(super) const SIGNER: [&str; 2] = ["signer", "/etc/kubernetes/pki/signing-ca.crt"];
 /// `both\n` in base64 is `Ym90aAo=`.
@@ -43,33 +41,6 @@ pub(super) fn with_control_plane(machine: &Machine) {
     for name in ["kube-apiserver", "etcd", "kube-scheduler"] {
         machine.write(&format!("/root/fake/started-{name}"), "1000000000\n");
     }
-}
-
-#[test]
-fn static_pod_restarts_once_after_its_file_has_changed() {
-    const POD: [&str; 3] = ["kube-vip", "10", "/etc/kubernetes/admin.conf"];
-    Machine::with_each_shell(|machine| {
-        with_control_plane(machine);
-        machine.write("/root/fake/started-kube-vip", "1000000000\n");
-        let found = machine.run(POD_RESTART.verb("check"), &POD);
-        let expected = "kube-vip started before /etc/kubernetes/admin.conf changed\n";
-        assert_eq!((found.status, found.printed.as_str()), (1, expected));
-        machine.calls();
-        machine.done(POD_RESTART.verb("apply"), &POD);
-        assert!(
-            machine
-                .calls()
-                .contains(&"crictl stop --timeout 10 kube-vip".to_owned())
-        );
-        machine.done(POD_RESTART.verb("check"), &POD);
-        // The runtime runs none.
-        machine.fake("crictl", "");
-        let found = machine.run(POD_RESTART.verb("check"), &POD);
-        let expected = "kube-vip does not run\n";
-        assert_eq!((found.status, found.printed.as_str()), (1, expected));
-        let ended = machine.run(POD_RESTART.verb("apply"), &POD);
-        assert!(ended.status == 1 && ended.complained.contains("\nhint: "));
-    });
 }
 
 #[test]

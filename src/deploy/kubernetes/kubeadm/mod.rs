@@ -10,7 +10,7 @@ mod node_version;
 pub(crate) mod patches;
 mod programs;
 mod renewal;
-mod restarts;
+pub(crate) mod restarts;
 mod rotation;
 mod secrets;
 mod settings;

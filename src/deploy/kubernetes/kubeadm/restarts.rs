@@ -27,7 +27,7 @@ pub(super) const API_SERVER: &str = "kube-apiserver";
 
 /// Programs of static pods, in the order in which they end, with the files that they read when they start.
 #[derive(Clone)]
-pub(super) struct Programs(pub(super) Vec<(&'static str, Vec<String>)>);
+pub(crate) struct Programs(pub(crate) Vec<(&'static str, Vec<String>)>);
 
 /// Adds the steps after which the programs of a control plane use the files of a renewal, one after another. API server and
 /// etcd read them without a restart. The other two read the certificate in their kubeconfig when they start.
@@ -76,7 +76,7 @@ struct Containers {
 #[derive(Debug, PartialEq, Eq)]
 struct Outdated {
     name: &'static str,
-    /// Its running containers.
+    /// Its running containers that started before its files changed.
     containers: Vec<String>,
 }
 
@@ -101,15 +101,20 @@ impl Container {
 
 impl Programs {
     /// Adds the step that ends programs whose files have changed, and the one that waits until the kubelet has started them.
-    pub(super) fn restart(self, id: &'static str, title: &'static str, task: Task) -> Task {
+    pub(crate) fn restart(self, id: &'static str, title: &'static str, task: Task) -> Task {
         let programs = self.clone();
         let end = EndPrograms {
             id,
             title,
             programs,
         };
+        self.restarted(id, task.step(end))
+    }
+
+    /// Adds the step that waits until the kubelet has started programs whose files have changed.
+    pub(crate) fn restarted(self, id: &'static str, task: Task) -> Task {
         let programs = self;
-        task.step(end).step(ProgramsRestarted { id, programs })
+        task.step(ProgramsRestarted { id, programs })
     }
 
     async fn look(&self, host: &dyn Host) -> Result<Output, HostError> {
@@ -136,10 +141,11 @@ impl Programs {
                     .ok_or_else(unreadable)?;
             }
             let own = found.containers.iter();
-            let own: Vec<&Container> = own.filter(|one| one.metadata.name == *name).collect();
-            // The kubelet may start the new one before the former one has ended.
-            if !own.iter().any(|one| one.is_newer_than(changed)) {
-                let containers = own.iter().map(|one| one.id.clone()).collect();
+            let own = own.filter(|one| one.metadata.name == *name);
+            let (new, former): (Vec<_>, Vec<_>) = own.partition(|one| one.is_newer_than(changed));
+            // Both pods of kube-vip have a container of this name.
+            if new.is_empty() || !former.is_empty() {
+                let containers = former.into_iter().map(|one| one.id.clone()).collect();
                 outdated.push(Outdated { name, containers });
             }
         }

@@ -152,10 +152,6 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
         &["kubernetes/kubelet-restart.sh"],
     ),
     (
-        "only stops containers, which the kubelet starts; a later run finds by itself which ones",
-        &["load-balancer/pod-restart.sh"],
-    ),
-    (
         "only stops containers, which the kubelet starts, and processes, which a timer lets go on",
         &["load-balancer/address-leave.sh"],
     ),
