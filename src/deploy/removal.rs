@@ -7,14 +7,17 @@ use super::etcd::{Leaves, RemoveMembers};
 use super::kubernetes::drain::{Drain, DrainNode, Reason};
 use super::{DeployError, Inputs, load_balancer};
 use crate::kubernetes::swept_node::SweptNode;
+use crate::payloads::journal;
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{Plan, Task, TaskId};
-use kubexm_engine::steps::RunScript;
+use kubexm_engine::steps::{RunScript, WaitFor};
 use kubexm_etcd::{has_member, kind, member_names, peer_url};
 use kubexm_scripts::kubernetes::{CONTROL_PLANE_STOP, NODE_REMOVE};
 use kubexm_types::HostName;
 
+/// How long the programs of a control plane may take to end.
+const END: Duration = Duration::from_secs(60);
 /// How long the objects of a node may take to disappear.
 const OBJECTS: Limit = Limit::new(Duration::from_secs(300), "the removal of a node");
 
@@ -109,7 +112,15 @@ impl RemovalInputs<'_> {
         );
         let task = Task::new("node", "stop", &host.spec.name);
         let task = load_balancer::departing(self.inputs.cluster, task)?;
-        let stop = task.step(stop.arguments([kind]));
+        let ended = WaitFor {
+            title: "Wait until the programs of the control plane have ended".to_owned(),
+            script: CONTROL_PLANE_STOP.verb("stopped"),
+            arguments: vec![kind.to_owned()],
+            at_most: END,
+            diagnosis: journal("kubelet", 10),
+            hosts: Vec::new(),
+        };
+        let stop = task.step(stop.arguments([kind])).step(ended);
         let stop = (host.is_control_plane && !host.is_lost).then_some(stop);
         let before = stop.as_ref().map(Task::id);
         let leave = self.leave_etcd(host).map(|task| task.after(before));
@@ -221,9 +232,11 @@ mod tests {
         // One control plane remains, so that an address can go there.
         let endpoint = "controlPlaneEndpoint: {address: 192.0.2.99}";
         let [_, kube_vip] = steps(&format!("{endpoint}\nhighAvailability: {{type: kube-vip}}"));
-        assert_eq!(kube_vip, ["endpoint leaves", "control plane stop"]);
+        let stop = "control plane stop";
+        let ended = "wait Wait until the programs of the control plane have ended";
+        assert_eq!(kube_vip, ["endpoint leaves", stop, ended]);
         let [beginning, haproxy] = steps("highAvailability: {type: haproxy}");
-        assert_eq!(haproxy, ["control plane stop"]);
+        assert_eq!(haproxy, [stop, ended]);
         assert!(
             !beginning.contains(&"keepalived leaves".to_owned()),
             "{beginning:?}"
