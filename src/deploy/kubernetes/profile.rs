@@ -8,7 +8,7 @@ use crate::{DeployError, Inputs};
 use kubexm_config::cluster::Cluster;
 use kubexm_engine::Limit;
 use kubexm_engine::plan::Task;
-use kubexm_engine::steps::{RunScript, Undo, WriteFile};
+use kubexm_engine::steps::{RunScript, Undo, WaitFor, WriteFile};
 use kubexm_pki::secret_keys::EncryptionKeys;
 use kubexm_render::security as template;
 use kubexm_scripts::kubernetes as scripts;
@@ -24,6 +24,8 @@ const ADMISSION: &str = "/etc/kubernetes/kubexm/admission.yaml";
 /// Namespaces that every cluster has, besides those of its own programs.
 const NAMESPACES: [&str; 3] = ["default", "kube-node-lease", "kube-public"];
 
+/// How long API servers may take to read a changed configuration of the encryption.
+const KNOWN: Duration = Duration::from_secs(120);
 /// How long all Secrets of a cluster may take to be written again.
 const REWRITE: Limit = Limit::new(Duration::from_secs(1800), "writing all Secrets again");
 
@@ -108,7 +110,7 @@ pub(super) fn read_at_start(cluster: &Cluster) -> Result<Vec<HostPath>, DeployEr
     Ok(paths.collect::<Result<_, _>>()?)
 }
 
-/// Adds the step that encrypts all Secrets with the first key, after all API servers know it.
+/// Adds the steps that encrypt all Secrets with the first key, after all API servers know it.
 pub(super) fn rewrite(inputs: &Inputs<'_>, task: Task) -> Task {
     let Some(keys) = &inputs.certificates.encryption else {
         return task;
@@ -118,16 +120,25 @@ pub(super) fn rewrite(inputs: &Inputs<'_>, task: Task) -> Task {
         Some(key) => format!("encryption-{}-{}", key.provider.name(), key.name),
         None => "encryption-identity".to_owned(),
     };
+    let arguments = [marker.as_str(), ENCRYPTION];
+    let known = WaitFor {
+        title: "Wait until all API servers have read the keys of Secrets".to_owned(),
+        script: scripts::ENCRYPTION_REWRITE.verb("known"),
+        arguments: arguments.map(str::to_owned).into(),
+        at_most: KNOWN,
+        diagnosis: "date; stat -c %y /etc/kubernetes/kubexm/encryption.yaml".into(),
+        hosts: Vec::new(),
+    };
     let rewrite = RunScript::new(
         "encrypted secrets",
         "Encrypt all Secrets with the current key",
         scripts::ENCRYPTION_REWRITE.verb("check"),
         scripts::ENCRYPTION_REWRITE.verb("apply"),
     );
-    task.step(
+    task.step(known).step(
         rewrite
             .limit(REWRITE)
-            .arguments([marker.as_str(), ENCRYPTION])
+            .arguments(arguments)
             .undo(Undo::run(MARKERS_REMOVE, ["encryption"])),
     )
 }

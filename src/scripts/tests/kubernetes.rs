@@ -98,10 +98,14 @@ fn secrets_are_not_rewritten_by_an_api_server_without_encryption() {
         let marker = "/var/lib/kubexm/done/encryption-secretbox-key1-aa";
         machine.write(file, "");
         machine.write(manifest, "    - --profiling=false\n");
-        let script = kubernetes::ENCRYPTION_REWRITE.verb("apply");
         let arguments = ["encryption-secretbox-key1-aa", file];
-        // The file is older than the time in which the API server reads it.
-        let run = || machine.run_after(&format!("touch -d @1 {file}"), script, &arguments, "");
+        let known = |before: &str| {
+            let script = kubernetes::ENCRYPTION_REWRITE.verb("known");
+            machine.run_after(before, script, &arguments, "").status
+        };
+        assert_eq!(known(":"), 1);
+        assert_eq!(known(&format!("touch -d @1 {file}")), 0);
+        let run = || machine.run(kubernetes::ENCRYPTION_REWRITE.verb("apply"), &arguments);
         let refused = run();
         assert_eq!(refused.status, 1);
         assert!(
@@ -117,5 +121,7 @@ fn secrets_are_not_rewritten_by_an_api_server_without_encryption() {
         let done = run();
         assert_eq!(done.status, 0, "{}", done.complained);
         assert!(machine.has(marker) && machine.calls().len() == 2);
+        machine.write(file, "");
+        assert_eq!(known(":"), 0);
     });
 }
