@@ -91,7 +91,7 @@ pub fn renewal(given: &RenewalInputs<'_>) -> Result<Renewal, DeployError> {
         if given.expired_kubelets.contains(&host.name) {
             // It starts with a valid certificate without an API server, and must run before static pods can restart.
             let value = &credentials.value;
-            task = kubernetes::kubeadm::kubelet_begins_again(given.id, host, value, task);
+            task = kubernetes::kubeadm::kubelet_begins_again(given.id, host, &[], value, task);
         }
         tasks.push(host_task(&inputs, given, host, task)?);
     }

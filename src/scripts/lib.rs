@@ -212,7 +212,6 @@ scripts! {
         JOIN_SECRETS = "kubeadm/join-secrets.sh"
         KUBE_PROXY = "kubeadm/kube-proxy.sh" [kubectl]
         KUBECONFIG = "kubeadm/kubeconfig.sh"
-        KUBELET_CREDENTIALS = "kubeadm/kubelet-credentials.sh" [replace]
         NODE = "kubeadm/node.sh" [kubeadm_files replace unmount_below] { Node: socket etcd config static_pods }
         PATCHES = "kubeadm/patches.sh"
         PROGRAMS = "kubeadm/programs.sh"

@@ -8,6 +8,7 @@ mod hardening;
 pub(super) mod join_secrets;
 pub(super) mod kubeadm;
 pub(super) mod kubeconfig;
+mod kubelet_certificates;
 mod node_metadata;
 pub(super) mod nodes;
 pub(super) mod present_addresses;

@@ -146,7 +146,9 @@ fn kubelet_with_an_expired_certificate_gets_one_from_the_first_control_plane() {
         steps,
         [
             "kubelet-credentials@node1: provide certificates.kubelets",
-            "renew@node4: kubelet credentials",
+            "renew@node4: kubelet certificates",
+            "renew@node4: wait Wait until the kubelet has a new certificate",
+            "renew@node4: kubelet certificates recorded",
             "cluster@node1: kubelet serving certificates"
         ]
     );

@@ -70,19 +70,15 @@ fn kubelets_get_certificates_after_all_control_planes_have_switched() {
     ];
     let steps = steps(RotationPhase::Switch, &all);
     let last = at(&steps, "host@node3: rotation programs");
-    let kubelet = at(&steps, "kubelet@node1: kubelet credentials");
+    let kubelet = at(&steps, "kubelet@node1: kubelet certificates");
     assert!(last < kubelet, "{steps:#?}");
-    assert!(
-        at(&steps, "kubelet@node4: rotation kubelet certificates")
-            < at(&steps, "kubelet@node4: kubelet credentials")
-    );
     assert!(
         at(&steps, "host@node1: file /etc/kubernetes/pki/ca.key")
             < at(&steps, "host@node1: kubeadm certificate files")
     );
     assert!(
         at(&steps, "approve-node3@node1: kubelet serving certificates")
-            < at(&steps, "kubelet@node4: kubelet credentials")
+            < at(&steps, "kubelet@node4: kubelet certificates")
     );
 }
 
@@ -143,7 +139,7 @@ fn kubelets_of_units_get_certificates_after_all_control_planes_have_switched() {
         &[Authority::Kubernetes, Authority::FrontProxy],
     );
     let last = at(&steps, "host@node3: unit kube-controller-manager.service");
-    let kubelet = at(&steps, "kubelet@node1: rotation kubelet certificates");
+    let kubelet = at(&steps, "kubelet@node1: kubelet certificates");
     let first_certificate = at(&steps, "host@node4: file /etc/kubernetes/kubelet.conf");
     assert!(
         last < first_certificate && first_certificate < kubelet,
@@ -151,7 +147,7 @@ fn kubelets_of_units_get_certificates_after_all_control_planes_have_switched() {
     );
     assert!(
         at(&steps, "approve-node3@node1: kubelet serving certificates")
-            < at(&steps, "kubelet@node4: rotation kubelet certificates")
+            < at(&steps, "kubelet@node4: kubelet certificates")
     );
     assert!(
         at(

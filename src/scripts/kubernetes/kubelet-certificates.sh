@@ -1,33 +1,39 @@
 #!/bin/sh -eu
-# Removes the certificates of the kubelet, once in a rotation of the CA: it requests others when it starts, with the certificate in
-# its kubeconfig.
-# Arguments: `check` or `apply`; `remove`, or `restart` to restart the kubelet, too; ID of the rotation.
-verb=$1 what=$2 id=$3
-pki=/var/lib/kubelet/pki
-# The ID of the latest rotation in which the kubelet removed its files.
-mark=/var/lib/kubexm/kubelet-rotated
+# Lets the kubelet of a node request certificates with a key of its own, once in a renewal or a rotation of the CA.
+# Arguments: one of these verbs; ID of the renewal or rotation; for `request`, further files of certificates to remove.
+#   check    checks whether it has got certificates
+#   request  removes its certificate: it requests another one when it starts, with the first certificate in its kubeconfig.
+#            Standard input is a new kubeconfig, or empty
+#   issued   checks whether it has a certificate
+#   name     lets its kubeconfig name the file of its certificate instead of the first one, and does what `record` does
+#   record   records that it has got certificates
+verb=$1 id=$2
+shift 2
+live=/etc/kubernetes/kubelet.conf
+own=/var/lib/kubelet/pki/kubelet-client-current.pem
+# The ID of the latest renewal or rotation in which the kubelet got a certificate.
+mark=/var/lib/kubexm/kubelet-renewed
 umask 077
+is_recorded() { [ "$(cat "$mark" 2>/dev/null)" = "$id" ]; }
 case $verb in
-check) [ "$(cat "$mark" 2>/dev/null)" = "$id" ] || { echo "its certificates are older than this rotation"; exit 1; } ;;
-apply)
-  rm -f "$pki/kubelet-server-current.pem" "$pki/kubelet-client-current.pem"
-  if [ "$what" = restart ]; then
-    systemctl restart kubelet.service
-    left=90
-    until [ -s "$pki/kubelet-client-current.pem" ]; do
-      left=$((left - 1))
-      if [ "$left" -le 0 ]; then
-        {
-          echo "the kubelet does not get a certificate"
-          journalctl -u kubelet -n 10 --no-pager -o cat 2>/dev/null | sed 's/^/kubelet: /' || :
-        } >&2
-        exit 1
-      fi
-      sleep 2
-    done
-  fi
+check) is_recorded || { echo "its certificates are older, have expired or are lost"; exit 1; } ;;
+request)
+  cat >"$live.kubexm-new"
+  [ ! -s "$live.kubexm-new" ] || replace "$live.kubexm-new" "$live"
+  rm -f "$live.kubexm-new"
+  # A kubelet with a valid certificate requests none, such as the one that an interrupted run has started.
+  rm -f "$own" "$@"
+  systemctl restart kubelet.service || :
+  ;;
+issued) is_recorded || [ -s "$own" ] || { echo "the kubelet does not get a certificate"; exit 1; } ;;
+name | record)
+  [ "$verb" = record ] || {
+    sed -e "s|client-certificate-data: .*|client-certificate: $own|" -e "s|client-key-data: .*|client-key: $own|" \
+      "$live" >"$live.kubexm-new"
+    replace "$live.kubexm-new" "$live"
+  }
   printf '%s\n' "$id" >"$mark.new"
   replace "$mark.new" "$mark"
   ;;
-*) echo "usage: kubelet-certificates.sh check|apply remove|restart" >&2; exit 2 ;;
+*) echo "usage: kubelet-certificates.sh check|request|issued|name|record" >&2; exit 2 ;;
 esac

@@ -1,7 +1,8 @@
 //! Kubeconfigs that kubeadm prints, and the one with which a kubelet begins again. The programs are stand-ins.
 
 use super::machine::Machine;
-use crate::kubeadm::{KUBECONFIG, KUBELET_CREDENTIALS};
+use crate::kubeadm::KUBECONFIG;
+use crate::kubernetes::KUBELET_CERTIFICATES;
 
 /// A kubeconfig of kubeadm.
 pub(super) const KUBECONFIG_TEXT: &str =
@@ -47,8 +48,6 @@ pub(super) fn with_kubelet(machine: &Machine) {
          if [ -e /usr/local/bin/broken ] || grep -qs new $own; then exit 0; fi
          echo new >$own",
     );
-    machine.fake("journalctl", "echo 'the cause'");
-    machine.fake("sleep", "");
 }
 
 #[test]
@@ -56,24 +55,27 @@ fn kubelet_gets_a_certificate_and_its_kubeconfig_names_the_file() {
     Machine::with_each_shell(|machine| {
         with_kubelet(machine);
         let run =
-            |verb, input| machine.run_after(":", KUBELET_CREDENTIALS.verb(verb), &["id"], input);
+            |verb, input| machine.run_after(":", KUBELET_CERTIFICATES.verb(verb), &["id"], input);
         assert_eq!(run("check", "").status, 1);
         machine.write("/root/fake/broken", "");
-        let ended = run("apply", KUBECONFIG_TEXT);
-        assert_eq!(ended.status, 1);
-        let expected = "the kubelet does not get a certificate\nkubelet: the cause\n\
-                        hint: correct what its log names, then run the same command again\n";
-        assert_eq!(ended.complained, expected);
+        assert_eq!(run("request", KUBECONFIG_TEXT).status, 0);
+        let ended = run("issued", "");
+        let expected = "the kubelet does not get a certificate\n";
+        assert_eq!((ended.status, ended.printed.as_str()), (1, expected));
         std::fs::remove_file(machine.at("/root/fake/broken")).unwrap();
         // The kubelet starts by itself before the next run.
         machine.write("/var/lib/kubelet/pki/kubelet-client-current.pem", "new\n");
-        let ended = run("apply", KUBECONFIG_TEXT);
-        assert_eq!(ended.status, 0, "{}", ended.complained);
+        for (verb, input) in [("request", KUBECONFIG_TEXT), ("issued", ""), ("name", "")] {
+            let ended = run(verb, input);
+            assert_eq!(ended.status, 0, "{}", ended.complained);
+        }
         let own = "/var/lib/kubelet/pki/kubelet-client-current.pem";
         assert_eq!(
             machine.read("/etc/kubernetes/kubelet.conf"),
             format!("    client-certificate: {own}\n    client-key: {own}\n")
         );
         assert_eq!(run("check", "").status, 0);
+        // Its certificate is older than its kubeconfig now.
+        assert_eq!(run("issued", "").status, 0);
     });
 }

@@ -199,6 +199,8 @@ fn programs_end_and_the_certificate_of_the_api_server_is_verified() {
     });
 }
 
+pub(super) const SERVING: &str = "/var/lib/kubelet/pki/kubelet-server-current.pem";
+
 /// Adds a kubelet that gets a certificate when it starts.
 pub(super) fn with_kubelet(machine: &Machine) {
     for name in ["client", "server"] {
@@ -212,32 +214,30 @@ pub(super) fn with_kubelet(machine: &Machine) {
         "systemctl",
         "echo new >/var/lib/kubelet/pki/kubelet-client-current.pem",
     );
-    machine.fake("sleep", "");
+    machine.write("/etc/kubernetes/kubelet.conf", "first\n");
 }
 
 #[test]
 fn kubelet_requests_certificates_once_in_a_rotation() {
     Machine::with_each_shell(|machine| {
         with_kubelet(machine);
-        let pki = "/var/lib/kubelet/pki/kubelet";
-        assert_eq!(
+        let run = |verb| {
             machine
-                .run(KUBELET_CERTIFICATES.verb("check"), &["remove", "1"])
-                .status,
-            1
-        );
-        machine.done(KUBELET_CERTIFICATES.verb("apply"), &["remove", "1"]);
-        assert!(!machine.has(&format!("{pki}-server-current.pem")));
-        assert!(!machine.has(&format!("{pki}-client-current.pem")));
-        machine.done(KUBELET_CERTIFICATES.verb("check"), &["remove", "1"]);
+                .run(KUBELET_CERTIFICATES.verb(verb), &["1", SERVING])
+                .status
+        };
+        assert_eq!(run("check"), 1);
+        assert_eq!(run("request"), 0);
+        assert!(!machine.has(SERVING));
+        let own = "/var/lib/kubelet/pki/kubelet-client-current.pem";
+        assert_eq!(machine.read(own), "new\n");
+        // A certificate in a kubeconfig of kubexm stays there.
+        assert_eq!(machine.read("/etc/kubernetes/kubelet.conf"), "first\n");
         assert_eq!(
-            machine
-                .run(KUBELET_CERTIFICATES.verb("check"), &["restart", "2"])
-                .status,
-            1
+            [run("issued"), run("check"), run("record"), run("check")],
+            [0, 1, 0, 0]
         );
-        machine.done(KUBELET_CERTIFICATES.verb("apply"), &["restart", "2"]);
-        assert_eq!(machine.read(&format!("{pki}-client-current.pem")), "new\n");
+        assert_eq!(machine.read("/etc/kubernetes/kubelet.conf"), "first\n");
     });
 }
 

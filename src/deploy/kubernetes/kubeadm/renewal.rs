@@ -7,11 +7,12 @@ use std::time::Duration;
 use super::init::node_config;
 use super::restarts::after_renewal;
 use crate::kubernetes::kubeconfig::kubeconfig_for_controller;
+use crate::kubernetes::kubelet_certificates;
 use crate::{DeployError, Inputs};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::Limit;
 use kubexm_engine::plan::{StepError, Task, TaskValue};
-use kubexm_engine::steps::{ProvideValue, RunScript};
+use kubexm_engine::steps::{DeferredInput, ProvideValue, RunScript};
 use kubexm_pki::kubernetes::node_user;
 use kubexm_scripts::{Parameters, kubeadm};
 use kubexm_types::HostName;
@@ -82,26 +83,22 @@ pub(crate) fn kubelet_credentials(
     })
 }
 
-/// Adds the step that gives the kubelet of a node a new certificate.
+/// Adds the steps that give the kubelet of a node a new certificate, and that remove other ones.
 pub(crate) fn kubelet_begins_again(
     id: &str,
     host: &HostSpec,
+    files: &[&str],
     credentials: &TaskValue<BTreeMap<HostName, String>>,
     mut task: Task,
 ) -> Task {
     let (name, value) = (host.name.clone(), credentials.clone());
-    let step = RunScript::new(
-        "kubelet credentials",
-        "Give the kubelet a new certificate",
-        kubeadm::KUBELET_CREDENTIALS.verb("check"),
-        kubeadm::KUBELET_CREDENTIALS.verb("apply"),
-    );
-    task.requires.push(credentials.name());
-    task.step(step.arguments([id]).limit(ISSUE).input(Arc::new(move || {
+    let kubeconfig: DeferredInput = Arc::new(move || {
         let of_node = value.require()?.get(&name);
         let text = of_node.ok_or(StepError::Missing("certificates.kubelets"))?;
         Ok(text.clone().into_bytes())
-    })))
+    });
+    task.requires.push(credentials.name());
+    kubelet_certificates::requested(id, files, Some(kubeconfig), task)
 }
 
 /// Returns the action that issues the kubeconfig of the group `system:masters` for the controller.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::renewal::{issued, kubelet_begins_again};
 use super::restarts::{API_SERVER, Programs};
+use crate::kubernetes::kubelet_certificates::SERVING;
 use crate::rotation_inputs::{
     RotatedAuthority, RotationInputs, RotationPhase, SIGNER, without_signer_file,
 };
@@ -12,7 +13,6 @@ use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::{Task, TaskValue};
 use kubexm_engine::steps::{RunScript, WriteFile};
 use kubexm_scripts::kubeadm::ROTATE;
-use kubexm_scripts::kubernetes::KUBELET_CERTIFICATES;
 use kubexm_types::{Authority, HostName, HostPath};
 
 const PKI: &str = "/etc/kubernetes/pki";
@@ -204,14 +204,7 @@ pub(crate) fn rotated_kubelet(
     credentials: &TaskValue<BTreeMap<HostName, String>>,
     task: Task,
 ) -> Task {
-    let removed = RunScript::new(
-        "rotation kubelet certificates",
-        "Remove the certificates of the kubelet",
-        KUBELET_CERTIFICATES.verb("check"),
-        KUBELET_CERTIFICATES.verb("apply"),
-    );
-    let task = task.step(removed.arguments(["remove", given.id]));
-    let task = kubelet_begins_again(given.id, host, credentials, task);
+    let task = kubelet_begins_again(given.id, host, &[SERVING], credentials, task);
     match given.trusted_cas() {
         Some(trusted) => task.step(kubeconfigs(trusted)),
         None => task,

@@ -1,21 +1,17 @@
 //! A node with systemd units in a phase of the rotation of authorities.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use super::files::{CA, CA_KEY, DIR, FRONT_PROXY_CA, SERVICE_ACCOUNT, SERVICE_ACCOUNT_KEY};
 use super::{NO_CERTIFICATES, join};
+use crate::kubernetes::kubelet_certificates::{SERVING, requested};
 use crate::rotation_inputs::{RotationInputs, RotationPhase, SIGNER, without_signer_file};
 use crate::{DeployError, Inputs};
 use kubexm_config::cluster::HostSpec;
-use kubexm_engine::Limit;
 use kubexm_engine::plan::{Kind, Step, Task};
 use kubexm_engine::steps::{RunScript, WriteFile};
-use kubexm_scripts::kubernetes::{KUBELET_CERTIFICATES, SIGNER as SIGNER_SCRIPT};
+use kubexm_scripts::kubernetes::SIGNER as SIGNER_SCRIPT;
 use kubexm_types::{Authority, HostPath};
-
-/// How long a kubelet may take until it has a certificate of the new CA.
-const REQUEST: Limit = Limit::new(Duration::from_secs(300), "the kubelet and its certificates");
 
 /// Adds the steps of a node: those of a join that write files of the authorities, that restart the programs that read them,
 /// and that wait for these programs.
@@ -63,16 +59,10 @@ pub(crate) fn rotated(
     })
 }
 
-/// Adds the step after which the kubelet of a node has certificates of the new CA. It requests them with the first certificate
+/// Adds the steps after which the kubelet of a node has certificates of the new CA. It requests them with the first certificate
 /// in its kubeconfig.
 pub(crate) fn rotated_kubelet(given: &RotationInputs<'_>, task: Task) -> Task {
-    let step = RunScript::new(
-        "rotation kubelet certificates",
-        "Let the kubelet request new certificates",
-        KUBELET_CERTIFICATES.verb("check"),
-        KUBELET_CERTIFICATES.verb("apply"),
-    );
-    task.step(step.arguments(["restart", given.id]).limit(REQUEST))
+    requested(given.id, &[SERVING], None, task)
 }
 
 /// The step that restarts the controller manager.

@@ -12,6 +12,7 @@ use super::{
     Case, KILL, call, commands, kill_everywhere as kill_case, listing, only_lists, stand_ins,
     steps, with,
 };
+use crate::kubernetes::KUBELET_CERTIFICATES;
 use crate::{Parameters, Script, kubeadm, markers, runtime};
 
 /// Runs a script from the environment with bash, which the trap needs.
@@ -308,17 +309,15 @@ pub(super) fn renewed_certificates() {
             undo: vec![],
         });
     }
-    kill_case(&Case {
-        before: with_kubelet,
-        enter: ":",
-        check: Some(call(kubeadm::KUBELET_CREDENTIALS.verb("check"), &["id"])),
-        apply: with(
-            kubeadm::KUBELET_CREDENTIALS.verb("apply"),
-            &["id"],
-            KUBECONFIG_TEXT,
-        ),
-        undo: vec![],
-    });
+    for (verb, input) in [("request", KUBECONFIG_TEXT), ("name", "")] {
+        kill_case(&Case {
+            before: with_kubelet,
+            enter: ":",
+            check: Some(call(KUBELET_CERTIFICATES.verb("check"), &["id"])),
+            apply: with(KUBELET_CERTIFICATES.verb(verb), &["id"], input),
+            undo: vec![],
+        });
+    }
 }
 
 /// The next run ends what [`PROGRAMS`](kubeadm::PROGRAMS) lists, and nothing twice.

@@ -1,7 +1,7 @@
 //! The scripts that rotate authorities.
 
 use super::super::rotation::{
-    KUBECONFIGS, SIGNER, SIGNING_CA, with_control_plane, with_kubelet, with_unit,
+    KUBECONFIGS, SERVING, SIGNER, SIGNING_CA, with_control_plane, with_kubelet, with_unit,
 };
 use super::{Case, call, kill_everywhere};
 use crate::Script;
@@ -24,7 +24,11 @@ pub(super) fn rotated_authorities() {
         kill_everywhere(&case(with_control_plane, ROTATE, part));
     }
     kill_everywhere(&case(with_unit, UNIT_SIGNER, &SIGNING_CA));
-    for which in ["remove", "restart"] {
-        kill_everywhere(&case(with_kubelet, KUBELET_CERTIFICATES, &[which, "1"]));
+    for verb in ["request", "record"] {
+        kill_everywhere(&Case {
+            check: Some(call(KUBELET_CERTIFICATES.verb("check"), &["1"])),
+            apply: call(KUBELET_CERTIFICATES.verb(verb), &["1", SERVING]),
+            ..case(with_kubelet, KUBELET_CERTIFICATES, &[])
+        });
     }
 }
