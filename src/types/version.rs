@@ -21,6 +21,13 @@ impl Version {
         })
     }
 
+    /// Returns the first version in what a program of Kubernetes prints about itself, as in `Kubernetes v1.36.3`, or in the name
+    /// of an image; `None` without one.
+    pub fn printed(text: &str) -> Option<Self> {
+        let mut words = text.split(|c: char| c.is_whitespace() || matches!(c, '"' | '@'));
+        words.find_map(|word| Self::parse(word.rsplit(':').next()?).ok())
+    }
+
     /// Creates a version without a pre-release part.
     pub const fn new(major: u64, minor: u64, patch: u64) -> Self {
         Self(semver::Version::new(major, minor, patch))
@@ -68,5 +75,22 @@ mod tests {
         assert!(old < new);
         assert_eq!(new.to_string(), "1.36.3");
         assert!(Version::parse("1.36").is_err());
+    }
+
+    #[test]
+    fn version_of_a_program_or_an_image_is_found() {
+        let found = |text| Version::printed(text).map(|version| version.to_string());
+        for text in [
+            "v1.36.3",
+            "Kubernetes v1.36.3",
+            "    image: registry.k8s.io/kube-proxy:v1.36.3@sha256:0123",
+            "    image: \"192.0.2.1:5000/kube-proxy:v1.36.3\"",
+        ] {
+            assert_eq!(found(text).as_deref(), Some("1.36.3"), "{text}");
+        }
+        assert_eq!(
+            found("    image: 192.0.2.1:5000/kube-proxy@sha256:0123"),
+            None
+        );
     }
 }

@@ -232,11 +232,11 @@ fn flag(text: &str) -> Result<bool, &'static str> {
     }
 }
 
-/// Parses a version; `None` for an empty text.
+/// Parses what a program prints about its version, or the image of a static pod; `None` for an empty text.
 fn version(text: &str) -> Result<Option<Version>, &'static str> {
     match text {
         "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| "is not a version"),
+        text => Version::printed(text).map(Some).ok_or("is not a version"),
     }
 }
 
@@ -248,10 +248,7 @@ fn server_version(text: &str) -> Result<Option<Version>, &'static str> {
         git_version: String,
     }
     let said: Option<Said> = serde_json::from_slice(&decoded(text)?).ok();
-    let found = said
-        .as_ref()
-        .and_then(|said| said.git_version.strip_prefix('v'));
-    version(found.unwrap_or_default())
+    version(&said.map(|said| said.git_version).unwrap_or_default())
 }
 
 fn decoded(value: &str) -> Result<Vec<u8>, &'static str> {
@@ -278,7 +275,7 @@ mod tests {
     const LINES: [&str; 8] = [
         "unit=kubelet.service NRestarts=7 LoadState=loaded ActiveState=activating SubState=auto-restart ",
         "static-pod=etcd yes",
-        "version=kubelet 1.36.3",
+        "version=kubelet Kubernetes v1.36.3",
         "health=kubelet VGhlIGNvbm5lY3Rpb24gd2FzIHJlZnVzZWQK",
         "running=kube-apiserver ",
         "endpoint=ok",

@@ -4,7 +4,7 @@
 # Arguments: questions.
 #   unit NAME          properties of a systemd unit, as systemctl prints them, in one line
 #   static-pod NAME    whether the kubelet has the manifest of a static pod
-#   version NAME       the version of a program of Kubernetes, by its manifest or by its file
+#   version NAME       the image in the manifest of a program of Kubernetes, or what its file prints about its version
 #   health NAME URL    whether a program answers its health check; the URL ends with the path of the check
 #   running NAME URL   what the API server at this URL says about its version, in base64
 #   endpoint FILE      whether the API server in this kubeconfig answers
@@ -29,9 +29,9 @@ unit() {
 static_pod() { if [ -f "$manifests/$1.yaml" ]; then echo "static-pod=$1 yes"; else echo "static-pod=$1 no"; fi; }
 version() {
   if [ -f "$manifests/$1.yaml" ]; then
-    found=$(sed -n "/^ *image: .*$1:v/{s/.*:v//;s/[@\"].*//;p;q;}" "$manifests/$1.yaml")
+    found=$(grep "^ *image: .*$1:v" "$manifests/$1.yaml" | head -n 1)
   else
-    found=$(timeout 20 "/usr/local/bin/$1" --version 2>/dev/null | sed -n 's/^Kubernetes v//p')
+    found=$(timeout 20 "/usr/local/bin/$1" --version 2>/dev/null | head -n 1)
   fi
   echo "version=$1 $found"
 }

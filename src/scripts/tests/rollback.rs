@@ -128,7 +128,8 @@ fn versions_of_programs_and_pods_are_printed() {
         machine.write("/var/lib/kubexm/cordoned-node2", "");
         assert_eq!(
             machine.done(VERSIONS, &[]),
-            "program kubeadm 1.35.4\nprogram kubelet 1.34.4\npod kube-apiserver 1.34.4\ncordoned node2\nend\n"
+            "program kubeadm v1.35.4\nprogram kubelet Kubernetes v1.34.4\n\
+             pod kube-apiserver     image: registry.k8s.io/kube-apiserver:v1.34.4\ncordoned node2\nend\n"
         );
     });
 }

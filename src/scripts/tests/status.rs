@@ -42,8 +42,8 @@ fn units_and_manifests_are_answers() {
             "unit=a.service NRestarts=3 LoadState=loaded ActiveState=failed SubState=failed ",
             "unit=b.service LoadState=not-found ActiveState=inactive SubState=dead ",
             "version=absent ",
-            "version=kube-scheduler 1.36.3",
-            "version=kubelet 1.36.2",
+            "version=kube-scheduler     image: registry.k8s.io/kube-scheduler:v1.36.3@sha256:0",
+            "version=kubelet Kubernetes v1.36.2",
         ];
         assert_eq!(answers(machine, questions), expected);
         assert_eq!(machine.run(status::HOST, &["evil", "x"]).status, 2);

@@ -62,9 +62,9 @@ fn parse(text: &str) -> Result<Answer, String> {
     let (mut versions, mut cordoned, mut is_complete) = (Vec::new(), Vec::new(), false);
     for line in text.lines() {
         let refused = || line.to_owned();
-        match line.split(' ').collect::<Vec<_>>()[..] {
-            ["program" | "running" | "pod", _, version] => {
-                versions.push(version.parse().map_err(|_| refused())?);
+        match line.splitn(3, ' ').collect::<Vec<_>>()[..] {
+            ["program" | "running" | "pod", _, said] => {
+                versions.push(Version::printed(said).ok_or_else(refused)?);
             }
             ["cordoned", node] => cordoned.push(node.parse().map_err(|_| refused())?),
             ["end"] => is_complete = true,
@@ -84,7 +84,8 @@ mod tests {
 
     #[test]
     fn versions_are_parsed_and_other_answers_are_refused() {
-        let text = "program kubeadm 1.35.4\npod kube-apiserver 1.34.4\nrunning kubelet 1.34.4\ncordoned node2\nend\n";
+        let text = "program kubeadm v1.35.4\npod kube-apiserver     image: r/kube-apiserver:v1.34.4\n\
+                    running kubelet Kubernetes v1.34.4\ncordoned node2\nend\n";
         let (versions, cordoned) = parse(text).unwrap();
         let texts: Vec<String> = versions.iter().map(Version::to_string).collect();
         assert_eq!(texts, ["1.35.4", "1.34.4", "1.34.4"]);
