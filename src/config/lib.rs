@@ -6,6 +6,8 @@
 mod artifact_document;
 pub mod cluster;
 pub mod cluster_document;
+#[cfg(any(test, feature = "example"))]
+pub mod example;
 pub mod experimental;
 pub mod host_range;
 mod kind;

@@ -262,26 +262,19 @@ fn encryption(
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::net::IpAddr;
     use std::path::PathBuf;
 
     use super::encryption::tests::IDENTITY;
     use super::*;
+    use kubexm_config::example::cluster_of;
     use kubexm_pki::kubernetes::CaKey;
     use kubexm_types::Secret;
 
-    const CLUSTER: &str = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node1, address: 192.0.2.11}]
-  roleGroups: {control-plane: [node1], etcd: [node1]}
-  kubernetes: {version: 1.36.3, type: systemd}
-  etcd: {type: systemd}
-";
+    const ROLES: &str = "control-plane: [node1], etcd: [node1]";
 
-    fn cluster(text: &str) -> Cluster {
-        kubexm_config::parse_cluster("cluster.yaml", text).unwrap()
+    fn cluster() -> Cluster {
+        cluster_of(ROLES, "type: systemd", "etcd: {type: systemd}")
     }
 
     /// Returns all paths below a directory, and the content of files.
@@ -303,7 +296,7 @@ spec:
     #[test]
     fn keys_of_cas_are_encrypted_with_the_identity_of_a_file() {
         let state = tempfile::tempdir().unwrap();
-        let cluster = cluster(CLUSTER);
+        let cluster = cluster();
         let plain = load_or_issue(&cluster, state.path(), None).unwrap();
         let file = state.path().join("identity");
         std::fs::write(&file, format!("# of a test\n{IDENTITY}\n")).unwrap();
@@ -330,14 +323,13 @@ spec:
     /// Creates a state directory whose keys of CAs are encrypted.
     pub(crate) fn encrypted_state(state: &Path, encryption: &CaEncryption) {
         let identity = encryption.identity().unwrap();
-        load_or_issue(&cluster(CLUSTER), state, Some(identity)).unwrap();
+        load_or_issue(&cluster(), state, Some(identity)).unwrap();
     }
 
     #[test]
     fn kubeadm_begins_with_the_ca_of_the_site() {
         let state = tempfile::tempdir().unwrap();
-        let text = CLUSTER.replace("type: systemd}\n  etcd: {type: systemd}", "type: kubeadm}");
-        let mut cluster = cluster(&text.replace(", etcd: [node1]", ""));
+        let mut cluster = cluster_of("control-plane: [node1]", "", "");
         let given = |cluster: &Cluster| {
             load_or_issue(cluster, state.path(), None)
                 .unwrap()
@@ -363,7 +355,7 @@ spec:
         let pki = state.path().join("pki");
         let first = identity_file(state.path());
         let second = CaEncryption::Passphrase(Secret("second".to_owned()));
-        load_or_issue(&cluster(CLUSTER), state.path(), None).unwrap();
+        load_or_issue(&cluster(), state.path(), None).unwrap();
         assert!(!pki.join("archive.pub").exists());
         encrypted_state(state.path(), &first);
         let public = std::fs::read(pki.join("archive.pub")).unwrap();
@@ -393,7 +385,7 @@ spec:
     #[test]
     fn keys_of_cas_are_encrypted_with_a_passphrase() {
         let state = tempfile::tempdir().unwrap();
-        let cluster = cluster(CLUSTER);
+        let cluster = cluster();
         let encryption = CaEncryption::Passphrase(Secret("CANARY phrase".to_owned()));
         assert!(!format!("{encryption:?}").contains("CANARY"));
         let identity = || Some(encryption.identity().unwrap());
@@ -412,16 +404,8 @@ spec:
 
     #[test]
     fn renewal_of_a_host_keeps_certificates_of_others() {
-        let text = CLUSTER
-            .replace(
-                "{name: node1, address: 192.0.2.11}",
-                "{name: node1, address: 192.0.2.11}, {name: a-node1, address: 192.0.2.12}",
-            )
-            .replace(
-                "control-plane: [node1]",
-                "control-plane: [node1], worker: [a-node1]",
-            );
-        let cluster = cluster(&text);
+        let roles = format!("{ROLES}, worker: [a-node1]");
+        let cluster = cluster_of(&roles, "type: systemd", "etcd: {type: systemd}");
         let selected = |hosts: &[&str]| hosts.iter().map(|host| host.parse().unwrap()).collect();
         let renewed = |hosts: &[&str], name: &str| is_renewed(&cluster, &selected(hosts), name);
         assert!(renewed(&["node1"], "apiserver-node1"));
@@ -443,7 +427,7 @@ spec:
     #[test]
     fn preview_has_the_encrypted_key_with_the_identity_and_none_without() {
         let state = tempfile::tempdir().unwrap();
-        let cluster = cluster(CLUSTER);
+        let cluster = cluster();
         let with = |text: &str| CaEncryption::Passphrase(Secret(text.to_owned()));
         let right = with("CANARY phrase");
         let issued = load_or_issue(&cluster, state.path(), Some(right.identity().unwrap()));
@@ -472,7 +456,7 @@ spec:
     #[test]
     fn preview_of_a_cluster_with_kubeadm_needs_no_identity() {
         let state = tempfile::tempdir().unwrap();
-        let cluster = cluster(&CLUSTER.replace(", type: systemd}", "}"));
+        let cluster = cluster_of(ROLES, "", "etcd: {type: systemd}");
         let absent = CaEncryption::of_file(state.path().join("absent"));
         preview(&cluster, state.path(), Some(&absent)).unwrap();
     }
@@ -481,7 +465,7 @@ spec:
     #[test]
     fn preview_writes_nothing_to_the_state_directory() {
         let state = tempfile::tempdir().unwrap();
-        let before_install = cluster(CLUSTER);
+        let before_install = cluster();
         preview(&before_install, state.path(), None).unwrap();
         assert!(listing(state.path()).is_empty());
 
@@ -493,7 +477,8 @@ spec:
         assert_eq!(same.registry.certificate, issued.registry.certificate);
 
         // Another address of the host requires new certificates.
-        let moved = cluster(&CLUSTER.replace("192.0.2.11", "192.0.2.12"));
+        let mut moved = before_install.clone();
+        moved.hosts[0].internal_addresses = IpAddr::from([192, 0, 2, 12]).into();
         let renewed = preview(&moved, state.path(), None).unwrap();
         assert_eq!(renewed.ca, issued.ca);
         assert_ne!(renewed.registry.certificate, issued.registry.certificate);

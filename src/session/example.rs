@@ -15,6 +15,7 @@ use crate::session::{self, Hosts};
 use crate::{CommandError, certificates, change};
 use kubexm_bundle::Lock;
 use kubexm_config::Cluster;
+use kubexm_config::example::{self, cluster_of};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_engine::plan::{Journal, Receipt, Stop, UndoLog};
 use kubexm_engine::steps::Undo;
@@ -23,23 +24,13 @@ use kubexm_host::local::LocalHost;
 use kubexm_types::ClusterId;
 use kubexm_types::event::Events;
 
-pub const CLUSTER: &str = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}]
-  roleGroups: {control-plane: [node1], worker: [node2]}
-  kubernetes: {version: 1.36.3}
-";
-
 pub fn cluster() -> Cluster {
-    kubexm_config::parse_cluster("example", CLUSTER).unwrap()
+    cluster_with("")
 }
 
 /// Returns the cluster with another section.
 pub fn cluster_with(section: &str) -> Cluster {
-    kubexm_config::parse_cluster("example", &format!("{CLUSTER}  {section}\n")).unwrap()
+    example::cluster("", section)
 }
 
 /// A site: two hosts, and state directories.
@@ -197,65 +188,31 @@ pub fn lock_with_etcd(etcd: &str) -> Lock {
 
 /// Returns a cluster; etcd as units has three members.
 pub fn cluster_with_etcd(kind: &str) -> Cluster {
-    let text = format!(
-            "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {{name: example}}
-spec:
-  hosts: [{{name: node1, address: 192.0.2.11}}, {{name: node2, address: 192.0.2.12}}, {{name: node3, address: 192.0.2.13}}]
-  roleGroups: {{control-plane: [node1], worker: [node2, node3]{}}}
-  kubernetes: {{version: 1.36.3}}
-  etcd: {{type: {kind}}}
-",
-            match kind {
-                "systemd" => ", etcd: [node1, node2, node3]",
-                _ => "",
-            }
-        );
-    kubexm_config::parse_cluster("example", &text).unwrap()
+    let members = match kind {
+        "systemd" => ", etcd: [node1, node2, node3]",
+        _ => "",
+    };
+    let roles = format!("control-plane: [node1], worker: [node2, node3]{members}");
+    cluster_of(&roles, "", &format!("etcd: {{type: {kind}}}"))
 }
-
-/// The same cluster with a place for fields of the section `kubernetes`.
-pub const WITH_FIELDS: &str = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts:
-    - {name: node1, address: 192.0.2.11}
-    - {name: node2, address: 192.0.2.12}
-  roleGroups: {control-plane: [node1], worker: [node2]}
-  kubernetes: {version: 1.36.3, KUBERNETES}
-";
 
 /// Returns a cluster of a control plane and a worker. `kubernetes` has further fields of that section.
 pub fn cluster_of_two(kubernetes: &str) -> Cluster {
-    kubexm_config::parse_cluster("example", &WITH_FIELDS.replace("KUBERNETES", kubernetes)).unwrap()
+    example::cluster(kubernetes, "")
 }
 
 /// Returns the same cluster without kubeadm.
 pub fn cluster_of_units() -> Cluster {
-    let text = format!("{WITH_FIELDS}  etcd: {{type: systemd}}\n");
-    kubexm_config::parse_cluster("example", &text.replace("KUBERNETES", "type: systemd")).unwrap()
+    example::cluster("type: systemd", "etcd: {type: systemd}")
 }
 
 /// Returns a cluster of three control planes behind a load balancer of the site, and a worker.
 pub fn cluster_of_four() -> Cluster {
-    let text = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts:
-    - {name: node1, address: 192.0.2.11}
-    - {name: node2, address: 192.0.2.12}
-    - {name: node3, address: 192.0.2.13}
-    - {name: node4, address: 192.0.2.14}
-  roleGroups: {control-plane: [node1, node2, node3], worker: [node4]}
-  highAvailability: {type: external}
-  controlPlaneEndpoint: {address: 192.0.2.99}
-  kubernetes: {version: 1.36.3}
-";
-    kubexm_config::parse_cluster("example", text).unwrap()
+    let roles = "control-plane: [node1, node2, node3], worker: [node4]";
+    let endpoint = "controlPlaneEndpoint: {address: 192.0.2.99}";
+    cluster_of(
+        roles,
+        "",
+        &format!("{endpoint}\nhighAvailability: {{type: external}}"),
+    )
 }

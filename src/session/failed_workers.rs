@@ -160,25 +160,15 @@ impl FailedWorkers {
 
 #[cfg(test)]
 mod tests {
+    use kubexm_config::example::cluster_of;
     use kubexm_engine::plan::TaskId;
     use kubexm_host::HostError;
 
     use super::*;
 
     fn cluster() -> Cluster {
-        let text = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts:
-    - {name: node1, address: 192.0.2.11}
-    - {name: node2, address: 192.0.2.12}
-    - {name: node3, address: 192.0.2.13}
-  roleGroups: {control-plane: [node1], worker: [node1, node2, node3], registry: [node3]}
-  kubernetes: {version: 1.36.3}
-";
-        kubexm_config::parse_cluster("example", text).unwrap()
+        let workers = "worker: [node1, node2, node3], registry: [node3]";
+        cluster_of(&format!("control-plane: [node1], {workers}"), "", "")
     }
 
     fn lost(name: &str) -> (HostName, HostError) {

@@ -87,18 +87,11 @@ mod tests {
 
     #[test]
     fn first_control_plane_that_is_off_stays_the_first() {
-        let text = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}, {name: lb1, address: 192.0.2.13}]
-  roleGroups: {control-plane: [node1, node2], worker: [node2], registry: [lb1]}
-  controlPlaneEndpoint: {domain: api.example, address: 192.0.2.20}
-  highAvailability: {type: external}
-  kubernetes: {version: 1.36.3}
-";
-        let cluster = kubexm_config::parse_cluster("cluster.yaml", text).unwrap();
+        let cluster = kubexm_config::example::cluster_of(
+            "control-plane: [node1, node2], worker: [node2], registry: [node3]",
+            "",
+            "controlPlaneEndpoint: {domain: api.example, address: 192.0.2.20}\nhighAvailability: {type: external}",
+        );
         let name = |index: usize| cluster.hosts[index].name.clone();
         let node = |has_cluster_files| HostFacts {
             is_node: true,

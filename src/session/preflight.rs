@@ -170,16 +170,8 @@ mod tests {
 
     #[test]
     fn findings_follow_the_order_of_the_cluster_file() {
-        let text = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node2, address: 192.0.2.12}, {name: node1, address: 192.0.2.11}]
-  roleGroups: {control-plane: [node2], worker: [node1]}
-  kubernetes: {version: 1.36.3}
-";
-        let cluster = kubexm_config::parse_cluster("example", text).unwrap();
+        let roles = "control-plane: [node2], worker: [node1]";
+        let cluster = kubexm_config::example::cluster_of(roles, "", "");
         let finding = |host: &str, fatal: bool, what: &str| {
             Finding::new(
                 kubexm_types::FindingKind::Swap,

@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
     use crate::example::cluster;
-    use kubexm_config::parse_cluster;
+    use kubexm_config::example::{ROLES, cluster_of};
 
     /// Selects hosts of a cluster of a control plane `node1` and a worker `node2`.
     fn selected(names: &[&str], roles: &[Role]) -> Result<String, String> {
@@ -172,15 +172,6 @@ mod tests {
         ");
     }
 
-    fn parsed(sections: &str) -> Cluster {
-        let hosts = "{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}";
-        let text = format!(
-            "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: example}}\nspec:\n  hosts: [{hosts}]\n  \
-             kubernetes: {{version: 1.36.3}}\n{sections}"
-        );
-        parse_cluster("example", &text).unwrap()
-    }
-
     /// Selects the hosts of a role of a cluster.
     fn of_role(role: Role, cluster: &Cluster) -> Result<String, String> {
         let selection = HostSelection {
@@ -194,11 +185,9 @@ mod tests {
         Ok(names.join(" "))
     }
 
-    const ROLES: &str = "  roleGroups: {control-plane: [node1], worker: [node2]}\n";
-
     #[test]
     fn role_etcd_has_the_hosts_that_run_a_member() {
-        let mut cluster = parsed(ROLES);
+        let mut cluster = cluster_of(ROLES, "", "");
         assert_eq!(of_role(Role::Etcd, &cluster).unwrap(), "node1");
         cluster.etcd = Etcd::External {
             endpoints: vec!["https://192.0.2.50:2379".to_owned()],
@@ -210,28 +199,26 @@ mod tests {
         no host of the cluster has the role etcd
         hint: name hosts with --host, or another role
         ");
-        let cluster = parsed(
-            "  roleGroups: {control-plane: [node1], worker: [node2], etcd: [node2]}\n  etcd: {type: systemd}\n",
-        );
+        let roles = format!("{ROLES}, etcd: [node2]");
+        let cluster = cluster_of(&roles, "", "etcd: {type: systemd}");
         assert_eq!(of_role(Role::Etcd, &cluster).unwrap(), "node2");
     }
 
     #[test]
     fn role_loadbalancer_has_the_hosts_that_can_have_the_address_of_the_endpoint() {
         let of = |roles: &str, sections: &str| {
-            of_role(Role::LoadBalancer, &parsed(&format!("{roles}{sections}")))
+            of_role(Role::LoadBalancer, &cluster_of(roles, "", sections))
         };
-        let address = "  controlPlaneEndpoint: 192.0.2.100";
-        let holder = format!("  highAvailability: {{type: keepalived-haproxy}}\n{address}:8443\n");
-        let pods = format!("  highAvailability: {{type: kube-vip}}\n{address}\n");
+        let address = "controlPlaneEndpoint: 192.0.2.100";
+        let holder = format!("highAvailability: {{type: keepalived-haproxy}}\n{address}:8443");
+        let pods = format!("highAvailability: {{type: kube-vip}}\n{address}");
         for balancer in [&holder, &pods] {
             assert_eq!(of(ROLES, balancer).unwrap(), "node1", "{balancer}");
         }
-        let worker =
-            "  roleGroups: {control-plane: [node1], worker: [node2], loadbalancer: [node2]}\n";
-        assert_eq!(of(worker, &holder).unwrap(), "node2");
-        let external = format!("  highAvailability: {{type: external}}\n{address}\n");
-        for balancer in ["", "  highAvailability: {type: haproxy}\n", &external] {
+        let worker = format!("{ROLES}, loadbalancer: [node2]");
+        assert_eq!(of(&worker, &holder).unwrap(), "node2");
+        let external = format!("highAvailability: {{type: external}}\n{address}");
+        for balancer in ["", "highAvailability: {type: haproxy}", &external] {
             let refused = of(ROLES, balancer).unwrap_err();
             let expected = "no host of the cluster has the role loadbalancer\nhint: ";
             assert!(refused.starts_with(expected), "{refused}");

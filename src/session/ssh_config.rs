@@ -244,11 +244,9 @@ Host *
     }
 
     fn host(address: &str, fields: &str) -> HostSpec {
-        let text = format!(
-            "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: a}}\nspec:\n  hosts:\n    \
-             - {{name: node, address: {address}, internalAddress: 10.0.0.11{fields}}}\n  roleGroups: \
-             {{control-plane: [node]}}\n  kubernetes: {{version: v1.36.3}}\n"
-        );
+        let fields = format!("{address}, internalAddress: 10.0.0.11{fields}");
+        let text = kubexm_config::example::text_of("control-plane: [node]", "", "");
+        let text = text.replace("192.0.2.11", &fields);
         kubexm_config::parse_cluster("c", &text).unwrap().hosts[0].clone()
     }
 

@@ -278,17 +278,10 @@ fn of_the_static_pods_only_kube_vip_runs_without_kubeadm() {
         ("loadbalancer: [node1, node3]", Some("node3 is not a node")),
         ("loadbalancer: [node2]", Some("the first control plane")),
     ] {
-        let text = format!(
-            "apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {{name: demo}}
-spec:
-  hosts: [{{name: node1, address: 10.0.0.1}}, {{name: node2, address: 10.0.0.2}}, {{name: node3, address: 10.0.0.3}}]
-  roleGroups: {{control-plane: [node1], worker: [node2], {roles}}}
-  kubernetes: {{version: v1.36.3}}
-  highAvailability: {{type: keepalived-haproxy, run: static-pod}}
-  controlPlaneEndpoint: 10.0.0.9:8443
-"
+        let text = crate::example::text_of(
+            &format!("{}, {roles}", crate::example::ROLES),
+            "",
+            "highAvailability: {type: keepalived-haproxy, run: static-pod}\ncontrolPlaneEndpoint: 10.0.0.9:8443",
         );
         let read = crate::parse_cluster("cluster.yaml", &text);
         match expected {

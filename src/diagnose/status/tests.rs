@@ -5,6 +5,7 @@ mod members;
 use super::answers::Unit;
 use super::reply::Reply;
 use super::*;
+use kubexm_config::example::{ROLES, text_of};
 use kubexm_deploy::objects::{Condition, Node};
 use kubexm_etcd::Status;
 use kubexm_host::facts::Membership;
@@ -333,11 +334,7 @@ fn nodes_need_attention() {
 async fn stopped_look_does_not_say_that_no_host_was_touched() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("cluster.yaml");
-    std::fs::write(
-        &file,
-        kubexm_session::example::WITH_FIELDS.replace("KUBERNETES", ""),
-    )
-    .unwrap();
+    std::fs::write(&file, text_of(ROLES, "", "")).unwrap();
     let options = StatusOptions {
         cluster: file,
         connection: Connection {

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 use crate::begun::Operation;
 use crate::change;
-use crate::example::{CLUSTER, Site, cluster, without_ids};
+use crate::example::{Site, cluster, without_ids};
 use kubexm_engine::cluster::HostLocks;
 use kubexm_engine::plan::{Receipt, Stop};
 
@@ -51,8 +51,8 @@ async fn install_refuses_hosts_of_another_cluster() {
 async fn state_directory_of_another_cluster_is_refused() {
     let site = Site::new();
     site.install("state").await.unwrap();
-    let other = CLUSTER.replace("name: example", "name: other");
-    let other = kubexm_config::parse_cluster("other", &other).unwrap();
+    let mut other = cluster();
+    other.name = "other".to_owned();
     let refused = KnownCluster::read(&other, &site.state("state"))
         .err()
         .unwrap();
