@@ -113,23 +113,15 @@ impl Checker<'_> {
 mod tests {
     use crate::disk_space::*;
     use crate::{Carried, Offer, check, paths};
-    use kubexm_config::parse_cluster;
+    use kubexm_config::example::cluster_of;
     use kubexm_host::facts::Facts;
     use kubexm_types::Arch;
 
     /// Returns the findings of a control plane with this architecture and free space. The bundle has this
     /// many MiB of images for each architecture.
     fn findings(bundle: &[(Arch, u64)], machine: &str, free_mib: u64) -> String {
-        let text = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node1, address: 192.0.2.11}]
-  roleGroups: {control-plane: [node1], worker: [node1], registry: [node1]}
-  kubernetes: {version: 1.36.3}
-";
-        let cluster = parse_cluster("example", text).unwrap();
+        let roles = "control-plane: [node1], worker: [node1], registry: [node1]";
+        let cluster = cluster_of(roles, "", "");
         let carried = |mib: u64| Carried {
             images_kib: mib * 1024,
             files_kib: 0,

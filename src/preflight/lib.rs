@@ -5,8 +5,6 @@ mod authority;
 mod checker;
 mod disk_space;
 pub mod etcd_client;
-#[cfg(test)]
-mod example;
 mod exchange;
 pub mod external_checks;
 mod finding;

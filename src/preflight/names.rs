@@ -67,15 +67,13 @@ impl Checker<'_> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use crate::example::CLUSTER;
     use crate::{Offer, check};
     use kubexm_host::facts::Facts;
 
     #[test]
     fn hint_about_a_wrong_line_knows_which_program_writes_the_file() {
         let hint = |section: &str| {
-            let text = format!("{CLUSTER}  system: {{{section}}}\n");
-            let cluster = kubexm_config::parse_cluster("example", &text).unwrap();
+            let cluster = kubexm_config::example::cluster("", &format!("system: {{{section}}}"));
             let facts = Facts {
                 hosts_entries: vec![("10.0.0.99".parse().unwrap(), "node2".to_owned())],
                 ..Facts::default()

@@ -152,23 +152,16 @@ fn version_of(release: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::net::IpAddr;
 
     use crate::{Offer, check};
-    use kubexm_config::parse_cluster;
+    use kubexm_config::example::cluster;
     use kubexm_host::facts::{Facts, Module, Tool};
 
-    const CLUSTER: &str = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 198.51.100.12}]
-  roleGroups: {control-plane: [node1], worker: [node2]}
-";
-
     /// Returns the findings for node1 with these facts, in a cluster with these sections.
-    fn findings(sections: &str, facts: Facts) -> String {
-        let cluster = parse_cluster("example", &format!("{CLUSTER}{sections}")).unwrap();
+    fn findings(kubernetes: &str, sections: &str, facts: Facts) -> String {
+        let mut cluster = cluster(kubernetes, sections);
+        cluster.hosts[1].internal_addresses = IpAddr::from([198, 51, 100, 12]).into();
         let offer = Offer {
             carried: BTreeMap::new(),
             registry_kib: 0,
@@ -181,10 +174,10 @@ spec:
     }
 
     /// Returns the findings that a host without facts and a cluster without the sections do not have.
-    fn added(sections: &str, facts: Facts) -> String {
-        let plain = findings("  kubernetes: {version: 1.36.3}\n", Facts::default());
+    fn added(kubernetes: &str, sections: &str, facts: Facts) -> String {
+        let plain = findings("", "", Facts::default());
         let known: Vec<&str> = plain.lines().collect();
-        let found = findings(sections, facts);
+        let found = findings(kubernetes, sections, facts);
         let lines = found.lines().filter(|line| !known.contains(line));
         lines.collect::<Vec<_>>().join("\n")
     }
@@ -195,24 +188,24 @@ spec:
             networks: vec![text.parse().unwrap()],
             ..Facts::default()
         };
-        let bridge = "  kubernetes: {version: 1.36.3}\n  network: {plugin: bridge}\n";
-        let apart = added(bridge, network("192.0.2.0/24"));
+        let bridge = "network: {plugin: bridge}";
+        let apart = added("", bridge, network("192.0.2.0/24"));
         insta::assert_snapshot!(apart, @"
         node1: shares no network with node2 (198.51.100.12), but bridge uses static routes
           hint: use a plugin with an overlay network, such as flannel with its backend vxlan, or correct internalAddress in the cluster file
         ");
-        let together = findings(bridge, network("198.51.100.0/24"));
+        let together = findings("", bridge, network("198.51.100.0/24"));
         assert!(!together.contains("shares no network"), "{together}");
     }
 
     #[test]
     fn kernel_must_have_the_modules_of_kube_proxy_and_dns_cache() {
-        let ipvs = "  kubernetes: {version: 1.36.3, kubeProxy: {mode: ipvs}}\n";
+        let ipvs = "kubeProxy: {mode: ipvs}";
         let one = Facts {
             modules: [Module::IpVs].into(),
             ..Facts::default()
         };
-        let found = added(ipvs, one);
+        let found = added(ipvs, "", one);
         insta::assert_snapshot!(found, @"
         node1: kubeProxy.mode is ipvs, which Kubernetes deprecated in 1.35 and will remove
           hint: set kubeProxy.mode: nftables, its successor
@@ -221,23 +214,23 @@ spec:
         node1: the program 'ipset' is missing, which kube-proxy's ipvs mode needs
           hint: install ipset, or add it to spec.packages of the bundle manifest
         ");
-        let nftables = "  kubernetes: {version: 1.36.3, kubeProxy: {mode: nftables}}\n";
+        let nftables = "kubeProxy: {mode: nftables}";
         let with = |kernel: &str, tools: &[Tool]| Facts {
             kernel: kernel.to_owned(),
             tools: tools.iter().copied().collect(),
             ..Facts::default()
         };
-        let found = added(nftables, with("5.10.0-8-amd64", &[]));
+        let found = added(nftables, "", with("5.10.0-8-amd64", &[]));
         insta::assert_snapshot!(found, @"
         node1: the program 'nft' is missing, so a reset cannot remove kube-proxy's rules
           hint: install nftables, or add it to spec.packages of the bundle manifest
         node1: has Linux 5.10.0-8-amd64, but kube-proxy's nftables mode needs 5.13
           hint: set kubeProxy.mode: iptables, or install a newer kernel
         ");
-        let found = findings(nftables, with("6.1.0-8-amd64", &[Tool::Nft]));
+        let found = findings(nftables, "", with("6.1.0-8-amd64", &[Tool::Nft]));
         assert!(!found.contains("nft"), "{found}");
-        let cache = "  kubernetes: {version: 1.36.3}\n  dns: {nodeLocal: {}}\n";
-        insta::assert_snapshot!(added(cache, Facts::default()), @"
+        let cache = "dns: {nodeLocal: {}}";
+        insta::assert_snapshot!(added("", cache, Facts::default()), @"
         node1: its kernel does not have dummy interfaces, on which the DNS cache listens
           hint: set dns.nodeLocal.interface: loopback
         ");

@@ -1,12 +1,11 @@
 //! Checks of machines by their facts.
 
 use super::*;
-use crate::example::CLUSTER;
-use kubexm_config::parse_cluster;
+use kubexm_config::example::cluster;
 
 /// Returns the findings of a control plane with this number of CPUs and this memory in KiB.
 fn findings(cpus: Option<u64>, memory: Option<u64>) -> Vec<(bool, String)> {
-    let cluster = parse_cluster("example", CLUSTER).unwrap();
+    let cluster = cluster("", "");
     let facts = Facts {
         cpus,
         memory,
@@ -49,7 +48,7 @@ fn a_missing_number_is_not_zero() {
 
 #[test]
 fn certificates_of_another_cluster_are_refused() {
-    let cluster = parse_cluster("example", CLUSTER).unwrap();
+    let cluster = cluster("", "");
     let refused = |host: &str, receipt, files: &[&str]| {
         let files = files.iter();
         let files = files.map(|file| (format!("/etc/kubernetes/pki/{file}"), String::new()));
@@ -81,7 +80,7 @@ fn certificates_of_another_cluster_are_refused() {
 
 /// Returns what is found on a new control plane `node1` with these facts.
 fn found(facts: Facts) -> Vec<String> {
-    let cluster = parse_cluster("example", CLUSTER).unwrap();
+    let cluster = cluster("", "");
     let facts = BTreeMap::from([("node1".parse().unwrap(), facts)]);
     let found = check(&cluster, &facts, &Offer::default()).into_iter();
     let about = [
@@ -142,7 +141,7 @@ fn remains_of_a_stopped_runtime_and_of_an_old_etcd_are_found() {
 /// The other one may be a worker that is left out, and the clone would join in its place.
 #[test]
 fn clone_is_the_host_that_is_not_a_node_yet() {
-    let cluster = parse_cluster("example", CLUSTER).unwrap();
+    let cluster = cluster("", "");
     let facts = |is_node: bool| Facts {
         machine_id: Some("1".to_owned()),
         joined: is_node,

@@ -1,19 +1,9 @@
 use super::*;
-use kubexm_config::parse_cluster;
-
-const CLUSTER: &str = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}]
-  roleGroups: {control-plane: [node1], worker: [node2]}
-  kubernetes: {version: 1.36.3}
-";
+use kubexm_config::example::cluster;
 
 /// Returns the findings about a host with these answers, in a cluster with these sections.
 fn on(host: &str, facts: &Facts, sections: &str, answers: &str) -> Vec<Finding> {
-    let cluster = parse_cluster("example", &format!("{CLUSTER}{sections}")).unwrap();
+    let cluster = cluster("", sections);
     let answers = Answers::parse(&format!("{answers}\nend=\n"), KEYS).unwrap();
     judge(&Asked {
         cluster: &cluster,
@@ -54,9 +44,9 @@ fn other_network_configuration_that_comes_first_is_refused() {
     assert!(finding.what.contains("05-podman.conflist"), "{finding}");
     assert!(!finding.hint.contains("99-last"), "{finding}");
     // One of another plugin of an earlier cluster.
-    let bridge = "  network: {plugin: bridge}\n";
+    let bridge = "network: {plugin: bridge}";
     assert!(only(bridge, "cni_file=/etc/cni/net.d/10-flannel.conflist").fatal);
-    assert_eq!(found("  network: {plugin: none}\n", answers), []);
+    assert_eq!(found("network: {plugin: none}", answers), []);
 }
 
 #[test]
@@ -95,7 +85,7 @@ fn kernel_setting_that_the_next_boot_undoes_is_refused_with_its_file() {
     assert_eq!(found("", &twice), []);
     // A setting of the user, without which the cluster works.
     let own = only(
-        "  system: {sysctl: {vm.swappiness: 1}}\n",
+        "system: {sysctl: {vm.swappiness: 1}}",
         &after("next_sysctl=vm.swappiness=60"),
     );
     assert!(!own.fatal, "{own}");
@@ -105,7 +95,7 @@ fn kernel_setting_that_the_next_boot_undoes_is_refused_with_its_file() {
 fn service_address_without_a_route_is_refused_if_pods_of_the_plugin_need_it() {
     let answers = "no_route=10.96.0.1";
     assert!(only("", answers).fatal);
-    assert!(!only("  network: {plugin: bridge}\n", answers).fatal);
+    assert!(!only("network: {plugin: bridge}", answers).fatal);
 }
 
 #[test]
@@ -151,7 +141,7 @@ fn what_an_install_would_meet_later_is_refused_before() {
     }
     assert!(!only("", "forward=inet hardening").fatal);
     assert!(!only("", "mount=/var/lib/kubelet rw,noexec").fatal);
-    let unmanaged = "  system: {manageHostsFile: false, installPackages: false}\n";
+    let unmanaged = "system: {manageHostsFile: false, installPackages: false}";
     assert_eq!(found(unmanaged, "packages=x\ncloud_hosts=/etc/cloud/x"), []);
     // A worker has no member of etcd.
     assert_eq!(on("node2", &Facts::default(), "", "etcd_entry=x"), []);

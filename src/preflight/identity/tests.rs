@@ -1,14 +1,9 @@
 use super::*;
-use crate::example::CLUSTER;
-use kubexm_config::parse_cluster;
+use kubexm_config::example::cluster;
 use kubexm_types::ClusterId;
 
 const CA: &str = "/etc/kubernetes/pki/ca.crt";
 const REGISTRY: &str = "/etc/kubexm/registry-ca.crt";
-
-fn cluster() -> Cluster {
-    parse_cluster("example", CLUSTER).unwrap()
-}
 
 fn name(text: &str) -> HostName {
     text.parse().unwrap()
@@ -70,7 +65,7 @@ fn as_facts<const N: usize>(hosts: [(&str, Facts); N]) -> BTreeMap<HostName, Fac
 
 /// Returns what node1 is to the cluster, or the finding.
 fn origin_of(controller: &Controller, facts: Facts) -> Result<Origin, String> {
-    let found = origins(&cluster(), controller, &as_facts([("node1", facts)]));
+    let found = origins(&cluster("", ""), controller, &as_facts([("node1", facts)]));
     found
         .map(|origins| origins[&name("node1")])
         .map_err(|findings| findings[0].to_string())
@@ -156,7 +151,7 @@ fn first_install_of_an_earlier_version_that_was_killed_continues_from_its_state_
 }
 
 fn problems(controller: &Controller, facts: BTreeMap<HostName, Facts>) -> String {
-    let findings = check(&cluster(), controller, &facts);
+    let findings = check(&cluster("", ""), controller, &facts);
     let findings: Vec<String> = findings.iter().map(Finding::to_string).collect();
     findings.join("\n")
 }
@@ -200,10 +195,10 @@ fn other_authority_on_a_host_is_a_finding_with_both_fingerprints() {
 #[test]
 fn authorities_of_kubeadm_are_learned_from_nodes_only() {
     let interrupted = host(&[(CA, b"of an interrupted init")]);
-    let learned = of_kubeadm(&cluster(), &as_facts([("node1", interrupted)]));
+    let learned = of_kubeadm(&cluster("", ""), &as_facts([("node1", interrupted)]));
     assert_eq!(learned, BTreeMap::new());
     let initialized = node(&[(REGISTRY, b"registry"), (CA, b"of kubeadm")]);
-    let learned = of_kubeadm(&cluster(), &as_facts([("node1", initialized)]));
+    let learned = of_kubeadm(&cluster("", ""), &as_facts([("node1", initialized)]));
     let expected = [(Authority::Kubernetes, Digest::of(b"of kubeadm"))];
     assert_eq!(learned, expected.into());
 }

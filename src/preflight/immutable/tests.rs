@@ -1,11 +1,12 @@
 use super::*;
-use crate::example::CLUSTER;
+use kubexm_config::example::{ROLES, text_of};
 use kubexm_config::parse_cluster;
 
 /// Returns the findings for hosts that were installed with these settings, and a cluster file with a change.
 fn findings(from: &str, to: &str, control_plane: &str, worker: &str) -> Vec<String> {
-    let text = CLUSTER.replace(from, to);
-    assert!(from.is_empty() || text != CLUSTER, "{from}");
+    let installed = text_of(ROLES, "", "");
+    let text = installed.replace(from, to);
+    assert!(from.is_empty() || text != installed, "{from}");
     let cluster = parse_cluster("example", &text).unwrap();
     let facts = |settings: &str| {
         let mut facts = Facts {

@@ -5,9 +5,8 @@ use rustls::ServerConfig;
 
 use super::*;
 use crate::authority::Authority;
-use crate::example::CLUSTER;
 use kubexm_config::cluster::{ExternalRegistry, PasswordSource, RegistryLogin};
-use kubexm_config::parse_cluster;
+use kubexm_config::example::cluster;
 use kubexm_host::local::LocalHost;
 
 const VERSION: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
@@ -132,7 +131,7 @@ async fn registry_that_gives_tokens_without_a_login_can_be_used() {
         "registry.k8s.io/pause:3.10".parse().unwrap(),
         "pause".to_owned(),
     );
-    let mut cluster = parse_cluster("example", CLUSTER).unwrap();
+    let mut cluster = cluster("", "");
     let host: Arc<dyn Host> = Arc::new(here());
     let hosts = BTreeMap::from([(host.name().clone(), host)]);
     let mut found = async |answer: &'static str, login, images: &[(ImageRef, String)]| {
@@ -243,7 +242,7 @@ fn here() -> LocalHost {
 #[tokio::test]
 async fn registry_without_a_ca_file_is_asked() {
     let authority = Authority::new();
-    let mut cluster = parse_cluster("example", CLUSTER).unwrap();
+    let mut cluster = cluster("", "");
     cluster.registry.external = Some(without_ca_file(&authority).await);
     let host: Arc<dyn Host> = Arc::new(here());
     let hosts = BTreeMap::from([(host.name().clone(), host)]);
