@@ -8,36 +8,10 @@ use kubexm_bundle::lock::{
     ChecksumSource, Descriptor, FileFormat, KubeadmFacts, LockedFile, LockedImage, PlatformManifest,
 };
 use kubexm_bundle::{Blobs, BundleError, Lock};
-use kubexm_config::{Cluster, parse_cluster};
+use kubexm_config::Cluster;
+pub(super) use kubexm_config::example::cluster;
 use kubexm_engine::plan::Plan;
 use kubexm_types::{Arch, Digest, ImageRef, Version};
-
-const CLUSTER: &str = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts:
-    - {name: node1, address: 192.0.2.11}
-    - {name: node2, address: 192.0.2.12}
-  roleGroups: {control-plane: [node1], worker: [node2]}
-  kubernetes: {version: 1.36.3, KUBERNETES}
-";
-
-/// Returns a cluster of two nodes. `kubernetes` has further fields of that section, `sections` further
-/// sections of the spec, one in each line.
-pub(super) fn cluster(kubernetes: &str, sections: &str) -> Cluster {
-    parse_cluster("example", &text(kubernetes, sections)).unwrap()
-}
-
-/// Returns the text of such a cluster file.
-pub(super) fn text(kubernetes: &str, sections: &str) -> String {
-    let mut text = CLUSTER.replace("KUBERNETES", kubernetes);
-    for section in sections.lines() {
-        text.push_str(&format!("  {section}\n"));
-    }
-    text
-}
 
 /// A bundle in which every blob has the same content.
 pub(super) struct OneFile(pub Vec<u8>);

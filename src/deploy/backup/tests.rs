@@ -1,27 +1,14 @@
 //! Tests of the plans of a restore.
 
 use super::*;
-use kubexm_config::parse_cluster;
+use kubexm_config::example::cluster_of;
 use time::OffsetDateTime;
 
-fn steps(sections: &str, phase: Phase) -> Vec<String> {
-    let text = format!(
-        "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {{name: example}}
-spec:
-  hosts:
-    - {{name: c1, address: 192.0.2.11}}
-    - {{name: c2, address: 192.0.2.12}}
-    - {{name: w1, address: 192.0.2.14}}
-  roleGroups: {{control-plane: [c1, c2], worker: [w1]}}
-  highAvailability: {{type: external}}
-  controlPlaneEndpoint: {{address: 192.0.2.99}}
-  {sections}
-"
-    );
-    let cluster = parse_cluster("example", &text).unwrap();
+fn steps((kubernetes, sections): (&str, &str), phase: Phase) -> Vec<String> {
+    let endpoint =
+        "highAvailability: {type: external}\ncontrolPlaneEndpoint: {address: 192.0.2.99}";
+    let roles = "control-plane: [c1, c2], worker: [w1]";
+    let cluster = cluster_of(roles, kubernetes, &format!("{endpoint}\n{sections}"));
     let plan = restore(
         &RestoreInputs {
             cluster: &cluster,
@@ -51,11 +38,12 @@ spec:
     steps.collect()
 }
 
-const UNITS: &str = "kubernetes: {version: 1.36.3, type: systemd}\n  etcd: {type: systemd}";
+const KUBEADM: (&str, &str) = ("", "");
+const UNITS: (&str, &str) = ("type: systemd", "etcd: {type: systemd}");
 
 #[test]
 fn data_changes_only_after_everything_has_stopped() {
-    for sections in ["kubernetes: {version: 1.36.3}", UNITS] {
+    for sections in [KUBEADM, UNITS] {
         insta::allow_duplicates! {
             insta::assert_snapshot!(steps(sections, Phase::Replace).join("\n"), @r"
             stop@c1 []: restore stop
@@ -71,7 +59,7 @@ fn data_changes_only_after_everything_has_stopped() {
 
 #[test]
 fn control_planes_start_one_after_another() {
-    insta::assert_snapshot!(steps("kubernetes: {version: 1.36.3}", Phase::ControlPlanes).join("\n"), @r"
+    insta::assert_snapshot!(steps(KUBEADM, Phase::ControlPlanes).join("\n"), @r"
     start@c1 []: restore start api-server
     start@c1 []: wait Wait until the API server of c1 is ready
     start@c1 []: restore start
@@ -92,11 +80,10 @@ fn kubelets_of_all_nodes_restart_and_the_pod_network_follows() {
     node@w1 [restore/objects@c1]: restore restart
     ready@c1 [restore/objects@c1 restore/node@c1 restore/node@c2 restore/node@w1]: wait Wait until every node is Ready
     ");
-    let of_kubeadm = steps("kubernetes: {version: 1.36.3}", Phase::Nodes);
+    let of_kubeadm = steps(KUBEADM, Phase::Nodes);
     assert_eq!(of_kubeadm[0], "objects@c1 []: stored endpoint");
-    let bridge = format!("{UNITS}\n  network: {{plugin: bridge}}");
-    let kubeadm = "kubernetes: {version: 1.36.3}";
-    insta::assert_snapshot!(steps(&bridge, Phase::PodNetwork).join("\n"), @r"
+    let bridge = format!("{}\nnetwork: {{plugin: bridge}}", UNITS.1);
+    insta::assert_snapshot!(steps((UNITS.0, &bridge), Phase::PodNetwork).join("\n"), @r"
     subnets@c1 []: wait Wait until every node has a pod subnet
     subnets@c1 []: provide network.pod_subnets
     pod-network@c1 [restore/subnets@c1]: file /etc/kubexm/pod-routes.sh
@@ -118,7 +105,7 @@ fn kubelets_of_all_nodes_restart_and_the_pod_network_follows() {
     pod-network@w1 [restore/subnets@c1]: file /etc/cni/net.d/10-kubexm-bridge.conflist
     pod-network@w1 [restore/subnets@c1]: pod bridge
     ");
-    insta::assert_snapshot!(steps(kubeadm, Phase::PodNetwork).join("\n"), @r"
+    insta::assert_snapshot!(steps(KUBEADM, Phase::PodNetwork).join("\n"), @r"
     subnets@c1 []: wait Wait until every node has a pod subnet
     subnets@c1 []: provide network.pod_subnets
     pod-network@c1 [restore/subnets@c1]: restore flannel
@@ -131,8 +118,8 @@ fn kubelets_of_all_nodes_restart_and_the_pod_network_follows() {
     pod-network@w1 [restore/subnets@c1]: wait Wait until flannel follows the pod subnet of the node
     pod-network@w1 [restore/subnets@c1]: restore pod-network
     ");
-    let cilium = format!("{kubeadm}\n  network: {{plugin: cilium}}");
-    assert_eq!(steps(&cilium, Phase::PodNetwork).len(), 0);
+    let cilium = ("", "network: {plugin: cilium}");
+    assert_eq!(steps(cilium, Phase::PodNetwork).len(), 0);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::example::{cluster, file_of, with_inputs};
+use kubexm_config::example::{ROLES, text_of};
 use kubexm_config::parse_cluster;
 use kubexm_engine::plan::PlannedFile;
 
@@ -105,7 +106,7 @@ fn wrong_name_servers_zones_and_addresses_are_reported() {
         "nodeLocal: {address: 192.0.2.11}",
         "nodeLocal: {address: 'fd00::10'}",
     ] {
-        let text = crate::example::text("", &format!("dns: {{{dns}}}"));
+        let text = text_of(ROLES, "", &format!("dns: {{{dns}}}"));
         let problems = parse_cluster("example", &text).unwrap_err();
         all += &format!("=== {dns}\n{problems}\n");
     }

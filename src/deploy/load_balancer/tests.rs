@@ -13,32 +13,28 @@ use super::proxy::{Proxy, Settings};
 use super::{address, configured, keepalived, local, packages};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{AddressHolder, Cluster, LoadBalancer, PasswordSource};
+use kubexm_config::example::cluster_of;
 use kubexm_render::load_balancer as template;
 use kubexm_types::Secret;
 
-const CLUSTER: &str = "\
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: demo}
-spec:
-  hosts:
-    - {name: node1, address: 192.0.2.11}
-    - {name: node2, address: 192.0.2.12}
-    - {name: node3, address: 192.0.2.13}
-  roleGroups:
-    control-plane: [node1, node2]
-    loadbalancer: [node3]
-    worker: [node3]
-  kubernetes: {version: v1.36.3}
-";
-
 fn cluster(kind: &str) -> Cluster {
-    let mut text = format!("{CLUSTER}  highAvailability: {{type: {kind}}}\n");
+    let roles = "control-plane: [node1, node2], worker: [node3]";
     match kind.split(',').next() {
-        Some("haproxy" | "nginx") => text = text.replace("    loadbalancer: [node3]\n", ""),
-        _ => text += "  controlPlaneEndpoint: 192.0.2.10:8443\n",
+        Some("haproxy" | "nginx") => {
+            cluster_of(roles, "", &format!("highAvailability: {{type: {kind}}}"))
+        }
+        _ => balanced(&format!("{roles}, loadbalancer: [node3]"), kind),
     }
-    kubexm_config::parse_cluster("cluster.yaml", &text).unwrap()
+}
+
+/// Returns a cluster with load balancers of this type.
+fn balanced(roles: &str, kind: &str) -> Cluster {
+    let endpoint = "controlPlaneEndpoint: 192.0.2.10:8443";
+    cluster_of(
+        roles,
+        "",
+        &format!("highAvailability: {{type: {kind}}}\n{endpoint}"),
+    )
 }
 
 /// Returns a command for a program that tests/lab/proxies unpacked, with its libraries, or for the
@@ -317,11 +313,8 @@ fn passwords_that_keepalived_cannot_have_are_refused() {
 /// Clients would not reach the endpoint if both restarted at the same time.
 #[test]
 fn load_balancers_of_a_cluster_that_exists_change_one_after_another() {
-    let text = CLUSTER.replace("[node3]\n    worker", "[node3, node2]\n    worker");
-    let text = format!(
-        "{text}  highAvailability: {{type: keepalived-haproxy}}\n  controlPlaneEndpoint: 192.0.2.10:8443\n"
-    );
-    let cluster = kubexm_config::parse_cluster("cluster.yaml", &text).unwrap();
+    let roles = "control-plane: [node1, node2], loadbalancer: [node3, node2], worker: [node3]";
+    let cluster = balanced(roles, "keepalived-haproxy");
     let after = |is_node: bool| -> Vec<String> {
         crate::example::with_inputs(&cluster, &[], "", |inputs| {
             let mut inputs = inputs.clone();

@@ -1,46 +1,27 @@
 use super::*;
-use kubexm_config::parse_cluster;
+use kubexm_config::example::cluster_of;
+
+const ROLES: &str = "control-plane: [node1, node2, node3], worker: [node4], registry: [node1]";
 
 /// Returns a cluster of three control planes and a worker with these fields of `kubernetes` and these sections.
 pub(crate) fn cluster(kubernetes: &str, sections: &str) -> Cluster {
-    parse_cluster("example", &text(kubernetes, sections)).unwrap()
+    with_balancer(kubernetes, sections, "{type: external}")
 }
 
 /// Returns the same cluster with another `highAvailability`.
 pub(crate) fn with_balancer(kubernetes: &str, sections: &str, balancer: &str) -> Cluster {
-    let text = text(kubernetes, sections).replace("{type: external}", balancer);
     // A proxy of each node listens on loopback.
-    let text = if balancer.contains("run: ") {
-        text.replace(
-            "{domain: api.example, address: 192.0.2.9}",
-            "{domain: api.example}",
-        )
+    let address = if balancer.contains("run: ") {
+        ""
     } else {
-        text
+        ", address: 192.0.2.9"
     };
-    parse_cluster("example", &text).unwrap()
-}
-
-/// Returns its file.
-fn text(kubernetes: &str, sections: &str) -> String {
-    format!(
-        "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {{name: example}}
-spec:
-  hosts:
-    - {{name: node4, address: 192.0.2.14}}
-    - {{name: node1, address: 192.0.2.11}}
-    - {{name: node2, address: 192.0.2.12}}
-    - {{name: node3, address: 192.0.2.13}}
-  roleGroups: {{control-plane: [node1, node2, node3], worker: [node4], registry: [node1]}}
-  controlPlaneEndpoint: {{domain: api.example, address: 192.0.2.9}}
-  highAvailability: {{type: external}}
-  kubernetes: {{version: 1.36.3, {kubernetes}}}
-  {sections}
-"
-    )
+    let endpoint = format!("controlPlaneEndpoint: {{domain: api.example{address}}}");
+    let sections = format!("{endpoint}\nhighAvailability: {balancer}\n{sections}");
+    let mut cluster = cluster_of(ROLES, kubernetes, &sections);
+    // The worker is the first host of the file.
+    cluster.hosts.rotate_right(1);
+    cluster
 }
 
 /// Returns the steps of a renewal.

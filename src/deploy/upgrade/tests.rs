@@ -1,7 +1,8 @@
 use super::*;
 use crate::HostFacts;
 use crate::example::with_inputs;
-use kubexm_config::parse_cluster;
+use kubexm_config::Cluster;
+use kubexm_config::example::cluster_of;
 use kubexm_engine::plan::graph::Graph;
 use std::time::Duration;
 
@@ -23,37 +24,28 @@ fn tasks_with(
     has_drain: bool,
     change: impl Fn(&mut BTreeMap<HostName, HostFacts>),
 ) -> Vec<Task> {
-    tasks_of(CLUSTER, held, max_unavailable, has_drain, change)
+    tasks_of(
+        &cluster_of(ROLES, "", SECTIONS),
+        held,
+        max_unavailable,
+        has_drain,
+        change,
+    )
 }
 
-const CLUSTER: &str = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts:
-    - {name: c1, address: 192.0.2.11}
-    - {name: c2, address: 192.0.2.12}
-    - {name: c3, address: 192.0.2.13}
-    - {name: w1, address: 192.0.2.14}
-    - {name: w2, address: 192.0.2.15}
-    - {name: w3, address: 192.0.2.16}
-  roleGroups: {control-plane: [c1, c2, c3], worker: [w1, w2, w3], registry: [w3]}
-  highAvailability: {type: kube-vip}
-  controlPlaneEndpoint: {address: 192.0.2.99}
-  kubernetes: {version: 1.36.3}
-";
+const ROLES: &str = "control-plane: [c1, c2, c3], worker: [w1, w2, w3], registry: [w3]";
+const SECTIONS: &str =
+    "highAvailability: {type: kube-vip}\ncontrolPlaneEndpoint: {address: 192.0.2.99}";
 
-/// Like [`tasks_with`], for a cluster file.
+/// Like [`tasks_with`], for a cluster.
 fn tasks_of(
-    text: &str,
+    cluster: &Cluster,
     held: &[&str],
     max_unavailable: usize,
     has_drain: bool,
     change: impl Fn(&mut BTreeMap<HostName, HostFacts>),
 ) -> Vec<Task> {
-    let cluster = parse_cluster("example", text).unwrap();
-    with_inputs(&cluster, &IMAGES, "", |inputs| {
+    with_inputs(cluster, &IMAGES, "", |inputs| {
         let mut hosts = inputs.hosts.clone();
         for facts in hosts.values_mut() {
             facts.is_node = true;
@@ -97,9 +89,10 @@ fn waits(tasks: &[Task], task: &str, other: &str) -> bool {
 /// A control plane that was replaced is the first one of the cluster file, but another one has the settings of the cluster.
 #[test]
 fn control_plane_with_the_settings_of_the_cluster_is_upgraded_first() {
-    let units = CLUSTER.replace("1.36.3}", "1.36.3, type: systemd}\n  etcd: {type: systemd}");
-    for text in [CLUSTER, &units] {
-        let tasks = tasks_of(text, &[], 1, true, |hosts| {
+    let units = format!("{SECTIONS}\netcd: {{type: systemd}}");
+    for (kubernetes, sections) in [("", SECTIONS), ("type: systemd", &units)] {
+        let cluster = cluster_of(ROLES, kubernetes, sections);
+        let tasks = tasks_of(&cluster, &[], 1, true, |hosts| {
             let host = hosts.get_mut(&"c2".parse::<HostName>().unwrap()).unwrap();
             host.has_cluster_files = true;
         });

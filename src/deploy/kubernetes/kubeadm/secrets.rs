@@ -173,10 +173,9 @@ mod tests {
     /// The clean-up of a failed join removes the data of its member, and does not ask etcd.
     #[test]
     fn members_of_joining_hosts_are_removed_before_any_join() {
-        let text = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec:\n  kubernetes: {version: 1.36.3}\n  \
-                    hosts: [{name: c1, address: 192.0.2.11}, {name: c2, address: 192.0.2.12}, {name: w1, address: 192.0.2.21}]\n  \
-                    roleGroups: {control-plane: [c1, c2], worker: [w1], registry: [w1]}\n  controlPlaneEndpoint: {address: 192.0.2.99}\n";
-        let cluster = kubexm_config::parse_cluster("example", text).unwrap();
+        let roles = "control-plane: [c1, c2], worker: [w1], registry: [w1]";
+        let endpoint = "controlPlaneEndpoint: {address: 192.0.2.99}";
+        let cluster = kubexm_config::example::cluster_of(roles, "", endpoint);
         let steps = |nodes: &[&str]| {
             crate::example::with_inputs(&cluster, &[], "", |inputs| {
                 let mut inputs = inputs.clone();

@@ -1,6 +1,7 @@
 //! Which labels and taints an install sets, and which it leaves.
 
 use super::*;
+use kubexm_config::example::{ROLES, text_of};
 use serde_json::{Value, json};
 
 fn set(list: &[&str]) -> BTreeSet<String> {
@@ -8,8 +9,8 @@ fn set(list: &[&str]) -> BTreeSet<String> {
 }
 
 fn of_host(fields: &str) -> Desired {
-    let text = crate::example::text("", "")
-        .replace("{name: node1, ", &format!("{{name: node1, {fields} "));
+    let text =
+        text_of(ROLES, "", "").replace("{name: node1, ", &format!("{{name: node1, {fields} "));
     let cluster = kubexm_config::parse_cluster("example", &text).unwrap();
     desired(&cluster, &cluster.hosts[0])
 }
