@@ -368,17 +368,7 @@ mod tests {
     }
 
     fn cluster() -> Cluster {
-        let text = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}, {name: node3, address: 192.0.2.13}]
-  roleGroups: {control-plane: [node1], worker: [node2], etcd: [node1, node2, node3]}
-  kubernetes: {version: 1.36.3}
-  etcd: {type: systemd}
-";
-        kubexm_config::parse_cluster("example", text).unwrap_or_else(|error| panic!("{error}"))
+        kubexm_session::example::cluster_with_etcd("systemd")
     }
 
     #[tokio::test]

@@ -107,30 +107,7 @@ pub(super) fn without(cluster: &Cluster, leaving: &BTreeSet<HostName>) -> Cluste
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kubexm_config::parse_cluster;
-
-    fn cluster(sections: &str) -> Cluster {
-        cluster_in("192.0.2.", sections)
-    }
-
-    /// Returns a cluster whose hosts have addresses with this beginning.
-    fn cluster_in(network: &str, sections: &str) -> Cluster {
-        let text = format!(
-            "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {{name: example}}
-spec:
-  hosts:
-    - {{name: node1, address: '{network}11'}}
-    - {{name: node2, address: '{network}12'}}
-    - {{name: node3, address: '{network}13'}}
-  kubernetes: {{version: 1.36.3}}
-  {sections}
-"
-        );
-        parse_cluster("example", &text).unwrap()
-    }
+    use kubexm_config::example::{cluster_of, text_of};
 
     fn refused(cluster: &Cluster, names: &[&str]) -> String {
         let leaving = names.iter().map(|name| name.parse().unwrap()).collect();
@@ -142,15 +119,16 @@ spec:
 
     #[test]
     fn host_with_the_only_copy_of_something_stays() {
-        let one = cluster("roleGroups: {control-plane: [node1], worker: [node2, node3]}");
+        let one = cluster_of("control-plane: [node1], worker: [node2, node3]", "", "");
         insta::assert_snapshot!(refused(&one, &["node1"]), @"
         cannot remove node1: no control plane would remain
         hint: add another control plane first; kubexm reset removes the whole cluster
         ");
         assert_eq!(refused(&one, &["node2", "node3"]), "");
-        let several = cluster(
-            "roleGroups: {control-plane: [node1, node2, node3], registry: [node2]}\n  highAvailability: {type: external}\n  \
-             controlPlaneEndpoint: 192.0.2.13:6443",
+        let several = cluster_of(
+            "control-plane: [node1, node2, node3], registry: [node2]",
+            "",
+            "highAvailability: {type: external}\ncontrolPlaneEndpoint: 192.0.2.13:6443",
         );
         insta::assert_snapshot!(refused(&several, &["node2"]), @"
         cannot remove node2: without node2, no registry has the images of the cluster
@@ -166,11 +144,14 @@ spec:
     /// Before, only the text was compared.
     #[test]
     fn host_of_the_endpoint_stays_however_its_address_is_written() {
-        let several = cluster_in(
-            "2001:db8::",
-            "roleGroups: {control-plane: [node1, node2, node3]}\n  highAvailability: {type: external}\n  \
-             controlPlaneEndpoint: '[2001:DB8:0::13]:6443'\n  network: {podCIDR: 'fd00:10::/56', serviceCIDR: 'fd00:20::/112'}",
+        let text = text_of(
+            "control-plane: [node1, node2, node3]",
+            "",
+            "highAvailability: {type: external}\ncontrolPlaneEndpoint: '[2001:DB8:0::13]:6443'\n\
+             network: {podCIDR: 'fd00:10::/56', serviceCIDR: 'fd00:20::/112'}",
         );
+        let text = text.replace("192.0.2.", "2001:db8::");
+        let several = kubexm_config::parse_cluster("example", &text).unwrap();
         let text = refused(&several, &["node3"]);
         assert!(text.contains("is the address of node3"), "{text}");
         assert_eq!(refused(&several, &["node2"]), "");
@@ -178,9 +159,8 @@ spec:
 
     #[test]
     fn cluster_without_hosts_keeps_the_others_in_their_roles() {
-        let cluster = cluster(
-            "roleGroups: {control-plane: [node1], worker: [node2, node3], registry: [node1, node3]}",
-        );
+        let roles = "control-plane: [node1], worker: [node2, node3], registry: [node1, node3]";
+        let cluster = cluster_of(roles, "", "");
         let cluster = without(&cluster, &BTreeSet::from(["node3".parse().unwrap()]));
         assert_eq!(cluster.hosts.len(), 2);
         assert_eq!(joined(&cluster.roles.worker), "node2");

@@ -201,23 +201,11 @@ pub(super) fn without_contact(names: &[HostName], cluster: &Cluster) -> Message 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kubexm_config::parse_cluster;
+    use kubexm_config::example::cluster_of;
 
     fn cluster() -> Cluster {
-        let text = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts:
-    - {name: node1, address: 192.0.2.11}
-    - {name: node2, address: 192.0.2.12}
-    - {name: node3, address: 192.0.2.13}
-    - {name: registry1, address: 192.0.2.14}
-  roleGroups: {control-plane: [node1], worker: [node2, node3], registry: [registry1]}
-  kubernetes: {version: 1.36.3}
-";
-        parse_cluster("example", text).unwrap()
+        let others = "worker: [node2, node3], registry: [registry1]";
+        cluster_of(&format!("control-plane: [node1], {others}"), "", "")
     }
 
     fn points(names: &[(&str, bool)]) -> String {

@@ -190,16 +190,7 @@ mod tests {
 
     #[test]
     fn plan_names_what_is_lost_and_the_point_of_no_return() {
-        let text = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}]
-  roleGroups: {control-plane: [node1], worker: [node2]}
-  kubernetes: {version: 1.36.3}
-";
-        let cluster = kubexm_config::parse_cluster("example", text).unwrap();
+        let cluster = kubexm_session::example::cluster();
         let begun = RestoreRecord {
             id: "20260201T130000Z".to_owned(),
             ..RestoreRecord::new(kubexm_types::Digest::of(b"x"), true).reaches(Stage::Etcd)

@@ -136,17 +136,7 @@ pub(super) mod tests {
     use kubexm_etcd::Status;
 
     pub(in super::super) fn cluster() -> Cluster {
-        let text = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}, {name: node3, address: 192.0.2.13}]
-  roleGroups: {control-plane: [node1], worker: [node2], etcd: [node1, node2, node3]}
-  kubernetes: {version: 1.36.3}
-  etcd: {type: systemd}
-";
-        kubexm_config::parse_cluster("example", text).unwrap()
+        kubexm_session::example::cluster_with_etcd("systemd")
     }
 
     /// Returns what etcd answers: the list of members, and the status of each one that answers.

@@ -216,11 +216,7 @@ mod tests {
     use crate::upgrade::rollback::way::Begun;
 
     fn cluster(etcd: &str) -> Cluster {
-        let text = format!(
-            "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: example}}\nspec:\n  hosts: [{{name: node1, address: 192.0.2.11}}]\n  \
-             roleGroups: {{control-plane: [node1]}}\n  kubernetes: {{version: 1.36.3}}\n  etcd: {etcd}\n"
-        );
-        kubexm_config::parse_cluster("example", &text).unwrap()
+        kubexm_config::example::cluster("", &format!("etcd: {etcd}"))
     }
 
     #[test]

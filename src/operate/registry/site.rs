@@ -143,26 +143,17 @@ impl<'a> Site<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kubexm_config::parse_cluster;
+    use kubexm_config::example::cluster_of;
     use kubexm_session::ErrorKind;
-
-    /// A cluster whose hosts refuse connections.
-    const UNREACHABLE: &str = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts:
-    - {name: node1, address: 127.0.0.1, internalAddress: 192.0.2.11, port: 1}
-    - {name: node2, address: 127.0.0.2, internalAddress: 192.0.2.12, port: 1}
-    - {name: node3, address: 127.0.0.3, internalAddress: 192.0.2.13, port: 1}
-  roleGroups: {control-plane: [node1], worker: [node2, node3], registry: [node1, node2]}
-  kubernetes: {version: 1.36.3}
-";
 
     #[tokio::test]
     async fn registries_that_cannot_be_reached_are_one_error() {
-        let cluster = parse_cluster("example", UNREACHABLE).unwrap();
+        let roles = "control-plane: [node1], worker: [node2, node3], registry: [node1, node2]";
+        let mut cluster = cluster_of(roles, "", "");
+        for host in &mut cluster.hosts {
+            // Such a host refuses connections.
+            (host.address, host.port) = ("127.0.0.1".to_owned(), Some(1));
+        }
         let state = tempfile::tempdir().unwrap();
         let (connection, events) = (Connection::default(), Events::silent());
         let refused = connect(&cluster, &connection, state.path(), &events).await;

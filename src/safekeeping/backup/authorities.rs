@@ -74,6 +74,7 @@ impl Authorities {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use kubexm_config::example::{ROLES, text_of};
     use kubexm_engine::cluster::ClusterRecord;
     use kubexm_pki::{Ca, CertificateStore, SigningKey};
     use kubexm_types::{Authority, authority};
@@ -133,9 +134,7 @@ pub(super) mod tests {
     ) -> Authorities {
         let mut manifest = example(&[]);
         manifest.etcd.deployment = "systemd".to_owned();
-        let cluster = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: example}\nspec:\n  \
-                       hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}]\n  \
-                       roleGroups: {control-plane: [node1], worker: [node2]}\n  kubernetes: {version: 1.36.3}\n";
+        let cluster = text_of(ROLES, "", "");
         let mut found = Authorities::default();
         let state = state
             .iter()

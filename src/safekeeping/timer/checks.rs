@@ -225,6 +225,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use kubexm_config::example::{ROLES, text_of};
 
     #[test]
     fn paths_that_a_service_does_not_see_are_refused() {
@@ -276,15 +277,9 @@ mod tests {
 
     #[test]
     fn password_of_the_environment_is_refused() {
-        let text = |password: &str| {
-            format!(
-                "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: example}}\nspec:\n  \
-                 hosts: [{{name: node1, address: 192.0.2.11, {password}}}]\n  \
-                 roleGroups: {{control-plane: [node1]}}\n  kubernetes: {{version: 1.36.3}}\n"
-            )
-        };
         let check = |password: &str| {
-            let cluster = kubexm_config::parse_cluster("example", &text(password)).unwrap();
+            let text = text_of(ROLES, "", "").replace("11}", &format!("11, {password}}}"));
+            let cluster = kubexm_config::parse_cluster("example", &text).unwrap();
             check_passwords(&cluster)
         };
         check("passwordFile: /srv/password").unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::status::{About, Problem, ProblemKind};
 use kubexm_config::cluster::IpFamilies;
-use kubexm_config::parse_cluster;
+use kubexm_config::example::{ROLES, cluster_of};
 
 fn problem(host: &str, kind: ProblemKind) -> Problem {
     Problem::new(About::Etcd, "etcd has an alarm", "")
@@ -61,17 +61,16 @@ fn other_data_of_a_member_has_a_cause_and_a_comparison() {
 /// Returns a cluster whose worker holds the address 192.0.2.100, and the addresses of its hosts.
 fn with_address(holders: &[&str], host: &str) -> Seen {
     let mut seen = seen(host, RUNTIME);
-    let text = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: example}\nspec:\n  hosts:\n    \
-                - {name: node1, address: 192.0.2.11}\n    - {name: node2, address: 192.0.2.12}\n  \
-                roleGroups: {control-plane: [node1], worker: [node2], loadbalancer: [GROUP]}\n  \
-                highAvailability: {type: keepalived-haproxy}\n  \
-                controlPlaneEndpoint: 192.0.2.100:8443\n  kubernetes: {version: 1.36.3}\n";
     let group = if host == HOST {
         "node2"
     } else {
         "node1, node2"
     };
-    let cluster = parse_cluster("example", &text.replace("GROUP", group)).unwrap();
+    let cluster = cluster_of(
+        &format!("{ROLES}, loadbalancer: [{group}]"),
+        "",
+        "highAvailability: {type: keepalived-haproxy}\ncontrolPlaneEndpoint: 192.0.2.100:8443",
+    );
     seen.cluster.high_availability.kind = cluster.high_availability.kind;
     seen.cluster.roles = cluster.roles;
     seen.cluster.control_plane_endpoint = cluster.control_plane_endpoint;

@@ -3,24 +3,13 @@
 use super::super::answers::Unit;
 use super::super::hosts::tests::seen;
 use super::*;
-use kubexm_config::parse_cluster;
+use kubexm_config::example::cluster_of;
 
 /// Returns the problems about registries of a cluster that has them on `hosts`. The unit of the first does not run, and no
 /// registry answers node3.
 fn silent(hosts: &str) -> Vec<String> {
-    let text = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts:
-    - {name: node1, address: 192.0.2.11}
-    - {name: node2, address: 192.0.2.12}
-    - {name: node3, address: 192.0.2.13}
-  roleGroups: {control-plane: [node1], worker: [node3], registry: HOSTS}
-  kubernetes: {version: 1.36.3}
-";
-    let cluster = parse_cluster("example", &text.replace("HOSTS", hosts)).unwrap();
+    let roles = format!("control-plane: [node1], registry: {hosts}, worker: [node3]");
+    let cluster = cluster_of(&roles, "", "");
     let mut seen = seen(&cluster);
     let mut worker = Answers::default();
     for address in expected::registries(&cluster) {

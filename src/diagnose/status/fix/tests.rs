@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::*;
 use kubexm_bundle::{Blobs, BundleError, Level, Lock, PackOptions, Placement};
+use kubexm_config::example::{ROLES, text_of};
 use kubexm_session::BundleAccess;
 use kubexm_session::begun::{
     MoveRecord, RestoreRecord, RotationRecord, StateRecord, UpgradeRecord,
@@ -31,20 +32,10 @@ pub(in crate::status) fn bundle(folder: &Path, name: &str) -> PathBuf {
     path
 }
 
-const CLUSTER: &str = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node1, address: 192.0.2.11}]
-  roleGroups: {control-plane: [node1], worker: [node1]}
-  kubernetes: {version: 1.36.3}
-";
-
 /// Returns a dry run, and its state directory.
 fn dry_run(folder: &Path) -> (FixOptions, PathBuf) {
     let (cluster, state) = (folder.join("cluster.yaml"), folder.join("state"));
-    std::fs::write(&cluster, CLUSTER).unwrap();
+    std::fs::write(&cluster, text_of(ROLES, "", "")).unwrap();
     std::fs::create_dir(&state).unwrap();
     let options = FixOptions {
         source: ClusterSource {

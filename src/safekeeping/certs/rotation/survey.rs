@@ -215,21 +215,13 @@ async fn read(host: &dyn Host, script: &'static str) -> Result<String, CommandEr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kubexm_config::example::cluster_of;
 
     /// An install with an older copy of the state directory wrote the former CA alone, and phase 2 could not go on.
     #[test]
     fn files_that_lost_the_next_authority_are_named() {
-        let text = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}]
-  roleGroups: {control-plane: [node1], worker: [node2], etcd: [node1, node2]}
-  kubernetes: {version: 1.36.3}
-  etcd: {type: systemd}
-";
-        let cluster = kubexm_config::parse_cluster("cluster.yaml", text).unwrap();
+        let roles = "control-plane: [node1], worker: [node2], etcd: [node1, node2]";
+        let cluster = cluster_of(roles, "", "etcd: {type: systemd}");
         let pem = |name: &str| {
             let key = rcgen::KeyPair::generate().unwrap();
             let parameters = rcgen::CertificateParams::new([name.to_owned()]).unwrap();
@@ -271,16 +263,8 @@ spec:
 
     #[test]
     fn nodes_with_other_clocks_are_refused() {
-        let text = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}, {name: lb1, address: 192.0.2.13}]
-  roleGroups: {control-plane: [node1], worker: [node2], registry: [lb1]}
-  kubernetes: {version: 1.36.3}
-";
-        let cluster = kubexm_config::parse_cluster("cluster.yaml", text).unwrap();
+        let roles = "control-plane: [node1], worker: [node2], registry: [lb1]";
+        let cluster = cluster_of(roles, "", "");
         let first = &cluster.roles.control_plane[0];
         let judge = |clocks: [f64; 3]| {
             let hosts = cluster.hosts.iter().zip(clocks);

@@ -1,14 +1,5 @@
 use super::*;
-
-const CLUSTER: &str = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node1, address: 192.0.2.11}]
-  roleGroups: {control-plane: [node1], worker: [node1]}
-  kubernetes: {version: 1.36.3}
-";
+use kubexm_session::example::{cluster, cluster_of_two, cluster_of_units as units, cluster_with};
 
 fn options(rotated: Rotated) -> RotateOptions {
     RotateOptions {
@@ -25,14 +16,13 @@ fn options(rotated: Rotated) -> RotateOptions {
 }
 
 fn begin(
-    text: &str,
+    cluster: &Cluster,
     options: &RotateOptions,
     begun: Option<&RotationRecord>,
 ) -> Result<RotationRecord, String> {
-    let cluster = kubexm_config::parse_cluster("cluster.yaml", text).unwrap();
     let run = Run {
         options,
-        cluster: &cluster,
+        cluster,
         state: Path::new("/nothing"),
     };
     run.begin(begun.cloned()).map_err(|error| error.to_string())
@@ -41,7 +31,7 @@ fn begin(
 #[test]
 fn phases_follow_each_other_and_an_interrupted_one_is_repeated() {
     let all = options(Rotated::Cas(BTreeSet::new()));
-    let mut record = begin(CLUSTER, &all, None).unwrap();
+    let mut record = begin(&cluster(), &all, None).unwrap();
     let cas = [
         Authority::Kubernetes,
         Authority::FrontProxy,
@@ -52,24 +42,24 @@ fn phases_follow_each_other_and_an_interrupted_one_is_repeated() {
         (Phase::Trust, cas.into())
     );
     assert_eq!(
-        begin(CLUSTER, &all, Some(&record)).unwrap().phase,
+        begin(&cluster(), &all, Some(&record)).unwrap().phase,
         Phase::Trust
     );
     record.is_complete = true;
-    let next = begin(CLUSTER, &all, Some(&record)).unwrap();
+    let next = begin(&cluster(), &all, Some(&record)).unwrap();
     assert_eq!((next.phase, next.is_complete), (Phase::Switch, false));
     let remove = RotateOptions {
         phase: Some(Phase::Remove),
         ..all.clone()
     };
-    let refused = begin(CLUSTER, &remove, Some(&record)).unwrap_err();
+    let refused = begin(&cluster(), &remove, Some(&record)).unwrap_err();
     assert!(
         refused.contains("the next phase is switch, not remove"),
         "{refused}"
     );
-    assert!(begin(CLUSTER, &remove, None).is_err());
+    assert!(begin(&cluster(), &remove, None).is_err());
     let other = options(Rotated::ServiceAccountKey);
-    let refused = begin(CLUSTER, &other, Some(&record)).unwrap_err();
+    let refused = begin(&cluster(), &other, Some(&record)).unwrap_err();
     assert!(refused.contains("another rotation has begun"), "{refused}");
 }
 
@@ -79,15 +69,15 @@ fn only_the_first_phase_can_be_cancelled() {
         cancel: true,
         ..options(Rotated::Cas(BTreeSet::new()))
     };
-    assert!(begin(CLUSTER, &cancel, None).is_err());
+    assert!(begin(&cluster(), &cancel, None).is_err());
     let all = options(Rotated::Cas(BTreeSet::new()));
-    let mut record = begin(CLUSTER, &all, None).unwrap();
-    let cancelled = begin(CLUSTER, &cancel, Some(&record)).unwrap();
+    let mut record = begin(&cluster(), &all, None).unwrap();
+    let cancelled = begin(&cluster(), &cancel, Some(&record)).unwrap();
     assert!(cancelled.is_cancelled);
-    let refused = begin(CLUSTER, &all, Some(&cancelled)).unwrap_err();
+    let refused = begin(&cluster(), &all, Some(&cancelled)).unwrap_err();
     assert!(refused.contains("--cancel again"), "{refused}");
     record.phase = Phase::Switch;
-    let refused = begin(CLUSTER, &cancel, Some(&record)).unwrap_err();
+    let refused = begin(&cluster(), &cancel, Some(&record)).unwrap_err();
     assert!(
         refused.contains("since phase 2") && refused.contains("hint: "),
         "{refused}"
@@ -101,28 +91,21 @@ fn authorities_that_kubexm_does_not_have_are_refused() {
     std::fs::write(&file, "x").unwrap();
     let file = file.display();
     let external = format!(
-        "  etcd: {{type: external, external: {{endpoints: [\"https://192.0.2.9:2379\"], caFile: {file}, certFile: \
-         {file}, keyFile: {file}}}}}\n"
+        "etcd: {{type: external, external: {{endpoints: [\"https://192.0.2.9:2379\"], caFile: {file}, certFile: \
+         {file}, keyFile: {file}}}}}"
     );
-    let registry = "  registry: {type: external, address: \"registry.example:5000\"}\n";
+    let registry = "registry: {type: external, address: \"registry.example:5000\"}";
     for (sections, authority) in [
         (external.as_str(), Authority::Etcd),
         (registry, Authority::Registry),
     ] {
         let options = options(Rotated::Cas([authority].into()));
-        let refused = begin(&format!("{CLUSTER}{sections}"), &options, None).unwrap_err();
+        let refused = begin(&cluster_with(sections), &options, None).unwrap_err();
         assert!(
             refused.contains("cannot replace the CA of") && refused.contains("hint: "),
             "{refused}"
         );
     }
-}
-
-/// A cluster of which kubexm keeps all authorities.
-fn units() -> Cluster {
-    let text = CLUSTER.replace("worker: [node1]", "worker: [node1], etcd: [node1]");
-    let text = text.replace("1.36.3}", "1.36.3, type: systemd}\n  etcd: {type: systemd}");
-    kubexm_config::parse_cluster("cluster.yaml", &text).unwrap()
 }
 
 #[test]
@@ -178,10 +161,7 @@ fn name_site_ca(cluster: &mut Cluster, folder: &Path, name: &str) -> String {
 #[test]
 fn ca_of_the_site_takes_the_place_of_a_new_one() {
     let (site, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    for mut cluster in [
-        units(),
-        kubexm_config::parse_cluster("cluster.yaml", CLUSTER).unwrap(),
-    ] {
+    for mut cluster in [units(), cluster()] {
         let kind = cluster.kubernetes.kind.name();
         let (site, state) = (site.path().join(kind), state.path().join(kind));
         let first = name_site_ca(&mut cluster, &site, "first");
@@ -327,7 +307,7 @@ fn cancelled_rotation_leaves_the_state_directory_as_it_was() {
 #[test]
 fn rotation_that_has_recorded_nothing_can_be_cancelled() {
     let state = tempfile::tempdir().unwrap();
-    let cluster = kubexm_config::parse_cluster("example", CLUSTER).unwrap();
+    let cluster = cluster();
     let all = [Authority::Kubernetes, Authority::ServiceAccounts];
     let record = RotationRecord::new(all.into());
     let store = Store::open(&cluster, state.path(), None);
@@ -375,18 +355,21 @@ fn renewal_between_phases_keeps_both_keys_of_service_accounts() {
 
 #[test]
 fn rotation_records_how_long_tokens_are_valid_when_it_begins() {
-    let extends = |text: &str, rotated, begun: Option<&RotationRecord>| {
-        let record = begin(text, &options(rotated), begun).unwrap();
+    let extends = |cluster: &Cluster, rotated, begun: Option<&RotationRecord>| {
+        let record = begin(cluster, &options(rotated), begun).unwrap();
         record.extends_tokens
     };
-    let flag = "apiServer: {extraArgs: {service-account-extend-token-expiration: \"false\"}}}";
-    let not_extended = CLUSTER.replace("1.36.3}", &format!("1.36.3, {flag}"));
+    let flag = "apiServer: {extraArgs: {service-account-extend-token-expiration: \"false\"}}";
+    let not_extended = cluster_of_two(flag);
     let key = || Rotated::ServiceAccountKey;
-    assert_eq!(extends(CLUSTER, key(), None), Some(true));
+    assert_eq!(extends(&cluster(), key(), None), Some(true));
     assert_eq!(extends(&not_extended, key(), None), Some(false));
-    assert_eq!(extends(CLUSTER, Rotated::Cas(BTreeSet::new()), None), None);
+    assert_eq!(
+        extends(&cluster(), Rotated::Cas(BTreeSet::new()), None),
+        None
+    );
     // The cluster file changes during the rotation.
-    let mut begun = begin(CLUSTER, &options(key()), None).unwrap();
+    let mut begun = begin(&cluster(), &options(key()), None).unwrap();
     begun.is_complete = true;
     assert_eq!(extends(&not_extended, key(), Some(&begun)), Some(true));
     let earlier = RotationRecord {
