@@ -100,24 +100,47 @@ fn kernel_settings(asked: &Asked<'_>) -> Vec<Problem> {
         .collect()
 }
 
+/// The file that the remedy creates. cloud-init merges the files of this directory in the order of their names.
+const CLOUD_FILE: &str = "/etc/cloud/cloud.cfg.d/99-kubexm.cfg";
+
+/// Returns whether cloud-init writes /etc/hosts with this value of `manage_etc_hosts`, in YAML.
+fn writes_hosts(value: &str) -> bool {
+    let value = value.split(" #").next().unwrap_or_default();
+    let value = value.trim().trim_matches(['"', '\'']).to_lowercase();
+    ["true", "yes", "on", "template", "localhost"].contains(&value.as_str())
+}
+
 fn host_names(asked: &Asked<'_>) -> Vec<Problem> {
-    let files = asked.answers.all("cloud_hosts");
-    let Some(file) = files
-        .last()
-        .filter(|_| asked.cluster.system.manage_hosts_file)
+    let lines = asked.answers.all("cloud_hosts");
+    let last = lines.last().and_then(|line| {
+        let (file, setting) = line.split_once(':')?;
+        Some((file, setting.split_once(':')?.1))
+    });
+    let Some((file, _)) =
+        last.filter(|(_, value)| writes_hosts(value) && asked.cluster.system.manage_hosts_file)
     else {
         return Vec::new();
+    };
+    // Data of the instance comes after all files in /etc/cloud, and cloud-init writes it again.
+    let (fix, command) = if !file.starts_with("/etc/cloud/") {
+        let fix = "set it in the user data of the host and create it again, set system.manageHostsFile: false, or disable cloud-init";
+        (fix, "touch /etc/cloud/cloud-init.disabled".to_owned())
+    } else {
+        let command = if file < CLOUD_FILE {
+            format!("echo 'manage_etc_hosts: false' >{CLOUD_FILE}")
+        } else {
+            format!("sed -i 's/^\\( *manage_etc_hosts *\\):.*/\\1: false/' {file}")
+        };
+        ("set manage_etc_hosts: false", command)
     };
     vec![Problem {
         breaks: true,
         is_later: true,
         what: format!("cloud-init writes /etc/hosts at each boot (manage_etc_hosts in {file})"),
-        evidence: files.to_vec(),
+        evidence: lines.to_vec(),
         cause: "the next boot removes the names of the registry and of the hosts from it"
             .to_owned(),
-        fix: "set manage_etc_hosts: false".to_owned(),
-        commands: vec![
-            "echo 'manage_etc_hosts: false' >/etc/cloud/cloud.cfg.d/99-kubexm.cfg".to_owned(),
-        ],
+        fix: fix.to_owned(),
+        commands: vec![command],
     }]
 }

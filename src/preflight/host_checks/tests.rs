@@ -134,7 +134,10 @@ fn what_an_install_would_meet_later_is_refused_before() {
             FindingKind::FileSystems,
         ),
         ("packages=libc6", FindingKind::Packages),
-        ("cloud_hosts=/etc/cloud/cloud.cfg", FindingKind::HostNames),
+        (
+            "cloud_hosts=/etc/cloud/cloud.cfg:manage_etc_hosts: true",
+            FindingKind::HostNames,
+        ),
     ] {
         let finding = only("", answers);
         assert_eq!((finding.kind, finding.fatal), (kind, true), "{finding}");
@@ -142,7 +145,39 @@ fn what_an_install_would_meet_later_is_refused_before() {
     assert!(!only("", "forward=inet hardening").fatal);
     assert!(!only("", "mount=/var/lib/kubelet rw,noexec").fatal);
     let unmanaged = "system: {manageHostsFile: false, installPackages: false}";
-    assert_eq!(found(unmanaged, "packages=x\ncloud_hosts=/etc/cloud/x"), []);
+    let answers = "packages=x\ncloud_hosts=/etc/cloud/cloud.cfg:manage_etc_hosts: true";
+    assert_eq!(found(unmanaged, answers), []);
     // A worker has no member of etcd.
     assert_eq!(on("node2", &Facts::default(), "", "etcd_entry=x"), []);
+}
+
+/// A printed command that an earlier file does not obey refuses the install for ever.
+#[test]
+fn last_value_of_cloud_init_counts_and_its_remedy_comes_after_it() {
+    let line = |file: &str, value: &str| format!("cloud_hosts={file}:manage_etc_hosts: {value}\n");
+    let directory = "/etc/cloud/cloud.cfg.d";
+    let first = line("/etc/cloud/cloud.cfg", "\"localhost\" # comment");
+    let early = line(&format!("{directory}/90-site.cfg"), "True");
+    let own = line(&format!("{directory}/99-kubexm.cfg"), "false");
+    let late = line(&format!("{directory}/zz.cfg"), "template");
+    let user = line("/var/lib/cloud/instance/cloud-config.txt", "yes");
+    for (answers, command) in [
+        (first.clone(), ">/etc/cloud/cloud.cfg.d/99-kubexm.cfg"),
+        (
+            format!("{first}{early}"),
+            ">/etc/cloud/cloud.cfg.d/99-kubexm.cfg",
+        ),
+        (
+            format!("{early}{own}{late}"),
+            "false/' /etc/cloud/cloud.cfg.d/zz.cfg",
+        ),
+        (
+            format!("{own}{user}"),
+            "touch /etc/cloud/cloud-init.disabled",
+        ),
+    ] {
+        let finding = only("", answers.trim_end());
+        assert!(finding.hint.ends_with(command), "{finding}");
+    }
+    assert_eq!(found("", format!("{first}{early}{own}").trim_end()), []);
 }

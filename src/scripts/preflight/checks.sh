@@ -72,9 +72,12 @@ system() {
       [ ! -e "$file" ] || bounded 5 lsattr -d "$file" | awk '$1 ~ /[ia]/ { print $2 }'
     done | each immutable
   fi
-  # cloud-init writes /etc/hosts again at each boot.
-  grep -lsE '^ *manage_etc_hosts: *("?(true|localhost|template)"?|True)' /etc/cloud/cloud.cfg /etc/cloud/cloud.cfg.d/*.cfg /var/lib/cloud/instance/cloud-config.txt |
-    each cloud_hosts || :
+  # cloud-init writes /etc/hosts again at each boot. The files are in the order in which it merges them: the last value counts.
+  [ -e /etc/cloud/cloud-init.disabled ] || (
+    LC_ALL=C instance=/var/lib/cloud/instance
+    grep -HsE '^ *manage_etc_hosts *:' /etc/cloud/cloud.cfg /etc/cloud/cloud.cfg.d/*.cfg "$instance/vendor-cloud-config.txt" \
+      "$instance/vendor2-cloud-config.txt" "$instance/cloud-config.txt" | head -n 20 | each cloud_hosts
+  ) || :
 }
 packages() {
   if command -v dpkg >/dev/null && command -v apt-get >/dev/null; then

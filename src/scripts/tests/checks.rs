@@ -58,7 +58,8 @@ fn what_decides_whether_a_cluster_works_is_read() {
             "next_sysctl=a.b = 0",
             "next_sysctl=# /etc/ufw/sysctl.conf",
             "next_sysctl=net/ipv4/ip_forward=0",
-            "cloud_hosts=/etc/cloud/cloud.cfg",
+            "cloud_hosts=/etc/cloud/cloud.cfg:manage_etc_hosts: true",
+            "cloud_hosts=/etc/cloud/cloud.cfg.d/a.cfg:manage_etc_hosts: false",
             "proxy=HTTPS_PROXY",
             "no_proxy=a,b",
             "immutable=/etc/hosts",
@@ -72,7 +73,7 @@ fn what_decides_whether_a_cluster_works_is_read() {
         ] {
             assert!(found.contains(&line), "{line}: {found:#?}");
         }
-        for word in ["KUBE-FIREWALL", "/dev/a", "UExBTlRFRA", "a.cfg", "comment"] {
+        for word in ["KUBE-FIREWALL", "/dev/a", "UExBTlRFRA", "comment"] {
             assert!(!printed.contains(word), "{word}: {printed}");
         }
         let immutable = found.iter().filter(|line| line.starts_with("immutable="));
@@ -104,5 +105,40 @@ fn many_other_rules_do_not_hide_one_that_drops_packets() {
         }
         let rules = found.iter().filter(|line| line.starts_with("rule="));
         assert_eq!(rules.count(), 42, "{found:#?}");
+    });
+}
+
+#[test]
+fn cloud_init_values_come_in_the_order_in_which_it_merges_them() {
+    Machine::with_each_shell(|machine| {
+        let instance = "/var/lib/cloud/instance";
+        for file in [
+            "/etc/cloud/cloud.cfg",
+            "/etc/cloud/cloud.cfg.d/Z.cfg",
+            "/etc/cloud/cloud.cfg.d/a.cfg",
+            &format!("{instance}/vendor-cloud-config.txt"),
+            &format!("{instance}/cloud-config.txt"),
+        ] {
+            machine.write(file, "#cloud-config\nmanage_etc_hosts: x\n");
+        }
+        let files = || -> Vec<String> {
+            let printed = machine.done(CHECKS, &ARGUMENTS);
+            let lines = printed.lines();
+            let files = lines.filter_map(|line| line.strip_prefix("cloud_hosts="));
+            files
+                .map(|line| line.split(':').next().unwrap_or_default())
+                .map(|file| file.rsplit('/').next().unwrap_or_default().to_owned())
+                .collect()
+        };
+        let order = [
+            "cloud.cfg",
+            "Z.cfg",
+            "a.cfg",
+            "vendor-cloud-config.txt",
+            "cloud-config.txt",
+        ];
+        assert_eq!(files(), order);
+        machine.write("/etc/cloud/cloud-init.disabled", "");
+        assert!(files().is_empty());
     });
 }
