@@ -129,6 +129,12 @@ fn etcdctl_of_the_host_asks_its_member_or_others() {
             (ended.status, ended.complained.as_str()),
             (1, "the container of etcd does not run\n")
         );
+        machine.fake("timeout", "exit 124");
+        let ended = run(&["kind=kubeadm"]);
+        assert_eq!(
+            (ended.status, ended.complained.as_str()),
+            (1, "the container runtime does not answer\n")
+        );
     });
 }
 
