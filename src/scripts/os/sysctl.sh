@@ -5,6 +5,8 @@
 verb=$1
 shift
 former=/var/lib/kubexm/backup/sysctl
+# The kernel separates several numbers of a setting by tabs.
+words() { awk '{ $1 = $1; print }'; }
 while [ $# -gt 0 ]; do
   # As in sysctl.d: after a first '.', dots and slashes are exchanged.
   case ${1#"${1%%[./]*}"} in
@@ -12,7 +14,10 @@ while [ $# -gt 0 ]; do
   *) path=/proc/sys/$1 ;;
   esac
   case $verb in
-  check) [ "$(cat "$path" 2>/dev/null)" = "$2" ] || { echo "$1 is $(cat "$path" 2>/dev/null)"; exit 1; } ;;
+  check)
+    value=$(cat "$path" 2>/dev/null) || :
+    [ "$(printf '%s\n' "$value" | words)" = "$(printf '%s\n' "$2" | words)" ] || { echo "$1 is $value"; exit 1; }
+    ;;
   apply)
     [ -e "$path" ] || { echo "the kernel has no setting $1" >&2; exit 1; }
     (umask 077; mkdir -p /var/lib/kubexm/backup)

@@ -379,6 +379,19 @@ fn missing_modules_are_loaded() {
     });
 }
 
+/// The kernel prints tabs between the numbers of a setting.
+#[test]
+fn setting_with_several_numbers_is_compared_without_its_blanks() {
+    Machine::with_each_shell(|machine| {
+        let check = |value: &str| {
+            let setting = ["net.ipv4.ping_group_range", value];
+            machine.run(os::SYSCTL.verb("check"), &setting).status
+        };
+        // The default of a new network namespace.
+        assert_eq!((check("1 0"), check(" 1   0 "), check("10")), (0, 0, 1));
+    });
+}
+
 #[test]
 fn modules_that_something_uses_or_others_loaded_stay() {
     Machine::with_each_shell(|machine| {
