@@ -176,6 +176,7 @@ async fn prepared(
         text,
         plan,
         afterwards: "the other hosts are ready; run the same command again when these answer",
+        remaining: None,
     })
 }
 

@@ -54,6 +54,8 @@ pub(super) struct Prepared {
     pub(super) plan: Plan,
     /// What the user does about hosts that did not answer.
     pub(super) afterwards: &'static str,
+    /// What the plan does not repair; the command ends with it after the plan.
+    pub(super) remaining: Option<CommandError>,
 }
 
 impl Change<'_> {
@@ -61,8 +63,8 @@ impl Change<'_> {
     /// interrupted continues when it runs again.
     ///
     /// # Errors
-    /// Hosts cannot be reached, the plan is not confirmed, or a step failed. Also if a registry did not answer: the others
-    /// have changed.
+    /// Hosts cannot be reached, the plan is not confirmed, or a step failed. Also if a registry did not answer, or the plan does
+    /// not repair everything: the others have changed.
     pub(super) async fn run(
         &self,
         prepare: impl AsyncFn(&mut Site<'_>, &Events) -> Result<Prepared, CommandError>,
@@ -80,11 +82,11 @@ impl Change<'_> {
                     Site::of(self.cluster, self.state, hosts, unreachable, events).await?;
                 let prepared = prepare(&mut site, events).await?;
                 show(&prepared, events);
-                Ok(())
+                Ok(prepared.remaining)
             };
-            unless_stopped(stop, looking).await?;
+            let remaining = unless_stopped(stop, looking).await?;
             events.note("dry run: nothing was touched");
-            return Ok(ChangeReport { changed: None });
+            return remaining.map_or(Ok(ChangeReport { changed: None }), Err);
         }
         let change = change::Change {
             operation: self.operation,
@@ -117,7 +119,7 @@ impl Change<'_> {
             let ended = carry_out(prepared.plan, &session.hosts, events, stop).await?;
             if lost.is_empty() {
                 events.emit(ended.summary(None));
-                Ok(ended.changed)
+                Ok((ended.changed, prepared.remaining))
             } else {
                 Err(CommandError::HostsNeeded {
                     hosts: lost,
@@ -125,15 +127,15 @@ impl Change<'_> {
                 })
             }
         };
-        let changed = change.run(events, stop, connect, work).await?;
-        Ok(ChangeReport {
-            changed: Some(changed),
-        })
+        let (changed, remaining) = change.run(events, stop, connect, work).await?;
+        let changed = Some(changed);
+        remaining.map_or(Ok(ChangeReport { changed }), Err)
     }
 }
 
 fn show(prepared: &Prepared, events: &Events) {
     events.note(match prepared.text.as_str() {
+        "" if prepared.remaining.is_some() => return,
         "" => "the registries need no change",
         text => text.trim_end(),
     });

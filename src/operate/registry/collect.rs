@@ -138,6 +138,7 @@ async fn prepared(
         text,
         plan,
         afterwards: "the other registries have been cleaned; run the same command again when these answer",
+        remaining: None,
     })
 }
 

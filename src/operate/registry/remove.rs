@@ -94,6 +94,7 @@ pub async fn remove(
             text,
             plan,
             afterwards: "run the same command again",
+            remaining: None,
         })
     };
     change.run(prepare, async || true, events, stop).await

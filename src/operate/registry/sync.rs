@@ -16,7 +16,7 @@ use kubexm_host::Facts;
 use kubexm_session::begun::Operation;
 use kubexm_session::{CommandError, Connection, Stop};
 use kubexm_types::event::Events;
-use kubexm_types::{Digest, HostName, Message, WarningKind};
+use kubexm_types::{Digest, HostName};
 
 /// Sends images to a registry.
 pub(super) const IMAGES: TaskName = TaskName::new("registry", "images");
@@ -37,7 +37,7 @@ pub struct SyncOptions {
 /// Gives each registry of a cluster the images that the others have. Blobs go from host to host through this machine.
 ///
 /// # Errors
-/// A tag means different images, no registry has all blobs of an image, hosts cannot be reached, or a step failed.
+/// A tag means different images, no registry has all blobs of an image (after the others were copied), hosts cannot be reached, or a step failed.
 #[tracing::instrument(skip_all, fields(cluster = %options.cluster.display()))]
 pub async fn sync(
     options: &SyncOptions,
@@ -77,11 +77,6 @@ pub(super) fn prepared(
     let images = chosen(catalog, deciding)?;
     catalog.warn_of_tags(cluster, events);
     let (wanted, lost) = complete(catalog, &images, deciding);
-    for (name, blobs) in lost {
-        let text = format!("no registry has {} of {name}", count(blobs, "blob"));
-        let hint = "add the image again from a bundle that contains it: kubexm registry add";
-        events.warn(WarningKind::Registry, Message::new(text).hint(hint));
-    }
     let mut content = RegistryContent::empty();
     for (_, own) in &wanted {
         content.extend(own.clone());
@@ -129,6 +124,7 @@ pub(super) fn prepared(
         text,
         plan,
         afterwards: "run the same command again when they answer",
+        remaining: incomplete(&lost),
     })
 }
 
@@ -177,13 +173,8 @@ fn differences(catalog: &Catalog, image: &Image) -> Option<String> {
 pub(super) fn equal_content(catalog: &Catalog) -> Result<RegistryContent, CommandError> {
     let images = chosen(catalog, None)?;
     let (wanted, lost) = complete(catalog, &images, None);
-    let lost: Vec<String> = lost.into_iter().map(|(name, _)| name).collect();
-    if !lost.is_empty() {
-        return Err(CommandError::refused(format!(
-            "no registry has all blobs of {}",
-            lost.join(", ")
-        ))
-        .hint("add these images again from a bundle, or remove them: kubexm registry add"));
+    if let Some(error) = incomplete(&lost) {
+        return Err(error);
     }
     let mut content = RegistryContent::empty();
     for (_, own) in wanted {
@@ -200,6 +191,24 @@ fn registry<'a>(catalog: &'a Catalog, name: &HostName) -> Result<&'a Registry, C
         let names: Vec<&str> = names.map(|registry| registry.name.as_str()).collect();
         CommandError::configuration(format!("'{name}' has no registry that can be read"))
             .hint(format!("these have one: {}", names.join(", ")))
+    })
+}
+
+/// Returns the error of images of which no registry has every blob, with the numbers of their lost blobs; `None` for none.
+fn incomplete(lost: &[(String, usize)]) -> Option<CommandError> {
+    let lines = lost.iter();
+    let lines: Vec<String> = lines
+        .map(|(name, blobs)| format!("  {name}: {} lost", count(*blobs, "blob")))
+        .collect();
+    (!lines.is_empty()).then(|| {
+        let text = format!(
+            "no registry has all blobs of these images:\n{}",
+            lines.join("\n")
+        );
+        CommandError::refused(text).hint(
+            "kubexm registry add -f CLUSTER --bundle BUNDLE adds them again from a bundle that contains them; kubexm registry remove \
+             removes them",
+        )
     })
 }
 
