@@ -20,6 +20,19 @@ pub(super) fn own_etcd<'a>(cluster: &'a Cluster, name: &HostName) -> Option<&'a 
     }
 }
 
+/// The directory of the kubelet. No setting of a cluster file moves it.
+pub(super) const KUBELET: &str = "/var/lib/kubelet";
+
+/// Returns the data directory of the member of etcd on a host, which kubexm or kubeadm runs.
+pub(super) fn member_directory<'a>(cluster: &'a Cluster, host: &HostName) -> Option<&'a str> {
+    let has_member = match &cluster.etcd {
+        Etcd::Kubeadm { .. } => cluster.is_control_plane(host),
+        Etcd::Systemd { .. } => cluster.roles.etcd.contains(host),
+        Etcd::External { .. } => false,
+    };
+    cluster.etcd.data_directory().filter(|_| has_member)
+}
+
 /// Returns the folder in which a member of etcd stores its data.
 pub(super) fn etcd_data(data_dir: &HostPath) -> String {
     format!("{data_dir}/member")

@@ -175,7 +175,7 @@ scripts! {
     }
     /// Checks of hosts that preflight and doctor share.
     preflight {
-        CHECKS = "preflight/checks.sh" [timed bounded each]
+        CHECKS = "preflight/checks.sh" [timed bounded each] { Checks: data etcd directories }
     }
     /// Members of etcd.
     etcd {

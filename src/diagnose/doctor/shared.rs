@@ -26,7 +26,7 @@ pub(super) const CHECKS: &[Check] = &[
         id: "file-systems",
         area: Area::Disk,
         source: Source::Hosts,
-        read: "attributes of files that kubexm changes",
+        read: "attributes of files that kubexm changes, and mounts that the next boot does not repeat",
         run: |seen| outcome(seen, FindingKind::FileSystems),
     },
     Check {

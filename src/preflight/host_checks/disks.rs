@@ -5,6 +5,8 @@ use kubexm_config::cluster::Etcd;
 use kubexm_host::Answers;
 use kubexm_types::{FindingKind, HostName};
 
+use crate::disk_space::KUBELET;
+
 use super::check::{Asked, HostCheck, Problem, When};
 
 pub(super) const MOUNT_OPTIONS: HostCheck = HostCheck {
@@ -27,9 +29,6 @@ pub(super) const ETCD_DATA: HostCheck = HostCheck {
     read: "files in the data directory of etcd",
     find: etcd_data,
 };
-
-/// The directory of the kubelet.
-const KUBELET: &str = "/var/lib/kubelet";
 
 /// The file system of a directory of the cluster, with what its options prevent.
 pub struct Mount<'a> {

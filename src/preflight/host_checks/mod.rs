@@ -3,6 +3,7 @@
 mod boot;
 mod check;
 mod disks;
+mod mounts;
 mod network;
 mod system;
 
@@ -13,7 +14,8 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 use kubexm_config::Cluster;
 use kubexm_host::{Answers, Command, Facts, Host, Limit};
-use kubexm_scripts::preflight::CHECKS as SCRIPT;
+use kubexm_scripts::Parameters;
+use kubexm_scripts::preflight::{CHECKS as SCRIPT, Checks};
 use kubexm_types::{FindingKind, HostName, Message};
 
 use crate::finding::Finding;
@@ -44,6 +46,7 @@ pub const KEYS: &[&str] = &[
     "forward",
     "route",
     "no_route",
+    "unsaved_mount",
     "proxy",
     "no_proxy",
     "immutable",
@@ -52,13 +55,14 @@ pub const KEYS: &[&str] = &[
 ];
 
 /// Every check.
-pub const CHECKS: [&HostCheck; 11] = [
+pub const CHECKS: [&HostCheck; 12] = [
     &network::CNI,
     &network::FORWARD,
     &network::ROUTES,
     &network::PROXIES,
     &boot::KERNEL_SETTINGS,
     &boot::HOST_NAMES,
+    &mounts::UNSAVED,
     &disks::MOUNT_OPTIONS,
     &disks::LINKS,
     &disks::ETCD_DATA,
@@ -71,12 +75,14 @@ pub const CHECKS: [&HostCheck; 11] = [
 /// # Errors
 /// The host does not answer, or answers in another form.
 pub async fn ask(cluster: &Cluster, host: &dyn Host) -> Result<Answers, Message> {
-    let etcd = disks::etcd_directory(cluster, host.name()).unwrap_or_default();
-    let mut arguments = vec![cluster.runtime.data_directory().to_owned(), etcd];
-    if cluster.is_node(host.name()) {
-        let addresses = cluster.network.first_service_addresses();
-        arguments.extend(addresses.map(|address| address.to_string()));
-    }
+    let parameters = Checks {
+        data: cluster.runtime.data_directory().to_owned(),
+        etcd: disks::etcd_directory(cluster, host.name()).unwrap_or_default(),
+        directories: mounts::directories(cluster, host.name()).join(" "),
+    };
+    let addresses = cluster.network.first_service_addresses();
+    let addresses = addresses.filter(|_| cluster.is_node(host.name()));
+    let arguments = parameters.and(addresses.map(|address| address.to_string()));
     let command = Command::from_script(SCRIPT, arguments);
     let command = command.describe("ask what the checks read").limit(LIMIT);
     let output = host.run(command).await.map_err(|error| error.message())?;

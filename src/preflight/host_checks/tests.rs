@@ -181,3 +181,22 @@ fn last_value_of_cloud_init_counts_and_its_remedy_comes_after_it() {
     }
     assert_eq!(found("", format!("{first}{early}{own}").trim_end()), []);
 }
+
+#[test]
+fn mount_that_the_next_boot_does_not_repeat_is_refused_with_its_line() {
+    let disk = "unsaved_mount=/srv / ext4 /dev/sdb1";
+    let answers = format!("{disk} /var/lib/etcd\n{disk} /srv/registry");
+    let finding = only("", &answers);
+    assert!(
+        finding.fatal && finding.what.contains("/var/lib/etcd and /srv/registry"),
+        "{finding}"
+    );
+    let line = "echo '/dev/sdb1 /srv ext4 defaults 0 0' >>/etc/fstab";
+    assert!(finding.hint.ends_with(line), "{finding}");
+    let bound = only("", "unsaved_mount=/srv /data ext4 /dev/sdb1 /srv/registry");
+    assert!(bound.hint.contains("with the option bind"), "{bound}");
+    assert_eq!(
+        found("", "unsaved_mount=/srv / zfs pool/srv /srv/registry"),
+        []
+    );
+}

@@ -2,11 +2,13 @@
 # Prints what the checks of hosts read besides facts, on a host without a cluster and on one of a cluster: one `key=value` in a
 # line, in any order, and `end=` at the end. A key may occur several times. A question without an answer prints nothing. Changes
 # nothing: each question has a time limit, and prints a limited number of lines.
-# Arguments: the data directory of the container runtime; the data directory of etcd, or nothing; addresses to which the host
-# needs a route.
+# Parameters:
+#   data         the data directory of the container runtime
+#   etcd         the directory in which kubeadm creates a member of etcd
+#   directories  directories of the cluster whose content must survive a boot, separated by blanks
+# Arguments: addresses to which the host needs a route.
+: "${verb=}" "${data=}" "${etcd=}" "${directories=}"
 export PATH="/usr/local/bin:$PATH"
-data=$1 etcd=$2
-shift 2
 kubelet=/var/lib/kubelet
 disks() {
   # Network file systems whose server does not answer: whatever touches them hangs.
@@ -25,6 +27,15 @@ disks() {
   for path in "$kubelet" "$data" "${etcd:-/var/lib/etcd}" /var/lib/cni /var/log/pods; do
     target=$(readlink -f "$path") || continue
     [ "$target" = "$path" ] || echo "link=$path $target"
+  done
+  # File systems below the directories of the cluster that a boot does not mount: systemd has no file for a mount by hand. The
+  # program that started a container mounted its file systems. Prints mount point, root, type, source and directory.
+  systemd-detect-virt -cq 2>/dev/null || for path in $directories; do
+    awk -v path="$path/" '{ mount = $5 == "/" ? "/" : $5 "/" } index(path, mount) == 1 && length(mount) >= length(best) { best = mount; split($0, half, " - "); split(half[2], of, " "); line = $5 " " $4 " " of[1] " " of[2] }
+      END { if (best != "" && best != "/") print line, substr(path, 1, length(path) - 1) }' /proc/self/mountinfo
+  done | while read -r point rest; do
+    ! awk -v point="$point" '$1 !~ /^#/ && ($2 == point || $2 == point "/") { found = 1 } END { exit !found }' /etc/fstab 2>/dev/null || continue
+    [ "$(bounded 5 systemctl show -p FragmentPath -- "$point")" != FragmentPath= ] || echo "unsaved_mount=$point $rest"
   done
   [ -z "$etcd" ] || find "$etcd" -mindepth 1 -maxdepth 1 2>/dev/null | head -n 20 | sed 's,.*/,etcd_entry=,'
 }

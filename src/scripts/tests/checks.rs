@@ -4,9 +4,11 @@ use super::doctor::lines;
 use super::machine::Machine;
 use crate::preflight::CHECKS;
 
-const ARGUMENTS: [&str; 4] = [
-    "/var/lib/containerd",
-    "/var/lib/etcd",
+const ARGUMENTS: [&str; 6] = [
+    "data=/var/lib/containerd",
+    "etcd=/var/lib/etcd",
+    "directories=/var/lib/etcd /srv/registry /srv/data",
+    "--",
     "10.96.0.1",
     "fd00:96::1",
 ];
@@ -140,5 +142,37 @@ fn cloud_init_values_come_in_the_order_in_which_it_merges_them() {
         assert_eq!(files(), order);
         machine.write("/etc/cloud/cloud-init.disabled", "");
         assert!(files().is_empty());
+    });
+}
+
+/// After the next boot, programs would find an empty directory below the mount point.
+#[test]
+fn mounts_that_a_boot_does_not_repeat_are_printed() {
+    const MOUNT: &str = "mkdir -p /var/lib/etcd /srv/registry /srv/data/x\n\
+        for path in /var/lib/etcd /srv; do mount -t tmpfs disk $path; done\nmkdir -p /srv/data\nmount -t tmpfs disk /srv/data";
+    Machine::with_each_shell(|machine| {
+        machine.fake("systemd-detect-virt", "exit 1");
+        machine.fake(
+            "systemctl",
+            "case $* in *FragmentPath*/srv/data) echo FragmentPath=/run/x.mount ;; *FragmentPath*) echo FragmentPath= ;; esac",
+        );
+        let unsaved = || {
+            let ended = machine.run_after(MOUNT, CHECKS, &ARGUMENTS, "");
+            assert_eq!(ended.status, 0, "{}", ended.complained);
+            let lines = ended.printed.lines();
+            let lines = lines.filter_map(|line| line.strip_prefix("unsaved_mount="));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            unsaved(),
+            [
+                "/var/lib/etcd / tmpfs disk /var/lib/etcd",
+                "/srv / tmpfs disk /srv/registry"
+            ]
+        );
+        machine.write("/etc/fstab", "disk /var/lib/etcd/ tmpfs defaults 0 0\n");
+        assert_eq!(unsaved(), ["/srv / tmpfs disk /srv/registry"]);
+        machine.fake("systemd-detect-virt", "");
+        assert!(unsaved().is_empty());
     });
 }
