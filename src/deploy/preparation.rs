@@ -4,16 +4,13 @@ use std::sync::Arc;
 
 use super::os::{PREPARE, own_directories, packages};
 use super::{DeployError, Inputs, host_settings, load_balancer, network_manager, site_files};
-use kubexm_config::cluster::{Cluster, HostSpec, IPVS_MODULES, ProxyMode, kernel_settings};
+use kubexm_config::cluster::{HostSpec, kernel_settings};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallPackages, ManagedBlock, RunScript, Undo, WriteFile};
 use kubexm_render::os as template;
 use kubexm_scripts::{os as scripts, undo};
 use kubexm_types::{HostName, HostPath, InvalidValue};
 
-/// Kernel modules that containers and the pod network require
-/// (<https://kubernetes.io/docs/setup/production-environment/container-runtimes/>).
-const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
 /// Reports the lines of an earlier install in a file that kubexm no longer manages.
 const HAS_BLOCK: &str = "! grep -qs '^# kubexm begin$' /etc/hosts || { \
     echo 'system.manageHostsFile is not applied: /etc/hosts has the lines of an earlier install'; \
@@ -64,7 +61,7 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
     for step in network_manager::steps(inputs, host)? {
         task = task.step(step);
     }
-    let modules = modules(inputs.cluster);
+    let modules = inputs.cluster.kernel_modules();
     let text = template::Modules {
         modules: modules.clone(),
     };
@@ -122,22 +119,6 @@ pub(super) fn hosts_block(inputs: &Inputs<'_>) -> Result<ManagedBlock, InvalidVa
     })
 }
 
-/// Returns the kernel modules that the nodes of this cluster need, and those of the cluster file.
-fn modules(cluster: &Cluster) -> Vec<String> {
-    let proxy = match cluster.kubernetes.kube_proxy.mode {
-        ProxyMode::Ipvs => &IPVS_MODULES[..],
-        ProxyMode::Iptables | ProxyMode::Nftables => &[],
-    };
-    let own = cluster.system.modules.iter().map(|name| name.as_str());
-    let mut modules: Vec<String> = Vec::new();
-    for name in MODULES.iter().chain(proxy).copied().chain(own) {
-        if !modules.iter().any(|other| other == name) {
-            modules.push(name.to_owned());
-        }
-    }
-    modules
-}
-
 /// Returns the lines of `/etc/hosts`: every host, the registry, the control plane's endpoint, and those of the cluster
 /// file.
 fn hosts_file_lines(inputs: &Inputs<'_>) -> Vec<String> {
@@ -173,7 +154,10 @@ mod tests {
     fn modules_and_names_of_the_user_follow_those_of_the_cluster() {
         let section = "network: {plugin: none}\nsystem: {modules: [dm-crypt, overlay], hosts: {192.0.2.5: [a.example, b.example], \"2001:db8::1\": c.example}}";
         let cluster = cluster("", section);
-        assert_eq!(modules(&cluster), ["overlay", "br_netfilter", "dm_crypt"]);
+        assert_eq!(
+            cluster.kernel_modules(),
+            ["overlay", "br_netfilter", "dm_crypt"]
+        );
         with_inputs(&cluster, &[], "", |inputs| {
             let lines = hosts_file_lines(inputs);
             let own = [

@@ -1,6 +1,10 @@
-//! Settings of the kernel of every host.
+//! Modules and settings of the kernel of every host.
 
-use super::{Cluster, IpFamily, KUBELET_KERNEL_SETTINGS};
+use super::{Cluster, IPVS_MODULES, IpFamily, KUBELET_KERNEL_SETTINGS, ProxyMode};
+
+/// Modules that containers and the pod network require
+/// (<https://kubernetes.io/docs/setup/production-environment/container-runtimes/>).
+const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
 
 /// The file with the settings. systemd applies those of files with a later name after it.
 pub const FILE: &str = "/etc/sysctl.d/90-kubexm.conf";
@@ -18,6 +22,22 @@ const BRIDGE_IPV6: &str = "net.bridge.bridge-nf-call-ip6tables";
 const FORWARD_IPV6: &str = "net.ipv6.conf.all.forwarding";
 
 impl Cluster {
+    /// Returns the kernel modules that the nodes need, and those of the user.
+    pub fn kernel_modules(&self) -> Vec<String> {
+        let proxy = match self.kubernetes.kube_proxy.mode {
+            ProxyMode::Ipvs => &IPVS_MODULES[..],
+            ProxyMode::Iptables | ProxyMode::Nftables => &[],
+        };
+        let own = self.system.modules.iter().map(|name| name.as_str());
+        let mut modules: Vec<String> = Vec::new();
+        for name in MODULES.iter().chain(proxy).copied().chain(own) {
+            if !modules.iter().any(|other| other == name) {
+                modules.push(name.to_owned());
+            }
+        }
+        modules
+    }
+
     /// Returns the names and values of all settings, those of the user last.
     pub fn kernel_settings(&self) -> Vec<(String, String)> {
         let mut settings = REQUIRED.to_vec();

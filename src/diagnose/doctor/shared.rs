@@ -12,7 +12,7 @@ pub(super) const CHECKS: &[Check] = &[
         id: "kernel-settings",
         area: Area::Kernel,
         source: Source::Hosts,
-        read: "the files of sysctl.d in the order in which the next boot applies them",
+        read: "the files of sysctl.d in the order in which the next boot applies them, and modprobe.d",
         run: |seen| outcome(seen, FindingKind::KernelSettings),
     },
     Check {

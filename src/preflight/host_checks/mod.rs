@@ -3,6 +3,7 @@
 mod boot;
 mod check;
 mod disks;
+mod modules;
 mod mounts;
 mod network;
 mod system;
@@ -46,6 +47,8 @@ pub const KEYS: &[&str] = &[
     "forward",
     "route",
     "no_route",
+    "not_loaded",
+    "modprobe_line",
     "unsaved_mount",
     "proxy",
     "no_proxy",
@@ -55,13 +58,14 @@ pub const KEYS: &[&str] = &[
 ];
 
 /// Every check.
-pub const CHECKS: [&HostCheck; 12] = [
+pub const CHECKS: [&HostCheck; 13] = [
     &network::CNI,
     &network::FORWARD,
     &network::ROUTES,
     &network::PROXIES,
     &boot::KERNEL_SETTINGS,
     &boot::HOST_NAMES,
+    &modules::MODULES,
     &mounts::UNSAVED,
     &disks::MOUNT_OPTIONS,
     &disks::LINKS,

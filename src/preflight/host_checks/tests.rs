@@ -183,6 +183,35 @@ fn last_value_of_cloud_init_counts_and_its_remedy_comes_after_it() {
 }
 
 #[test]
+fn module_that_the_next_boot_does_not_load_is_refused_with_its_file() {
+    for said in ["blacklist br-netfilter", "install br_netfilter /bin/true"] {
+        let file = "/etc/modprobe.d/cis.conf";
+        let finding = only(
+            "",
+            &format!("not_loaded={said}\nmodprobe_line={file}: {said}"),
+        );
+        assert!(finding.fatal && finding.what.contains(file), "{finding}");
+        assert!(
+            finding
+                .hint
+                .contains(r"\s+br[-_]netfilter(\s|$)/d' /etc/modprobe.d/cis.conf"),
+            "{finding}"
+        );
+    }
+    let finding = only("", "not_loaded=blacklist overlay");
+    assert!(
+        finding.hint.contains("modprobe.blacklist=overlay"),
+        "{finding}"
+    );
+    for harmless in [
+        "blacklist floppy",
+        "install overlay /sbin/modprobe --ignore-install overlay",
+    ] {
+        assert_eq!(found("", &format!("not_loaded={harmless}")), []);
+    }
+}
+
+#[test]
 fn mount_that_the_next_boot_does_not_repeat_is_refused_with_its_line() {
     let disk = "unsaved_mount=/srv / ext4 /dev/sdb1";
     let answers = format!("{disk} /var/lib/etcd\n{disk} /srv/registry");

@@ -54,6 +54,14 @@ kernel() {
     ! grep -qis '^ENABLED=yes' /etc/ufw/ufw.conf || { echo "# /etc/ufw/sysctl.conf" && cat /etc/ufw/sysctl.conf; }
   } 2>/dev/null | grep -E '^(# /|[^#;[:space:]])' | head -n 2000 | cut -c1-300 | each next_sysctl || :
 }
+# What systemd-modules-load does not load at the next boot, unless the kernel has it built in, and the lines that say so.
+modules() {
+  timed 5 modprobe --showconfig | awk -v builtin="/lib/modules/$(uname -r)/modules.builtin" '
+    BEGIN { while ((getline line <builtin) > 0) { sub(/.*\//, "", line); sub(/\.ko.*/, "", line); gsub(/-/, "_", line); has[line] = 1 } }
+    /^(blacklist|install) / { name = $2; gsub(/-/, "_", name); if (!(name in has)) print }' | head -n 500 | cut -c1-300 | each not_loaded || :
+  grep -HsE '^[[:space:]]*(blacklist|install)[[:space:]]' /etc/modprobe.d/*.conf /run/modprobe.d/*.conf /usr/local/lib/modprobe.d/*.conf \
+    /usr/lib/modprobe.d/*.conf /lib/modprobe.d/*.conf | head -n 1000 | cut -c1-300 | each modprobe_line || :
+}
 # Rules of an administrator or of another firewall that drop packets: at most 40 that name a port, and 40 others. Some firewalls ban
 # thousands of addresses by a rule for each.
 some() { awk '/dport/ ? ++ports <= 40 : ++others <= 40' | cut -c1-1000; }
@@ -97,7 +105,7 @@ packages() {
   fi
 }
 # They run at the same time: the slowest one determines the duration.
-for question in disks kernel network system packages; do "$question" & done
+for question in disks kernel modules network system packages; do "$question" & done
 routes "$@" &
 wait
 echo "end="

@@ -145,6 +145,31 @@ fn cloud_init_values_come_in_the_order_in_which_it_merges_them() {
     });
 }
 
+/// Hardening guides blacklist overlay; modprobe loads it nevertheless, and the next boot does not.
+#[test]
+fn modules_that_the_next_boot_does_not_load_are_printed_with_their_lines() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "modprobe",
+            "echo 'alias a b'; echo 'blacklist br-netfilter'; echo 'install overlay /bin/true'",
+        );
+        machine.write(
+            "/etc/modprobe.d/cis.conf",
+            "# x\n install overlay /bin/true\n",
+        );
+        let printed = machine.done(CHECKS, &ARGUMENTS);
+        let found = lines(&printed);
+        for line in [
+            "not_loaded=blacklist br-netfilter",
+            "not_loaded=install overlay /bin/true",
+            "modprobe_line=/etc/modprobe.d/cis.conf: install overlay /bin/true",
+        ] {
+            assert!(found.contains(&line), "{line}: {found:#?}");
+        }
+        assert!(!printed.contains("alias"), "{printed}");
+    });
+}
+
 /// After the next boot, programs would find an empty directory below the mount point.
 #[test]
 fn mounts_that_a_boot_does_not_repeat_are_printed() {
