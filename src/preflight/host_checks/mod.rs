@@ -52,6 +52,8 @@ pub const KEYS: &[&str] = &[
     "unsaved_mount",
     "proxy",
     "no_proxy",
+    "unit_proxy",
+    "unit_no_proxy",
     "immutable",
     "cloud_hosts",
     "packages",

@@ -1,5 +1,6 @@
 //! What the network of a host does to the one of pods.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -114,11 +115,43 @@ fn routes(asked: &Asked<'_>) -> Vec<Problem> {
 }
 
 fn proxies(asked: &Asked<'_>) -> Vec<Problem> {
-    let names = asked.answers.all("proxy");
-    if names.is_empty() || !asked.cluster.is_node(asked.host) {
+    if !asked.cluster.is_node(asked.host) {
         return Vec::new();
     }
-    let exceptions = asked.answers.all("no_proxy");
+    let general = asked.answers.all("no_proxy").iter();
+    let general: Vec<&str> = general.map(String::as_str).collect();
+    let names = asked.answers.all("proxy").iter();
+    let names = names.map(String::as_str).collect();
+    let mut units: BTreeMap<&str, (BTreeSet<&str>, Vec<&str>)> = BTreeMap::new();
+    let pairs = |key| {
+        asked
+            .answers
+            .all(key)
+            .iter()
+            .filter_map(|line| line.split_once('='))
+    };
+    for (unit, name) in pairs("unit_proxy") {
+        units.entry(unit).or_default().0.insert(name);
+    }
+    for (unit, list) in pairs("unit_no_proxy") {
+        units.entry(unit).or_default().1.push(list);
+    }
+    let of_units = units.into_iter().filter_map(|(unit, (names, own))| {
+        // A unit without exceptions of its own has those of systemd.
+        let exceptions = if own.is_empty() { &general } else { &own };
+        proxy(asked, Some(unit), &names, exceptions)
+    });
+    let of_all = proxy(asked, None, &names, &general);
+    of_all.into_iter().chain(of_units).collect()
+}
+
+/// Returns the problem of proxies that one unit has, or every unit, with these values of `no_proxy`.
+fn proxy(
+    asked: &Asked<'_>,
+    unit: Option<&str>,
+    names: &BTreeSet<&str>,
+    exceptions: &[&str],
+) -> Option<Problem> {
     let exceptions: Vec<&str> = exceptions
         .iter()
         .flat_map(|list| list.split([',', ' ']))
@@ -131,23 +164,24 @@ fn proxies(asked: &Asked<'_>) -> Vec<Problem> {
         .map(String::as_str)
         .filter(|name| !exceptions.iter().any(|entry| is_excepted(entry, name)))
         .collect();
-    if missing.is_empty() {
-        return Vec::new();
-    }
-    vec![Problem {
+    let fix = unit.map_or_else(
+        || "add them to NO_PROXY where systemd gets the proxy from, such as DefaultEnvironment in /etc/systemd/system.conf, and run systemctl daemon-reexec".to_owned(),
+        |unit| format!("add them to NO_PROXY in the files of `systemctl cat {unit}` or in /etc/systemd/system/{unit}.d, and run systemctl daemon-reload && systemctl try-restart {unit}"),
+    );
+    (!names.is_empty() && !missing.is_empty()).then(|| Problem {
         breaks: true,
         is_later: false,
         what: format!(
-            "systemd gives {} to every unit, and no_proxy does not have {}",
-            names.join(", "),
+            "systemd gives {} to {}, and no_proxy does not have {}",
+            names.iter().copied().collect::<Vec<_>>().join(", "),
+            unit.unwrap_or("every unit"),
             missing.join(" and ")
         ),
         evidence: Vec::new(),
         cause: "the runtime and the kubelet would ask the registry and the API server through the proxy".to_owned(),
-        fix: "add them to NO_PROXY where systemd gets the proxy from, such as DefaultEnvironment in /etc/systemd/system.conf, and run systemctl daemon-reexec"
-            .to_owned(),
+        fix,
         commands: Vec::new(),
-    }]
+    })
 }
 
 /// Returns whether an entry of `no_proxy` excepts a name or an address

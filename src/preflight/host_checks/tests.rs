@@ -229,3 +229,18 @@ fn mount_that_the_next_boot_does_not_repeat_is_refused_with_its_line() {
         []
     );
 }
+
+#[test]
+fn proxy_of_one_unit_has_the_exceptions_of_the_unit() {
+    let proxy = "unit_proxy=containerd.service=HTTPS_PROXY";
+    let finding = only("", proxy);
+    assert!(
+        finding.fatal && finding.what.contains("containerd.service"),
+        "{finding}"
+    );
+    let exceptions = "no_proxy=.kubexm.internal, 192.0.2.0/24";
+    assert_eq!(found("", &format!("{proxy}\n{exceptions}")), []);
+    let own = format!("{proxy}\nunit_no_proxy=containerd.service=");
+    assert_eq!(found("", &format!("{own}kubexm.internal,192.0.2.11")), []);
+    assert_eq!(found("", &format!("{own}localhost\n{exceptions}")).len(), 1);
+}

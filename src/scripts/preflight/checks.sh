@@ -85,6 +85,12 @@ system() {
   # Only names: an address can have a password.
   printf '%s\n' "$environment" | grep -iE '^(https?|all)_proxy=.' | sed 's/=.*//' | each proxy || :
   printf '%s\n' "$environment" | grep -i '^no_proxy=' | sed "s/^[^=]*=//; s/^\$'\(.*\)'\$/\1/" | each no_proxy || :
+  # The usual places of proxies of one unit. systemd does not read drop-ins of a unit that does not exist yet.
+  for unit in containerd docker crio isulad kubelet; do
+    environment=$({ bounded 5 systemctl show -p Environment "$unit.service"; grep -hsE '^Environment=' "/etc/systemd/system/$unit.service.d"/*.conf; } || :)
+    printf '%s\n' "$environment" | grep -oiE '(https?|all)_proxy=[^ "]' | sed 's/=.*//' | each "unit_proxy=$unit.service" || :
+    printf '%s\n' "$environment" | grep -oiE '"no_proxy=[^"]*|(^|[ =])no_proxy=[^ "]*' | sed 's/^.*[nN][oO]_[pP][rR][oO][xX][yY]=//' | each "unit_no_proxy=$unit.service" || :
+  done
   # Files that kubexm writes, and that nothing can change.
   if command -v lsattr >/dev/null; then
     for file in /etc/hosts /etc/fstab /etc/resolv.conf /etc/passwd /etc/group /etc/systemd/system /etc/sysctl.d /etc/modules-load.d /etc /var/lib /usr/local/bin; do

@@ -170,6 +170,31 @@ fn modules_that_the_next_boot_does_not_load_are_printed_with_their_lines() {
     });
 }
 
+#[test]
+fn proxies_of_units_and_of_their_files_are_printed_without_passwords() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "systemctl",
+            "case $* in *Environment*docker*) echo 'Environment=A=b https_proxy=http://u:UExBTlRFRA@x \"NO_PROXY=a, b\"' ;; esac",
+        );
+        machine.write(
+            "/etc/systemd/system/kubelet.service.d/http-proxy.conf",
+            "[Service]\nEnvironment=HTTP_PROXY=http://x\nEnvironment=NO_PROXY=c,d\n",
+        );
+        let printed = machine.done(CHECKS, &ARGUMENTS);
+        let found = lines(&printed);
+        let of_units = found.iter().filter(|line| line.starts_with("unit_"));
+        let expected = [
+            "unit_proxy=docker.service=https_proxy",
+            "unit_no_proxy=docker.service=a, b",
+            "unit_proxy=kubelet.service=HTTP_PROXY",
+            "unit_no_proxy=kubelet.service=c,d",
+        ];
+        assert_eq!(of_units.copied().collect::<Vec<_>>(), expected);
+        assert!(!printed.contains("UExBTlRFRA"), "{printed}");
+    });
+}
+
 /// After the next boot, programs would find an empty directory below the mount point.
 #[test]
 fn mounts_that_a_boot_does_not_repeat_are_printed() {
