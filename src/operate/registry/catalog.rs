@@ -308,8 +308,12 @@ impl Catalog {
         let mut content = RegistryContent::empty();
         let repository = &image.repository;
         for digest in self.closure(repository, image.digest) {
-            // The size of a manifest that no registry can read is unknown, so that it is missing everywhere.
-            let unknown = Manifest::default();
+            // The size of a manifest that no registry can read is unknown. With one byte, which no manifest has, it is missing
+            // everywhere, also where its file is empty.
+            let unknown = Manifest {
+                size: 1,
+                ..Manifest::default()
+            };
             let manifest = self.manifests.get(&digest).unwrap_or(&unknown);
             content.add_manifest(repository, digest, manifest);
             for tag in self.tags_of_manifest(repository, digest) {
