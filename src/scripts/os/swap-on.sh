@@ -1,10 +1,16 @@
 #!/bin/sh -eu
-# Turns swap on again and restores its lines in /etc/fstab.
+# Turns swap on again and restores its lines in /etc/fstab and its units.
 if [ -e /etc/fstab ]; then
   table=$(readlink -f /etc/fstab)
   cp -a "$table" "$table.kubexm-new"
   sed 's,^#kubexm ,,' "$table" >"$table.kubexm-new"
   replace "$table.kubexm-new" "$table"
+fi
+if [ -e /var/lib/kubexm/backup/swap-units ]; then
+  while read -r verb unit; do
+    case $verb in mask) verb=unmask ;; disable) verb=enable ;; *) continue ;; esac
+    if systemctl "$verb" --quiet -- "$unit"; then systemctl start -- "$unit" || :; fi
+  done </var/lib/kubexm/backup/swap-units
 fi
 [ -e /var/lib/kubexm/backup/swaps ] || exit 0
 while read -r name; do swapon "$name" || :; done </var/lib/kubexm/backup/swaps

@@ -3,23 +3,70 @@
 use super::machine::{MODPROBE, Machine, SYSTEMCTL};
 use crate::os;
 
+/// Hides the swap of this machine.
+const NO_SWAP: &str = "echo Filename >/root/no-swap && mount --bind /root/no-swap /proc/swaps";
+
 #[test]
 fn swap_is_disabled_in_fstab_and_restored() {
     let fstab = "# swap\nUUID=1 / ext4 defaults 0 1\n/dev/sdb none swap sw 0 0\n/swap.img\tnone\tswap\tsw 0 0\n";
     Machine::with_each_shell(|machine| {
         machine.fake("swapoff", "");
         machine.fake("swapon", "");
+        machine.fake("systemctl", "");
         machine.write("/etc/fstab", fstab);
         let ended = machine.run(os::SWAP_OFF.verb("check"), &[]);
         assert_eq!(ended.status, 1);
         machine.done(os::SWAP_OFF.verb("apply"), &[]);
-        assert_eq!(machine.calls(), ["swapoff -a"]);
+        let list = "systemctl list-unit-files --type=swap --no-legend --plain";
+        let calls = ["swapoff -a", "systemctl daemon-reload", list];
+        assert_eq!(machine.calls(), calls);
         let off = "# swap\nUUID=1 / ext4 defaults 0 1\n#kubexm /dev/sdb none swap sw 0 0\n#kubexm /swap.img\tnone\tswap\tsw 0 0\n";
         assert_eq!(machine.read("/etc/fstab"), off);
         machine.write("/var/lib/kubexm/backup/swaps", "/dev/sdb\n/swap.img\n");
         machine.done(os::SWAP_ON, &[]);
         assert_eq!(machine.read("/etc/fstab"), fstab);
         assert_eq!(machine.calls(), ["swapon /dev/sdb", "swapon /swap.img"]);
+    });
+}
+
+/// The kernel and /etc/fstab have no swap, and the next boot starts these units.
+#[test]
+fn units_that_turn_swap_on_are_masked_or_disabled_and_restored() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("swapoff", "");
+        machine.fake("swapon", "");
+        machine.fake(
+            "systemctl",
+            "[ \"$1\" != list-unit-files ] || cat /root/units",
+        );
+        let units = "dev-zram0.swap generated -\nold.swap masked enabled\nown.swap enabled enabled\noff.swap disabled -\n";
+        machine.write("/root/units", units);
+        machine.write("/etc/systemd/system/own.swap", "");
+        let ended = machine.run_after(NO_SWAP, os::SWAP_OFF.verb("check"), &[], "");
+        let said = "dev-zram0.swap turns swap on at the next boot\n";
+        assert_eq!((ended.status, ended.printed.as_str()), (1, said));
+        machine.calls();
+        machine.done(os::SWAP_OFF.verb("apply"), &[]);
+        let masked = [
+            "systemctl mask --quiet -- dev-zram0.swap",
+            "systemctl disable --quiet -- own.swap",
+        ];
+        assert!(machine.calls().ends_with(&masked.map(str::to_owned)));
+        machine.write(
+            "/root/units",
+            "dev-zram0.swap masked -\nown.swap disabled -\n",
+        );
+        let ended = machine.run_after(NO_SWAP, os::SWAP_OFF.verb("check"), &[], "");
+        assert_eq!((ended.status, ended.printed.as_str()), (0, ""));
+        machine.calls();
+        machine.done(os::SWAP_ON, &[]);
+        let restored = [
+            "systemctl unmask --quiet -- dev-zram0.swap",
+            "systemctl start -- dev-zram0.swap",
+            "systemctl enable --quiet -- own.swap",
+            "systemctl start -- own.swap",
+        ];
+        assert!(machine.calls().starts_with(&restored.map(str::to_owned)));
     });
 }
 
