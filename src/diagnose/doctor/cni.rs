@@ -3,6 +3,7 @@
 use super::answers::Answers;
 use super::check::{Found, Outcome, Topic};
 use super::seen::Seen;
+use kubexm_config::cluster::PluginKind;
 use kubexm_preflight::host_checks;
 use kubexm_session::quoting::quoted;
 use kubexm_types::HostName;
@@ -41,6 +42,39 @@ fn bridge(seen: &Seen, host: &HostName, answers: &Answers) -> Option<Found> {
     Some(found)
 }
 
+/// Adds the command after which the network plugin has its file on a host again. The pods write it when they start.
+fn write_again(seen: &Seen, host: &HostName, found: Found) -> Found {
+    let pods = match seen.cluster.network.plugin.kind() {
+        PluginKind::Flannel => "-n kube-flannel delete pods -l app=flannel",
+        PluginKind::Calico => "-n calico-system delete pods -l k8s-app=calico-node",
+        PluginKind::Cilium => "-n kube-system delete pods -l k8s-app=cilium",
+        PluginKind::Bridge => return found.run(seen.line.install()),
+        PluginKind::None => return found,
+    };
+    let words = format!("{pods} --field-selector spec.nodeName={host}");
+    found.run(seen.line.kubectl(seen.administrator(), &words))
+}
+
+/// Returns the problem of a host whose runtime has no network for pods.
+pub(super) fn without_network(seen: &Seen, host: &HostName, reason: String) -> Found {
+    let found = Found::new("the container runtime has no network for pods")
+        .on(host)
+        .evidence([reason]);
+    let prefix = seen.cluster.network.plugin.properties().cni_file;
+    let answers = seen.hosts.get(host).filter(|_| prefix.is_some());
+    if answers.is_some_and(|answers| answers.all("cni_file").is_empty()) {
+        let found = found
+            .cause("/etc/cni/net.d has no file: it was removed by hand, or the pod of the network plugin has not written it")
+            .fix("make the network plugin write its file again");
+        return write_again(seen, host, found);
+    }
+    let words = format!("get pods -A -o wide --field-selector spec.nodeName={host}");
+    found
+        .cause("the file of the network plugin in /etc/cni/net.d is missing or cannot be used")
+        .fix("look at the pod of the network plugin on this node, and start it again")
+        .run(seen.line.kubectl(seen.administrator(), &words))
+}
+
 /// Finds network configurations before the one of the cluster. Files behind it have no effect: podman and CRI-O bring some.
 fn configurations(seen: &Seen, host: &HostName, answers: &Answers) -> Option<Found> {
     let prefix = seen.cluster.network.plugin.properties().cni_file?;
@@ -55,9 +89,8 @@ fn configurations(seen: &Seen, host: &HostName, answers: &Answers) -> Option<Fou
             .on(host)
             .evidence(&files)
             .cause("the pod that writes the file does not run, or the file was removed by hand: new pods get the network of another program")
-            .fix("start the pod of the network plugin on this node again, or write the files of the install again")
-            .run(seen.line.install());
-        return Some(found.likely());
+            .fix("make the network plugin write its file again");
+        return Some(write_again(seen, host, found).likely());
     }
     let before = host_checks::before(answers.all("cni_file"), prefix);
     if before.is_empty() {

@@ -154,13 +154,7 @@ fn program(seen: &Seen) -> Outcome {
         for row in answers.all("condition") {
             let parts: Vec<&str> = row.split('\t').collect();
             if let ["NetworkReady", "false", rest @ ..] = parts.as_slice() {
-                let found = Found::new("the container runtime has no network for pods")
-                    .on(host)
-                    .evidence([rest.join(": ")])
-                    .cause("the file of the network plugin in /etc/cni/net.d is missing: the pod that writes it does not run, or the file was removed by hand")
-                    .fix("start the pod of the network plugin on this node again");
-                let words = format!("get pods -A -o wide --field-selector spec.nodeName={host}");
-                all.push(found.run(seen.line.kubectl(seen.administrator(), &words)));
+                all.push(cni::without_network(seen, host, rest.join(": ")));
             }
         }
     }

@@ -5,6 +5,7 @@ mod asked;
 mod etcd;
 mod followed;
 mod logs;
+mod network_files;
 mod rules;
 mod silent;
 mod together;
