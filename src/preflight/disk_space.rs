@@ -22,6 +22,8 @@ pub(super) fn own_etcd<'a>(cluster: &'a Cluster, name: &HostName) -> Option<&'a 
 
 /// The directory of the kubelet. No setting of a cluster file moves it.
 pub(super) const KUBELET: &str = "/var/lib/kubelet";
+/// The directory of logs. Those of pods and of the audit are there.
+pub(super) const LOGS: &str = "/var/log";
 
 /// Returns the data directory of the member of etcd on a host, which kubexm or kubeadm runs.
 pub(super) fn member_directory<'a>(cluster: &'a Cluster, host: &HostName) -> Option<&'a str> {
@@ -44,7 +46,7 @@ const EVICTION_PERCENT: u64 = 15;
 /// Disk space in KiB for a new member of etcd: it allocates its log in files of 64 MiB, and writes
 /// snapshots.
 const ETCD_SPACE: u64 = 1024 * 1024;
-/// Free space in KiB below which an installed host gets a warning.
+/// Free space in KiB below which an installed host gets a warning, and that pods and logs of a new host need.
 pub const ALMOST_FULL: u64 = 256 * 1024;
 
 impl Checker<'_> {
@@ -67,8 +69,11 @@ impl Checker<'_> {
         if cluster.roles.registry.contains(self.name) {
             needs.push((cluster.registry.data_dir.as_str(), self.offer.registry_kib));
         }
-        if let Some(data_dir) = own_etcd(self.cluster, self.name) {
-            needs.push((data_dir.as_str(), ETCD_SPACE));
+        if let Some(directory) = member_directory(cluster, self.name) {
+            needs.push((directory, ETCD_SPACE));
+        }
+        if cluster.is_node(self.name) {
+            needs.extend([(KUBELET, ALMOST_FULL), (LOGS, ALMOST_FULL)]);
         }
         let facts = self.facts;
         let mut mounts: BTreeMap<&str, (u64, u64, Vec<&str>)> = BTreeMap::new();
@@ -176,15 +181,16 @@ mod tests {
     #[test]
     fn content_for_other_architectures_needs_no_space() {
         // Unpacked images take twice their size, and the registry stores them, too.
-        assert!(!findings(&BOTH, "x86_64", 3000).contains("MiB free"));
-        let short = findings(&BOTH, "x86_64", 2999);
+        // A member of etcd needs 1024 MiB, and pods and logs 256 MiB each.
+        assert!(!findings(&BOTH, "x86_64", 4536).contains("MiB free"));
+        let short = findings(&BOTH, "x86_64", 4535);
         insta::assert_snapshot!(about(&short, "MiB free"), @"
-        node1: / has 2999 MiB free, but /var/lib/kubexm, /usr/local, /var/lib/containerd, /var/lib/kubexm/registry need 3000 MiB
+        node1: / has 4535 MiB free, but /var/lib/kubexm, /usr/local, /var/lib/containerd, /var/lib/kubexm/registry, /var/lib/etcd, /var/lib/kubelet, /var/log need 4536 MiB
           hint: free space on /, or enlarge it
         ");
         let short = findings(&BOTH, "aarch64", 3000);
         insta::assert_snapshot!(about(&short, "MiB free"), @"
-        node1: / has 3000 MiB free, but /var/lib/kubexm, /usr/local, /var/lib/containerd, /var/lib/kubexm/registry need 11000 MiB
+        node1: / has 3000 MiB free, but /var/lib/kubexm, /usr/local, /var/lib/containerd, /var/lib/kubexm/registry, /var/lib/etcd, /var/lib/kubelet, /var/log need 12536 MiB
           hint: free space on /, or enlarge it
         ");
     }

@@ -9,6 +9,8 @@ use kubexm_types::{FindingKind, HostName};
 
 /// The directory of the kubelet. No setting of a cluster file moves it.
 const KUBELET: &str = "/var/lib/kubelet";
+/// The directory of logs. Those of pods and of the audit are there.
+const LOGS: &str = "/var/log";
 /// The directory of kubexm's own records on a host.
 const RECORDS: &str = "/var/lib/kubexm";
 
@@ -23,6 +25,7 @@ pub struct Directory<'a> {
 pub fn paths(cluster: &Cluster) -> Vec<String> {
     let mut paths = vec![
         KUBELET.to_owned(),
+        LOGS.to_owned(),
         cluster.runtime.data_directory().to_owned(),
         cluster.registry.data_dir.to_string(),
     ];
@@ -43,6 +46,7 @@ pub fn of<'a>(cluster: &'a Cluster, host: &HostSpec) -> Vec<Directory<'a>> {
     if cluster.is_node(&host.name) {
         add(KUBELET, true);
         add(cluster.runtime.data_directory(), true);
+        add(LOGS, false);
     }
     if let Some(path) = cluster.etcd.data_directory()
         && kubexm_etcd::has_member(cluster, &host.name)

@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn data_needs_little_space_on_a_large_disk() {
         let cluster = cluster("");
-        for path in ["/var/lib/etcd", "/var/lib/kubexm/registry"] {
+        for path in ["/var/lib/etcd", "/var/lib/kubexm/registry", "/var/log"] {
             let found = |free, size| judged(&cluster, &[(path, free, size)]).len();
             assert_eq!(found(11 * GIB, 1000 * GIB), 0, "{path}");
             assert_eq!(found(9 * GIB, 1000 * GIB), 1, "{path}");
@@ -230,7 +230,7 @@ mod tests {
         // Directories of other roles do not count.
         let cluster = cluster("");
         let (disks, problems) = judge(&cluster, &cluster.hosts[1], &Facts::default());
-        assert_eq!((disks.len(), problems.len()), (0, 2));
+        assert_eq!((disks.len(), problems.len()), (0, 3));
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod tests {
         };
         assert_eq!(of(50), "");
         insta::assert_snapshot!(of(49), @"
-        node1: / has 4 % of its inodes free, 49 of 1000, for /var/lib/kubelet, /var/lib/containerd, /var/lib/etcd, /var/lib/kubexm/registry
+        node1: / has 4 % of its inodes free, 49 of 1000, for /var/lib/kubelet, /var/lib/containerd, /var/log, /var/lib/etcd, /var/lib/kubexm/registry
           hint: remove small files on /, which `du --inodes -x /` counts: with few inodes, the kubelet evicts pods and removes images
         ");
         // Thresholds of the user replace those of the kubelet.
