@@ -6,7 +6,8 @@
 mod artifact_document;
 pub mod cluster;
 pub mod cluster_document;
-#[cfg(any(test, feature = "example"))]
+// Not behind a feature: with one, tests would compile every crate above this one a second time.
+#[doc(hidden)]
 pub mod example;
 pub mod experimental;
 pub mod host_range;

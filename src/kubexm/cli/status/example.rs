@@ -116,7 +116,7 @@ pub fn report() -> StatusReport {
         bundle: Some(NewestBundle {
             name: "kubernetes".to_owned(),
             lock: Digest::of(b"lock"),
-            created: "2026-01-02T03:04:05Z".to_owned(),
+            created: serde_json::from_str("\"2026-01-02T03:04:05Z\"").unwrap(),
             sequence: "1767323045".parse().unwrap(),
         }),
         rotation: None,
