@@ -16,7 +16,6 @@ pub mod manifest;
 pub mod manifest_document;
 pub mod mirrors;
 mod package_source;
-pub mod ports;
 pub mod problem;
 mod reader;
 pub mod schema;
@@ -32,6 +31,7 @@ pub use cluster_document::{
     load_cluster_without, load_trust, parse_cluster, parse_cluster_for, refuse_fields,
 };
 pub use kind::{DocumentKind, kind_of};
+pub use kubexm_kinds::{load_balancer, ports};
 pub use manifest_document::{load_manifest, parse_manifest};
 pub use mirrors::{Mirrors, load_mirrors, parse_mirrors};
 pub use problem::{Notice, Problem, Problems};

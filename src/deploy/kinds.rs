@@ -4,14 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use kubexm_config::cluster::{
-    AddressHolder, ControlPlanePod, LoadBalancer, LocalProxy, PluginKind, RuntimeKind,
-};
-use kubexm_config::ports;
-use kubexm_host::facts::{BALANCERS, NETWORKS};
-use kubexm_scripts::undo::directories::{self, content};
-use kubexm_scripts::undo::{LEFTOVERS_REMOVE, Parameter};
-use kubexm_scripts::{doctor, host, network, registry};
+use kubexm_config::cluster::{AddressHolder, ControlPlanePod, LocalProxy, PluginKind, RuntimeKind};
+use kubexm_config::{load_balancer, ports};
+use kubexm_scripts::network;
 
 /// Reads a file of the repository.
 fn read(file: &str) -> String {
@@ -47,18 +42,6 @@ impl Missing {
         self.expect(script.text.contains(what), &file, what.trim());
     }
 
-    fn unit(&mut self, unit: &str) {
-        let is_there = Parameter::Unit.accepts(unit);
-        self.expect(is_there, "UNITS of src/scripts/undo/mod.rs", unit);
-    }
-
-    fn directories(&mut self, all: &[&str]) {
-        for path in all {
-            let is_there = directories::is_known(path);
-            self.expect(is_there, "src/scripts/undo/directories.rs", path);
-        }
-    }
-
     fn none(self) {
         assert!(self.0.is_empty(), "missing:\n{}", self.0.join("\n"));
     }
@@ -69,18 +52,6 @@ fn runtimes_are_known_everywhere() {
     let mut missing = Missing::default();
     for kind in RuntimeKind::ALL {
         let own = kind.properties();
-        own.units().into_iter().for_each(|unit| missing.unit(unit));
-        missing.directories(own.directories);
-        missing.script(host::FACTS, own.found_by);
-        missing.script(registry::NODE_IMAGES, own.sandbox_file);
-        let folder = own.config.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let is_there =
-            [own.config, &format!("{folder}/*")].map(|path| doctor::SUPPORT.text.contains(path));
-        missing.expect(
-            is_there.contains(&true),
-            "src/scripts/doctor/support.sh",
-            own.config,
-        );
         for component in own.components {
             missing.text(
                 "manifests/catalog/runtime.yaml",
@@ -101,33 +72,8 @@ fn network_plugins_are_known_everywhere() {
     let mut missing = Missing::default();
     for kind in PluginKind::ALL {
         let (name, own) = (kind.name(), kind.properties());
-        missing.directories(own.directories);
-        own.unit.into_iter().for_each(|unit| missing.unit(unit));
         if let Some(owner) = own.leftovers {
-            let is_there = LEFTOVERS_REMOVE.accepts(&[owner.to_owned()]);
-            missing.expect(
-                is_there,
-                "LEFTOVERS_REMOVE of src/scripts/undo/mod.rs",
-                owner,
-            );
             missing.script(network::REMOVE_LEFTOVERS, &format!("\n{owner})"));
-        }
-        for (device, _) in own.overlays {
-            missing.script(doctor::HOST, device);
-        }
-        if let Some(beginning) = own.cni_file {
-            let path = format!("net.d/{beginning}");
-            let mut patterns = content("/etc/cni").patterns.iter();
-            let is_there = patterns.any(|pattern| pattern.starts_with(&path));
-            missing.expect(
-                is_there,
-                "CNI_CONFIGURATIONS of src/scripts/undo/directories.rs",
-                &path,
-            );
-        }
-        if let Some(path) = own.found_by {
-            let is_there = NETWORKS.contains(&(name, path));
-            missing.expect(is_there, "NETWORKS of src/host/facts/applied.rs", path);
         }
         missing.text("docs/src/howto/networks.md", &format!("| `{name}` |"));
         missing.proof(name);
@@ -146,20 +92,14 @@ fn load_balancers_are_known_everywhere() {
     for name in names.concat() {
         missing.text("docs/src/howto/load-balancers.md", &format!("`{name}`"));
     }
+    let known: Vec<&str> = load_balancer::all_properties()
+        .filter_map(|own| own.unit)
+        .collect();
     for balancer in crate::load_balancer::all() {
-        balancer.units().iter().for_each(|unit| missing.unit(unit));
-    }
-    let programs = LoadBalancer::types().flat_map(|(_, programs)| programs);
-    let pods = LocalProxy::NAMES.iter().chain(ControlPlanePod::NAMES);
-    let pods = pods.map(|name| format!("{name} pod"));
-    let units = programs.filter(|program| !ControlPlanePod::NAMES.contains(program));
-    for balancer in units.map(str::to_owned).chain(pods) {
-        let is_there = BALANCERS.iter().any(|(name, _, _)| *name == balancer);
-        missing.expect(
-            is_there,
-            "BALANCERS of src/host/facts/applied.rs",
-            &balancer,
-        );
+        for unit in balancer.units() {
+            let is_there = known.contains(&unit.as_str());
+            missing.expect(is_there, "src/kinds/load_balancer.rs", &unit);
+        }
     }
     missing.none();
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use super::{DeployError, Inputs, preparation, registry, runtime};
-use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_config::cluster::{Cluster, HostSpec, RuntimeProperties};
 use kubexm_engine::plan::{Kind, Plan, Step, Task, TaskId, TaskName};
 use kubexm_engine::seed::StoreImages;
 use kubexm_types::HostName;
@@ -18,14 +18,6 @@ const REACH: TaskName = TaskName::new("registry", "reach");
 
 /// Looks up the name of the registry on a node.
 const RESOLVE: TaskName = TaskName::new("registry", "resolve");
-
-/// Parts of the paths of the files by which runtimes pull from registries.
-const REGISTRY_FILES: [&str; 4] = [
-    "/certs.d/",
-    "/registries.conf.d/",
-    "/logins.json",
-    "/policy.json",
-];
 
 /// Plans registries on hosts, one after another. They get the images of `copied` before they start, and none of the bundle.
 ///
@@ -89,14 +81,17 @@ fn clients(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Vec<Step>, DeployErro
     let unit = format!("unit {}", inputs.cluster.runtime.kind.properties().unit);
     let mut steps = runtime.install(inputs, host, &[])?.steps;
     // Those with the images of the node are not among them. The others could bring other programs and settings, for which pods have to leave the node.
-    steps.retain(|step| is_of_registry(step) || step.id() == unit || step.kind() == Kind::Wait);
+    let own = inputs.cluster.runtime.kind.properties();
+    steps
+        .retain(|step| is_of_registry(step, own) || step.id() == unit || step.kind() == Kind::Wait);
     Ok(steps)
 }
 
 /// Returns whether a step writes only files by which runtimes pull from registries.
-fn is_of_registry(step: &Step) -> bool {
+fn is_of_registry(step: &Step, own: &RuntimeProperties) -> bool {
     let files = step.files();
-    let is_own = |path: &str| REGISTRY_FILES.iter().any(|part| path.contains(part));
+    let known = own.registry_files.iter().chain([&own.certs_d]);
+    let is_own = |path: &str| known.clone().any(|known| path.starts_with(known));
     !files.is_empty() && files.iter().all(|file| is_own(file.path.as_str()))
 }
 

@@ -11,11 +11,12 @@ mod values;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use kubexm_kinds::{PluginKind, RuntimeKind, load_balancer};
+use kubexm_scripts::Parameters;
 use kubexm_scripts::host as scripts;
 
 use super::{Command, Host, HostError, Limit};
 
-pub use applied::{BALANCERS, NETWORKS};
 pub use values::{Cgroup, Disk, Facts, Inodes, Membership, Module, Os, Selinux, Setting, Tool};
 
 impl Facts {
@@ -31,7 +32,7 @@ impl Facts {
             reason: reason.into(),
         };
         let before = now();
-        let command = Command::from_script(scripts::FACTS, paths.iter().cloned())
+        let command = Command::from_script(scripts::FACTS, questions().and(paths.iter().cloned()))
             .describe(ACTION)
             .limit(Limit::DEFAULT);
         let output = host.run(command).await?;
@@ -44,6 +45,31 @@ impl Facts {
         // The script reads its clock at its end, so the whole round trip is uncertain.
         facts.clock_ahead = clock - clock.clamp(before, after);
         Ok(facts)
+    }
+}
+
+/// Returns what the script looks for.
+fn questions() -> scripts::Facts {
+    fn joined(all: impl IntoIterator<Item = &'static str>) -> String {
+        all.into_iter().collect::<Vec<_>>().join(" ")
+    }
+    let plugins = || PluginKind::all_properties();
+    let lines: Vec<&str> = plugins().map(|own| own.transport_lines).collect();
+    let lines: Vec<&str> = lines.into_iter().filter(|one| !one.is_empty()).collect();
+    let of_balancers = load_balancer::all_properties().flat_map(|own| {
+        let of_pod = own
+            .pod
+            .into_iter()
+            .flat_map(|pod| [pod.on_node, pod.before]);
+        own.found_by.into_iter().chain(of_pod)
+    });
+    scripts::Facts {
+        tools: joined(Tool::ALL.iter().map(|tool| tool.name())),
+        modules: joined(Module::ALL.iter().map(|module| module.name())),
+        sockets: joined(RuntimeKind::all_properties().map(|own| own.found_by)),
+        plugins: joined(plugins().filter_map(|own| own.found_by)),
+        lines: lines.join("|"),
+        files: joined(of_balancers),
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::checker::Checker;
 use crate::finding::Finding;
 use kubexm_host::facts::{Cgroup, Tool};
-use kubexm_types::{FindingKind, PackageManager, Version};
+use kubexm_kinds::PackageManager;
+use kubexm_types::{FindingKind, Version};
 
 impl Checker<'_> {
     pub(super) fn system(&mut self) {
@@ -77,7 +78,8 @@ impl Checker<'_> {
         let names = self.facts.releases();
         let has_set = names.iter().any(|name| self.offer.releases.contains(name));
         if has_set && self.cluster.system.install_packages {
-            let programs = PackageManager::ALL.map(PackageManager::program);
+            let programs = PackageManager::ALL.iter().map(|manager| manager.program());
+            let programs: Vec<&str> = programs.collect();
             let is_there = |tool: &Tool| programs.contains(&tool.name());
             if !self.facts.tools.iter().any(is_there) {
                 self.error(

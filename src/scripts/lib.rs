@@ -175,7 +175,7 @@ scripts! {
     }
     /// Checks of hosts that preflight and doctor share.
     preflight {
-        CHECKS = "preflight/checks.sh" [timed bounded each] { Checks: data etcd directories }
+        CHECKS = "preflight/checks.sh" [timed bounded each] { Checks: data etcd directories chains }
     }
     /// Members of etcd.
     etcd {
@@ -198,7 +198,7 @@ scripts! {
         BEGUN = "host/begun.sh" [replace]
         CLAIM = "host/claim.sh" [replace]
         END_GROUP = "host/end-group.sh"
-        FACTS = "host/facts.sh"
+        FACTS = "host/facts.sh" { Facts: tools modules sockets plugins lines files }
         LOCK = "host/lock.sh" { Lock: token origin seconds holder }
         SANDBOX = "host/sandbox.sh"
         SUPERVISE = "host/supervise.sh"

@@ -29,8 +29,9 @@ pub use crate::lock::linking::Linking;
 pub use crate::lock::signatures::{FileSignature, LockedSignature};
 use crate::lock::user_content::LockedArtifact;
 pub use crate::lock::validate::is_package_file;
+use kubexm_kinds::PackageManager;
 use kubexm_types::signature_policy::NamePrefix;
-use kubexm_types::{Arch, Digest, ImageRef, Message, PackageManager, Version};
+use kubexm_types::{Arch, Digest, ImageRef, Message, Version};
 
 /// The content of a bundle. All lists are sorted, so that equal content has equal text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use kubexm_kinds::named_kinds;
 use kubexm_types::{HostName, HostPath, Secret, UserName};
 
 use super::Roles;

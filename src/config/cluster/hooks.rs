@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kubexm_kinds::named_kinds;
 use kubexm_types::{HookName, HostName};
 
 use super::{FileSource, Role, Roles};

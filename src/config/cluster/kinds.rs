@@ -1,35 +1,6 @@
 //! Values of `type` fields with names, and those that are not of one section.
 
-/// Declares an enum whose variants have a name in cluster files.
-macro_rules! named_kinds {
-    ($(#[$doc:meta])* $kind:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $kind {
-            $($(#[$variant_doc])* $variant,)+
-        }
-
-        impl $kind {
-            /// All values, in the order of [`Self::NAMES`].
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
-
-            /// The names in cluster files.
-            pub const NAMES: &'static [&'static str] = &[$($name,)+];
-
-            /// Returns the value with this name.
-            pub fn named(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|kind| kind.name() == name)
-            }
-
-            /// Returns the name in cluster files.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)+
-                }
-            }
-        }
-    };
-}
+use kubexm_kinds::named_kinds;
 
 /// Former names of values, each with the name that replaced it. Files may still contain the former name;
 /// it has the same meaning, and the reader reports it with a notice.

@@ -5,38 +5,13 @@ use std::num::NonZeroU8;
 
 use super::FormerNames;
 use crate::ports;
+use kubexm_kinds::{AddressHolder, BalancerProperties, ControlPlanePod, LocalProxy};
 
 /// Former values of `highAvailability.type`.
 pub(crate) const FORMER_LOAD_BALANCERS: FormerNames = &[
     ("kubexm-ah", "keepalived-haproxy"),
     ("kubexm-an", "keepalived-nginx"),
 ];
-
-named_kinds! {
-    /// Proxies that run on every node and forward connections to all API servers.
-    LocalProxy {
-        Haproxy = "haproxy",
-        /// nginx with its stream module.
-        Nginx = "nginx",
-    }
-}
-
-named_kinds! {
-    /// Programs that move the endpoint's address between hosts of the role `loadbalancer`.
-    AddressHolder {
-        /// keepalived in front of HAProxy.
-        KeepalivedHaproxy = "keepalived-haproxy",
-        /// keepalived in front of nginx.
-        KeepalivedNginx = "keepalived-nginx",
-    }
-}
-
-named_kinds! {
-    /// Programs that move the endpoint's address between control planes and run as static pods.
-    ControlPlanePod {
-        KubeVip = "kube-vip",
-    }
-}
 
 /// The load balancer in front of the API servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,48 +56,31 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-impl AddressHolder {
-    /// Returns the proxy that runs beside keepalived.
-    pub fn proxy(self) -> LocalProxy {
-        match self {
-            Self::KeepalivedHaproxy => LocalProxy::Haproxy,
-            Self::KeepalivedNginx => LocalProxy::Nginx,
-        }
-    }
-
-    /// Returns its programs, the one that moves the address first.
-    fn programs(self) -> [&'static str; 2] {
-        let proxy = self.proxy().name();
-        match self {
-            Self::KeepalivedHaproxy | Self::KeepalivedNginx => ["keepalived", proxy],
-        }
-    }
-}
-
 impl LoadBalancer {
     /// Returns the values of `highAvailability.type` for which kubexm runs a program, and their programs.
     pub fn types() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
-        let holders = AddressHolder::ALL.iter();
-        let holders = holders.map(|kind| (kind.name(), kind.programs().to_vec()));
+        let holders = AddressHolder::ALL.iter().map(|kind| {
+            let programs = [kind.properties(), kind.proxy().properties()];
+            (kind.name(), programs.map(|own| own.program).to_vec())
+        });
         let others = LocalProxy::NAMES.iter().chain(ControlPlanePod::NAMES);
         holders.chain(others.map(|name| (*name, vec![*name])))
     }
 
     /// Returns its programs on the hosts that run it, with the names that the facts of a host have.
     pub fn programs(&self) -> Vec<String> {
-        let pod = |name: &str| format!("{name} pod");
-        let proxy = |kind: LocalProxy, run: ProxyRun| match run {
-            ProxyRun::Systemd => kind.name().to_owned(),
-            ProxyRun::StaticPod => pod(kind.name()),
+        let of = |own: &BalancerProperties, run: ProxyRun| match (run, own.pod) {
+            (ProxyRun::StaticPod, Some(pod)) => pod.name.to_owned(),
+            _ => own.program.to_owned(),
         };
         match self {
             Self::None | Self::External => Vec::new(),
-            Self::Local { kind, run } => vec![proxy(*kind, *run)],
-            Self::Holder { kind, run, .. } => {
-                let [holder, _] = kind.programs();
-                vec![holder.to_owned(), proxy(kind.proxy(), *run)]
-            }
-            Self::Pods { kind } => vec![pod(kind.name())],
+            Self::Local { kind, run } => vec![of(kind.properties(), *run)],
+            Self::Holder { kind, run, .. } => vec![
+                of(kind.properties(), ProxyRun::Systemd),
+                of(kind.proxy().properties(), *run),
+            ],
+            Self::Pods { kind } => vec![of(kind.properties(), ProxyRun::StaticPod)],
         }
     }
 

@@ -3,18 +3,16 @@
 
 mod dns;
 mod etcd;
-mod host;
-mod ip_families;
-#[macro_use]
-mod kinds;
 mod files;
 mod high_availability;
 mod hooks;
+mod host;
+mod ip_families;
 pub mod kernel_settings;
+mod kinds;
 mod kubernetes;
 mod load_balancer;
 mod network;
-mod network_plugin;
 mod password;
 mod patch;
 mod registry;
@@ -27,6 +25,11 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::problem::Notice;
+pub use kubexm_kinds::{
+    AddressHolder, Calico, Cilium, CiliumRouting, ControlPlanePod, Encapsulation, FlannelBackend,
+    LocalProxy, NetworkPlugin, POD_ROUTES_UNIT, PluginKind, PluginProperties, RuntimeKind,
+    RuntimeProperties,
+};
 use kubexm_types::{HostName, PublicKey};
 
 pub use dns::{CacheInterface, Dns, HostEntry, NodeLocal, Zone};
@@ -43,21 +46,15 @@ pub use kubernetes::{
     ProxyMode, SiteCa, SkipPhases, Validity, kubeadm_api,
 };
 pub(crate) use load_balancer::FORMER_LOAD_BALANCERS;
-pub use load_balancer::{
-    AddressHolder, ControlPlanePod, Endpoint, LoadBalancer, LocalProxy, ProxyRun,
-};
+pub use load_balancer::{Endpoint, LoadBalancer, ProxyRun};
 pub(crate) use network::address_at;
 pub use network::{NODE_PREFIX, Network, PrefixLengths};
-pub use network_plugin::{
-    Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, NetworkPlugin, POD_ROUTES_UNIT,
-    PluginKind, PluginProperties,
-};
 pub use password::PasswordSource;
 pub use patch::{Patch, PatchFile, PatchKind, PatchTarget};
 pub use registry::{ExternalRegistry, Registry, RegistryLogin, SiteRegistry};
 pub use roles::Roles;
 pub(crate) use runtime::FORMER_RUNTIMES;
-pub use runtime::{Runtime, RuntimeKind, RuntimeProperties};
+pub use runtime::Runtime;
 pub use security::{
     Encryption, EncryptionProvider, KUBELET_KERNEL_SETTINGS, Security, SecurityProfile,
 };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kubexm_kinds::named_kinds;
 use kubexm_types::{KernelSetting, KernelValue};
 
 named_kinds! {

@@ -39,7 +39,7 @@ impl Plugin for Calico {
             .step(TrackNewDirs::new(
                 "calico-folders",
                 "Calico's directories",
-                PluginKind::Calico.properties().directories,
+                &PluginKind::Calico.properties().paths(),
             )?)
             .step(pod_leftovers::register_cleanup(
                 "calico",

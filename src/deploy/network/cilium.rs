@@ -39,7 +39,7 @@ impl Plugin for Cilium {
             .step(TrackNewDirs::new(
                 "cilium-folders",
                 "Cilium's directories",
-                PluginKind::Cilium.properties().directories,
+                &PluginKind::Cilium.properties().paths(),
             )?)
             .step(pod_leftovers::register_cleanup(
                 "cilium",

@@ -32,7 +32,7 @@ impl Plugin for Flannel {
         Ok(task.step(TrackNewDirs::new(
             "flannel-folders",
             "flannel's files",
-            PluginKind::Flannel.properties().directories,
+            &PluginKind::Flannel.properties().paths(),
         )?))
     }
 

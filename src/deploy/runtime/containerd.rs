@@ -110,10 +110,10 @@ fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
 fn directories(settings: &cluster::Runtime) -> Vec<&str> {
     // By default it has the directory of the socket.
     let state = settings.setting(&["state"], "");
-    let mut all = OWN.directories.to_vec();
+    let mut all = OWN.paths();
     all.extend(cri::DIRS);
     all.push(settings.data_directory());
-    let is_other = !state.is_empty() && !OWN.directories.contains(&state);
+    let is_other = !state.is_empty() && !OWN.paths().contains(&state);
     all.extend(is_other.then_some(state));
     all
 }

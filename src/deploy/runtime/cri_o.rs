@@ -37,7 +37,7 @@ impl Runtime for CriO {
         let mut payloads = programs(file)?;
         payloads.extend(cri::payloads(inputs, host)?);
         let mut restart_for = cri::restart_for(&payloads);
-        let dirs = [OWN.directories, &cri::DIRS[..], &[data_dir]].concat();
+        let dirs = [&OWN.paths()[..], &cri::DIRS[..], &[data_dir]].concat();
         let mut task = INSTALL
             .task(&host.name)
             .after([os::PREPARE.id(&host.name)])

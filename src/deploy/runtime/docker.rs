@@ -46,7 +46,7 @@ impl Runtime for Docker {
         let files = cri::restart_for(&payloads);
         let shim_files = cri::restart_for(&shim);
         payloads.extend(shim);
-        let dirs = [OWN.directories, &cri::DIRS[..], &[data_dir]].concat();
+        let dirs = [&OWN.paths()[..], &cri::DIRS[..], &[data_dir]].concat();
         let task = INSTALL
             .task(&host.name)
             .after([os::PREPARE.id(&host.name)])

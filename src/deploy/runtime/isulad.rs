@@ -47,7 +47,7 @@ impl Runtime for Isulad {
         let what = "iSulad configuration";
         let data_dir = inputs.cluster.runtime.data_directory();
         let payloads = cri::payloads(inputs, host)?;
-        let dirs = [OWN.directories, &cri::DIRS[..], &[data_dir]].concat();
+        let dirs = [&OWN.paths()[..], &cri::DIRS[..], &[data_dir]].concat();
         let daemon = isulad::Daemon {
             systemd_cgroup: inputs.cluster.runtime.cgroup_driver == CgroupDriver::Systemd,
             graph: data_dir.to_owned(),

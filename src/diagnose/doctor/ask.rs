@@ -13,7 +13,7 @@ use super::network::Label;
 use super::seen::{Logs, Seen, Way};
 use crate::status::{self, Looked};
 use kubexm_config::Cluster;
-use kubexm_config::cluster::{Etcd, KubernetesKind, RuntimeKind};
+use kubexm_config::cluster::{Etcd, KubernetesKind, PluginKind, RuntimeKind};
 use kubexm_config::ports;
 use kubexm_deploy::expected;
 use kubexm_deploy::objects::Server;
@@ -159,7 +159,9 @@ async fn about_host(cluster: &Cluster, host: &dyn Host) -> Result<Answers, Strin
         let asked = host_checks::ask(cluster, host).await;
         asked.map_err(|message| message.to_string())
     };
-    let own = asked(host, HOST, Vec::new(), answers::HOST);
+    let overlays = PluginKind::all_properties().flat_map(|plugin| plugin.overlays);
+    let overlays = overlays.map(|(device, _)| (*device).to_owned()).collect();
+    let own = asked(host, HOST, overlays, answers::HOST);
     let (own, shared) = tokio::try_join!(own, shared)?;
     Ok(own.with(shared))
 }

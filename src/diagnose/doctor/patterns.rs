@@ -8,6 +8,7 @@ use super::check::{Found, Topic};
 use super::network;
 use super::seen::{Logs, Seen};
 use advice::Advice;
+use kubexm_config::cluster::RuntimeKind;
 use kubexm_operate::logs::LogEntry;
 use kubexm_types::HostName;
 
@@ -19,6 +20,9 @@ const FRESH: i64 = 180;
 const TRIED: i64 = 150;
 /// Seconds before the newest entry of the same program in which the cause of its end is. Older ends had other causes.
 const LAST: i64 = 30;
+
+/// A source that stands for the units of all runtimes.
+const RUNTIMES: &str = "runtimes";
 
 /// When an entry of a log is a finding. Logs also contain errors of the past.
 #[derive(Debug, Clone, Copy)]
@@ -56,8 +60,11 @@ struct Pattern {
 
 impl Pattern {
     fn matches(&self, seen: &Seen, host: &HostName, entry: &LogEntry) -> bool {
-        let is_source =
-            self.sources.is_empty() || self.sources.iter().any(|name| is_of(&entry.source, name));
+        let is_source = self.sources.is_empty()
+            || self.sources.iter().any(|name| match *name {
+                RUNTIMES => is_runtime(&entry.source),
+                name => is_of(&entry.source, name),
+            });
         let has = |text: &&str| entry.message.contains(*text);
         is_source
             && self.texts.iter().all(has)
@@ -85,6 +92,12 @@ impl Pattern {
             If::Evidence => false,
         }
     }
+}
+
+/// Returns whether a source is a unit of a runtime.
+fn is_runtime(source: &str) -> bool {
+    let mut units = RuntimeKind::all_properties().flat_map(|own| own.units());
+    units.any(|unit| unit.strip_suffix(".service") == Some(source))
 }
 
 /// Returns whether a source is a unit or a container of the cluster with this name. Only administrators create pods in
@@ -185,7 +198,6 @@ fn quote(logs: &Logs, entry: &LogEntry, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kubexm_config::cluster::RuntimeKind;
 
     #[test]
     fn sources_of_users_are_not_those_of_the_cluster() {
@@ -197,11 +209,8 @@ mod tests {
     }
 
     #[test]
-    fn logs_of_every_runtime_are_searched_for_pulls() {
-        let kinds = RuntimeKind::ALL.iter();
-        for unit in kinds.flat_map(|kind| kind.properties().units()) {
-            let name = unit.strip_suffix(".service").unwrap();
-            assert!(table::PULLS.contains(&name), "PULLS of table.rs: {name}");
-        }
+    fn units_of_runtimes_are_sources_of_pulls() {
+        assert!(is_runtime("cri-dockerd") && is_runtime("docker") && is_runtime("crio"));
+        assert!(!is_runtime("kubelet") && !is_runtime("kube-system/containerd"));
     }
 }

@@ -2,7 +2,8 @@
 
 use super::report::{COMMANDS, RECEIPTS, TIMERS, UNREACHABLE};
 use crate::status::{About, Problem, ProblemKind};
-use kubexm_config::cluster::LoadBalancer;
+use kubexm_config::cluster::PluginKind;
+use kubexm_config::load_balancer;
 
 /// Returns the check that reports a problem of `status`.
 pub(super) fn check_of(problem: &Problem) -> &'static str {
@@ -28,8 +29,13 @@ pub(super) fn check_of(problem: &Problem) -> &'static str {
 
 /// Returns whether a unit or a static pod runs a program of a load balancer: its name contains that of the program.
 fn is_balancer(name: &str) -> bool {
-    let mut programs = LoadBalancer::types().flat_map(|(_, programs)| programs);
-    programs.any(|program| name.contains(program))
+    load_balancer::all_properties().any(|own| name.contains(own.program))
+}
+
+/// Returns whether a unit is that of a network plugin.
+fn is_plugin(name: &str) -> bool {
+    let mut units = PluginKind::all_properties().filter_map(|own| own.unit);
+    units.any(|unit| unit.strip_suffix(".service") == Some(name))
 }
 
 /// Returns the check of a unit or a program.
@@ -47,7 +53,7 @@ fn program(problem: &Problem) -> &'static str {
         "kubexm-registry" => "registry",
         "kube-proxy" => "network-program",
         _ if is_balancer(name) => "load-balancer",
-        _ if name.contains("routes") || name.contains("dns") => "network-program",
+        name if is_plugin(name) || name.contains("dns") => "network-program",
         _ => "runtime",
     }
 }

@@ -14,6 +14,8 @@ use crate::doctor::{self, DoctorOptions, Examined};
 use crate::status::BundlesToCompare;
 use archive::Archive;
 use kubexm_bundle::format::volumes::VolumeSet;
+use kubexm_config::cluster::RuntimeKind;
+use kubexm_config::load_balancer;
 use kubexm_deploy::expected;
 use kubexm_host::{Command, Host, Limit};
 use kubexm_lifecycle::plan;
@@ -72,6 +74,17 @@ struct About<'a> {
     created: String,
     hosts: &'a [HostName],
     missing: &'a [String],
+}
+
+/// Returns the part with configurations, and the files of runtimes and load balancers.
+fn configuration() -> Vec<String> {
+    let of_runtimes = RuntimeKind::all_properties().flat_map(|own| own.support_files);
+    let of_balancers = load_balancer::all_properties().filter_map(|own| own.config);
+    let all = of_runtimes.copied().chain(of_balancers);
+    std::iter::once("configuration")
+        .chain(all)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Collects facts, state, findings, logs, configurations and objects, and writes them to an archive that only the user can
@@ -191,7 +204,7 @@ async fn collect_host(
     let name = host.name();
     let mut parts: Vec<Vec<String>> = vec![
         vec!["host".to_owned()],
-        vec!["configuration".to_owned()],
+        configuration(),
         vec!["pods".to_owned(), options.lines.to_string()],
     ];
     if let Some(spec) = examined.cluster.host(name) {

@@ -15,9 +15,9 @@ use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_bundle::Blobs;
 use kubexm_bundle::lock::{LockedPackage, LockedPackages};
 use kubexm_host::{Command, Host, Input, Limit, tar_stream};
+use kubexm_kinds::PackageManager;
 use kubexm_scripts::undo::{APT_REMOVE, DNF_REMOVE, Parameter, UndoScript};
 use kubexm_scripts::{Script, packages};
-use kubexm_types::PackageManager;
 
 /// How long a package manager may take once it has all packages. It waits for other package managers, and packages
 /// start services.
@@ -57,12 +57,17 @@ const DNF: Scripts = Scripts {
 /// The file in the stream that lists the packages for `sha256sum -c`.
 const SUMS: &str = "SHA256SUMS";
 
+/// Returns the scripts of a package manager.
+fn scripts(manager: PackageManager) -> &'static Scripts {
+    match manager {
+        PackageManager::Apt => &APT,
+        PackageManager::Dnf => &DNF,
+    }
+}
+
 impl InstallPackages {
     fn scripts(&self) -> &'static Scripts {
-        match self.set.manager() {
-            PackageManager::Apt => &APT,
-            PackageManager::Dnf => &DNF,
-        }
+        scripts(self.set.manager())
     }
 
     fn command(&self, verb: &'static str) -> Command {
@@ -154,5 +159,23 @@ impl Ensure for InstallPackages {
         transfer.advance(total);
         transfer.done();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kubexm_scripts::undo::find;
+
+    /// A receipt names the script, and a reset finds only those of the list.
+    #[test]
+    fn reset_finds_the_script_of_each_package_manager() {
+        for manager in PackageManager::ALL {
+            let name = scripts(*manager).remove.script.name;
+            assert!(
+                find(name).is_some(),
+                "SCRIPTS of src/scripts/undo/mod.rs: {name}"
+            );
+        }
     }
 }

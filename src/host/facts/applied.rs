@@ -5,39 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kubexm_kinds::{PluginKind, load_balancer};
+
 use super::Setting;
 use super::printed::Printed;
-
-/// Network plugins, each with the file by which kubexm knows that it was installed.
-pub const NETWORKS: &[(&str, &str)] = &[
-    ("flannel", FLANNEL),
-    ("calico", CALICO),
-    ("cilium", CILIUM),
-    ("bridge", "/etc/cni/net.d/10-kubexm-bridge.conflist"),
-];
-
-/// Load balancers, each with the file by which kubexm knows it on a node, and with the one before the host is a node. A node
-/// runs the pods in the directory of its kubelet; `kubeadm init` copies them there from another one. The source of the pod of
-/// kube-vip is on the first control plane with kubeadm only.
-pub const BALANCERS: &[(&str, &str, &str)] = &[
-    of_unit(
-        "keepalived",
-        "/etc/systemd/system/kubexm-keepalived.service",
-    ),
-    of_unit("haproxy", "/etc/systemd/system/kubexm-haproxy.service"),
-    of_unit("nginx", "/etc/systemd/system/kubexm-nginx.service"),
-    (
-        "haproxy pod",
-        "/etc/kubernetes/manifests/kubexm-haproxy.yaml",
-        "/etc/kubexm/static-pods/kubexm-haproxy.yaml",
-    ),
-    (
-        "nginx pod",
-        "/etc/kubernetes/manifests/kubexm-nginx.yaml",
-        "/etc/kubexm/static-pods/kubexm-nginx.yaml",
-    ),
-    of_unit("kube-vip pod", "/etc/kubexm/kube-vip/hosts"),
-];
 
 pub(super) const KUBEADM_INIT: &str = "/var/lib/kubexm/done/kubeadm-init";
 pub(super) const KUBEADM_JOIN: &str = "/var/lib/kubexm/done/kubeadm-join";
@@ -45,23 +16,12 @@ pub(super) const KUBERNETES_NODE: &str = "/var/lib/kubexm/done/kubernetes-node";
 pub(super) const ADMIN: &str = "/etc/kubernetes/admin.conf";
 pub(super) const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
 const ENCRYPTION_IDENTITY: &str = "/var/lib/kubexm/done/encryption-identity";
-const FLANNEL: &str = "/etc/kubexm/flannel.yaml";
-const CALICO: &str = "/etc/kubexm/calico.yaml";
-const CILIUM: &str = "/etc/kubexm/cilium.yaml";
 const KUBELET_CONFIG: &str = "/var/lib/kubelet/config.yaml";
 const KUBELET_INSTANCE: &str = "/var/lib/kubelet/instance-config.yaml";
 const KUBELET_FLAGS: &str = "/var/lib/kubelet/kubeadm-flags.env";
 const KUBELET_UNIT: &str = "/etc/systemd/system/kubelet.service";
 const ETCD_POD: &str = "/etc/kubernetes/manifests/etcd.yaml";
 const ETCD_MEMBER: &str = "/etc/kubexm/etcd-member/etcd.env";
-
-/// A balancer that has one file.
-const fn of_unit(
-    name: &'static str,
-    file: &'static str,
-) -> (&'static str, &'static str, &'static str) {
-    (name, file, file)
-}
 
 /// How kubexm has installed the programs of a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,12 +86,7 @@ pub(super) fn settings(host: &Printed) -> BTreeMap<Setting, BTreeSet<String>> {
         }
     }
     etcd(&mut found, host, kind);
-    for (name, on_node, before) in BALANCERS {
-        let file = if kind.is_some() { on_node } else { before };
-        if host.has(file) {
-            found.add(Setting::Balancer, (*name).to_owned());
-        }
-    }
+    balancers(&mut found, host, kind.is_some());
     found.0
 }
 
@@ -164,23 +119,38 @@ fn of_node(found: &mut Settings, host: &Printed, kind: Kind) {
     found.add(Setting::NodeName, name);
 }
 
-fn network(found: &mut Settings, host: &Printed) {
-    for (name, file) in NETWORKS {
-        if host.has(file) {
-            found.add(Setting::Network, (*name).to_owned());
+fn balancers(found: &mut Settings, host: &Printed, is_node: bool) {
+    for own in load_balancer::all_properties() {
+        let pod = own.pod.map(|pod| {
+            let file = if is_node { pod.on_node } else { pod.before };
+            (pod.name, file)
+        });
+        let unit = own.found_by.map(|file| (own.program, file));
+        for (name, file) in unit.into_iter().chain(pod) {
+            if host.has(file) {
+                found.add(Setting::Balancer, name.to_owned());
+            }
         }
     }
-    let backend = host.file(FLANNEL).and_then(flannel_backend);
-    found.add(Setting::FlannelBackend, backend);
-    let encapsulation = host.file(CALICO).map(calico_encapsulation);
-    found.add(
-        Setting::CalicoEncapsulation,
-        encapsulation.map(str::to_owned),
-    );
-    found.add(
-        Setting::CiliumRouting,
-        host.file(CILIUM).and_then(cilium_routing),
-    );
+}
+
+fn network(found: &mut Settings, host: &Printed) {
+    for kind in PluginKind::ALL {
+        let Some(file) = kind.properties().found_by.filter(|file| host.has(file)) else {
+            continue;
+        };
+        found.add(Setting::Network, kind.name().to_owned());
+        let lines = host.file(file).unwrap_or_default();
+        match kind {
+            PluginKind::Flannel => found.add(Setting::FlannelBackend, flannel_backend(lines)),
+            PluginKind::Calico => {
+                let encapsulation = calico_encapsulation(lines).to_owned();
+                found.add(Setting::CalicoEncapsulation, encapsulation);
+            }
+            PluginKind::Cilium => found.add(Setting::CiliumRouting, cilium_routing(lines)),
+            PluginKind::Bridge | PluginKind::None => {}
+        }
+    }
 }
 
 fn of_control_plane(found: &mut Settings, host: &Printed, kind: Kind, api_server: &str) {

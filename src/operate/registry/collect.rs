@@ -12,6 +12,7 @@ use super::site::Site;
 use super::uses::Uses;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::PluginKind;
+use kubexm_config::load_balancer;
 use kubexm_engine::plan::{Plan, TaskId, TaskName};
 use kubexm_engine::seed::{CollectGarbage, Garbage, total};
 use kubexm_session::begun::Operation;
@@ -197,9 +198,6 @@ const OF_KUBERNETES: [&str; 8] = [
     "kube-scheduler",
     "pause",
 ];
-/// The beginning of the names of kube-vip's images.
-const KUBE_VIP: &str = "ghcr.io/kube-vip/";
-
 /// Returns whether an image is a part of Kubernetes or of an add-on that kubexm installs. Images of users stay, used or not.
 fn is_of_kubernetes(image: &Image) -> bool {
     let repository = image.repository.as_str();
@@ -207,8 +205,9 @@ fn is_of_kubernetes(image: &Image) -> bool {
     let part = part.and_then(|rest| rest.rsplit('/').next());
     let is_program = part.is_some_and(|name| OF_KUBERNETES.contains(&name));
     let of_plugins = PluginKind::all_properties().flat_map(|plugin| plugin.repositories);
-    let mut add_ons = of_plugins.copied().chain([KUBE_VIP]);
-    is_program || add_ons.any(|prefix| repository.starts_with(prefix))
+    let of_balancers = load_balancer::all_properties().flat_map(|own| own.repositories);
+    let mut add_ons = of_plugins.chain(of_balancers);
+    is_program || add_ons.any(|prefix| repository.starts_with(*prefix))
 }
 
 /// Returns whether an image is an earlier version of another one. Without a tag, no name leads to it any more.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::catalog::Catalog;
 use super::image::Image;
 use super::site::Site;
+use kubexm_config::cluster::RuntimeKind;
 use kubexm_deploy::expected;
 use kubexm_deploy::objects::{Condition, Images, Metadata, Server};
 use kubexm_host::{Command, Host, HostError, Limit};
@@ -32,6 +33,18 @@ pub(super) struct Uses {
     pub(super) unknown: Option<String>,
 }
 
+/// Asks a node for the images that it needs without an API server.
+fn node_images() -> Command {
+    let of_runtimes = || RuntimeKind::all_properties();
+    let settings: Vec<&str> = of_runtimes()
+        .flat_map(|own| own.sandbox_settings)
+        .copied()
+        .collect();
+    let files = of_runtimes().map(|own| own.sandbox_file.to_owned());
+    let arguments = std::iter::once(settings.join("\\|")).chain(files);
+    Command::from_script(NODE_IMAGES, arguments)
+}
+
 impl Uses {
     /// Asks the first API server that answers, and all nodes.
     pub(super) async fn read(site: &Site<'_>) -> Self {
@@ -39,7 +52,7 @@ impl Uses {
         let nodes = site.cluster.nodes().into_iter();
         let nodes = nodes.filter_map(|node| site.hosts.get(&node.name));
         let asked = nodes.map(async |host| {
-            let printed = run(host.as_ref(), Command::from_script(NODE_IMAGES, [""; 0])).await;
+            let printed = run(host.as_ref(), node_images()).await;
             (host.name().to_string(), printed)
         });
         for (node, printed) in join_all(asked).await {

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 use kubexm_config::Cluster;
+use kubexm_config::cluster::PluginKind;
 use kubexm_host::{Answers, Command, Facts, Host, Limit};
 use kubexm_scripts::Parameters;
 use kubexm_scripts::preflight::{CHECKS as SCRIPT, Checks};
@@ -81,10 +82,13 @@ pub const CHECKS: [&HostCheck; 13] = [
 /// # Errors
 /// The host does not answer, or answers in another form.
 pub async fn ask(cluster: &Cluster, host: &dyn Host) -> Result<Answers, Message> {
+    let chains = PluginKind::all_properties().flat_map(|own| own.chains);
+    let chains: Vec<&str> = chains.copied().collect();
     let parameters = Checks {
         data: cluster.runtime.data_directory().to_owned(),
         etcd: disks::etcd_directory(cluster, host.name()).unwrap_or_default(),
         directories: mounts::directories(cluster, host.name()).join(" "),
+        chains: chains.join(" "),
     };
     let addresses = cluster.network.first_service_addresses();
     let addresses = addresses.filter(|_| cluster.is_node(host.name()));

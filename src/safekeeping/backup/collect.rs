@@ -12,6 +12,7 @@ use super::gaps::ControlPlanes;
 use super::manifest::{BackedUpFile, CLUSTER_FILE, STATE, host_files};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
+use kubexm_config::load_balancer;
 use kubexm_host::{Command, Limit};
 use kubexm_scripts::steps::READ_FILES;
 use kubexm_session::authorities::Known;
@@ -21,13 +22,11 @@ use kubexm_session::{CommandError, FileError, authorities};
 use kubexm_types::event::Events;
 use kubexm_types::{AtomicFile, Digest, HostName, Message, WarningKind, write_atomic};
 
-/// The files on hosts that describe the cluster. A path of a program that a host does not have does not exist.
-const PATHS: [&str; 15] = [
+/// The files on hosts that describe the cluster, besides those of load balancers. A path of a program that a host does not have does
+/// not exist.
+const PATHS: [&str; 12] = [
     "/etc/kubernetes",
     "/etc/kubexm",
-    "/etc/haproxy",
-    "/etc/keepalived",
-    "/etc/nginx/nginx.conf",
     "/etc/default/kubelet",
     "/etc/sysconfig/kubelet",
     "/etc/systemd/system/etcd.service",
@@ -104,7 +103,8 @@ pub async fn of_hosts(
             );
             return Ok(None);
         };
-        let command = Command::from_script(READ_FILES, PATHS)
+        let of_balancers = load_balancer::all_properties().filter_map(|own| own.own_config);
+        let command = Command::from_script(READ_FILES, PATHS.into_iter().chain(of_balancers))
             .describe("read the configuration of the host")
             .limit(Limit::DEFAULT)
             .secret_output();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind};
+use kubexm_config::load_balancer;
 use kubexm_host::Facts;
 use kubexm_host::facts::Setting;
 use kubexm_pki::Certificate;
@@ -109,8 +110,6 @@ const PURPOSES: &[(&str, &str)] = &[
     ("/etc/kubexm/registry-ca.crt", "CA of the registry"),
     (REGISTRY, "server of the registry"),
     ("/etc/kubexm/registries/", "CA of a registry of the site"),
-    ("/etc/kubexm/haproxy/", "CA that the load balancer trusts"),
-    ("/etc/kubexm/nginx/", "CA that the load balancer trusts"),
     (KUBELET_CLIENT, "kubelet at the API server"),
     (
         "/var/lib/kubelet/pki/kubelet-server-current.pem",
@@ -128,6 +127,10 @@ pub(super) fn purpose(path: &str) -> &'static str {
 }
 
 fn known(path: &str) -> Option<&'static str> {
+    let mut of_balancers = load_balancer::all_properties().filter_map(|own| own.ca_directory);
+    if of_balancers.any(|directory| path.starts_with(directory)) {
+        return Some("CA that the load balancer trusts");
+    }
     let mut purposes = PURPOSES.iter();
     let found = purposes.find(|(known, _)| {
         if known.ends_with('/') {

@@ -2,6 +2,7 @@
 # Prints what `doctor` reads on a host besides its facts and `preflight/checks.sh`: one `key=value` in a line, in any order, and
 # `end=` at the end. A key may occur several times. A question without an answer prints nothing. Needs no API server, and changes nothing: each
 # question has a time limit, and prints a limited number of lines.
+# Arguments: devices that carry packets of pods to other nodes.
 export PATH="/usr/local/bin:$PATH"
 manifests=/etc/kubernetes/manifests
 kubelet=/var/lib/kubelet
@@ -46,7 +47,7 @@ network() {
   if ready=$(timed 20 crictl pods -q --state ready); then echo "sandboxes=$(printf '%s\n' "$ready" | grep -c .)"; fi
   sed -n 's/^FLANNEL_SUBNET=//p' /run/flannel/subnet.env 2>/dev/null | each flannel_subnet || :
   bounded 5 ip -br addr show type bridge | awk '{ print $1, $3 }' | each bridge
-  for link in flannel.1 vxlan.calico cilium_vxlan cilium_geneve; do
+  for link; do
     [ -d "/sys/class/net/$link" ] || continue
     echo "overlay=$link"
     bounded 5 ethtool -k "$link" | sed -n "s/^tx-checksum-ip-generic: */offload=$link /p"
@@ -66,7 +67,7 @@ balancers() {
   done
 }
 # The subcommands run at the same time: the slowest one determines the duration.
-for question in clock kubelet network balancers; do "$question" & done
+for question in clock kubelet network balancers; do "$question" "$@" & done
 wait
 [ ! -d "$manifests" ] || find "$manifests" -maxdepth 1 -name '*.yaml' -size 0 | head -n 10 | each empty_manifest
 echo "end="

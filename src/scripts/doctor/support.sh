@@ -4,7 +4,7 @@
 # passwords before it writes any of it. Private keys, kubeconfigs and encryption keys are never read. Changes nothing.
 # Arguments: seconds after which nothing more is asked; a part, and its arguments.
 #   host                   facts: processes, disks, network, kernel
-#   configuration          configurations of kubelet, runtime, network, load balancers, units; static pods; receipts
+#   configuration PATTERN…  configurations of kubelet, network, units; static pods; receipts; files of runtimes and load balancers
 #   journal UNIT LINES     the newest lines of a unit
 #   pods LINES             the newest lines of each container of the cluster, at most 60 of them
 export PATH="/usr/local/bin:$PATH"
@@ -59,13 +59,15 @@ host() {
 }
 configuration() {
   files /var/lib/kubelet/config.yaml /var/lib/kubelet/instance-config.yaml /var/lib/kubelet/kubeadm-flags.env /etc/default/kubelet \
-    /etc/sysconfig/kubelet /etc/containerd/config.toml /etc/containerd/certs.d/*/hosts.toml /etc/crictl.yaml /etc/crio/crio.conf \
-    /etc/crio/crio.conf.d/* /etc/docker/daemon.json /etc/isulad/daemon.json /etc/cni/net.d/* /run/flannel/subnet.env \
-    /etc/kubernetes/manifests/*.yaml /etc/kubexm/*/haproxy.cfg /etc/kubexm/*/nginx.conf /etc/kubexm/*/keepalived.conf \
+    /etc/sysconfig/kubelet /etc/crictl.yaml /etc/cni/net.d/* /run/flannel/subnet.env /etc/kubernetes/manifests/*.yaml \
     /etc/kubexm/registry/config.yml /etc/kubexm/etcd-member/etcd.env /etc/hosts /etc/resolv.conf /run/systemd/resolve/resolv.conf \
     /etc/sysctl.d/*.conf /etc/modules-load.d/*.conf /etc/fstab /etc/chrony/chrony.conf /etc/chrony.conf \
     /etc/systemd/timesyncd.conf /etc/systemd/system/kube*.service /etc/systemd/system/kubelet.service.d/*.conf \
-    /etc/systemd/system/etcd.service /etc/systemd/system/containerd.service /etc/systemd/system/crio.service
+    /etc/systemd/system/etcd.service
+  for pattern; do
+    # shellcheck disable=SC2086 # a pattern is expanded here
+    files $pattern
+  done
   receipt=/var/lib/kubexm/receipt.jsonl
   [ ! -f $receipt ] || ! time_for "$deadline" 20 "files$receipt" || {
     echo "= files$receipt"

@@ -2,7 +2,9 @@
 # Prints facts about the host, one `key=value` in a line; some keys occur several times. The crate kubexm-host parses them
 # and refuses a key that it does not know. The script decides nothing: it prints what programs say and what files have.
 # The clock comes last.
-# Arguments: paths whose file systems are of interest.
+# Named arguments, which are lists: programs; kernel modules; sockets of container runtimes; files of network plugins, and an extended
+# regular expression of their lines with settings; files of load balancers. Then paths whose file systems are of interest.
+: "${verb=}" "${tools=}" "${modules=}" "${sockets=}" "${plugins=}" "${lines=}" "${files=}"
 yes() { if "$@" >/dev/null 2>&1; then echo yes; else echo no; fi; }
 # Whether a module is loaded, built in, or available.
 has_module() {
@@ -50,8 +52,8 @@ awk '{ print "address=" $1 }' /proc/net/if_inet6 2>/dev/null || :
 awk 'FNR > 1 && $3 == "00000000" { print "route=" $2, $3, $8 }' /proc/net/route 2>/dev/null | sort -u
 awk '$10 != "lo" && $2 != "80" && $5 ~ /^0+$/ { print "route6=" $1, $2, $5 }' /proc/net/ipv6_route 2>/dev/null | sort -u
 awk 'FNR > 1 && $4 == "0A" { n = split($2, part, ":"); print "listen=" part[n] }' /proc/net/tcp /proc/net/tcp6 2>/dev/null | sort -u
-for module in dummy ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh; do ! has_module "$module" || echo "module=$module"; done
-for tool in tar gzip sha256sum flock systemctl apt-get dnf iptables nft conntrack socat ebtables ipset ethtool; do
+for module in $modules; do ! has_module "$module" || echo "module=$module"; done
+for tool in $tools; do
   ! command -v "$tool" >/dev/null || echo "tool=$tool"
 done
 echo "firewalld=$(yes systemctl is-active firewalld)"
@@ -81,9 +83,8 @@ for file in /etc/os-release /etc/hosts /etc/resolv.conf /proc/swaps /var/lib/kub
   [ ! -f "$file" ] || file_fact file "$file" "$(encoded "$file")"
 done
 # Those of network plugins are large. A setting is in a line, or in the next one.
-for file in /etc/kubexm/flannel.yaml /etc/kubexm/calico.yaml /etc/kubexm/cilium.yaml; do
-  wanted='"Type": "|CALICO_IPV4POOL_|routing-mode|tunnel-protocol'
-  [ ! -f "$file" ] || file_fact file "$file" "$(grep -EA1 "$wanted" "$file" | encoded)"
+for file in $plugins; do
+  [ ! -f "$file" ] || file_fact file "$file" "$(grep -EA1 "$lines" "$file" | encoded)"
 done
 # Certificates without their keys, of files that no program renews by itself, and the public key of service accounts.
 for file in "$pki"/sa.pub "$pki"/*.crt "$pki"/etcd/*.crt /etc/kubexm/*.crt /etc/kubexm/*/*.crt; do
@@ -100,18 +101,16 @@ for file in $kubelet/pki/kubelet-client-current.pem $kubelet/pki/kubelet-server-
   [ -f "$file" ] || [ -L "$file" ] || continue
   file_fact rotated "$file" "$(sed -n '/^-----BEGIN CERTIFICATE-----$/,/^-----END CERTIFICATE-----$/p' "$file" 2>/dev/null | encoded)"
 done
-for socket in /run/containerd/containerd.sock /run/docker.sock /run/crio/crio.sock /run/isulad.sock; do
-  [ ! -S $socket ] || echo "runtime=$socket"
+for socket in $sockets; do
+  [ ! -S "$socket" ] || echo "runtime=$socket"
 done
 registry=/etc/kubexm/registry/config.yml
 [ ! -e $registry ] || echo "registry_login=$(yes grep -q '^auth:' $registry)"
 # Files whose content does not matter.
-for file in /sys/fs/cgroup/cgroup.controllers /run/systemd/system $kubelet/pki/kubelet-server-current.pem /etc/kubernetes/kubelet.conf \
-  /etc/kubernetes/admin.conf /etc/kubexm/kubeadm-init.yaml /etc/kubexm/access.yaml /etc/cni/net.d/10-kubexm-bridge.conflist \
-  /var/lib/kubexm/receipt.jsonl /var/lib/kubexm/pods-ended /etc/kubexm/kube-vip/hosts $marker/kubeadm-init $marker/kubeadm-join \
-  $marker/kubernetes-node $marker/etcd-formed $marker/encryption-identity $pods/kubexm-haproxy.yaml $pods/kubexm-nginx.yaml \
-  /etc/kubexm/static-pods/kubexm-haproxy.yaml /etc/kubexm/static-pods/kubexm-nginx.yaml \
-  $units/kubexm-keepalived.service $units/kubexm-haproxy.service $units/kubexm-nginx.service; do
+for file in $files /sys/fs/cgroup/cgroup.controllers /run/systemd/system $kubelet/pki/kubelet-server-current.pem /etc/kubernetes/kubelet.conf \
+  /etc/kubernetes/admin.conf /etc/kubexm/kubeadm-init.yaml /etc/kubexm/access.yaml /var/lib/kubexm/receipt.jsonl \
+  /var/lib/kubexm/pods-ended $marker/kubeadm-init $marker/kubeadm-join $marker/kubernetes-node $marker/etcd-formed \
+  $marker/encryption-identity; do
   [ ! -e "$file" ] || echo "present=$file"
 done
 [ ! -e $marker/kubernetes-node ] || [ ! -f $units/kube-apiserver.service ] || version kube-apiserver

@@ -6,8 +6,9 @@
 #   data         the data directory of the container runtime
 #   etcd         the directory in which kubeadm creates a member of etcd
 #   directories  directories of the cluster whose content must survive a boot, separated by blanks
+#   chains       the beginnings of the names of chains and tables of network plugins, separated by blanks
 # Arguments: addresses to which the host needs a route.
-: "${verb=}" "${data=}" "${etcd=}" "${directories=}"
+: "${verb=}" "${data=}" "${etcd=}" "${directories=}" "${chains=}"
 export PATH="/usr/local/bin:$PATH"
 kubelet=/var/lib/kubelet
 disks() {
@@ -66,11 +67,12 @@ modules() {
 # thousands of addresses by a rule for each.
 some() { awk '/dport/ ? ++ports <= 40 : ++others <= 40' | cut -c1-1000; }
 network() {
+  of_plugins=$(for name in $chains; do printf '|%s' "$name"; done)
   find /etc/cni/net.d -maxdepth 1 \( -name '*.conf' -o -name '*.conflist' -o -name '*.json' \) 2>/dev/null | LC_ALL=C sort | head -n 20 | each cni_file || :
   timed 5 iptables-save -t filter | grep -E -e '-j (DROP|REJECT)' -e '^:(INPUT|FORWARD|OUTPUT) DROP' |
-    grep -vE -e '^-A (KUBE|cali|CILIUM|FLANNEL|CNI)' | some | each rule || :
+    grep -vE -e "^-A (KUBE|CNI$of_plugins)" | some | each rule || :
   ruleset=$(timed 5 nft list ruleset) || :
-  printf '%s\n' "$ruleset" | awk '/^table/ { table = $3 } /(drop|reject)$/ && table !~ /^(kube|filter|nat|mangle|raw|cali)/ { gsub(/^[ \t]+/, ""); print table ": " $0 }' |
+  printf '%s\n' "$ruleset" | awk -v ours="^(kube|filter|nat|mangle|raw$of_plugins)" '/^table/ { table = $3 } /(drop|reject)$/ && table !~ ours { gsub(/^[ \t]+/, ""); print table ": " $0 }' |
     some | each rule || :
   printf '%s\n' "$ruleset" | awk '/^table/ { table = $2 " " $3 } / hook forward .*policy drop/ { print table }' | head -n 10 | each forward || :
 }

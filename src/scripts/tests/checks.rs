@@ -4,10 +4,11 @@ use super::doctor::lines;
 use super::machine::Machine;
 use crate::preflight::CHECKS;
 
-const ARGUMENTS: [&str; 6] = [
+const ARGUMENTS: [&str; 7] = [
     "data=/var/lib/containerd",
     "etcd=/var/lib/etcd",
     "directories=/var/lib/etcd /srv/registry /srv/data",
+    "chains=FLANNEL cali",
     "--",
     "10.96.0.1",
     "fd00:96::1",
@@ -42,11 +43,11 @@ fn what_decides_whether_a_cluster_works_is_read() {
         machine.fake("apt-get", "echo 'unmet dependencies' >&2; exit 100");
         machine.fake(
             "nft",
-            "echo 'table inet own {'; echo '  type filter hook forward priority 0; policy drop;'",
+            "echo 'table inet own {'; echo '  type filter hook forward priority 0; policy drop;'; echo 'table ip cali-of-calico {'; echo 'drop'",
         );
         machine.fake(
             "iptables-save",
-            "echo '-A INPUT -p tcp --dport 10250 -j DROP'; echo '-A KUBE-FIREWALL -j DROP'",
+            "echo '-A INPUT -p tcp --dport 10250 -j DROP'; echo '-A KUBE-FIREWALL -j DROP'; echo '-A cali-FORWARD -j DROP'",
         );
         machine.write("/data/kubelet/x", "");
         std::os::unix::fs::symlink("/data/kubelet", machine.at("/var/lib/kubelet")).unwrap();
@@ -75,7 +76,14 @@ fn what_decides_whether_a_cluster_works_is_read() {
         ] {
             assert!(found.contains(&line), "{line}: {found:#?}");
         }
-        for word in ["KUBE-FIREWALL", "/dev/a", "UExBTlRFRA", "comment"] {
+        for word in [
+            "KUBE-FIREWALL",
+            "cali-FORWARD",
+            "of-calico",
+            "/dev/a",
+            "UExBTlRFRA",
+            "comment",
+        ] {
             assert!(!printed.contains(word), "{word}: {printed}");
         }
         let immutable = found.iter().filter(|line| line.starts_with("immutable="));

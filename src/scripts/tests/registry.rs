@@ -216,7 +216,14 @@ fn images_of_static_pods_and_sandboxes_are_printed() {
             "/etc/crio/crio.conf.d/10-kubexm.conf",
             "pause_image = \"r.io/pause:6\"\n",
         );
-        let printed = machine.done(registry::NODE_IMAGES, &[]);
+        let arguments = [
+            "sandbox\\|pause_image\\|pod-infra-container-image\\|pod-sandbox-image",
+            "/etc/containerd/config.toml",
+            "/etc/crio/crio.conf.d/*.conf",
+            "/etc/isulad/daemon.json",
+            "/etc/systemd/system/cri-dockerd.service",
+        ];
+        let printed = machine.done(registry::NODE_IMAGES, &arguments);
         let lines: Vec<&str> = printed.lines().collect();
         let expected = [
             "r.io/a:1",

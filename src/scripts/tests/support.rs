@@ -40,7 +40,12 @@ fn files_with_keys_are_not_read() {
         for (part, expected) in [
             (&["host"][..], "= crictl-pods.txt\n|answered"),
             (
-                &["configuration"],
+                &[
+                    "configuration",
+                    "/etc/containerd/certs.d/*/hosts.toml",
+                    "/etc/kubexm/*/keepalived.conf",
+                    "/etc/kubexm/*/haproxy.cfg",
+                ],
                 "= files/etc/cni/net.d/10-own.conf\n|of /etc/cni",
             ),
             (

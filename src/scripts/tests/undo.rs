@@ -110,6 +110,51 @@ fn arguments_have_types() {
     assert!(!accepts("os/user-remove.sh", &["root"]));
 }
 
+/// `steps/directory-remove.sh` has its own list, because it runs where a mistake has its effect.
+#[test]
+fn directories_of_package_managers_are_protected() {
+    for own in kubexm_kinds::PackageManager::all_properties() {
+        for path in own.directories {
+            assert!(protected::is_protected_file(path), "{path}");
+            let pattern = format!(" {path}* ");
+            let text = crate::steps::DIRECTORY_REMOVE
+                .text
+                .replace(['(', ')', '|'], " ");
+            let text = text.replace('\n', " ");
+            assert!(text.contains(&pattern), "steps/directory-remove.sh: {path}");
+        }
+        for name in own.essential {
+            assert!(
+                !Parameter::Package.accepts(name.trim_end_matches('*')),
+                "{name}"
+            );
+        }
+    }
+}
+
+/// A reset finds what kinds leave, and nothing else.
+#[test]
+fn directories_and_units_of_kinds_are_known() {
+    use kubexm_kinds::{PluginKind, RuntimeKind};
+    let of_runtimes = RuntimeKind::all_properties().flat_map(|own| own.directories);
+    let of_plugins = PluginKind::all_properties().flat_map(|own| own.directories);
+    for directory in of_runtimes.chain(of_plugins) {
+        // Two kinds with the same directory agree.
+        let path = directory.path;
+        assert_eq!(directories::content(path), directory.content, "{path}");
+    }
+    for unit in PluginKind::all_properties().filter_map(|own| own.unit) {
+        assert!(Parameter::Unit.accepts(unit), "{unit}");
+    }
+    assert!(Parameter::Unit.accepts("docker.service") && !Parameter::Unit.accepts("sshd.service"));
+    assert!(Parameter::Owner.accepts("calico") && !Parameter::Owner.accepts("docker"));
+    for file in ["bin/calico-ipam", "bin/bridge"] {
+        assert!(directories::content("/opt/cni").patterns.contains(&file));
+    }
+    let patterns = directories::content("/etc/cni").patterns;
+    assert!(patterns.contains(&"net.d/calico-tls") && patterns.ends_with(&["net.d/"]));
+}
+
 #[test]
 fn system_paths_are_protected() {
     for path in [

@@ -1,36 +1,10 @@
 //! Directories that programs of the cluster create and fill, and the names that these programs give to their files.
 //! A reset removes what has such a name; it lists everything else and keeps it.
 
-/// What a reset removes from a directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Content {
-    /// Patterns of paths below the directory, as in a shell. `.` means everything. A pattern that ends with `/`
-    /// removes a directory only if it is empty.
-    pub patterns: &'static [&'static str],
-    /// The mode with which kubexm creates the directory and its marker before any program does; `None` if a
-    /// program must create it, because the program refuses or empties a directory with a file, or because the
-    /// directory does not survive a restart of the host.
-    pub mode: Option<&'static str>,
-}
+use std::sync::LazyLock;
 
-impl Content {
-    const fn marked(mode: &'static str, patterns: &'static [&'static str]) -> Self {
-        Self {
-            patterns,
-            mode: Some(mode),
-        }
-    }
-
-    const fn unmarked(patterns: &'static [&'static str]) -> Self {
-        Self {
-            patterns,
-            mode: None,
-        }
-    }
-}
-
-/// A path below `/run` exists until the next start of the host, so all of its content belongs to the program.
-const VOLATILE: Content = Content::unmarked(&["."]);
+pub use kubexm_kinds::Content;
+use kubexm_kinds::{Directory, PluginKind, RuntimeKind};
 
 const KUBERNETES: &[&str] = &[
     "admin.conf",
@@ -100,17 +74,13 @@ const KUBELET: &[&str] = &[
     "seccomp/",
 ];
 
-/// Programs of the CNI project, flannel, Calico and Cilium. kubexm's own records remove those that it installs.
+/// Programs of the CNI project. kubexm's own records remove those that it installs.
 const CNI_PROGRAMS: &[&str] = &[
     "bin/bandwidth",
     "bin/bridge",
-    "bin/calico",
-    "bin/calico-ipam",
-    "bin/cilium-cni",
     "bin/dhcp",
     "bin/dummy",
     "bin/firewall",
-    "bin/flannel",
     "bin/host-device",
     "bin/host-local",
     "bin/install",
@@ -127,21 +97,22 @@ const CNI_PROGRAMS: &[&str] = &[
     "bin/vrf",
     "bin/LICENSE",
     "bin/README.md",
-    "bin/",
 ];
 
-const CNI_CONFIGURATIONS: &[&str] = &[
-    "net.d/05-cilium.conf*",
-    "net.d/10-calico.conflist",
-    "net.d/10-flannel.conflist",
-    "net.d/10-kubexm-bridge.conflist",
-    "net.d/calico-kubeconfig",
-    "net.d/calico-tls",
-    "net.d/*.cilium_bak",
-    "net.d/",
-];
+/// Those, and the programs of network plugins.
+static OPT_CNI: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let of_plugins = of_kinds().filter_map(|directory| directory.path.strip_prefix("/opt/cni/"));
+    let all = CNI_PROGRAMS.iter().copied().chain(of_plugins);
+    all.chain(["bin/"]).collect()
+});
 
-/// Data of the registry, etcd and every container runtime. Users choose these directories.
+/// The files of network plugins in `/etc/cni/net.d`.
+static ETC_CNI: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let of_plugins = PluginKind::all_properties().flat_map(|own| own.cni_files);
+    of_plugins.copied().chain(["net.d/"]).collect()
+});
+
+/// Data of the registry and etcd. Users choose these directories, and those of the runtimes.
 const DATA: &[&str] = &[
     // The registry.
     "docker/registry/v2",
@@ -156,90 +127,24 @@ const DATA: &[&str] = &[
     "snap",
     "wal",
     "tmp",
-    // containerd.
-    "io.containerd.*",
-    "tmpmounts",
-    // Docker.
-    "buildkit",
-    "containerd",
-    "containers",
-    "engine-id",
-    "image",
-    "network",
-    "nuke-graph-directory.sh",
-    "overlay2",
-    "plugins",
-    "rootfs",
-    "runtimes",
-    "swarm",
-    "trust",
-    "volumes",
-    // CRI-O, which keeps OCI artifacts in an image layout.
-    "artifacts/blobs",
-    "artifacts/index.json",
-    "artifacts/index.lock",
-    "artifacts/oci-layout",
-    "artifacts/",
-    "defaultNetworkBackend",
-    "libpod",
-    "mounts",
-    "networks",
-    "overlay",
-    "overlay-containers",
-    "overlay-images",
-    "overlay-layers",
-    "secrets",
-    "storage.lock",
-    "userns.lock",
-    "vfs",
-    "vfs-containers",
-    "vfs-images",
-    "vfs-layers",
-    // iSulad.
-    "engines",
-    "isulad_tmpdir",
-    "lcr",
-    "mnt",
-    "storage",
 ];
 
-/// The content of a directory that users choose.
-const OTHER: Content = Content::marked("711", DATA);
+/// Those, and the data of every container runtime.
+static ALL_DATA: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let of_runtimes = RuntimeKind::all_properties().flat_map(|own| own.data);
+    DATA.iter().chain(of_runtimes).copied().collect()
+});
+
+/// Directories and files of container runtimes and network plugins.
+fn of_kinds() -> impl Iterator<Item = &'static Directory> {
+    let of_runtimes = RuntimeKind::all_properties().flat_map(|own| own.directories);
+    of_runtimes.chain(PluginKind::all_properties().flat_map(|own| own.directories))
+}
 
 const DIRECTORIES: &[(&str, Content)] = &[
-    ("/etc/cni", Content::marked("755", CNI_CONFIGURATIONS)),
-    (
-        "/etc/containerd",
-        Content::marked("755", &["certs.d/*/", "certs.d/"]),
-    ),
-    (
-        "/etc/containers",
-        Content::marked("755", &["certs.d/*/", "certs.d/", "registries.conf.d/"]),
-    ),
-    // CRI-O creates `policies` and `auth` for image policies and logins of namespaces, which belong to the user.
-    (
-        "/etc/crio",
-        Content::marked(
-            "755",
-            &["crio.conf.d/", "policies/", "auth/in-use/", "auth/"],
-        ),
-    ),
-    (
-        "/etc/docker",
-        Content::marked("755", &["certs.d/*/", "certs.d/", "key.json"]),
-    ),
-    (
-        "/etc/isulad",
-        Content::marked("755", &["certs.d/*/", "certs.d/"]),
-    ),
     ("/etc/kubernetes", Content::marked("755", KUBERNETES)),
     ("/etc/kubexm", Content::marked("755", &["*/*/", "*/"])),
     ("/lib/modules", Content::unmarked(&[])),
-    ("/opt/cni", Content::marked("755", CNI_PROGRAMS)),
-    ("/opt/containerd", Content::marked("711", &["bin/", "lib/"])),
-    // Other programs keep the state of their containers here, too.
-    ("/run/crun", Content::unmarked(&[])),
-    ("/run/runc", Content::unmarked(&[])),
     (
         "/run/netns",
         Content::unmarked(&[
@@ -257,33 +162,8 @@ const DIRECTORIES: &[(&str, Content)] = &[
         ]),
     ),
     (
-        "/usr/share/containers",
-        Content::unmarked(&["oci/hooks.d/", "oci/"]),
-    ),
-    (
-        "/var/lib/calico",
-        Content::marked("755", &["nodename", "mtu"]),
-    ),
-    (
-        "/var/lib/cilium",
-        Content::marked("755", &["bpf", "clustermesh", "state"]),
-    ),
-    (
         "/var/lib/cni",
         Content::marked("755", &["bin/", "cache", "flannel", "networks", "results"]),
-    ),
-    ("/var/lib/containerd", Content::marked("711", DATA)),
-    (
-        "/var/lib/containers",
-        Content::marked("755", &["cache", "sigstore", "storage/"]),
-    ),
-    ("/var/lib/cri-dockerd", Content::marked("755", &["sandbox"])),
-    (
-        "/var/lib/crio",
-        Content::marked(
-            "755",
-            &["clean.shutdown", "clean.shutdown.supported", "version"],
-        ),
     ),
     // kubeadm refuses a data directory that is not empty. A killed reset leaves its snapshot.
     (
@@ -296,18 +176,9 @@ const DIRECTORIES: &[(&str, Content)] = &[
             "kubexm-snapshot.db.part",
         ]),
     ),
-    (
-        "/var/lib/isula",
-        Content::marked("755", &["volumes", "mnt"]),
-    ),
     // An earlier version of kubexm emptied it when an install was repeated.
     ("/var/lib/kubelet", Content::unmarked(KUBELET)),
-    ("/var/log/calico", Content::marked("755", &["cni"])),
     ("/var/log/containers", Content::unmarked(&["*_*_*-*.log"])),
-    (
-        "/var/log/crio",
-        Content::marked("755", &["crio.log", "pods"]),
-    ),
     (
         "/var/log/kubernetes",
         Content::marked("755", &["audit*", "kube-*.log*"]),
@@ -315,60 +186,33 @@ const DIRECTORIES: &[(&str, Content)] = &[
     ("/var/log/pods", Content::unmarked(&["*_*_*"])),
 ];
 
-/// Directories and files of programs below `/run`.
-const VOLATILE_PATHS: &[&str] = &[
-    "/run/calico",
-    "/run/cilium",
-    "/run/conmon",
-    "/run/containerd",
-    "/run/containers",
-    "/run/cri-dockerd.sock",
-    "/run/crio",
-    "/run/docker",
-    "/run/docker.pid",
-    "/run/docker.sock",
-    "/run/flannel",
-    "/run/ipcns",
-    "/run/isulad",
-    "/run/isulad.pid",
-    "/run/isulad.sock",
-    "/run/kubexm",
-    "/run/nodeagent",
-    "/run/nri",
-    "/run/pidns",
-    "/run/userns",
-    "/run/utsns",
-    "/run/xtables.lock",
-];
-
-/// Files that pods of network plugins write. They are removed by name from directories that existed before the install.
-const FILES: &[&str] = &[
-    "/etc/cni/net.d/05-cilium.conflist",
-    "/etc/cni/net.d/10-calico.conflist",
-    "/etc/cni/net.d/10-flannel.conflist",
-    "/etc/cni/net.d/calico-kubeconfig",
-    "/etc/sysctl.d/99-zzz-override_cilium.conf",
-    "/opt/cni/bin/calico",
-    "/opt/cni/bin/calico-ipam",
-    "/opt/cni/bin/cilium-cni",
-    "/opt/cni/bin/flannel",
-];
+/// Directories and files of other programs below `/run`.
+const VOLATILE_PATHS: &[&str] = &["/run/kubexm", "/run/nri", "/run/xtables.lock"];
 
 /// Returns what a reset removes from a directory.
 pub fn content(path: &str) -> Content {
-    if let Some((_, content)) = DIRECTORIES.iter().find(|(known, _)| *known == path) {
-        return *content;
-    }
-    match path {
-        _ if VOLATILE_PATHS.contains(&path) => VOLATILE,
-        _ if FILES.contains(&path) => Content::unmarked(&[]),
-        // The data of a member of etcd, in a directory that existed before.
-        _ if path.ends_with("/member") => Content::unmarked(&["snap", "tmp", "wal"]),
-        _ => OTHER,
-    }
+    known(path).unwrap_or_else(|| Content::marked("711", &ALL_DATA))
 }
 
 /// Returns whether the path is one that users do not choose.
 pub fn is_known(path: &str) -> bool {
-    content(path) != OTHER
+    known(path).is_some()
+}
+
+fn known(path: &str) -> Option<Content> {
+    let mut all = DIRECTORIES.iter();
+    if let Some((_, content)) = all.find(|(known, _)| *known == path) {
+        return Some(*content);
+    }
+    if let Some(directory) = of_kinds().find(|directory| directory.path == path) {
+        return Some(directory.content);
+    }
+    match path {
+        "/etc/cni" => Some(Content::marked("755", &ETC_CNI)),
+        "/opt/cni" => Some(Content::marked("755", &OPT_CNI)),
+        _ if VOLATILE_PATHS.contains(&path) => Some(Directory::volatile("").content),
+        // The data of a member of etcd, in a directory that existed before.
+        _ if path.ends_with("/member") => Some(Content::unmarked(&["snap", "tmp", "wal"])),
+        _ => None,
+    }
 }

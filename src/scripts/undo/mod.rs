@@ -10,6 +10,8 @@ pub mod protected;
 
 use std::net::IpAddr;
 
+use kubexm_kinds::{PackageManager, PluginKind, RuntimeKind};
+
 use crate::{Script, etcd, kubeadm, kubernetes, load_balancer, markers, network, os, packages};
 use crate::{runtime, steps, systemd};
 
@@ -28,35 +30,24 @@ pub enum Parameter {
     Address,
     /// The socket of a container runtime, as in `unix:///run/containerd/containerd.sock`.
     Socket,
+    /// The owner of leftovers of pods: Kubernetes, the DNS cache, or a network plugin.
+    Owner,
     /// One of these texts.
     OneOf(&'static [&'static str]),
 }
 
-/// Units that a reset stops. A prefix ends with `*`.
-const UNITS: &[&str] = &[
-    "containerd.service",
-    "cri-dockerd.service",
-    "crio.service",
-    "docker.service",
-    "etcd.service",
-    "isulad.service",
-    "kube-*",
-    "kubelet.service",
-    "kubexm-*",
-];
+/// Units that a reset stops, besides those of container runtimes. A prefix ends with `*`.
+const UNITS: &[&str] = &["etcd.service", "kube-*", "kubelet.service", "kubexm-*"];
 
-/// Packages that a receipt cannot remove, because the host does not start or cannot be reached without them. A
-/// prefix ends with `*`.
+/// Packages that a receipt cannot remove, because the host does not start or cannot be reached without them,
+/// besides those of the package managers. A prefix ends with `*`.
 const ESSENTIAL_PACKAGES: &[&str] = &[
-    "apt",
     "base-files",
     "base-passwd",
     "bash",
     "coreutils",
     "dash",
     "dbus*",
-    "dnf*",
-    "dpkg",
     "filesystem",
     "glibc*",
     "grub*",
@@ -69,7 +60,6 @@ const ESSENTIAL_PACKAGES: &[&str] = &[
     "openssh*",
     "pam",
     "passwd",
-    "rpm*",
     "shadow*",
     "shim*",
     "sudo",
@@ -84,8 +74,19 @@ impl Parameter {
         match self {
             Self::File => is_path(text) && !protected::is_protected_file(text),
             Self::Directory => is_path(text) && !protected::is_protected_directory(text),
-            Self::Unit => is_name(text) && is_listed(text, UNITS),
-            Self::Package => is_name(text) && !is_listed(text, ESSENTIAL_PACKAGES),
+            Self::Unit => {
+                let mut of_runtimes = RuntimeKind::all_properties().flat_map(|own| own.units());
+                is_name(text) && (is_listed(text, UNITS) || of_runtimes.any(|unit| unit == text))
+            }
+            Self::Package => {
+                let mut managers = PackageManager::all_properties();
+                let is_of_manager = managers.any(|own| is_listed(text, own.essential));
+                is_name(text) && !is_of_manager && !is_listed(text, ESSENTIAL_PACKAGES)
+            }
+            Self::Owner => {
+                let mut of_plugins = PluginKind::all_properties().filter_map(|own| own.leftovers);
+                matches!(text, "kubernetes" | "node-local-dns") || of_plugins.any(|own| own == text)
+            }
             Self::Address => text.parse::<IpAddr>().is_ok(),
             Self::Socket => text
                 .strip_prefix("unix://")
@@ -285,13 +286,7 @@ pub const STOP_CRIO_SCOPES: UndoScript = UndoScript::new(runtime::STOP_CRIO_SCOP
 /// Removes leftovers of pods.
 pub const LEFTOVERS_REMOVE: UndoScript = UndoScript::new(
     network::REMOVE_LEFTOVERS,
-    &[Parameter::OneOf(&[
-        "kubernetes",
-        "bridge",
-        "calico",
-        "cilium",
-        "node-local-dns",
-    ])],
+    &[Parameter::Owner],
     |arguments| {
         format!(
             "Remove devices, routes and rules of {}",

@@ -1,16 +1,16 @@
 //! Paths that a reset never deletes, whatever a receipt says. `steps/directory-remove.sh` has the same list for
 //! directories, because it runs where a mistake has its effect.
 
-/// Trees of the operating system and of users: the path itself and everything below it.
+use kubexm_kinds::PackageManager;
+
+/// Trees of the operating system and of users, besides those of the package managers: the path itself and everything below it.
 const TREES: &[&str] = &[
     "/bin",
     "/boot",
     "/dev",
     "/etc/alternatives",
-    "/etc/apt",
     "/etc/cron.d",
     "/etc/default",
-    "/etc/dpkg",
     "/etc/fstab",
     "/etc/group",
     "/etc/gshadow",
@@ -37,7 +37,6 @@ const TREES: &[&str] = &[
     "/etc/sudoers",
     "/etc/sudoers.d",
     "/etc/udev",
-    "/etc/yum.repos.d",
     "/lib",
     "/lib32",
     "/lib64",
@@ -53,11 +52,7 @@ const TREES: &[&str] = &[
     "/sbin",
     "/sys",
     "/usr",
-    "/var/lib/apt",
     "/var/lib/dbus",
-    "/var/lib/dnf",
-    "/var/lib/dpkg",
-    "/var/lib/rpm",
     "/var/lib/selinux",
     "/var/lib/systemd",
     "/var/log/journal",
@@ -134,5 +129,6 @@ fn is_in_protected_tree(path: &str) -> bool {
         path.strip_prefix(*tree)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    TREES.iter().any(in_tree) && !EXCEPTIONS.iter().any(in_tree)
+    let of_managers = PackageManager::all_properties().flat_map(|own| own.directories);
+    TREES.iter().chain(of_managers).any(in_tree) && !EXCEPTIONS.iter().any(in_tree)
 }

@@ -4,15 +4,8 @@ use super::advice::{self, Advice};
 use super::{If, Pattern, Topic};
 
 const KUBELET: &[&str] = &["kubelet"];
-/// The kubelet, and the units of all runtimes.
-pub(super) const PULLS: &[&str] = &[
-    "kubelet",
-    "containerd",
-    "crio",
-    "docker",
-    "cri-dockerd",
-    "isulad",
-];
+/// The kubelet, and [`RUNTIMES`](super::RUNTIMES).
+const PULLS: &[&str] = &["kubelet", super::RUNTIMES];
 const ETCD: &[&str] = &["etcd"];
 
 const fn row(

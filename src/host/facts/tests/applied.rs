@@ -1,7 +1,7 @@
 //! Settings with which the programs of a host run.
 
 use super::{file, parsed};
-use crate::facts::{BALANCERS, NETWORKS};
+use kubexm_kinds::{PluginKind, load_balancer};
 
 const DONE: &str = "/var/lib/kubexm/done";
 const PODS: &str = "/etc/kubernetes/manifests";
@@ -316,25 +316,24 @@ fn proxies_as_static_pods_are_facts_on_every_node() {
 
 #[test]
 fn every_load_balancer_and_network_plugin_is_found_by_its_file() {
-    for (name, on_node, before) in BALANCERS {
-        assert_eq!(
-            Printed::node("kubeadm-init")
-                .present(on_node)
-                .values("balancer"),
-            [*name]
-        );
-        assert_eq!(
-            Printed::default().present(before).values("balancer"),
-            [*name]
-        );
+    let found = |host: Printed| host.values("balancer");
+    for own in load_balancer::all_properties() {
+        let unit = own.found_by.map(|file| (own.program, file, file));
+        let pod = own.pod.map(|pod| (pod.name, pod.on_node, pod.before));
+        for (name, on_node, before) in unit.into_iter().chain(pod) {
+            assert_eq!(
+                found(Printed::node("kubeadm-init").present(on_node)),
+                [name]
+            );
+            assert_eq!(found(Printed::default().present(before)), [name]);
+        }
     }
-    for (name, file) in NETWORKS {
-        assert_eq!(
-            Printed::node("kubeadm-init")
-                .present(file)
-                .values("network"),
-            [*name]
-        );
+    for kind in PluginKind::ALL {
+        let Some(file) = kind.properties().found_by else {
+            continue;
+        };
+        let host = Printed::node("kubeadm-init").present(file);
+        assert_eq!(host.values("network"), [kind.name()]);
         assert_eq!(Printed::default().present(file).values("network"), [""; 0]);
     }
 }

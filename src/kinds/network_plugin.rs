@@ -1,7 +1,9 @@
 //! Network plugins: their settings in `spec.network`, and what kubexm knows of each on hosts. `network` of the crate `deploy`
 //! installs them.
 
+use crate::named_kinds;
 use crate::ports::{self, Port};
+use crate::{Content, Directory};
 
 named_kinds! {
     /// Network plugins: values of `spec.network.plugin`.
@@ -21,7 +23,7 @@ pub const POD_ROUTES_UNIT: &str = "kubexm-pod-routes.service";
 /// What kubexm knows of a network plugin.
 #[derive(Debug, Clone, Copy)]
 pub struct PluginProperties {
-    /// Whether a real host has run it. Otherwise it is one of [`experimental::CLUSTER`](crate::experimental::CLUSTER).
+    /// Whether a real host has run it. Otherwise it is experimental.
     pub is_proven: bool,
     /// Whether kubexm installs it for IPv6, too.
     pub has_ipv6: bool,
@@ -33,7 +35,7 @@ pub struct PluginProperties {
     pub other_namespaces: &'static [&'static str],
     /// The beginnings of the names of its images.
     pub repositories: &'static [&'static str],
-    /// The beginning of the name of its file in `/etc/cni/net.d`.
+    /// The beginning of the name of its file in `/etc/cni/net.d`, by which the runtimes find it.
     pub cni_file: Option<&'static str>,
     /// The network of host-local in which only pods have addresses.
     pub lease_network: Option<&'static str>,
@@ -42,13 +44,20 @@ pub struct PluginProperties {
     /// Interfaces that it creates, as patterns of NetworkManager.
     pub interfaces: &'static [&'static str],
     /// Directories and files that its pods create on nodes. A reset removes them.
-    pub directories: &'static [&'static str],
+    pub directories: &'static [Directory],
+    /// Patterns of the files that it leaves in `/etc/cni`, as in [`Content::patterns`].
+    pub cni_files: &'static [&'static str],
+    /// The beginnings of the names of its chains of iptables and of its tables of nftables.
+    pub chains: &'static [&'static str],
     /// The argument of `network/remove-leftovers.sh` that removes its devices, routes and rules.
     pub leftovers: Option<&'static str>,
     /// Its unit on every node.
     pub unit: Option<&'static str>,
     /// The file by which the facts of a host tell that it was installed.
     pub found_by: Option<&'static str>,
+    /// Extended regular expression of the lines of that file that state how it carries packets, or precede such a line; empty if
+    /// none does.
+    pub transport_lines: &'static str,
 }
 
 const NONE: PluginProperties = PluginProperties {
@@ -63,9 +72,12 @@ const NONE: PluginProperties = PluginProperties {
     overlays: &[],
     interfaces: &[],
     directories: &[],
+    cni_files: &[],
+    chains: &[],
     leftovers: None,
     unit: None,
     found_by: None,
+    transport_lines: "",
 };
 
 const FLANNEL: PluginProperties = PluginProperties {
@@ -80,14 +92,17 @@ const FLANNEL: PluginProperties = PluginProperties {
     overlays: &[("flannel.1", ports::VXLAN)],
     interfaces: &["flannel*"],
     directories: &[
-        "/run/flannel",
-        "/etc/cni/net.d/10-flannel.conflist",
-        "/opt/cni/bin/flannel",
+        Directory::volatile("/run/flannel"),
+        Directory::file("/etc/cni/net.d/10-flannel.conflist"),
+        Directory::file("/opt/cni/bin/flannel"),
     ],
+    cni_files: &["net.d/10-flannel.conflist"],
+    chains: &["FLANNEL"],
     // Those of `kubernetes` contain them.
     leftovers: None,
     unit: None,
     found_by: Some("/etc/kubexm/flannel.yaml"),
+    transport_lines: "\"Type\": \"",
 };
 
 const CALICO: PluginProperties = PluginProperties {
@@ -102,18 +117,28 @@ const CALICO: PluginProperties = PluginProperties {
     overlays: &[("vxlan.calico", ports::VXLAN_STANDARD)],
     interfaces: &["cali*", "tunl*", "vxlan.calico"],
     directories: &[
-        "/var/lib/calico",
-        "/var/log/calico",
-        "/run/calico",
-        "/run/nodeagent",
-        "/etc/cni/net.d/10-calico.conflist",
-        "/etc/cni/net.d/calico-kubeconfig",
-        "/opt/cni/bin/calico",
-        "/opt/cni/bin/calico-ipam",
+        Directory::new(
+            "/var/lib/calico",
+            Content::marked("755", &["nodename", "mtu"]),
+        ),
+        Directory::new("/var/log/calico", Content::marked("755", &["cni"])),
+        Directory::volatile("/run/calico"),
+        Directory::volatile("/run/nodeagent"),
+        Directory::file("/etc/cni/net.d/10-calico.conflist"),
+        Directory::file("/etc/cni/net.d/calico-kubeconfig"),
+        Directory::file("/opt/cni/bin/calico"),
+        Directory::file("/opt/cni/bin/calico-ipam"),
     ],
+    cni_files: &[
+        "net.d/10-calico.conflist",
+        "net.d/calico-kubeconfig",
+        "net.d/calico-tls",
+    ],
+    chains: &["cali"],
     leftovers: Some("calico"),
     unit: None,
     found_by: Some("/etc/kubexm/calico.yaml"),
+    transport_lines: "CALICO_IPV4POOL_",
 };
 
 const CILIUM: PluginProperties = PluginProperties {
@@ -131,15 +156,21 @@ const CILIUM: PluginProperties = PluginProperties {
     ],
     interfaces: &["cilium*", "lxc*"],
     directories: &[
-        "/run/cilium",
-        "/var/lib/cilium",
-        "/etc/sysctl.d/99-zzz-override_cilium.conf",
-        "/etc/cni/net.d/05-cilium.conflist",
-        "/opt/cni/bin/cilium-cni",
+        Directory::volatile("/run/cilium"),
+        Directory::new(
+            "/var/lib/cilium",
+            Content::marked("755", &["bpf", "clustermesh", "state"]),
+        ),
+        Directory::file("/etc/sysctl.d/99-zzz-override_cilium.conf"),
+        Directory::file("/etc/cni/net.d/05-cilium.conflist"),
+        Directory::file("/opt/cni/bin/cilium-cni"),
     ],
+    cni_files: &["net.d/05-cilium.conf*", "net.d/*.cilium_bak"],
+    chains: &["CILIUM"],
     leftovers: Some("cilium"),
     unit: None,
     found_by: Some("/etc/kubexm/cilium.yaml"),
+    transport_lines: "routing-mode|tunnel-protocol",
 };
 
 const BRIDGE: PluginProperties = PluginProperties {
@@ -154,9 +185,12 @@ const BRIDGE: PluginProperties = PluginProperties {
     overlays: &[],
     interfaces: &[],
     directories: &[],
+    cni_files: &["net.d/10-kubexm-bridge.conflist"],
+    chains: &[],
     leftovers: Some("bridge"),
     unit: Some(POD_ROUTES_UNIT),
     found_by: Some("/etc/cni/net.d/10-kubexm-bridge.conflist"),
+    transport_lines: "",
 };
 
 impl PluginKind {
@@ -174,6 +208,13 @@ impl PluginKind {
     /// Returns what kubexm knows of all plugins.
     pub fn all_properties() -> impl Iterator<Item = &'static PluginProperties> {
         Self::ALL.iter().map(|kind| kind.properties())
+    }
+}
+
+impl PluginProperties {
+    /// Returns the paths of its directories and files.
+    pub fn paths(&self) -> Vec<&'static str> {
+        self.directories.iter().map(|one| one.path).collect()
     }
 }
 
