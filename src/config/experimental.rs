@@ -4,22 +4,22 @@
 //! proven" of the book.
 
 use crate::cluster::{
-    CgroupDriver, Cluster, Etcd, IpFamily, LoadBalancer, NetworkPlugin, ProxyMode, RuntimeKind,
+    CgroupDriver, Cluster, Etcd, IpFamily, LoadBalancer, PluginKind, ProxyMode, RuntimeKind,
 };
 use kubexm_types::Arch;
 
 /// An experimental setting of a cluster file.
-pub struct Experimental {
+struct Experimental {
     /// Path of the field, as in the JSON schema.
-    pub field: &'static str,
+    field: &'static str,
     /// The experimental value, or a description of the experimental values.
-    pub value: &'static str,
+    value: &'static str,
     /// Returns true if a cluster file selects the setting.
     is_selected: fn(&Cluster) -> bool,
 }
 
-/// The experimental settings of cluster files.
-pub const CLUSTER: [Experimental; 10] = [
+/// The experimental settings of cluster files, besides [`kinds`].
+const CLUSTER: [Experimental; 7] = [
     Experimental {
         field: "spec.hosts[].arch",
         value: "arm64",
@@ -34,11 +34,6 @@ pub const CLUSTER: [Experimental; 10] = [
         field: "spec.kubernetes.kubeProxy.mode",
         value: "ipvs",
         is_selected: |cluster| cluster.kubernetes.kube_proxy.mode == ProxyMode::Ipvs,
-    },
-    Experimental {
-        field: "spec.containerRuntime.type",
-        value: "isulad",
-        is_selected: |cluster| cluster.runtime.kind == RuntimeKind::Isulad,
     },
     Experimental {
         field: "spec.containerRuntime.type",
@@ -64,21 +59,30 @@ pub const CLUSTER: [Experimental; 10] = [
         },
     },
     Experimental {
-        field: "spec.network.plugin",
-        value: "calico",
-        is_selected: |cluster| matches!(cluster.network.plugin, NetworkPlugin::Calico(_)),
-    },
-    Experimental {
-        field: "spec.network.plugin",
-        value: "cilium",
-        is_selected: |cluster| matches!(cluster.network.plugin, NetworkPlugin::Cilium(_)),
-    },
-    Experimental {
         field: "spec.dns.nodeLocal",
         value: "node-cache",
         is_selected: |cluster| cluster.dns.node_local.is_some(),
     },
 ];
+
+const RUNTIME: &str = "spec.containerRuntime.type";
+const PLUGIN: &str = "spec.network.plugin";
+
+/// Returns the kinds that no real host has run, as field and value.
+fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let runtimes = RuntimeKind::ALL.iter();
+    let runtimes = runtimes.filter(|kind| !kind.properties().is_proven);
+    let plugins = PluginKind::ALL.iter();
+    let plugins = plugins.filter(|kind| !kind.properties().is_proven);
+    let runtimes = runtimes.map(|kind| (RUNTIME, kind.name()));
+    runtimes.chain(plugins.map(|kind| (PLUGIN, kind.name())))
+}
+
+/// Returns the experimental settings of cluster files, as field and value.
+pub(crate) fn of_clusters() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let settings = CLUSTER.iter().map(|one| (one.field, one.value));
+    kinds().chain(settings)
+}
 
 /// The experimental settings of bundle manifests, as field and value.
 pub const MANIFEST: [(&str, &str); 2] = [
@@ -103,9 +107,15 @@ fn balances_ipv6(cluster: &Cluster) -> bool {
 
 /// Returns the experimental settings that a cluster file selects, as `field: value`.
 pub fn selected(cluster: &Cluster) -> Vec<String> {
-    let selected = CLUSTER.iter().filter(|one| (one.is_selected)(cluster));
-    selected
-        .map(|one| format!("{}: {}", one.field, one.value))
+    let chosen = [
+        (RUNTIME, cluster.runtime.kind.name()),
+        (PLUGIN, cluster.network.plugin.name()),
+    ];
+    let settings = CLUSTER.iter().filter(|one| (one.is_selected)(cluster));
+    settings
+        .map(|one| (one.field, one.value))
+        .chain(kinds().filter(|one| chosen.contains(one)))
+        .map(|(field, value)| format!("{field}: {value}"))
         .collect()
 }
 
@@ -116,7 +126,6 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::cluster::PluginKind;
     use crate::{parse_cluster, schema};
 
     /// Collects the marks of a schema, as field and value.
@@ -144,29 +153,11 @@ mod tests {
 
     #[test]
     fn marks_in_the_schemas_equal_the_list() {
-        let listed = CLUSTER.map(|one| (one.field.to_owned(), one.value.to_owned()));
-        assert_eq!(marks_of(&schema::cluster()), BTreeSet::from(listed));
+        let listed = of_clusters().map(|(field, value)| (field.to_owned(), value.to_owned()));
+        assert_eq!(marks_of(&schema::cluster()), listed.collect());
         let listed = MANIFEST.map(|(field, value)| (field.to_owned(), value.to_owned()));
         assert_eq!(marks_of(schema::BUNDLE), BTreeSet::from(listed));
         assert_eq!(marks_of(schema::MIRRORS), BTreeSet::new());
-    }
-
-    /// A new kind is found here if its author forgets the list, or the property.
-    #[test]
-    fn kinds_are_in_the_list_until_a_host_has_run_them() {
-        let runtimes = RuntimeKind::ALL.iter().map(|kind| {
-            let proven = kind.properties().is_proven;
-            ("spec.containerRuntime.type", kind.name(), proven)
-        });
-        let plugins = PluginKind::ALL.iter().map(|kind| {
-            let proven = kind.properties().is_proven;
-            ("spec.network.plugin", kind.name(), proven)
-        });
-        for (field, name, is_proven) in runtimes.chain(plugins) {
-            let mut listed = CLUSTER.iter();
-            let is_listed = listed.any(|one| (one.field, one.value) == (field, name));
-            assert_eq!(is_listed, !is_proven, "{field}: {name}");
-        }
     }
 
     #[test]
@@ -177,8 +168,7 @@ mod tests {
         );
         let page = std::fs::read_to_string(path).unwrap();
         let (_, experimental) = page.split_once("## Experimental").unwrap();
-        let settings = CLUSTER.iter().map(|one| (one.field, one.value));
-        for (field, value) in settings.chain(MANIFEST) {
+        for (field, value) in of_clusters().chain(MANIFEST) {
             let line = format!("| `{field}`: {value} |");
             assert!(experimental.contains(&line), "the page has no {line}");
         }

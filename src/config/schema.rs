@@ -1,7 +1,7 @@
 //! JSON schemas for editors, and commented templates.
 
 use super::cluster::{PluginKind, RuntimeKind};
-use super::cluster_document;
+use super::{cluster_document, experimental};
 
 /// The schema with placeholders for the lists of types.
 const CLUSTER: &str = include_str!("../../manifests/schema/cluster.json");
@@ -12,7 +12,19 @@ pub fn cluster() -> String {
         let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
         names.join(", ")
     };
+    let experimental = |field: &str| {
+        let of_field = experimental::of_clusters().filter(|(other, _)| *other == field);
+        listed(&of_field.map(|(_, value)| value).collect::<Vec<_>>())
+    };
     CLUSTER
+        .replace(
+            "\"<experimental container runtimes>\"",
+            &experimental("spec.containerRuntime.type"),
+        )
+        .replace(
+            "\"<experimental network plugins>\"",
+            &experimental("spec.network.plugin"),
+        )
         .replace("\"<container runtimes>\"", &listed(RuntimeKind::NAMES))
         .replace("\"<network plugins>\"", &listed(PluginKind::NAMES))
         .replace(
