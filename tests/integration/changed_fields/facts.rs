@@ -3,10 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_config::Cluster;
-use kubexm_config::cluster::{
-    AddressHolder, Etcd, HostSpec, KubernetesKind, LoadBalancer, NetworkPlugin, ProxyRun,
-    RuntimeKind,
-};
+use kubexm_config::cluster::{Etcd, HostSpec, KubernetesKind, LoadBalancer, NetworkPlugin};
 use kubexm_deploy::{CLibrary, HostFacts};
 use kubexm_host::Facts;
 use kubexm_host::facts::{Module, Setting};
@@ -78,7 +75,7 @@ fn applied(cluster: &Cluster, host: &HostSpec) -> Vec<(Setting, String)> {
     let mut found = Vec::new();
     let mut add = |setting: Setting, value: &str| found.push((setting, value.to_owned()));
     for program in balancers(cluster, host) {
-        add(Setting::Balancer, program);
+        add(Setting::Balancer, &program);
     }
     if let (Etcd::Systemd { data_dir, .. }, true) =
         (&cluster.etcd, cluster.roles.etcd.contains(&host.name))
@@ -91,13 +88,7 @@ fn applied(cluster: &Cluster, host: &HostSpec) -> Vec<(Setting, String)> {
     }
     add(Setting::KubernetesType, kubernetes.kind.name());
     add(Setting::DnsDomain, &kubernetes.dns_domain);
-    let socket = match cluster.runtime.kind {
-        RuntimeKind::Containerd => "containerd.sock",
-        RuntimeKind::CriO => "crio.sock",
-        RuntimeKind::Docker => "cri-dockerd.sock",
-        RuntimeKind::Isulad => "isulad.sock",
-    };
-    add(Setting::Runtime, &format!("unix:///run/{socket}"));
+    add(Setting::Runtime, cluster.runtime.kind.properties().socket);
     let endpoint = cluster.control_plane_endpoint.to_string();
     add(Setting::Endpoint, &endpoint);
     let is_first = cluster.roles.control_plane.first() == Some(&host.name);
@@ -146,22 +137,17 @@ fn applied(cluster: &Cluster, host: &HostSpec) -> Vec<(Setting, String)> {
     found
 }
 
-fn balancers(cluster: &Cluster, host: &HostSpec) -> Vec<&'static str> {
-    match &cluster.high_availability.kind {
-        LoadBalancer::Local { kind, run } => match (kind.name(), run) {
-            ("nginx", ProxyRun::Systemd) => vec!["nginx"],
-            ("nginx", ProxyRun::StaticPod) => vec!["nginx pod"],
-            (_, ProxyRun::Systemd) => vec!["haproxy"],
-            (_, ProxyRun::StaticPod) => vec!["haproxy pod"],
-        },
-        LoadBalancer::Holder { kind, .. } if cluster.roles.load_balancer.contains(&host.name) => {
-            match kind {
-                AddressHolder::KeepalivedHaproxy => vec!["keepalived", "haproxy"],
-                AddressHolder::KeepalivedNginx => vec!["keepalived", "nginx"],
-            }
-        }
-        LoadBalancer::Pods { .. } if cluster.is_control_plane(&host.name) => vec!["kube-vip pod"],
-        _ => Vec::new(),
+fn balancers(cluster: &Cluster, host: &HostSpec) -> Vec<String> {
+    let balancer = &cluster.high_availability.kind;
+    let runs = match balancer {
+        LoadBalancer::Holder { .. } => cluster.roles.load_balancer.contains(&host.name),
+        LoadBalancer::Pods { .. } => cluster.is_control_plane(&host.name),
+        LoadBalancer::Local { .. } | LoadBalancer::None | LoadBalancer::External => true,
+    };
+    if runs {
+        balancer.programs()
+    } else {
+        Vec::new()
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use kubexm_bundle::Lock;
 use kubexm_catalog::Catalog;
 use kubexm_config::Cluster;
+use kubexm_config::cluster::RuntimeKind;
 use kubexm_deploy::Inputs;
 use kubexm_types::Version;
 use serde_json::Value;
@@ -15,7 +16,7 @@ use serde_json::Value;
 use crate::combinations::everything;
 use crate::example::InMemory;
 
-const KINDS: [&str; 4] = ["containerd", "docker", "cri-o", "isulad"];
+const KINDS: &[&str] = RuntimeKind::NAMES;
 const PAUSE: &str = "registry.k8s.io/pause:3.10.2";
 const OWN: &str = "quay.example:8443/site/app:1";
 
@@ -53,18 +54,15 @@ fn render(cluster: &Cluster) -> (String, BTreeMap<String, String>) {
 
 #[test]
 fn runtime_socket_is_the_same_in_every_file() {
-    let sockets = [
-        "unix:///run/containerd/containerd.sock",
-        "unix:///run/cri-dockerd.sock",
-        "unix:///run/crio/crio.sock",
-        "unix:///run/isulad.sock",
-    ];
-    for (kind, own) in KINDS.into_iter().zip(sockets) {
+    let sockets: Vec<&str> = RuntimeKind::all_properties()
+        .map(|own| own.socket)
+        .collect();
+    for (kind, own) in KINDS.iter().zip(sockets.iter().copied()) {
         let (_, files) = render(&cluster(kind, "{}"));
         assert!(files["/etc/crictl.yaml"].contains(own), "{kind}");
         let join = &files["/run/kubexm/kubeadm-join.yaml"];
         assert!(join.contains(&format!("criSocket: \"{own}\"")), "{kind}");
-        for other in sockets.into_iter().filter(|other| *other != own) {
+        for other in sockets.iter().filter(|other| **other != own) {
             for (path, text) in &files {
                 assert!(!text.contains(other), "{kind}: {path} has {other}");
             }
