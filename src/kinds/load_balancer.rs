@@ -45,7 +45,7 @@ pub struct BalancerProperties {
     pub own_config: Option<&'static str>,
     /// The directory with the CA that it trusts. The path ends with `/`.
     pub ca_directory: Option<&'static str>,
-    /// The beginnings of the names of its images that nobody else uses. The garbage collection of the registry removes former ones.
+    /// The beginnings of the names of images that belong only to it. The garbage collection of the registry removes former ones.
     pub repositories: &'static [&'static str],
 }
 
