@@ -265,7 +265,7 @@ mod tests {
         let (disks, problems) = judge(&cluster, &cluster.hosts[1], &facts);
         assert_eq!(disks[0].inodes, Some(InodeState { free: 0, total: 7 }));
         insta::assert_snapshot!(problems[0], @"
-        node2: /srv has 0 % of its inodes free, 0 of 7, for /var/lib/kubelet, /var/lib/containerd
+        node2: /srv has 0 % of its inodes free, 0 of 7, for /var/lib/kubelet, /var/lib/containerd, /var/log
           hint: remove small files on /srv, which `du --inodes -x /srv` counts: programs that cannot create a file fail
         ");
     }

@@ -123,7 +123,7 @@ fn host_names(asked: &Asked<'_>) -> Vec<Problem> {
     };
     // Data of the instance comes after all files in /etc/cloud, and cloud-init writes it again.
     let (fix, command) = if !file.starts_with("/etc/cloud/") {
-        let fix = "set it in the user data of the host and create it again, set system.manageHostsFile: false, or disable cloud-init";
+        let fix = "set it in the user data of the host and create it again, set spec.system.manageHostsFile: false, or disable cloud-init";
         (fix, "touch /etc/cloud/cloud-init.disabled".to_owned())
     } else {
         let command = if file < CLOUD_FILE {

@@ -158,9 +158,11 @@ fn proxy(
         .filter(|entry| !entry.is_empty())
         .collect();
     let registry = asked.cluster.registry.host_name.to_string();
-    let needed = [registry, asked.cluster.control_plane_endpoint.host.clone()];
+    // The kubelet asks only the API server. The runtime starts programs that ask it, too.
+    let registry = Some(registry).filter(|_| unit != Some("kubelet.service"));
+    let endpoint = &asked.cluster.control_plane_endpoint.host;
+    let needed = registry.iter().chain([endpoint]);
     let missing: Vec<&str> = needed
-        .iter()
         .map(String::as_str)
         .filter(|name| !exceptions.iter().any(|entry| is_excepted(entry, name)))
         .collect();

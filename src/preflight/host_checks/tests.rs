@@ -243,4 +243,6 @@ fn proxy_of_one_unit_has_the_exceptions_of_the_unit() {
     let own = format!("{proxy}\nunit_no_proxy=containerd.service=");
     assert_eq!(found("", &format!("{own}kubexm.internal,192.0.2.11")), []);
     assert_eq!(found("", &format!("{own}localhost\n{exceptions}")).len(), 1);
+    let kubelet = "unit_proxy=kubelet.service=HTTP_PROXY\nunit_no_proxy=kubelet.service=192.0.2.11";
+    assert_eq!(found("", kubelet), []);
 }

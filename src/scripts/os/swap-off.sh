@@ -27,7 +27,7 @@ apply)
   for unit in $(units); do
     # A unit in this directory cannot be masked.
     if [ -e "/etc/systemd/system/$unit" ]; then verb=disable; else verb=mask; fi
-    printf '%s %s\n' "$verb" "$unit" >>/var/lib/kubexm/backup/swap-units
+    grep -Fqsx -e "$verb $unit" /var/lib/kubexm/backup/swap-units || printf '%s %s\n' "$verb" "$unit" >>/var/lib/kubexm/backup/swap-units
     systemctl "$verb" --quiet -- "$unit"
   done
   ;;

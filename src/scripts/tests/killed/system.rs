@@ -122,6 +122,12 @@ pub(super) fn swap_and_services() {
             );
             machine.fake("swapoff", "");
             machine.fake("swapon", "");
+            machine.write("/root/units/zram.swap", "generated\n");
+            machine.fake(
+                "systemctl",
+                "unit=/root/units/${4:-}\ncase $1 in\nmask) echo masked >\"$unit\" ;;\nunmask) echo generated >\"$unit\" ;;\n\
+                 list-unit-files) echo \"zram.swap $(cat /root/units/zram.swap)\" ;;\nesac",
+            );
         },
         enter: ":",
         check: Some(call(os::SWAP_OFF.verb("check"), &[])),
