@@ -9,15 +9,22 @@ pods=$(crictl pods -q 2>/dev/null || :)
 place() { stat -Lc %d:%i "$1" 2>/dev/null || :; }
 root=$(place /)
 [ "$(place /proc/1/root/)" = "$root" ] || exit 0
-for process in /proc/[0-9]*; do
-  case $(tr '\0' ' ' 2>/dev/null <"$process/cmdline" || :) in
-  "/usr/local/bin/containerd-shim-runc-v2 -namespace k8s.io "*) [ "$(place "$process/root/")" = "$root" ] || continue ;;
-  # It may have the root of its container already.
-  "/usr/local/bin/runc init "*) grep -qsx 'PPid:[[:blank:]]*1' "$process/status" || continue ;;
-  *) continue ;;
-  esac
-  kill -KILL "${process#/proc/}" 2>/dev/null || :
-  # In a frozen cgroup of version 1, a process ends only when it is thawed.
-  frozen=/sys/fs/cgroup/freezer$(sed -n 's/^[0-9]*:freezer://p' "$process/cgroup" 2>/dev/null || :)/freezer.state
-  [ ! -w "$frozen" ] || echo THAWED >"$frozen" 2>/dev/null || :
+# What a process of the first round has started gets process 1 as its parent when that one ends.
+for _ in 1 2 3 4 5; do
+  found=
+  for process in /proc/[0-9]*; do
+    case $(tr '\0' ' ' 2>/dev/null <"$process/cmdline" || :) in
+    "/usr/local/bin/containerd-shim-runc-v2 -namespace k8s.io "*) [ "$(place "$process/root/")" = "$root" ] || continue ;;
+    # It may have the root of its container already.
+    "/usr/local/bin/runc init "*) grep -qsx 'PPid:[[:blank:]]*1' "$process/status" || continue ;;
+    *) continue ;;
+    esac
+    found=yes
+    kill -KILL "${process#/proc/}" 2>/dev/null || :
+    # In a frozen cgroup of version 1, a process ends only when it is thawed.
+    frozen=/sys/fs/cgroup/freezer$(sed -n 's/^[0-9]*:freezer://p' "$process/cgroup" 2>/dev/null || :)/freezer.state
+    [ ! -w "$frozen" ] || echo THAWED >"$frozen" 2>/dev/null || :
+  done
+  [ -n "$found" ] || break
+  sleep 1
 done
