@@ -46,7 +46,7 @@ fn bridge(seen: &Seen, host: &HostName, answers: &Answers) -> Option<Found> {
 fn write_again(seen: &Seen, host: &HostName, found: Found) -> Found {
     let pods = match seen.cluster.network.plugin.kind() {
         PluginKind::Flannel => "-n kube-flannel delete pods -l app=flannel",
-        PluginKind::Calico => "-n calico-system delete pods -l k8s-app=calico-node",
+        PluginKind::Calico => "-n kube-system delete pods -l k8s-app=calico-node",
         PluginKind::Cilium => "-n kube-system delete pods -l k8s-app=cilium",
         PluginKind::Bridge => return found.run(seen.line.install()),
         PluginKind::None => return found,
