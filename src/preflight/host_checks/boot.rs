@@ -103,11 +103,12 @@ fn kernel_settings(asked: &Asked<'_>) -> Vec<Problem> {
 /// The file that the remedy creates. cloud-init merges the files of this directory in the order of their names.
 const CLOUD_FILE: &str = "/etc/cloud/cloud.cfg.d/99-kubexm.cfg";
 
-/// Returns whether cloud-init writes /etc/hosts with this value of `manage_etc_hosts`, in YAML.
+/// Returns whether cloud-init replaces /etc/hosts with this value of `manage_etc_hosts`, in YAML. With `localhost` it only changes
+/// the line of 127.0.1.1 (<https://docs.cloud-init.io/en/latest/reference/modules.html#update-etc-hosts>).
 fn writes_hosts(value: &str) -> bool {
     let value = value.split(" #").next().unwrap_or_default();
     let value = value.trim().trim_matches(['"', '\'']).to_lowercase();
-    ["true", "yes", "on", "template", "localhost"].contains(&value.as_str())
+    ["true", "1", "on", "yes", "template"].contains(&value.as_str())
 }
 
 fn host_names(asked: &Asked<'_>) -> Vec<Problem> {

@@ -50,11 +50,18 @@ pub struct Problem {
     pub commands: Vec<String>,
 }
 
+impl Asked<'_> {
+    /// Returns whether the host has a part of a cluster already. Each of its programs has a line in the receipt.
+    pub(super) fn is_used(&self) -> bool {
+        let facts = self.facts;
+        facts.is_node() || facts.receipt || facts.has_registry() || facts.etcd_formed
+    }
+}
+
 impl HostCheck {
     /// Returns what is wrong on a host.
     pub fn find(&self, asked: &Asked<'_>) -> Vec<Problem> {
-        let is_used = asked.facts.is_node() || asked.facts.receipt;
-        if self.when == When::BeforeInstall && is_used {
+        if self.when == When::BeforeInstall && asked.is_used() {
             Vec::new()
         } else {
             (self.find)(asked)

@@ -55,6 +55,7 @@ pub const KEYS: &[&str] = &[
     "no_proxy",
     "unit_proxy",
     "unit_no_proxy",
+    "unit_unknown",
     "immutable",
     "cloud_hosts",
     "packages",
@@ -89,6 +90,7 @@ pub async fn ask(cluster: &Cluster, host: &dyn Host) -> Result<Answers, Message>
         etcd: disks::etcd_directory(cluster, host.name()).unwrap_or_default(),
         directories: mounts::directories(cluster, host.name()).join(" "),
         chains: chains.join(" "),
+        units: network::units(cluster, host.name()).join(" "),
     };
     let addresses = cluster.network.first_service_addresses();
     let addresses = addresses.filter(|_| cluster.is_node(host.name()));
@@ -99,8 +101,8 @@ pub async fn ask(cluster: &Cluster, host: &dyn Host) -> Result<Answers, Message>
     Answers::parse(&output.text(), KEYS).map_err(Message::new)
 }
 
-/// Asks all hosts, and returns what is wrong before an install changes them. A host that is in the cluster already gets no errors:
-/// its programs run, and other commands may mend it.
+/// Asks all hosts, and returns what is wrong before an install changes them. A host that has a part of the cluster already gets no
+/// errors: its programs run, and other commands may mend it.
 pub async fn check(
     cluster: &Cluster,
     hosts: &BTreeMap<HostName, Arc<dyn Host>>,
@@ -148,7 +150,7 @@ fn judge(asked: &Asked<'_>) -> Vec<Finding> {
         found.map(|problem| (check.kind, problem))
     });
     all.map(|(kind, problem)| {
-        let fatal = problem.breaks && !asked.facts.is_node();
+        let fatal = problem.breaks && !asked.is_used();
         let what = format!("{}: {}", problem.what, problem.cause);
         let hint = match &problem.commands[..] {
             [] => problem.fix,

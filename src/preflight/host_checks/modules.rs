@@ -24,11 +24,19 @@ fn kept_out(line: &str) -> Option<String> {
 }
 
 fn modules(asked: &Asked<'_>) -> Vec<Problem> {
-    let lines = asked.answers.all("not_loaded").iter();
-    let not_loaded: Vec<String> = lines.filter_map(|line| kept_out(line)).collect();
+    let is_node = asked.cluster.is_node(asked.host);
+    let own = &asked.cluster.system.modules;
+    let lines = asked.answers.all("not_loaded");
     let needed = asked.cluster.kernel_modules().into_iter();
     needed
-        .filter(|name| not_loaded.contains(name))
+        .filter(|name| {
+            let is_needed = is_node || own.iter().any(|own| own.as_str() == name);
+            lines.iter().any(|line| {
+                // An install loads all modules on each host, and only such a line prevents it.
+                let counts = is_needed || line.starts_with("install ");
+                counts && kept_out(line).as_ref() == Some(name)
+            })
+        })
         .map(|name| problem(asked, &name))
         .collect()
 }

@@ -33,14 +33,34 @@ struct Mount<'a> {
     root: &'a str,
     kind: &'a str,
     source: &'a str,
+    options: &'a str,
     directories: Vec<&'a str>,
+}
+
+impl Mount<'_> {
+    /// Returns the options of the mount and of its file system, each once.
+    fn options(&self) -> String {
+        let mut options: Vec<&str> = Vec::new();
+        for one in self.options.split(',').filter(|one| !one.is_empty()) {
+            if !options.contains(&one) {
+                options.push(one);
+            }
+        }
+        options.join(",")
+    }
+}
+
+/// Returns whether no shell changes a text.
+fn is_plain(text: &str) -> bool {
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "/._-+=:,@ ".contains(one);
+    text.chars().all(is_plain)
 }
 
 fn unsaved(asked: &Asked<'_>) -> Vec<Problem> {
     let mut mounts: BTreeMap<&str, Mount<'_>> = BTreeMap::new();
     for line in asked.answers.all("unsaved_mount") {
         let words: Vec<&str> = line.split(' ').collect();
-        let [point, root, kind, source, directory] = words[..] else {
+        let [point, root, kind, source, options, directory] = words[..] else {
             continue;
         };
         // The ZFS pool has the mount points of its file systems.
@@ -51,6 +71,7 @@ fn unsaved(asked: &Asked<'_>) -> Vec<Problem> {
             root,
             kind,
             source,
+            options,
             directories: Vec::new(),
         });
         mount.directories.push(directory);
@@ -67,15 +88,22 @@ fn problem(point: &str, mount: &Mount<'_>) -> Problem {
         kind,
         source,
         directories,
+        ..
     } = mount;
-    // A part of a file system needs an option that the kernel does not print.
-    let (fix, commands) = if *root == "/" {
-        let line = format!("echo '{source} {point} {kind} defaults 0 0' >>/etc/fstab");
-        ("add its line to /etc/fstab".to_owned(), vec![line])
-    } else {
+    // The next boot may give the disk another name. A part of a file system needs an option that the kernel does not print.
+    let rest = format!("{point} {kind} {}", mount.options());
+    let (fix, commands) = if *root != "/" {
         let fix = format!(
             "add a line for {point} to /etc/fstab, with the option bind, or subvol of btrfs"
         );
+        (fix, Vec::new())
+    } else if source.starts_with("/dev/") && is_plain(source) && is_plain(&rest) {
+        let line = format!(
+            "uuid=$(blkid -s UUID -o value {source}) && echo \"UUID=$uuid {rest} 0 0\" >>/etc/fstab"
+        );
+        ("add its line to /etc/fstab".to_owned(), vec![line])
+    } else {
+        let fix = format!("add a line for {point} to /etc/fstab, which has now: {source} {rest}");
         (fix, Vec::new())
     };
     Problem {

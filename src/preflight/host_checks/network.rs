@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use kubexm_types::FindingKind;
+use kubexm_config::Cluster;
+use kubexm_types::{FindingKind, HostName};
 
 use super::check::{Asked, HostCheck, Problem, When};
 
@@ -35,6 +36,18 @@ pub(super) const PROXIES: HostCheck = HostCheck {
     read: "proxies in the environment that systemd gives to units",
     find: proxies,
 };
+
+const KUBELET: &str = "kubelet.service";
+
+/// Returns the units of a host that ask the registry or the API server.
+pub(super) fn units(cluster: &Cluster, host: &HostName) -> Vec<&'static str> {
+    if !cluster.is_node(host) {
+        return Vec::new();
+    }
+    let mut units = cluster.runtime.kind.properties().units();
+    units.push(KUBELET);
+    units
+}
 
 /// Returns the network configurations that the runtime uses before the one of the network plugin, whose name begins with `prefix`:
 /// it takes the first file by name. Multus is meant to be the first one: it calls the plugin of the cluster.
@@ -139,7 +152,14 @@ fn proxies(asked: &Asked<'_>) -> Vec<Problem> {
     let of_units = units.into_iter().filter_map(|(unit, (names, own))| {
         // A unit without exceptions of its own has those of systemd.
         let exceptions = if own.is_empty() { &general } else { &own };
-        proxy(asked, Some(unit), &names, exceptions)
+        let mut problem = proxy(asked, Some(unit), &names, exceptions)?;
+        // systemd has not read the files of such a unit, which may end in another way.
+        problem.breaks = asked
+            .answers
+            .all("unit_unknown")
+            .iter()
+            .all(|unknown| unknown != unit);
+        Some(problem)
     });
     let of_all = proxy(asked, None, &names, &general);
     of_all.into_iter().chain(of_units).collect()
@@ -159,7 +179,7 @@ fn proxy(
         .collect();
     let registry = asked.cluster.registry.host_name.to_string();
     // The kubelet asks only the API server. The runtime starts programs that ask it, too.
-    let registry = Some(registry).filter(|_| unit != Some("kubelet.service"));
+    let registry = Some(registry).filter(|_| unit != Some(KUBELET));
     let endpoint = &asked.cluster.control_plane_endpoint.host;
     let needed = registry.iter().chain([endpoint]);
     let missing: Vec<&str> = needed

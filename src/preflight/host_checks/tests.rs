@@ -156,7 +156,7 @@ fn what_an_install_would_meet_later_is_refused_before() {
 fn last_value_of_cloud_init_counts_and_its_remedy_comes_after_it() {
     let line = |file: &str, value: &str| format!("cloud_hosts={file}:manage_etc_hosts: {value}\n");
     let directory = "/etc/cloud/cloud.cfg.d";
-    let first = line("/etc/cloud/cloud.cfg", "\"localhost\" # comment");
+    let first = line("/etc/cloud/cloud.cfg", "\"1\" # comment");
     let early = line(&format!("{directory}/90-site.cfg"), "True");
     let own = line(&format!("{directory}/99-kubexm.cfg"), "false");
     let late = line(&format!("{directory}/zz.cfg"), "template");
@@ -180,6 +180,9 @@ fn last_value_of_cloud_init_counts_and_its_remedy_comes_after_it() {
         assert!(finding.hint.ends_with(command), "{finding}");
     }
     assert_eq!(found("", format!("{first}{early}{own}").trim_end()), []);
+    // It only changes the line of 127.0.1.1.
+    let localhost = line("/etc/cloud/cloud.cfg", "localhost");
+    assert_eq!(found("", localhost.trim_end()), []);
 }
 
 #[test]
@@ -213,19 +216,32 @@ fn module_that_the_next_boot_does_not_load_is_refused_with_its_file() {
 
 #[test]
 fn mount_that_the_next_boot_does_not_repeat_is_refused_with_its_line() {
-    let disk = "unsaved_mount=/srv / ext4 /dev/sdb1";
+    let disk = "unsaved_mount=/srv / ext4 /dev/sdb1 rw,noatime,rw,prjquota";
     let answers = format!("{disk} /var/lib/etcd\n{disk} /srv/registry");
     let finding = only("", &answers);
     assert!(
         finding.fatal && finding.what.contains("/var/lib/etcd and /srv/registry"),
         "{finding}"
     );
-    let line = "echo '/dev/sdb1 /srv ext4 defaults 0 0' >>/etc/fstab";
+    let line = "uuid=$(blkid -s UUID -o value /dev/sdb1) && \
+                echo \"UUID=$uuid /srv ext4 rw,noatime,prjquota 0 0\" >>/etc/fstab";
     assert!(finding.hint.ends_with(line), "{finding}");
-    let bound = only("", "unsaved_mount=/srv /data ext4 /dev/sdb1 /srv/registry");
+    let of = |mount: &str| only("", &format!("unsaved_mount={mount} /srv/registry"));
+    let bound = of("/srv /data ext4 /dev/sdb1 rw,");
     assert!(bound.hint.contains("with the option bind"), "{bound}");
+    // A shell would change the last one.
+    for mount in [
+        "/srv / nfs4 server:/srv rw,hard",
+        "/srv$x / ext4 /dev/sdb1 rw,",
+    ] {
+        let other = of(mount);
+        assert!(
+            other.fatal && !other.hint.contains(">>/etc/fstab"),
+            "{other}"
+        );
+    }
     assert_eq!(
-        found("", "unsaved_mount=/srv / zfs pool/srv /srv/registry"),
+        found("", "unsaved_mount=/srv / zfs pool/srv rw, /srv/registry"),
         []
     );
 }
@@ -245,4 +261,61 @@ fn proxy_of_one_unit_has_the_exceptions_of_the_unit() {
     assert_eq!(found("", &format!("{own}localhost\n{exceptions}")).len(), 1);
     let kubelet = "unit_proxy=kubelet.service=HTTP_PROXY\nunit_no_proxy=kubelet.service=192.0.2.11";
     assert_eq!(found("", kubelet), []);
+}
+
+/// Nobody knows which files such a unit reads when it exists.
+#[test]
+fn proxy_of_a_unit_that_systemd_does_not_know_is_a_warning() {
+    let proxy = "unit_proxy=containerd.service=HTTPS_PROXY\nunit_unknown=kubelet.service";
+    assert!(only("", proxy).fatal);
+    assert!(!only("", &format!("{proxy}\nunit_unknown=containerd.service")).fatal);
+}
+
+/// A host whose docker was used before has its proxy for nothing that the cluster needs.
+#[test]
+fn only_units_of_the_runtime_and_the_kubelet_are_asked_for_proxies() {
+    let units = |sections: &str, host: &str| {
+        network::units(&cluster("", sections), &host.parse().unwrap()).join(" ")
+    };
+    assert_eq!(units("", "node1"), "containerd.service kubelet.service");
+    assert_eq!(
+        units("containerRuntime: {type: docker}", "node1"),
+        "docker.service cri-dockerd.service kubelet.service"
+    );
+    assert_eq!(units("", "registry1"), "");
+}
+
+#[test]
+fn only_nodes_need_the_modules_of_a_cluster_at_the_next_boot() {
+    let blacklist = "not_loaded=blacklist overlay";
+    let other = |sections, answers: &str| on("registry1", &Facts::default(), sections, answers);
+    assert!(only("", blacklist).fatal);
+    assert_eq!(other("", blacklist), []);
+    assert_eq!(other("system: {modules: [overlay]}", blacklist).len(), 1);
+    // The install would not load it.
+    assert_eq!(other("", "not_loaded=install overlay /bin/true").len(), 1);
+}
+
+/// An install or upgrade may be the way to mend such a host.
+#[test]
+fn host_with_a_part_of_a_cluster_gets_only_warnings() {
+    let answers = "immutable=/etc/hosts";
+    assert!(only("", answers).fatal);
+    for facts in [
+        Facts {
+            receipt: true,
+            ..Facts::default()
+        },
+        Facts {
+            registry_login: Some(false),
+            ..Facts::default()
+        },
+        Facts {
+            etcd_formed: true,
+            ..Facts::default()
+        },
+    ] {
+        let found = on("registry1", &facts, "", answers);
+        assert!(found.len() == 1 && !found[0].fatal, "{found:#?}");
+    }
 }

@@ -7,8 +7,9 @@
 #   etcd         the directory in which kubeadm creates a member of etcd
 #   directories  directories of the cluster whose content must survive a boot, separated by blanks
 #   chains       the beginnings of the names of chains and tables of network plugins, separated by blanks
+#   units        the units of the container runtime and of the kubelet, separated by blanks
 # Arguments: addresses to which the host needs a route.
-: "${verb=}" "${data=}" "${etcd=}" "${directories=}" "${chains=}"
+: "${verb=}" "${data=}" "${etcd=}" "${directories=}" "${chains=}" "${units=}"
 export PATH="/usr/local/bin:$PATH"
 kubelet=/var/lib/kubelet
 disks() {
@@ -30,9 +31,9 @@ disks() {
     [ "$target" = "$path" ] || echo "link=$path $target"
   done
   # File systems below the directories of the cluster that a boot does not mount: systemd has no file for a mount by hand. The
-  # program that started a container mounted its file systems. Prints mount point, root, type, source and directory.
+  # program that started a container mounted its file systems. Prints mount point, root, type, source, options and directory.
   systemd-detect-virt -cq 2>/dev/null || for path in $directories; do
-    awk -v path="$path/" '{ mount = $5 == "/" ? "/" : $5 "/" } index(path, mount) == 1 && length(mount) >= length(best) { best = mount; split($0, half, " - "); split(half[2], of, " "); line = $5 " " $4 " " of[1] " " of[2] }
+    awk -v path="$path/" '{ mount = $5 == "/" ? "/" : $5 "/" } index(path, mount) == 1 && length(mount) >= length(best) { best = mount; split($0, half, " - "); split(half[2], of, " "); line = $5 " " $4 " " of[1] " " of[2] " " $6 "," of[3] }
       END { if (best != "" && best != "/") print line, substr(path, 1, length(path) - 1) }' /proc/self/mountinfo
   done | while read -r point rest; do
     ! awk -v point="$point" '$1 !~ /^#/ && ($2 == point || $2 == point "/") { found = 1 } END { exit !found }' /etc/fstab 2>/dev/null || continue
@@ -60,8 +61,10 @@ modules() {
   timed 5 modprobe --showconfig | awk -v builtin="/lib/modules/$(uname -r)/modules.builtin" '
     BEGIN { while ((getline line <builtin) > 0) { sub(/.*\//, "", line); sub(/\.ko.*/, "", line); gsub(/-/, "_", line); has[line] = 1 } }
     /^(blacklist|install) / { name = $2; gsub(/-/, "_", name); if (!(name in has)) print }' | head -n 500 | cut -c1-300 | each not_loaded || :
-  grep -HsE '^[[:space:]]*(blacklist|install)[[:space:]]' /etc/modprobe.d/*.conf /run/modprobe.d/*.conf /usr/local/lib/modprobe.d/*.conf \
-    /usr/lib/modprobe.d/*.conf /lib/modprobe.d/*.conf | head -n 1000 | cut -c1-300 | each modprobe_line || :
+  set -- /etc /run /usr/local/lib /usr/lib
+  [ -L /lib ] || set -- "$@" /lib
+  for directory; do grep -HsE '^[[:space:]]*(blacklist|install)[[:space:]]' "$directory"/modprobe.d/*.conf || :; done |
+    head -n 1000 | cut -c1-300 | each modprobe_line
 }
 # Rules of an administrator or of another firewall that drop packets: at most 40 that name a port, and 40 others. Some firewalls ban
 # thousands of addresses by a rule for each.
@@ -83,15 +86,10 @@ routes() {
   done
 }
 system() {
-  environment=$(bounded 5 systemctl show-environment) || :
-  # Only names: an address can have a password.
-  printf '%s\n' "$environment" | grep -iE '^(https?|all)_proxy=.' | sed 's/=.*//' | each proxy || :
-  printf '%s\n' "$environment" | grep -i '^no_proxy=' | sed "s/^[^=]*=//; s/^\$'\(.*\)'\$/\1/" | each no_proxy || :
-  # The usual places of proxies of one unit. systemd does not read drop-ins of a unit that does not exist yet.
-  for unit in containerd docker crio isulad kubelet; do
-    environment=$({ bounded 5 systemctl show -p Environment "$unit.service"; grep -hsE '^Environment=' "/etc/systemd/system/$unit.service.d"/*.conf; } || :)
-    printf '%s\n' "$environment" | grep -oiE '(https?|all)_proxy=[^ "]' | sed 's/=.*//' | each "unit_proxy=$unit.service" || :
-    printf '%s\n' "$environment" | grep -oiE '"no_proxy=[^"]*|(^|[ =])no_proxy=[^ "]*' | sed 's/^.*[nN][oO]_[pP][rR][oO][xX][yY]=//' | each "unit_no_proxy=$unit.service" || :
+  timed 5 systemctl show-environment | sed "s/=\$'\(.*\)'\$/=\1/" | proxies "" ""
+  for unit in $units; do
+    unit_variables "$unit" | proxies unit_ "$unit="
+    [ "$(timed 5 systemctl show -p LoadState "$unit")" = LoadState=loaded ] || echo "unit_unknown=$unit"
   done
   # Files that kubexm writes, and that nothing can change.
   if command -v lsattr >/dev/null; then
@@ -112,8 +110,10 @@ packages() {
     timed 20 dpkg --audit | sed -n 's/^ \([a-z0-9][^ ]*\) .*/\1/p' | head -n 10 | each packages
   fi
 }
-# They run at the same time: the slowest one determines the duration.
-for question in disks kernel modules network system packages; do "$question" & done
+# They run at the same time: the slowest one determines the duration. A write of at most 4096 bytes stays together.
+for question in disks kernel modules network system packages; do
+  "$question" | cut -c1-4000 | while IFS= read -r line; do printf '%s\n' "$line"; done &
+done
 routes "$@" &
 wait
 echo "end="

@@ -4,11 +4,12 @@ use super::doctor::lines;
 use super::machine::Machine;
 use crate::preflight::CHECKS;
 
-const ARGUMENTS: [&str; 7] = [
+const ARGUMENTS: [&str; 8] = [
     "data=/var/lib/containerd",
     "etcd=/var/lib/etcd",
     "directories=/var/lib/etcd /srv/registry /srv/data",
     "chains=FLANNEL cali",
+    "units=docker.service kubelet.service",
     "--",
     "10.96.0.1",
     "fd00:96::1",
@@ -64,7 +65,8 @@ fn what_decides_whether_a_cluster_works_is_read() {
             "cloud_hosts=/etc/cloud/cloud.cfg:manage_etc_hosts: true",
             "cloud_hosts=/etc/cloud/cloud.cfg.d/a.cfg:manage_etc_hosts: false",
             "proxy=HTTPS_PROXY",
-            "no_proxy=a,b",
+            "no_proxy=a",
+            "no_proxy=b",
             "immutable=/etc/hosts",
             "link=/var/lib/kubelet /data/kubelet",
             "route=10.96.0.1 10.96.0.1 via 192.0.2.1",
@@ -179,27 +181,91 @@ fn modules_that_the_next_boot_does_not_load_are_printed_with_their_lines() {
 }
 
 #[test]
-fn proxies_of_units_and_of_their_files_are_printed_without_passwords() {
+fn proxies_of_units_are_printed_without_passwords() {
     Machine::with_each_shell(|machine| {
+        let exceptions = "10.0.0.1,".repeat(1000);
         machine.fake(
             "systemctl",
-            "case $* in *Environment*docker*) echo 'Environment=A=b https_proxy=http://u:UExBTlRFRA@x \"NO_PROXY=a, b\"' ;; esac",
+            &format!(
+                "case $* in *' docker.service') echo LoadState=loaded ;; esac
+                 case $* in *Environment*docker.service) echo NeedDaemonReload=no
+                 echo 'Environment=A=b https_proxy=http://u:UExBTlRFRA@x \"NO_PROXY={exceptions} b\"'
+                 echo 'EnvironmentFiles=/etc/default/d* (ignore_errors=yes)' ;; esac"
+            ),
         );
         machine.write(
-            "/etc/systemd/system/kubelet.service.d/http-proxy.conf",
-            "[Service]\nEnvironment=HTTP_PROXY=http://x\nEnvironment=NO_PROXY=c,d\n",
+            "/etc/default/docker",
+            "# a\nall_proxy=\"http://UExBTlRFRA\"\n",
+        );
+        // systemd has read the files of this unit.
+        machine.write(
+            "/etc/systemd/system/docker.service.d/http-proxy.conf",
+            "Environment=HTTP_PROXY=http://x\n",
         );
         let printed = machine.done(CHECKS, &ARGUMENTS);
-        let found = lines(&printed);
-        let of_units = found.iter().filter(|line| line.starts_with("unit_"));
-        let expected = [
+        let of_docker = |line: &&str| line.starts_with("unit_") && line.contains("docker");
+        let found: Vec<&str> = printed.lines().filter(of_docker).collect();
+        assert_eq!(found.len(), 1003, "{found:?}");
+        for line in [
             "unit_proxy=docker.service=https_proxy",
-            "unit_no_proxy=docker.service=a, b",
-            "unit_proxy=kubelet.service=HTTP_PROXY",
-            "unit_no_proxy=kubelet.service=c,d",
-        ];
-        assert_eq!(of_units.copied().collect::<Vec<_>>(), expected);
+            "unit_no_proxy=docker.service=b",
+            "unit_proxy=docker.service=all_proxy",
+        ] {
+            assert!(found.contains(&line), "{line}: {found:?}");
+        }
         assert!(!printed.contains("UExBTlRFRA"), "{printed}");
+    });
+}
+
+/// systemd does not read the files of a unit that does not exist yet.
+#[test]
+fn files_of_a_unit_that_systemd_does_not_know_are_read_as_systemd_does() {
+    Machine::with_each_shell(|machine| {
+        let printed = |files: &str| {
+            let file = "/etc/systemd/system/kubelet.service.d/http-proxy.conf";
+            machine.write(file, &format!("[Service]\n{files}\n"));
+            machine.fake(
+                "systemctl",
+                "case $* in *LoadState*) echo LoadState=not-found; echo NeedDaemonReload=no ;; esac",
+            );
+            let printed = machine.done(CHECKS, &ARGUMENTS);
+            let lines = printed.lines();
+            let lines = lines.filter(|line| line.starts_with("unit_") && line.contains("kubelet"));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        machine.write(
+            "/etc/default/kubelet",
+            "HTTP_PROXY=http://x\nNO_PROXY='c,\\\nd'\n",
+        );
+        let expected = [
+            "unit_proxy=kubelet.service=HTTP_PROXY",
+            "unit_no_proxy=kubelet.service=c",
+            "unit_no_proxy=kubelet.service=d",
+            "unit_unknown=kubelet.service",
+        ];
+        for files in [
+            "EnvironmentFile=-/etc/default/kubelet",
+            "Environment=HTTP_PROXY=http://x\nEnvironment=NO_PROXY=c,d",
+            "Environment='HTTP_PROXY=http://x' 'NO_PROXY=c,d'",
+            "Environment=\"HTTP_PROXY=http://x\" \\\n  NO_PROXY=\"c,d\"",
+        ] {
+            assert_eq!(printed(files), expected, "{files}");
+        }
+    });
+}
+
+/// With merged directories, /lib is a link to /usr/lib.
+#[test]
+fn lines_of_modprobe_are_printed_once() {
+    const MOUNT: &str = "mount -t tmpfs x /usr/lib/modprobe.d
+        echo 'blacklist overlay' >/usr/lib/modprobe.d/site.conf";
+    Machine::with_each_shell(|machine| {
+        let ended = machine.run_after(MOUNT, CHECKS, &ARGUMENTS, "");
+        let lines = ended.printed.lines();
+        let found: Vec<&str> = lines
+            .filter(|line| line.starts_with("modprobe_line"))
+            .collect();
+        assert_eq!(found.len(), 1, "{found:?} {}", ended.complained);
     });
 }
 
@@ -207,7 +273,7 @@ fn proxies_of_units_and_of_their_files_are_printed_without_passwords() {
 #[test]
 fn mounts_that_a_boot_does_not_repeat_are_printed() {
     const MOUNT: &str = "mkdir -p /var/lib/etcd /srv/registry /srv/data/x\n\
-        for path in /var/lib/etcd /srv; do mount -t tmpfs disk $path; done\nmkdir -p /srv/data\nmount -t tmpfs disk /srv/data";
+        for path in /var/lib/etcd /srv; do mount -t tmpfs -o noatime disk $path; done\nmkdir -p /srv/data\nmount -t tmpfs disk /srv/data";
     Machine::with_each_shell(|machine| {
         machine.fake("systemd-detect-virt", "exit 1");
         machine.fake(
@@ -219,17 +285,23 @@ fn mounts_that_a_boot_does_not_repeat_are_printed() {
             assert_eq!(ended.status, 0, "{}", ended.complained);
             let lines = ended.printed.lines();
             let lines = lines.filter_map(|line| line.strip_prefix("unsaved_mount="));
-            lines.map(str::to_owned).collect::<Vec<_>>()
+            // A user namespace has options of its own.
+            let lines = lines.map(|line| {
+                let (first, directory) = line.rsplit_once(' ').unwrap();
+                let options = first.find(",rw,uid=").unwrap_or(first.len());
+                format!("{} {directory}", &first[..options])
+            });
+            lines.collect::<Vec<_>>()
         };
         assert_eq!(
             unsaved(),
             [
-                "/var/lib/etcd / tmpfs disk /var/lib/etcd",
-                "/srv / tmpfs disk /srv/registry"
+                "/var/lib/etcd / tmpfs disk rw,noatime,rw /var/lib/etcd",
+                "/srv / tmpfs disk rw,noatime,rw /srv/registry"
             ]
         );
         machine.write("/etc/fstab", "disk /var/lib/etcd/ tmpfs defaults 0 0\n");
-        assert_eq!(unsaved(), ["/srv / tmpfs disk /srv/registry"]);
+        assert_eq!(unsaved(), ["/srv / tmpfs disk rw,noatime,rw /srv/registry"]);
         machine.fake("systemd-detect-virt", "");
         assert!(unsaved().is_empty());
     });
