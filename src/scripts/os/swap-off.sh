@@ -1,33 +1,46 @@
 #!/bin/sh -eu
-# Checks whether swap is off, now and after a restart, or turns it off. Keeps the names of swap devices and of their units
-# beside the receipt, comments out their lines in /etc/fstab, and disables or masks the units.
+# Checks whether swap is off, now and after a restart, or turns it off. Keeps the names of swap devices, and of their units with
+# their state, beside the receipt, comments out their lines in /etc/fstab, and disables or masks the units.
 # Arguments: `check` or `apply`.
-# Units that the next boot starts. A generator writes those of /etc/fstab, of zram and of partitions.
-units() { systemctl list-unit-files --type=swap --no-legend --plain | awk '$2 ~ /^(enabled|generated)/ { print $1 }'; }
+kept=/var/lib/kubexm/backup
+# Units that the next boot starts. A generator writes those of zram and of partitions. The units of lines in /etc/fstab end with
+# the lines, after a `daemon-reload`.
+units() {
+  systemctl list-unit-files --no-legend --plain '*.swap' zramswap.service zram-config.service dphys-swapfile.service |
+    awk '$2 ~ /^(enabled|generated)/ { print $1 }' | while read -r unit; do
+    [ "$(systemctl show -p SourcePath -- "$unit" </dev/null)" = SourcePath=/etc/fstab ] || echo "$unit"
+  done
+}
+# Records how a unit ends and whether it is active. The first record counts: a killed run has turned swap off.
+record() {
+  # A unit in this directory cannot be masked.
+  if [ -e "/etc/systemd/system/$1" ]; then verb=disable; else verb=mask; fi
+  grep -Fqs -e "$verb $1 " "$kept/swap-units" ||
+    printf '%s %s %s\n' "$verb" "$1" "$(systemctl is-active -- "$1" || :)" >>"$kept/swap-units"
+}
 case $1 in
 check)
   [ "$(wc -l </proc/swaps)" -le 1 ] || { echo "swap is on"; exit 1; }
-  ! grep -Eqs '^[^#]\S*\s+\S+\s+swap\s' /etc/fstab || { echo "/etc/fstab turns swap on"; exit 1; }
+  ! grep -Eqs '^[^#]\S*\s+\S+\s+swap(\s|$)' /etc/fstab || { echo "/etc/fstab turns swap on"; exit 1; }
   for unit in $(units); do echo "$unit turns swap on at the next boot"; exit 1; done
   ;;
 apply)
   umask 077
-  mkdir -p /var/lib/kubexm/backup
-  sed 1d /proc/swaps | awk '{ print $1 }' >>/var/lib/kubexm/backup/swaps
+  mkdir -p "$kept"
+  for unit in $(units); do record "$unit"; done
+  sed 1d /proc/swaps | awk '{ print $1 }' >>"$kept/swaps"
   swapoff -a
-  sync /var/lib/kubexm/backup/swaps /var/lib/kubexm/backup 2>/dev/null || sync
+  sync "$kept/swaps" "$kept" 2>/dev/null || sync
   if [ -e /etc/fstab ]; then
     table=$(readlink -f /etc/fstab)
     cp -a "$table" "$table.kubexm-new"
-    sed -E 's,^([^#]\S*\s+\S+\s+swap\s.*),#kubexm \1,' "$table" >"$table.kubexm-new"
+    sed -E 's,^([^#]\S*\s+\S+\s+swap(\s.*)?)$,#kubexm \1,' "$table" >"$table.kubexm-new"
     replace "$table.kubexm-new" "$table"
   fi
   # Without this, systemd has units of lines that are gone.
   systemctl daemon-reload
   for unit in $(units); do
-    # A unit in this directory cannot be masked.
-    if [ -e "/etc/systemd/system/$unit" ]; then verb=disable; else verb=mask; fi
-    grep -Fqsx -e "$verb $unit" /var/lib/kubexm/backup/swap-units || printf '%s %s\n' "$verb" "$unit" >>/var/lib/kubexm/backup/swap-units
+    record "$unit"
     systemctl "$verb" --quiet -- "$unit"
   done
   ;;

@@ -7,9 +7,10 @@ if [ -e /etc/fstab ]; then
   replace "$table.kubexm-new" "$table"
 fi
 if [ -e /var/lib/kubexm/backup/swap-units ]; then
-  while read -r verb unit; do
+  while read -r verb unit state; do
     case $verb in mask) verb=unmask ;; disable) verb=enable ;; *) continue ;; esac
-    if systemctl "$verb" --quiet -- "$unit"; then systemctl start -- "$unit" || :; fi
+    # The device of a unit can be gone: systemd waits 90 s for it.
+    if systemctl "$verb" --quiet -- "$unit" && [ "$state" = active ]; then systemctl start --no-block -- "$unit" || :; fi
   done </var/lib/kubexm/backup/swap-units
 fi
 [ -e /var/lib/kubexm/backup/swaps ] || exit 0
