@@ -18,6 +18,9 @@ pub use network_plugin::{
 pub use package_manager::{PackageManager, PackageManagerProperties};
 pub use runtime::{RuntimeKind, RuntimeProperties};
 
+#[cfg(test)]
+mod tests;
+
 /// Declares an enum whose variants have a name in cluster files.
 #[macro_export]
 macro_rules! named_kinds {
