@@ -92,6 +92,13 @@ impl Checker<'_> {
         for (mount, (free, need, paths)) in mounts {
             let need = if again { ALMOST_FULL } else { need };
             if free < need {
+                // Logs need some space later, and an install does not.
+                let logs = if paths.contains(&LOGS) {
+                    ALMOST_FULL
+                } else {
+                    0
+                };
+                let fatal = !again && free < need - logs;
                 let what = format!(
                     "{mount} has {} MiB free, but {} need {} MiB",
                     free / 1024,
@@ -100,7 +107,7 @@ impl Checker<'_> {
                 );
                 self.add(
                     FindingKind::DiskSpace,
-                    !again,
+                    fatal,
                     what,
                     &format!("free space on {mount}, or enlarge it"),
                 );
@@ -193,6 +200,29 @@ mod tests {
         node1: / has 3000 MiB free, but /var/lib/kubexm, /usr/local, /var/lib/containerd, /var/lib/kubexm/registry, /var/lib/etcd, /var/lib/kubelet, /var/log need 12536 MiB
           hint: free space on /, or enlarge it
         ");
+    }
+
+    #[test]
+    fn logs_without_space_are_a_warning() {
+        let roles = "control-plane: [node1], worker: [node1], registry: [node1]";
+        let cluster = cluster_of(roles, "", "");
+        let mut own = Facts::default();
+        let mut fatal = |path: &str| {
+            let disk = Disk {
+                free: ALMOST_FULL - 1,
+                size: ALMOST_FULL,
+                mount: "/data".to_owned(),
+            };
+            own.disks = [(path.to_owned(), disk)].into();
+            let facts = BTreeMap::from([("node1".parse().unwrap(), own.clone())]);
+            let found = check(&cluster, &facts, &Offer::default());
+            let mut found = found.iter();
+            found
+                .find(|one| one.what.starts_with("/data has"))
+                .map(|one| one.fatal)
+        };
+        assert_eq!(fatal(LOGS), Some(false));
+        assert_eq!(fatal(KUBELET), Some(true));
     }
 
     #[test]

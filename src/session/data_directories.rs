@@ -59,14 +59,20 @@ pub fn of<'a>(cluster: &'a Cluster, host: &HostSpec) -> Vec<Directory<'a>> {
     directories
 }
 
+fn unmounted_paths<'a>(
+    cluster: &'a Cluster,
+    host: &HostSpec,
+    facts: &Facts,
+) -> impl Iterator<Item = &'a str> {
+    let directories = of(cluster, host).into_iter().map(|one| one.path);
+    let paths = directories.chain([RECORDS]);
+    paths.filter(|path| facts.unmounted.contains_key(*path))
+}
+
 /// Returns what is wrong on a host, and a hint, if directories belong to file systems of `/etc/fstab` that are not mounted.
 /// Programs would write below the mount point, and an etcd without its data becomes a new member.
 pub fn unmounted(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Option<(String, String)> {
-    let directories = of(cluster, host).into_iter().map(|one| one.path);
-    let paths = directories.chain([RECORDS]);
-    let paths: Vec<&str> = paths
-        .filter(|path| facts.unmounted.contains_key(*path))
-        .collect();
+    let paths: Vec<&str> = unmounted_paths(cluster, host, facts).collect();
     if paths.is_empty() {
         return None;
     }
@@ -92,14 +98,12 @@ pub fn unmounted(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Option<(S
 pub fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
     let hosts = cluster.hosts.iter();
     let findings = hosts.filter_map(|host| {
-        let (what, hint) = unmounted(cluster, host, facts.get(&host.name)?)?;
-        Some(Finding::new(
-            FindingKind::FileSystems,
-            &host.name,
-            true,
-            what,
-            &hint,
-        ))
+        let facts = facts.get(&host.name)?;
+        let (what, hint) = unmounted(cluster, host, facts)?;
+        // A cluster works without its former logs.
+        let fatal = unmounted_paths(cluster, host, facts).any(|path| path != LOGS);
+        let kind = FindingKind::FileSystems;
+        Some(Finding::new(kind, &host.name, fatal, what, &hint))
     });
     findings.collect()
 }
@@ -131,5 +135,24 @@ mod tests {
         node1: /var/lib/etcd of /etc/fstab is not mounted, so that /var/lib/etcd would be on another file system
           hint: run `mount /var/lib/etcd` on the host, and look at `dmesg` if it fails; if the disk is not used any more, remove its line from /etc/fstab
         ");
+    }
+
+    #[test]
+    fn file_system_of_logs_that_is_not_mounted_is_a_warning() {
+        let cluster = cluster("");
+        let fatal = |paths: &[&str]| -> Vec<bool> {
+            let paths = paths
+                .iter()
+                .map(|path| ((*path).to_owned(), "/data".to_owned()));
+            let facts = Facts {
+                unmounted: paths.collect(),
+                ..Facts::default()
+            };
+            let facts = [(cluster.hosts[0].name.clone(), facts)].into();
+            let findings = findings(&cluster, &facts);
+            findings.into_iter().map(|one| one.fatal).collect()
+        };
+        assert_eq!(fatal(&[LOGS]), [false]);
+        assert_eq!(fatal(&[LOGS, KUBELET]), [true]);
     }
 }
