@@ -48,8 +48,6 @@ pub(super) struct KubeVip;
 
 /// Prints a file.
 const READ: &str = "cat \"$1\"";
-/// The name of the container in each of its pods.
-const CONTAINER: &str = "kube-vip";
 /// The step that restarts its containers.
 const RESTART: &str = "load balancer pod";
 /// What the manifest of a pod with a kubeconfig of its own has before the digest of its certificate.
@@ -162,18 +160,21 @@ impl Balancer for KubeVip {
     ) -> Result<Task, DeployError> {
         let Some((text, certificate)) = kubernetes::kube_vip_kubeconfig(inputs, host)? else {
             let title = "Restart kube-vip, which reads its files only when it starts";
-            let programs = Programs(vec![(CONTAINER, vec![ADMIN.to_owned()])]);
+            let programs = Assigns::of(inputs.cluster);
+            let programs = programs.map(|assigns| (assigns.name(), vec![ADMIN.to_owned()]));
+            let programs = Programs(programs.collect());
             return Ok(programs.restart(RESTART, title, task).step(settled()));
         };
         task = task.step(WriteFile::secret(HostPath::parse(OWN)?, text));
-        let mut manifests = Vec::new();
+        // Each pod follows its own manifest: a killed run may have changed only the first one.
+        let mut programs = Vec::new();
         for assigns in Assigns::of(inputs.cluster) {
             let path = HostPath::parse(&format!("{MANIFESTS}/{}.yaml", assigns.name()))?;
             let (read, write) = with_certificate(assigns, &path, certificate);
             task = task.step(read).step(write);
-            manifests.push(path.to_string());
+            programs.push((assigns.name(), vec![path.to_string()]));
         }
-        let programs = Programs(vec![(CONTAINER, manifests)]);
+        let programs = Programs(programs);
         Ok(programs.restarted(RESTART, task).step(settled()))
     }
 

@@ -11,7 +11,7 @@ use kubexm_engine::plan::{
 use kubexm_engine::steps::{diagnosis, unanswered};
 use kubexm_engine::{Command, Host, HostError, Limit, Output};
 use kubexm_scripts::kubeadm::PROGRAMS;
-use kubexm_types::Message;
+use kubexm_types::{HostName, Message};
 
 /// How long a program may take until it runs again: after a failure, the kubelet waits up to five minutes before it starts a
 /// container. The API server looks for new files every minute.
@@ -25,7 +25,7 @@ const LOOK: &str = "list the running containers";
 
 pub(super) const API_SERVER: &str = "kube-apiserver";
 
-/// Programs of static pods, in the order in which they end, with the files that they read when they start.
+/// Static pods, in the order in which their programs end, with the files that these read when they start.
 #[derive(Clone)]
 pub(crate) struct Programs(pub(crate) Vec<(&'static str, Vec<String>)>);
 
@@ -58,6 +58,7 @@ pub(super) fn after_renewal(task: Task) -> Task {
 struct Container {
     id: String,
     metadata: Named,
+    labels: Labels,
     /// In nanoseconds since 1970.
     created_at: String,
 }
@@ -65,6 +66,12 @@ struct Container {
 #[derive(Deserialize)]
 struct Named {
     name: String,
+}
+
+#[derive(Deserialize)]
+struct Labels {
+    #[serde(rename = "io.kubernetes.pod.name")]
+    pod: String,
 }
 
 #[derive(Deserialize)]
@@ -92,6 +99,12 @@ impl Outdated {
 }
 
 impl Container {
+    /// Returns whether it is the main container of a static pod on a host, to whose name the kubelet adds that of the node. The
+    /// second pod of kube-vip has the container of the first one.
+    fn is_of(&self, pod: &str, host: &HostName) -> bool {
+        pod.starts_with(&self.metadata.name) && self.labels.pod == format!("{pod}-{host}")
+    }
+
     /// Returns whether it was created after a time in seconds since 1970. Times of files have whole seconds.
     fn is_newer_than(&self, seconds: u64) -> bool {
         let nanoseconds: Option<u64> = self.created_at.parse().ok();
@@ -125,7 +138,7 @@ impl Programs {
 
     /// Returns the programs that do not run with their present files, from what [`Self::look`] printed: a line for each file
     /// with the time of its last change, and the containers.
-    fn outdated(&self, printed: &str) -> Result<Vec<Outdated>, StepError> {
+    fn outdated(&self, host: &HostName, printed: &str) -> Result<Vec<Outdated>, StepError> {
         let unreadable =
             || StepError::Other(Message::new(format!("{LOOK}: the output is unreadable")));
         let (times, json) = printed.split_at(printed.find('{').unwrap_or(printed.len()));
@@ -141,9 +154,8 @@ impl Programs {
                     .ok_or_else(unreadable)?;
             }
             let own = found.containers.iter();
-            let own = own.filter(|one| one.metadata.name == *name);
+            let own = own.filter(|one| one.is_of(name, host));
             let (new, former): (Vec<_>, Vec<_>) = own.partition(|one| one.is_newer_than(changed));
-            // Both pods of kube-vip have a container of this name.
             if new.is_empty() || !former.is_empty() {
                 let containers = former.into_iter().map(|one| one.id.clone()).collect();
                 outdated.push(Outdated { name, containers });
@@ -155,7 +167,7 @@ impl Programs {
     /// Returns the programs whose containers must end.
     async fn former(&self, host: &dyn Host) -> Result<Vec<Outdated>, StepError> {
         let output = StepError::unless_done(LOOK, self.look(host).await?)?;
-        let mut found = self.outdated(&output.text())?;
+        let mut found = self.outdated(host.name(), &output.text())?;
         found.retain(|one| !one.containers.is_empty());
         Ok(found)
     }
@@ -249,7 +261,7 @@ impl Wait for ProgramsRestarted {
             let complaint = output.complaint();
             return Ok(Condition::Unmet(format!("cannot {LOOK}: {complaint}")));
         }
-        let outdated = self.programs.outdated(&output.text())?;
+        let outdated = self.programs.outdated(host.name(), &output.text())?;
         if !outdated.is_empty() {
             return Ok(Condition::Unmet(reasons(&outdated)));
         }

@@ -96,10 +96,15 @@ impl ControlPlane {
     }
 }
 
-/// Returns a container as crictl prints it.
+/// Returns a container of a static pod as crictl prints it.
 fn json(name: &str, id: &str, created: u64) -> String {
+    of_pod(&format!("{name}-node1"), name, id, created)
+}
+
+fn of_pod(pod: &str, name: &str, id: &str, created: u64) -> String {
     format!(
-        r#"{{"id": "{id}", "metadata": {{"name": "{name}", "attempt": 0}}, "createdAt": "{created}999999999"}}"#
+        r#"{{"id": "{id}", "metadata": {{"name": "{name}", "attempt": 0}}, "createdAt": "{created}999999999",
+            "labels": {{"io.kubernetes.pod.name": "{pod}"}}}}"#
     )
 }
 
@@ -140,6 +145,10 @@ fn task() -> Task {
     TaskName::new("certificates", "renew").task(&"node1".parse().unwrap())
 }
 
+fn host() -> HostName {
+    "node1".parse().unwrap()
+}
+
 fn files() -> Vec<String> {
     vec!["/a".to_owned(), "/b".to_owned()]
 }
@@ -153,7 +162,7 @@ fn program_is_new_if_it_started_after_all_its_files() {
             .map(|(name, created)| json(name, "1", *created))
             .collect();
         programs
-            .outdated(&format!("{times}{}", list(&containers)))
+            .outdated(&host(), &format!("{times}{}", list(&containers)))
             .map(|outdated| super::reasons(&outdated))
     };
     let found = |etcd: &[u64]| {
@@ -171,8 +180,46 @@ fn program_is_new_if_it_started_after_all_its_files() {
     assert_eq!(other.unwrap(), "no container of kube-scheduler runs");
     assert!(reasons("99\n", &[]).is_err());
     for text in ["", "99\n100\n", "99\n100\n{}\n"] {
-        assert!(programs.outdated(text).is_err(), "{text}");
+        assert!(programs.outdated(&host(), text).is_err(), "{text}");
     }
+}
+
+/// A user can have pods in kube-system whose containers have these names.
+#[test]
+fn containers_of_other_pods_do_not_count() {
+    let programs = Programs(vec![("etcd", files())]);
+    let own = json("etcd", "1", AFTER);
+    for pod in [
+        "etcd-backup-node1",
+        "etcd-7d4b9",
+        "etcd-node2",
+        "my-etcd-node1",
+    ] {
+        let other = of_pod(pod, "etcd", "2", BEFORE);
+        let printed = format!("99\n{CHANGED}\n{}", list(&[own.clone(), other]));
+        let outdated = programs.outdated(&host(), &printed).unwrap();
+        assert_eq!(outdated, [], "{pod}");
+    }
+}
+
+/// After a kill between the writes of two manifests, nothing restarts the pod of the first one again.
+#[test]
+fn each_pod_of_a_program_is_compared_with_its_own_manifest() {
+    let of = |name: &'static str| (name, vec![format!("/{name}.yaml")]);
+    let programs = Programs(vec![of("kube-vip"), of("kube-vip-services")]);
+    let reasons = |endpoint: u64, services: u64| {
+        let containers = [
+            of_pod("kube-vip-node1", "kube-vip", "1", endpoint),
+            of_pod("kube-vip-services-node1", "kube-vip", "2", services),
+        ];
+        let printed = format!("100\n200\n{}", list(&containers));
+        super::reasons(&programs.outdated(&host(), &printed).unwrap())
+    };
+    assert_eq!(reasons(101, 201), "");
+    assert_eq!(
+        reasons(101, 101),
+        "kube-vip-services started before its files changed"
+    );
 }
 
 #[tokio::test(start_paused = true)]
