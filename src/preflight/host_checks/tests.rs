@@ -263,7 +263,7 @@ fn proxy_of_one_unit_has_the_exceptions_of_the_unit() {
     assert_eq!(found("", kubelet), []);
 }
 
-/// Nobody knows which files such a unit reads when it exists.
+/// Its files may differ when the unit exists.
 #[test]
 fn proxy_of_a_unit_that_systemd_does_not_know_is_a_warning() {
     let proxy = "unit_proxy=containerd.service=HTTPS_PROXY\nunit_unknown=kubelet.service";
