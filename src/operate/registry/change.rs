@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::site::{Site, Unreachable, check_own, connect};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::Plan;
+use kubexm_host::HostError;
 use kubexm_session::begun::{self, Operation};
 use kubexm_session::change::{self, Session};
 use kubexm_session::outcome::carry_out;
@@ -58,6 +59,20 @@ pub(super) struct Prepared {
     pub(super) remaining: Option<CommandError>,
 }
 
+impl Prepared {
+    /// Returns the error with which the command ends although its plan was carried out. What remains without the registries that
+    /// did not answer is not known.
+    fn error(self, lost: Vec<HostError>) -> Option<CommandError> {
+        if lost.is_empty() {
+            return self.remaining;
+        }
+        Some(CommandError::HostsNeeded {
+            hosts: lost,
+            hint: self.afterwards.to_owned(),
+        })
+    }
+}
+
 impl Change<'_> {
     /// Looks at the registries, shows the plan, asks for confirmation, and carries the plan out. A change that was
     /// interrupted continues when it runs again.
@@ -82,11 +97,12 @@ impl Change<'_> {
                     Site::of(self.cluster, self.state, hosts, unreachable, events).await?;
                 let prepared = prepare(&mut site, events).await?;
                 show(&prepared, events);
-                Ok(prepared.remaining)
+                Ok((prepared, site.lost))
             };
-            let remaining = unless_stopped(stop, looking).await?;
+            let (prepared, lost) = unless_stopped(stop, looking).await?;
             events.note("dry run: nothing was touched");
-            return remaining.map_or(Ok(ChangeReport { changed: None }), Err);
+            let error = prepared.error(lost);
+            return error.map_or(Ok(ChangeReport { changed: None }), Err);
         }
         let change = change::Change {
             operation: self.operation,
@@ -108,7 +124,7 @@ impl Change<'_> {
                 show(&prepared, events);
                 Ok((prepared, site.lost))
             };
-            let (prepared, lost) = unless_stopped(stop, looking).await?;
+            let (mut prepared, lost) = unless_stopped(stop, looking).await?;
             if !prepared.plan.tasks.is_empty() && !confirm().await {
                 return Err(CommandError::configuration(
                     "the change was not confirmed; nothing was touched",
@@ -116,15 +132,14 @@ impl Change<'_> {
                 .hint("type 'yes', or pass --yes"));
             }
             events.phase("apply");
-            let ended = carry_out(prepared.plan, &session.hosts, events, stop).await?;
-            if lost.is_empty() {
-                events.emit(ended.summary(None));
-                Ok((ended.changed, prepared.remaining))
-            } else {
-                Err(CommandError::HostsNeeded {
-                    hosts: lost,
-                    hint: prepared.afterwards.to_owned(),
-                })
+            let plan = std::mem::take(&mut prepared.plan);
+            let ended = carry_out(plan, &session.hosts, events, stop).await?;
+            match prepared.error(lost) {
+                Some(error @ CommandError::HostsNeeded { .. }) => Err(error),
+                remaining => {
+                    events.emit(ended.summary(None));
+                    Ok((ended.changed, remaining))
+                }
             }
         };
         let (changed, remaining) = change.run(events, stop, connect, work).await?;
@@ -155,5 +170,35 @@ pub(super) fn count(number: usize, what: &str) -> String {
     match number {
         1 => format!("1 {what}"),
         _ => format!("{number} {what}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without it, the blobs that only one registry has would be called lost.
+    #[test]
+    fn registry_that_does_not_answer_is_the_error_also_of_a_dry_run() {
+        let error = |lost: Vec<HostError>| {
+            let prepared = Prepared {
+                text: String::new(),
+                plan: Plan::default(),
+                afterwards: "run it again",
+                remaining: Some(CommandError::refused("r.io/app:v1: 1 blob lost")),
+            };
+            prepared.error(lost).unwrap().to_string()
+        };
+        assert!(error(Vec::new()).contains("1 blob lost"));
+        let silent = HostError::Unreachable {
+            host: "node2".parse().unwrap(),
+            address: "192.0.2.12:22".to_owned(),
+            reason: "no answer".to_owned().into(),
+        };
+        let error = error(vec![silent]);
+        assert!(
+            error.contains("node2") && error.contains("run it again") && !error.contains("lost"),
+            "{error}"
+        );
     }
 }
