@@ -1,5 +1,6 @@
 //! What a user sees for good and bad cluster files.
 
+mod applications;
 mod dns;
 mod files;
 mod former_names;

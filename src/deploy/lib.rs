@@ -1,6 +1,7 @@
 //! Plans the installation of a cluster. Each [`module`] turns configuration, facts and bundle into tasks.
 //! This crate opens no connection.
 
+mod applications;
 pub mod backup;
 pub mod completeness;
 pub mod component_configs;
@@ -58,6 +59,9 @@ use kubexm_config::cluster::Cluster;
 use kubexm_engine::plan::{Plan, PlannedFile, RenderedFile, Task, TaskId};
 use kubexm_types::HostName;
 
+pub use applications::{
+    InstalledRelease, applications, releases, removal as application_removal, values_of_charts,
+};
 pub use deployment::Deployment;
 pub use error::DeployError;
 pub use etcd::version as etcd_version;

@@ -1,10 +1,35 @@
-//! Kubernetes objects that kubexm applies from a file on the first control plane.
+//! Manifests: Kubernetes objects of the bundle, and those that kubexm applies from a file on the first control plane.
 
+use std::io::Read;
+
+use crate::Inputs;
 use kubexm_engine::steps::RunScript;
+use kubexm_render::RenderError;
 use kubexm_scripts::kubernetes::MANIFEST;
+use kubexm_types::Digest;
+
+/// Maximum size of a manifest, in bytes. Calico's has about 350 kB.
+const LARGEST: u64 = 16 * 1024 * 1024;
 
 /// Returns a step that applies the manifest at `path` if the cluster differs from it.
 pub(super) fn apply(id: &str, title: impl Into<String>, path: &str) -> RunScript {
     let (check, apply) = (MANIFEST.verb("check"), MANIFEST.verb("apply"));
     RunScript::new(id, title, check, apply).arguments([path])
+}
+
+/// Reads a manifest from the bundle.
+///
+/// # Errors
+/// The bundle cannot be read, or the manifest is not UTF-8.
+pub(super) fn of_bundle(
+    inputs: &Inputs<'_>,
+    what: &'static str,
+    digest: &Digest,
+) -> Result<String, RenderError> {
+    let blob = inputs.blobs.open(digest);
+    let blob = blob.map_err(|error| RenderError::new(what, error))?;
+    let mut text = String::new();
+    let read = blob.take(LARGEST).read_to_string(&mut text);
+    read.map_err(|error| RenderError::new(what, error))?;
+    Ok(text)
 }

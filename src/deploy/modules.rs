@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::module::{Component, Module};
 use super::{
-    DeployError, Inputs, dns, etcd, health, images, kubernetes, load_balancer, network,
-    post_install, preparation, registry, runtime,
+    DeployError, Inputs, applications, dns, etcd, health, images, kubernetes, load_balancer,
+    network, post_install, preparation, registry, runtime,
 };
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
@@ -23,6 +23,7 @@ pub(super) const MODULES: &[&dyn Module] = &[
     &dns::Dns,
     &post_install::PostInstall,
     &health::Health,
+    &applications::Applications,
 ];
 
 /// Returns the tasks that prepare the hosts for all modules.

@@ -34,6 +34,16 @@ impl Objects {
         Ok(Self { what, list })
     }
 
+    /// Takes the objects of a kind out of the manifest.
+    #[must_use]
+    pub fn take(&mut self, kind: &str) -> Self {
+        let list = self.list.extract_if(.., |object| object["kind"] == kind);
+        Self {
+            what: self.what,
+            list: list.collect(),
+        }
+    }
+
     /// Returns the object of a kind and name.
     ///
     /// # Errors

@@ -157,6 +157,10 @@ macro_rules! scripts {
 }
 
 scripts! {
+    /// Applications of the user.
+    applications {
+        RELEASE = "applications/release.sh" [kubectl] { Release: name namespace chart content pending adopts waits seconds }
+    }
     /// DNS in the cluster.
     dns {
         ANSWERS = "dns/answers.sh"

@@ -1,5 +1,6 @@
 //! Rules that all scripts follow. Tests of single scripts are in the modules below.
 
+mod applications;
 mod backup;
 mod certificates;
 mod checks;

@@ -1,6 +1,7 @@
 //! The checked form of a cluster file: defaults are filled in, names are resolved, values are checked.
 //! `cluster_document` creates it.
 
+mod applications;
 mod dns;
 mod etcd;
 mod files;
@@ -32,6 +33,7 @@ pub use kubexm_kinds::{
 };
 use kubexm_types::{HostName, PublicKey};
 
+pub use applications::{Application, ApplicationContent, ApplicationValues};
 pub use dns::{CacheInterface, Dns, HostEntry, NodeLocal, Zone};
 pub use etcd::{DEFAULT_ETCD_DATA_DIR, Etcd};
 pub use files::{FileOwner, FileSource, Role, SiteFile};
@@ -79,6 +81,8 @@ pub struct Cluster {
     pub registry: Registry,
     pub system: System,
     pub security: Security,
+    /// The applications of the user, each after those that it needs.
+    pub applications: Vec<Application>,
     /// Keys of which one must have signed the bundle. If there are none, no signature is required.
     pub trust: Vec<PublicKey>,
     /// The hosts of the HTTP URLs that the file contains, such as that of an OpenID Connect issuer. Hosts of the cluster may

@@ -1,5 +1,6 @@
 //! Reads cluster files.
 
+mod applications;
 mod balancer_checks;
 mod balancer_settings;
 mod contradiction;
@@ -33,6 +34,7 @@ mod without_hosts;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use applications::read_applications;
 use dns::read_dns;
 use etcd::read_etcd;
 use hosts::{read_hosts, read_roles};
@@ -251,6 +253,7 @@ fn read_spec(
     let registry = read_registry(spec);
     let system = read_system(spec);
     let security = read_security(spec);
+    let applications = read_applications(spec);
     let trust = read_trust(spec);
     let mut cluster = Cluster {
         name: name?,
@@ -266,6 +269,7 @@ fn read_spec(
         registry: registry?,
         system,
         security,
+        applications,
         trust,
         servers: BTreeSet::new(),
         notices: Vec::new(),

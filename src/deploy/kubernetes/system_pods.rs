@@ -46,26 +46,36 @@ impl DnsPodsWait {
         }
         // Those of the network come first: the others need them.
         let mut missing = "no pod of CoreDNS is ready".to_owned();
-        let failing = pods
-            .iter()
-            .filter_map(|pod| Some((pod, pod.trouble()?)))
-            .take(MOST);
-        for (pod, trouble) in failing {
-            let mut reason = trouble;
-            if let Some(line) = last_log(host, pod).await? {
-                let _ = write!(reason, "; its log ends with: {line}");
-            }
-            let reason = Untrusted::one_line(&reason, LONGEST_REASON);
-            let (path, node) = (pod.metadata.path(), &pod.spec.node_name);
-            let place = if node.is_empty() {
-                String::new()
-            } else {
-                format!(" on {node}")
-            };
-            let _ = write!(missing, "\n{path}{place}: {reason}");
-        }
+        missing.push_str(&troubles(host, &pods).await?);
         Ok(Some(missing))
     }
+}
+
+/// Returns a line for each pod that does not become ready, of at most five: where it is, and why.
+///
+/// # Errors
+/// The host was lost.
+pub(crate) async fn troubles(host: &dyn Host, pods: &[Pod]) -> Result<String, StepError> {
+    let mut lines = String::new();
+    let failing = pods
+        .iter()
+        .filter_map(|pod| Some((pod, pod.trouble()?)))
+        .take(MOST);
+    for (pod, trouble) in failing {
+        let mut reason = trouble;
+        if let Some(line) = last_log(host, pod).await? {
+            let _ = write!(reason, "; its log ends with: {line}");
+        }
+        let reason = Untrusted::one_line(&reason, LONGEST_REASON);
+        let (path, node) = (pod.metadata.path(), &pod.spec.node_name);
+        let place = if node.is_empty() {
+            String::new()
+        } else {
+            format!(" on {node}")
+        };
+        let _ = write!(lines, "\n{path}{place}: {reason}");
+    }
+    Ok(lines)
 }
 
 /// Returns the last line that a pod logged before it ended, if it did.

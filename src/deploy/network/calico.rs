@@ -50,7 +50,7 @@ impl Plugin for Calico {
 
     fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {
         let file = inputs.file(COMPONENT, &first.name)?;
-        let upstream = super::bundled_manifest(inputs, "calico", &file.digest)?;
+        let upstream = crate::manifest::of_bundle(inputs, "calico", &file.digest)?;
         let text = adapted(self, &upstream, inputs)?;
         Ok(vec![super::manifest("calico", first, text)?])
     }

@@ -50,7 +50,7 @@ impl Plugin for Cilium {
 
     fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {
         let own = manifest(inputs).ok_or_else(|| DeployError::Incomplete(self.missing(inputs)))?;
-        let upstream = super::bundled_manifest(inputs, "cilium", &own.digest)?;
+        let upstream = crate::manifest::of_bundle(inputs, "cilium", &own.digest)?;
         let text = adapted(self, &upstream, inputs.cluster.network.pod_cidr.primary())?;
         Ok(vec![super::manifest("cilium", first, text)?])
     }

@@ -8,8 +8,6 @@ mod flannel;
 mod restored;
 mod subnets;
 
-use std::io::Read;
-
 pub(super) use self::restored::follow_subnets;
 
 use super::module::Module;
@@ -17,16 +15,12 @@ use super::{DeployError, Deployment, Inputs, dns};
 use kubexm_config::cluster::{HostSpec, NetworkPlugin};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_engine::steps::WriteFile;
-use kubexm_render::RenderError;
-use kubexm_types::{Digest, HostPath, ImageRef};
+use kubexm_types::{HostPath, ImageRef};
 
 /// Reads the pod subnet of each node.
 pub(crate) const SUBNETS: TaskName = TaskName::new("network", "subnets");
 /// Configures a node's bridge and routes.
 pub(crate) const BRIDGE: TaskName = TaskName::new("network", "bridge");
-
-/// Maximum size of a plugin's manifest, in bytes. Calico's has about 350 kB.
-const LARGEST_MANIFEST: u64 = 16 * 1024 * 1024;
 
 /// A network plugin.
 pub(super) trait Plugin {
@@ -101,23 +95,6 @@ fn manifest(name: &'static str, first: &HostSpec, text: String) -> Result<Task, 
         .after([dns::configured(&first.name)])
         .step(WriteFile::new(path.clone(), text))
         .step(super::manifest::apply(name, title, path.as_str())))
-}
-
-/// Reads a manifest from the bundle.
-///
-/// # Errors
-/// The bundle cannot be read, or the manifest is not UTF-8.
-fn bundled_manifest(
-    inputs: &Inputs<'_>,
-    what: &'static str,
-    digest: &Digest,
-) -> Result<String, RenderError> {
-    let blob = inputs.blobs.open(digest);
-    let blob = blob.map_err(|error| RenderError::new(what, error))?;
-    let mut text = String::new();
-    let read = blob.take(LARGEST_MANIFEST).read_to_string(&mut text);
-    read.map_err(|error| RenderError::new(what, error))?;
-    Ok(text)
 }
 
 /// Returns the tasks of the pod network among all tasks.

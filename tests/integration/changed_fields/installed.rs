@@ -10,7 +10,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use kubexm_engine::plan::{Check, Plan, Step, StepContext, StepError, UndoLog};
 use kubexm_host::{Command, Host, HostError, Input, Output};
-use kubexm_scripts::{etcd, host, kubeadm, kubernetes, load_balancer, os, registry, steps};
+use kubexm_scripts::{
+    applications, etcd, host, kubeadm, kubernetes, load_balancer, os, registry, steps,
+};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 use serde_json::{Map, Value, json};
@@ -231,6 +233,23 @@ impl Installed {
     }
 }
 
+/// Returns the revisions of releases that a question asks for: those of one release, or of all.
+fn releases(generated: &BTreeMap<String, Value>, words: &[String]) -> Vec<Value> {
+    let releases = generated
+        .iter()
+        .filter(|(key, _)| key.starts_with("release "));
+    let is_asked = |release: &Value| {
+        let of = |key: &str| release[key].as_str().unwrap_or_default();
+        let selector = format!("owner=helm,name={}", of("release"));
+        words.iter().any(|word| word == "-A")
+            || words.contains(&selector) && words.iter().any(|word| word == of("namespace"))
+    };
+    releases
+        .map(|(_, release)| release.clone())
+        .filter(is_asked)
+        .collect()
+}
+
 /// Returns the value of a named parameter.
 fn named<'a>(arguments: &'a [String], name: &str) -> &'a str {
     let mut pairs = arguments.iter().filter_map(|pair| pair.split_once('='));
@@ -313,6 +332,12 @@ impl Machine {
                     [kind, name, ..] if kind == "daemonset" && name == "kube-proxy" => {
                         json!({"metadata": {"name": name}}).to_string()
                     }
+                    [kind, words @ ..]
+                        if kind == "secrets"
+                            && words.iter().any(|word| word.starts_with("owner=helm")) =>
+                    {
+                        list(releases(&state.generated, words))
+                    }
                     [.., last] if last == "--ignore-not-found" => String::new(),
                     _ => list(Vec::new()),
                 };
@@ -331,6 +356,18 @@ impl Machine {
                 let patch: Value = serde_json::from_str(patch).unwrap();
                 let replicas = patch["spec"]["replicas"].clone();
                 state.generated.insert("replicas".to_owned(), replicas);
+                (0, String::new())
+            }
+            _ if text == steps::RECEIVE_INPUT.text
+                && arguments[1] == applications::RELEASE.text =>
+            {
+                let [name, namespace] = ["name", "namespace"].map(|key| named(arguments, key));
+                let revision = json!({
+                    "secret": name, "release": name, "namespace": namespace, "revision": "1",
+                    "status": "deployed", "content": named(arguments, "content"),
+                });
+                let key = format!("release {namespace}/{name}");
+                state.generated.insert(key, revision);
                 (0, String::new())
             }
             _ if text == kubernetes::NODE_METADATA.text => {

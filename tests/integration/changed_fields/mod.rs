@@ -116,6 +116,10 @@ const READ_ANEW: &[(&str, &str)] = &[
     ("/etc/sysctl.d/", "a step of its own sets the values"),
     ("/etc/site/", "the file of the user in the table"),
     (
+        "/var/lib/kubexm/applications/",
+        "the content of a release has the digest of its chart",
+    ),
+    (
         "/etc/kubernetes/kubexm/encryption.yaml",
         "the API server watches it",
     ),
@@ -172,17 +176,25 @@ impl Site {
         for file in lock.files.iter().filter(|file| file.component == "calico") {
             blobs.0.insert(file.digest, CALICO.as_bytes().to_vec());
         }
-        lock.artifacts.push(LockedArtifact {
-            kind: ArtifactKind::Manifest,
-            name: "cilium.yaml".to_owned(),
-            version: None,
-            url: None,
-            size: CILIUM.len() as u64,
-            digest: Digest::of(CILIUM.as_bytes()),
-            checksum: ChecksumSource::Pinned,
-            images: Vec::new(),
-        });
-        blobs.add(CILIUM.as_bytes());
+        for (kind, name, version, content) in [
+            (ArtifactKind::Manifest, "cilium.yaml", None, CILIUM),
+            (ArtifactKind::Manifest, "one.yaml", None, CALICO),
+            (ArtifactKind::Chart, "one", Some("1.0.0"), "one"),
+            (ArtifactKind::Chart, "two", Some("1.0.0"), "two"),
+            (ArtifactKind::Chart, "two", Some("2.0.0"), "three"),
+        ] {
+            lock.artifacts.push(LockedArtifact {
+                kind,
+                name: name.to_owned(),
+                version: version.map(str::to_owned),
+                url: None,
+                size: content.len() as u64,
+                digest: Digest::of(content.as_bytes()),
+                checksum: ChecksumSource::Pinned,
+                images: Vec::new(),
+            });
+            blobs.add(content.as_bytes());
+        }
         Self {
             lock,
             blobs: Arc::new(blobs),
@@ -441,6 +453,7 @@ async fn change_of_every_field_is_applied_refused_or_reported() {
     for name in ["one", "two"] {
         let path = folder.path().join(name);
         std::fs::write(&path, name).unwrap();
+        std::fs::write(path.with_extension("yaml"), format!("a: {name}")).unwrap();
         // kubexm refuses a password that other users can read.
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
     }

@@ -26,6 +26,7 @@ const OTHERS: &[(&str, &str)] = &[
         "the file has passwordFile",
     ),
     ("hosts[].jumpHost.jumpHost.", "the file has it in defaults"),
+    ("applications[].", "tests/e2e-apps has them"),
     ("controlPlaneEndpoint.host", "alias of domain"),
     ("dns.zones[].name", "the file has names"),
     ("roleGroups.master", "alias of control-plane"),

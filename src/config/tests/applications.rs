@@ -1,0 +1,90 @@
+//! `spec.applications`.
+
+use super::*;
+use crate::cluster::ApplicationContent;
+
+fn applications(list: &str) -> Result<Cluster, Problems> {
+    read("", &format!("  applications: {list}\n"))
+}
+
+#[test]
+fn each_application_is_after_those_that_it_needs() {
+    let read = applications(
+        "[{name: c, chart: c, needs: [b, a]}, {name: a, chart: a}, {name: d, manifests: [d.yaml]}, {name: b, chart: b, needs: [a]}]",
+    );
+    let read = read.unwrap().applications;
+    let names: Vec<&str> = read.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["a", "d", "b", "c"]);
+    assert_eq!(read[0].namespace.as_str(), "default");
+    assert!(read[0].waits && read[0].timeout.as_secs() == 600);
+}
+
+#[test]
+fn values_are_not_printed() {
+    let read = applications("[{name: a, chart: a, values: {password: sesame-2}}]").unwrap();
+    let ApplicationContent::Chart { values, .. } = &read.applications[0].content else {
+        panic!("it has a chart")
+    };
+    let own = values.own.as_ref().unwrap();
+    assert_eq!(own.0, r#"{"password":"sesame-2"}"#);
+    assert!(!format!("{read:?}").contains("sesame-2"));
+}
+
+#[test]
+fn wrong_applications_are_refused() {
+    for (list, path, text) in [
+        ("[{chart: a}]", "spec.applications[0].name", "is missing"),
+        (
+            "[{name: A, chart: a}]",
+            "spec.applications[0].name",
+            "lower-case letters",
+        ),
+        (
+            "[{name: a}]",
+            "spec.applications[0]",
+            "either chart or manifests",
+        ),
+        (
+            "[{name: a, chart: a, manifests: [b.yaml]}]",
+            "spec.applications[0]",
+            "either chart or manifests",
+        ),
+        (
+            "[{name: a, manifests: [b.yaml], version: 1.0.0}]",
+            "spec.applications[0].version",
+            "is not accepted with manifests",
+        ),
+        (
+            "[{name: a, chart: a}, {name: a, chart: b}]",
+            "spec.applications[1].name",
+            "another application has the name a",
+        ),
+        (
+            "[{name: a, chart: a, needs: [b]}]",
+            "spec.applications",
+            "a needs b, which is not in the list",
+        ),
+        (
+            "[{name: a, chart: a, needs: [b]}, {name: b, chart: b, needs: [a]}]",
+            "spec.applications",
+            "need each other: a, b",
+        ),
+        (
+            "[{name: a, chart: a, valuesFiles: [/nothing/here]}]",
+            "spec.applications[0].valuesFiles",
+            "the file /nothing/here does not exist",
+        ),
+        (
+            "[{name: a, chart: a, values: [b]}]",
+            "spec.applications[0].values",
+            "expected fields",
+        ),
+    ] {
+        let problem = only_problem(applications(list), path, list);
+        assert!(
+            problem.message.contains(text),
+            "{list}: {}",
+            problem.message
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! The chart of an application on the first control plane.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::{DeployError, Inputs, manifest};
+use kubexm_bundle::lock::user_content::LockedArtifact;
+use kubexm_config::cluster::{Application, ApplicationContent};
+use kubexm_engine::plan::{Step, Task};
+use kubexm_engine::steps::{InstallFiles, Payload, Source, WriteFile};
+use kubexm_render::objects::Objects;
+use kubexm_types::{Digest, HostPath};
+
+/// The directory of charts on the first control plane.
+pub(super) const FOLDER: &str = "/var/lib/kubexm/applications";
+/// Prints the manifests as they are: Helm does not search files beside the templates for its own syntax.
+const TEMPLATE: &str = "{{ .Files.Get \"manifests.yaml\" }}\n";
+
+/// A chart, and the steps that bring it to the host.
+pub(super) struct Chart {
+    /// The archive or the directory.
+    pub(super) path: HostPath,
+    /// The digest of its content.
+    pub(super) digest: Digest,
+    steps: Vec<Step>,
+}
+
+impl Chart {
+    /// Returns the chart of an application that consists of these artifacts.
+    ///
+    /// # Errors
+    /// The bundle cannot be read, or a manifest has no Kubernetes objects.
+    pub(super) fn of(
+        inputs: &Inputs<'_>,
+        application: &Application,
+        parts: &[&LockedArtifact],
+    ) -> Result<Self, DeployError> {
+        match application.content {
+            ApplicationContent::Chart { .. } => Self::packed(inputs, application, parts),
+            ApplicationContent::Manifests(_) => Self::wrapped(inputs, application, parts),
+        }
+    }
+
+    fn packed(
+        inputs: &Inputs<'_>,
+        application: &Application,
+        parts: &[&LockedArtifact],
+    ) -> Result<Self, DeployError> {
+        let path = HostPath::parse(&format!("{FOLDER}/{}.tgz", application.name))?;
+        let payloads: Vec<Payload> = parts
+            .iter()
+            .map(|chart| Payload {
+                source: Source::Blob,
+                digest: chart.digest,
+                size: chart.size,
+                path: path.clone(),
+                mode: 0o600,
+            })
+            .collect();
+        let titles: Vec<String> = parts.iter().map(|chart| chart.describe()).collect();
+        let digests: Vec<String> = parts.iter().map(|chart| chart.digest.to_string()).collect();
+        Ok(Self {
+            path,
+            digest: Digest::of(digests.join("\n").as_bytes()),
+            steps: vec![
+                InstallFiles {
+                    title: titles.join(", "),
+                    payloads,
+                    blobs: Arc::clone(&inputs.blobs),
+                }
+                .into(),
+            ],
+        })
+    }
+
+    /// Returns a chart with the objects of manifests. Definitions of custom resources are apart, because Helm asks the API
+    /// server for the kinds of all other objects before it creates one.
+    fn wrapped(
+        inputs: &Inputs<'_>,
+        application: &Application,
+        parts: &[&LockedArtifact],
+    ) -> Result<Self, DeployError> {
+        let folder = HostPath::parse(&format!("{FOLDER}/{}", application.name))?;
+        let (mut objects, mut definitions) = (String::new(), String::new());
+        for part in parts {
+            let text = manifest::of_bundle(inputs, "manifest of an application", &part.digest)?;
+            let mut read = Objects::parse("manifest of an application", &text)?;
+            definitions.push_str(&read.take("CustomResourceDefinition").text()?);
+            objects.push_str(&read.text()?);
+        }
+        let about = json!({
+            "apiVersion": "v2",
+            "name": application.name,
+            "version": "0.0.0",
+            "description": "Manifests of a bundle, which kubexm applies",
+        });
+        let files = [
+            ("Chart.yaml", about.to_string()),
+            ("templates/manifests.yaml", TEMPLATE.to_owned()),
+            ("manifests.yaml", objects),
+            ("crds/crds.yaml", definitions),
+        ];
+        let digests: String = files.iter().map(|(_, text)| text.as_str()).collect();
+        let digest = Digest::of(digests.as_bytes());
+        let steps = files.into_iter().map(|(name, text)| {
+            let path = HostPath::parse(&format!("{folder}/{name}"))?;
+            // Manifests can have Secrets.
+            Ok(WriteFile::secret(path, text).into())
+        });
+        Ok(Self {
+            steps: steps.collect::<Result<_, DeployError>>()?,
+            path: folder,
+            digest,
+        })
+    }
+
+    /// Adds the steps to the task of the application.
+    pub(super) fn add_to(self, task: Task) -> Task {
+        self.steps.into_iter().fold(task, Task::step)
+    }
+}

@@ -1,0 +1,200 @@
+//! The applications of the user: charts and manifests of the bundle that an install applies when the cluster is ready.
+//!
+//! Each is a release of Helm, so that users see and change what kubexm installs with the program that they know. kubexm
+//! wraps manifests in a chart.
+
+mod chart;
+mod former;
+mod release;
+mod values;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use self::chart::Chart;
+use self::former::Former;
+use self::release::Release;
+pub use self::release::{InstalledRelease, releases, removal};
+use super::module::{Component, Module};
+use super::{DeployError, Deployment, Inputs, post_install};
+use kubexm_bundle::lock::user_content::LockedArtifact;
+use kubexm_config::Cluster;
+use kubexm_config::cluster::{Application, ApplicationContent, HostSpec};
+use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
+use kubexm_engine::steps::InstallFiles;
+use kubexm_types::ReleaseName;
+use kubexm_types::artifact::ArtifactKind;
+
+/// The name of the component that installs applications.
+const HELM: &str = "helm";
+
+/// Compares the applications of earlier installs with those of the cluster file.
+const FORMER: TaskName = TaskName::new("applications", "former");
+
+/// The applications of the user.
+pub(super) struct Applications;
+
+impl Module for Applications {
+    fn components(&self, inputs: &Inputs<'_>) -> Vec<Component> {
+        if inputs.cluster.applications.is_empty() {
+            return Vec::new();
+        }
+        vec![Component::Newest(HELM)]
+    }
+
+    fn missing(&self, inputs: &Inputs<'_>) -> Vec<String> {
+        let applications = inputs.cluster.applications.iter();
+        applications
+            .filter_map(|application| content(inputs, application).err())
+            .flatten()
+            .collect()
+    }
+
+    fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
+        let Some(first) = inputs.first() else {
+            return Ok(Vec::new());
+        };
+        let applications = &inputs.cluster.applications;
+        let former = inputs.cluster_exists().then(|| {
+            let task = FORMER.task(&first.name);
+            Ok(task
+                .after([post_install::READY.id(&first.name)])
+                .step(Former::new(applications)))
+        });
+        let tasks = applications.iter();
+        let tasks = tasks.map(|application| task(inputs, first, application));
+        tasks.chain(former).collect()
+    }
+}
+
+/// Returns the values of the applications of a cluster, as JSON, by the names of their charts. They may have secrets.
+///
+/// # Errors
+/// A file with values cannot be read.
+pub fn values_of_charts(cluster: &Cluster) -> Result<BTreeMap<String, Vec<String>>, DeployError> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for application in &cluster.applications {
+        if let ApplicationContent::Chart { name, values, .. } = &application.content {
+            found
+                .entry(name.clone())
+                .or_default()
+                .push(values::merged(values)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Plans the applications of a cluster that runs.
+///
+/// # Errors
+/// The bundle does not have a part of them, or a file with values cannot be read.
+pub fn applications(inputs: &Inputs<'_>) -> Result<Plan, DeployError> {
+    let missing = Applications.missing(inputs);
+    if !missing.is_empty() {
+        return Err(DeployError::Incomplete(missing));
+    }
+    let Some(first) = inputs.first() else {
+        return Ok(Plan::default());
+    };
+    let applications = inputs.cluster.applications.iter();
+    let mut tasks = applications
+        .map(|application| task(inputs, first, application))
+        .collect::<Result<Vec<Task>, _>>()?;
+    let ready = post_install::READY.id(&first.name);
+    for task in &mut tasks {
+        task.after.retain(|id| *id != ready);
+    }
+    Ok(Plan { tasks })
+}
+
+fn id(name: &ReleaseName, first: &HostSpec) -> Task {
+    Task::new("applications", name.as_str(), &first.name)
+}
+
+fn task(
+    inputs: &Inputs<'_>,
+    first: &HostSpec,
+    application: &Application,
+) -> Result<Task, DeployError> {
+    let parts = content(inputs, application).map_err(DeployError::Incomplete)?;
+    let needed = application.needs.iter();
+    let needed: Vec<TaskId> = needed.map(|name| id(name, first).id()).collect();
+    let mut task = id(&application.name, first)
+        .after([post_install::READY.id(&first.name)])
+        .after(needed);
+    // A bundle with applications alone uses the helm of an earlier install.
+    if let Ok(helm) = inputs.file(HELM, &first.name) {
+        task = task.step(InstallFiles {
+            title: format!("helm {}", helm.version),
+            payloads: super::payloads::members(helm, super::payloads::BIN, |name| name == HELM)?,
+            blobs: Arc::clone(&inputs.blobs),
+        });
+    }
+    let values = match &application.content {
+        ApplicationContent::Chart { values, .. } => values::merged(values)?,
+        ApplicationContent::Manifests(_) => "{}".to_owned(),
+    };
+    let chart = Chart::of(inputs, application, &parts)?;
+    let release = Release::new(application, &chart, values);
+    Ok(chart.add_to(task).step(release))
+}
+
+/// Returns the artifacts of the bundle that an application consists of.
+///
+/// # Errors
+/// What the bundle does not have.
+fn content<'a>(
+    inputs: &'a Inputs<'_>,
+    application: &Application,
+) -> Result<Vec<&'a LockedArtifact>, Vec<String>> {
+    let of_kind = |kind| {
+        let artifacts = inputs.lock.artifacts.iter();
+        artifacts.filter(move |artifact| artifact.kind == kind)
+    };
+    let name = &application.name;
+    match &application.content {
+        ApplicationContent::Chart {
+            name: chart,
+            version,
+            ..
+        } => {
+            let found: Vec<_> = of_kind(ArtifactKind::Chart)
+                .filter(|artifact| artifact.name == *chart)
+                .filter(|artifact| version.is_none() || artifact.version == *version)
+                .collect();
+            let wanted = version
+                .as_ref()
+                .map_or(String::new(), |version| format!(" {version}"));
+            match found[..] {
+                [one] => Ok(vec![one]),
+                [] => Err(vec![format!(
+                    "chart {chart}{wanted} of the application {name}"
+                )]),
+                _ => {
+                    let versions = found.iter().filter_map(|one| one.version.as_deref());
+                    let versions = versions.collect::<Vec<_>>().join(", ");
+                    Err(vec![format!(
+                        "one chart {chart} of the application {name}: it has {versions}, and the application does not name one"
+                    )])
+                }
+            }
+        }
+        ApplicationContent::Manifests(names) => {
+            let (mut found, mut missing) = (Vec::new(), Vec::new());
+            for wanted in names {
+                match of_kind(ArtifactKind::Manifest).find(|artifact| artifact.name == *wanted) {
+                    Some(artifact) => found.push(artifact),
+                    None => missing.push(format!("manifest {wanted} of the application {name}")),
+                }
+            }
+            if missing.is_empty() {
+                Ok(found)
+            } else {
+                Err(missing)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,288 @@
+//! A release of Helm.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kubexm_config::cluster::{Application, ApplicationContent};
+use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
+use kubexm_engine::steps::RunScript;
+use kubexm_engine::{Host, Limit};
+use kubexm_scripts::applications;
+use kubexm_types::{Digest, Message, Namespace, ReleaseName};
+use serde::Deserialize;
+
+use super::chart::Chart;
+use crate::kubernetes::system_pods::troubles;
+use crate::objects::{Pod, Server, checked};
+
+/// The label of revisions that kubexm creates.
+pub(super) const CONTENT: &str = "kubexm.io/content";
+/// Prints of each revision of a release what its labels say. The content of a Secret does not leave the host.
+pub(super) const REVISIONS: &str = r#"go-template={"items":[{{range $at, $one := .items}}{{if $at}},{{end}}{"secret":"{{.metadata.name}}","release":"{{.metadata.labels.name}}","namespace":"{{.metadata.namespace}}",{{with index .metadata.labels "kubexm.io/content"}}"content":"{{.}}",{{end}}"revision":"{{.metadata.labels.version}}","status":"{{.metadata.labels.status}}"}{{end}}]}"#;
+/// How long definitions of custom resources and the start of Helm may take, besides the time limit of an application.
+const BESIDES: Duration = Duration::from_secs(120);
+/// How long Helm may take to remove a release.
+const REMOVAL: Duration = Duration::from_secs(600);
+/// The number of hexadecimal digits of the label with the digest of a content: a label has at most 63 characters.
+const DIGITS: usize = 32;
+
+/// Installs an application as a release, or upgrades the release if chart or values have changed.
+pub(super) struct Release {
+    name: ReleaseName,
+    namespace: Namespace,
+    chart: String,
+    /// The digest of chart and values.
+    pub(super) content: String,
+    /// Values for the templates, as JSON. Secret.
+    values: String,
+    /// Whether objects that exist become part of the release.
+    adopts: bool,
+    waits: bool,
+    timeout: Duration,
+}
+
+/// A revision of a release, as the labels of its Secret describe it
+/// (<https://helm.sh/docs/topics/advanced/#storage-backends>).
+#[derive(Debug, Deserialize)]
+pub(super) struct Revision {
+    secret: String,
+    pub(super) release: String,
+    pub(super) namespace: String,
+    /// The digest of chart and values, if kubexm created the revision.
+    #[serde(default)]
+    content: Option<String>,
+    revision: String,
+    /// As in `deployed` or `pending-upgrade`.
+    status: String,
+}
+
+impl Revision {
+    fn number(&self) -> u64 {
+        self.revision.parse().unwrap_or(0)
+    }
+
+    /// Returns whether Helm works on the revision, or was killed meanwhile.
+    fn is_pending(&self) -> bool {
+        self.status.starts_with("pending-") || self.status == "uninstalling"
+    }
+}
+
+/// A release of Helm in a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InstalledRelease {
+    pub namespace: String,
+    pub name: String,
+    /// The number of its newest revision.
+    pub revision: u64,
+    /// The status of this revision, as in `deployed`.
+    pub status: String,
+    /// Whether kubexm created this revision.
+    pub is_of_kubexm: bool,
+}
+
+/// Returns the releases of Helm in a cluster, by namespace and name.
+///
+/// # Errors
+/// The API server does not answer.
+pub async fn releases(host: &dyn Host) -> Result<Vec<InstalledRelease>, StepError> {
+    let words = ["secrets", "-A", "-l", "owner=helm", "-o", REVISIONS];
+    let revisions = Server::of(host).list::<Revision>("read the releases", &words);
+    let mut found: Vec<InstalledRelease> = revisions
+        .await?
+        .into_iter()
+        .map(|one| InstalledRelease {
+            revision: one.number(),
+            namespace: one.namespace,
+            name: one.release,
+            status: one.status,
+            is_of_kubexm: one.content.is_some(),
+        })
+        .collect();
+    found.sort_by_key(|one| {
+        (
+            one.namespace.clone(),
+            one.name.clone(),
+            std::cmp::Reverse(one.revision),
+        )
+    });
+    found.dedup_by(|later, first| {
+        (&later.namespace, &later.name) == (&first.namespace, &first.name)
+    });
+    Ok(found)
+}
+
+/// Returns a step that removes a release. Definitions of custom resources stay.
+pub fn removal(name: &str, namespace: &str) -> RunScript {
+    let arguments = applications::Release {
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
+        seconds: REMOVAL.as_secs().to_string(),
+        ..Default::default()
+    };
+    let title = format!("Remove the application {name} from the namespace {namespace}");
+    // The caller knows that the release exists.
+    RunScript::new(
+        &format!("remove {name}"),
+        title,
+        "false",
+        applications::RELEASE.verb("remove"),
+    )
+    .arguments(arguments)
+    .limit(Limit::new(
+        REMOVAL.saturating_add(BESIDES),
+        "an application",
+    ))
+}
+
+impl Release {
+    pub(super) fn new(application: &Application, chart: &Chart, values: String) -> Self {
+        let content = Digest::of(format!("{}\n{values}", chart.digest).as_bytes());
+        Self {
+            name: application.name.clone(),
+            namespace: application.namespace.clone(),
+            chart: chart.path.to_string(),
+            content: content.hex().chars().take(DIGITS).collect(),
+            values,
+            adopts: matches!(application.content, ApplicationContent::Manifests(_)),
+            waits: application.waits,
+            timeout: application.timeout,
+        }
+    }
+
+    /// Returns the newest revision; `None` if there is no release.
+    async fn newest(&self, host: &dyn Host) -> Result<Option<Revision>, StepError> {
+        let selector = format!("owner=helm,name={}", self.name);
+        let words = [
+            "secrets",
+            "-n",
+            self.namespace.as_str(),
+            "-l",
+            &selector,
+            "-o",
+            REVISIONS,
+        ];
+        let what = format!("read the release {}", self.name);
+        let revisions = Server::of(host).list::<Revision>(&what, &words).await?;
+        Ok(revisions.into_iter().max_by_key(Revision::number))
+    }
+
+    /// Returns why an install is needed; `None` if the newest revision has this content.
+    fn difference(&self, newest: Option<&Revision>) -> Option<String> {
+        let Some(newest) = newest else {
+            return Some(format!("the release {} does not exist", self.name));
+        };
+        let (name, revision) = (&self.name, &newest.revision);
+        if newest.content.as_ref() != Some(&self.content) {
+            return Some(format!(
+                "revision {revision} of {name} has another chart or other values"
+            ));
+        }
+        (newest.status != "deployed")
+            .then(|| format!("revision {revision} of {name} is {}", newest.status))
+    }
+
+    /// Returns the Secret of a revision that a killed run of kubexm has left.
+    ///
+    /// # Errors
+    /// Another program works on the release.
+    fn left(&self, newest: Option<&Revision>) -> Result<String, StepError> {
+        match newest.filter(|newest| newest.is_pending()) {
+            None => Ok(String::new()),
+            Some(ours) if ours.content.is_some() => Ok(ours.secret.clone()),
+            Some(other) => {
+                let Self {
+                    name, namespace, ..
+                } = self;
+                let message = format!(
+                    "cannot change the release {name}: another program works on it, or was killed: revision {} is {}",
+                    other.revision, other.status
+                );
+                let hint = format!(
+                    "wait until it ends, or run `helm rollback {name} -n {namespace}`; then run the same command again"
+                );
+                Err(StepError::Other(Message::new(message).hint(hint)))
+            }
+        }
+    }
+
+    /// Adds which pods of the namespace do not become ready, and why, to the error of Helm, which knows only that they do not.
+    async fn explained(&self, host: &dyn Host, error: StepError) -> StepError {
+        if !matches!(error, StepError::Command { .. }) {
+            return error;
+        }
+        let what = "read the pods of the application";
+        let words = ["pods", "-n", self.namespace.as_str()];
+        let Ok(pods) = Server::of(host).list::<Pod>(what, &words).await else {
+            return error;
+        };
+        match troubles(host, &pods).await {
+            Ok(found) if !found.is_empty() => {
+                let message = Message::from(&error);
+                let text = format!("{}{found}", message.text);
+                let hint = format!(
+                    "correct the application, and run the same command again; `helm history {} -n {}` shows its revisions",
+                    self.name, self.namespace
+                );
+                StepError::Other(Message::quoting(text).hint(hint))
+            }
+            _ => error,
+        }
+    }
+}
+
+impl Describe for Release {
+    fn id(&self) -> String {
+        format!("release {}", self.name)
+    }
+
+    fn describe(&self) -> String {
+        format!(
+            "Install the application {} in the namespace {}",
+            self.name, self.namespace
+        )
+    }
+}
+
+impl From<Release> for Step {
+    fn from(step: Release) -> Self {
+        Self::Ensure(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl Ensure for Release {
+    async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
+        let newest = self.newest(host).await;
+        checked(newest.map(|newest| match self.difference(newest.as_ref()) {
+            None => Check::Satisfied,
+            Some(reason) => Check::needed(reason),
+        }))
+    }
+
+    async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        let host = context.host;
+        let newest = self.newest(host).await?;
+        let yes = |is: bool| if is { "yes" } else { "" }.to_owned();
+        let arguments = applications::Release {
+            name: self.name.to_string(),
+            namespace: self.namespace.to_string(),
+            chart: self.chart.clone(),
+            content: self.content.clone(),
+            pending: self.left(newest.as_ref())?,
+            adopts: yes(self.adopts),
+            waits: yes(self.waits),
+            seconds: self.timeout.as_secs().to_string(),
+        };
+        let values = self.values.clone();
+        let script = applications::RELEASE.verb("apply");
+        let run = RunScript::new(&self.id(), self.describe(), script, script)
+            .arguments(arguments)
+            .input(Arc::new(move || Ok(values.clone().into_bytes())))
+            .limit(Limit::new(self.timeout + BESIDES, "an application"));
+        match Ensure::apply(&run, context).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.explained(host, error).await),
+        }
+    }
+}

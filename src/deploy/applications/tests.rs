@@ -1,0 +1,245 @@
+use serde_json::json;
+
+use super::chart::FOLDER;
+use super::*;
+use crate::example::{cluster, file_of, lock};
+use crate::fake_host::{FakeApi, NoUndo};
+use kubexm_bundle::Lock;
+use kubexm_bundle::lock::ChecksumSource;
+use kubexm_config::Cluster;
+use kubexm_engine::plan::{Check, Step, StepContext};
+use kubexm_types::Digest;
+use kubexm_types::event::Events;
+
+const MANIFEST: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: text}
+data: {a: '{{ not a template }}'}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: toys.example.com}
+";
+
+/// Returns a lock with helm, charts and a manifest.
+fn with_applications(charts: &[(&str, &str)]) -> Lock {
+    let mut lock = lock(&[]);
+    let mut helm = lock.files[0].clone();
+    helm.component = HELM.to_owned();
+    lock.files.push(helm);
+    let artifact = |kind, name: &str, version: Option<&str>| LockedArtifact {
+        kind,
+        name: name.to_owned(),
+        version: version.map(str::to_owned),
+        url: None,
+        size: 7,
+        digest: Digest::of(b"content"),
+        checksum: ChecksumSource::FirstSeen,
+        images: Vec::new(),
+    };
+    let charts = charts.iter();
+    let charts = charts.map(|(name, version)| artifact(ArtifactKind::Chart, name, Some(version)));
+    lock.artifacts.extend(charts);
+    lock.artifacts
+        .push(artifact(ArtifactKind::Manifest, "app.yaml", None));
+    lock
+}
+
+fn with_plan<T>(cluster: &Cluster, lock: &Lock, look: impl FnOnce(&Inputs<'_>) -> T) -> T {
+    let blobs = Arc::new(crate::example::OneFile(MANIFEST.into()));
+    look(&Inputs::assumed(cluster, lock, blobs))
+}
+
+#[test]
+fn applications_are_installed_after_those_that_they_need() {
+    let cluster = cluster(
+        "",
+        "network: {plugin: none}\napplications: [{name: shop, chart: shop, needs: [text]}, {name: text, namespace: one, manifests: [app.yaml]}]",
+    );
+    let lock = with_applications(&[("shop", "1.2.0")]);
+    with_plan(&cluster, &lock, |inputs| {
+        let plan = crate::plan(inputs).unwrap().plan;
+        let task = plan
+            .tasks
+            .iter()
+            .find(|task| task.id().0 == "applications/shop@node1");
+        let after: Vec<&str> = task.unwrap().after.iter().map(|id| id.0.as_str()).collect();
+        assert_eq!(after, ["cluster/ready@node1", "applications/text@node1"]);
+        let file = |name: &str| file_of(inputs, "node1", &format!("{FOLDER}/text/{name}"));
+        for name in [
+            "Chart.yaml",
+            "manifests.yaml",
+            "templates/manifests.yaml",
+            "crds/crds.yaml",
+        ] {
+            assert!(file(name).is_some(), "{name}");
+        }
+    });
+}
+
+#[test]
+fn what_the_bundle_lacks_is_named() {
+    let applications = "network: {plugin: none}\napplications: [{name: shop, chart: shop}, {name: old, chart: shop, version: 0.1.0}, {name: text, manifests: [app.yaml, x.yaml]}]";
+    let cluster = cluster("", applications);
+    let missing = |lock: &Lock| {
+        with_plan(&cluster, lock, |inputs| {
+            crate::plan(inputs).err().unwrap().to_string()
+        })
+    };
+    let two = with_applications(&[("shop", "1.2.0"), ("shop", "1.3.0")]);
+    insta::assert_snapshot!(missing(&two), @"
+    the bundle does not contain everything that this cluster needs; it is missing:
+      chart shop 0.1.0 of the application old
+      manifest x.yaml of the application text
+      one chart shop of the application shop: it has 1.2.0, 1.3.0, and the application does not name one
+    ");
+    insta::assert_snapshot!(missing(&lock(&[])), @"
+    the bundle does not contain everything that this cluster needs; it is missing:
+      chart shop 0.1.0 of the application old
+      chart shop of the application shop
+      helm for amd64
+      manifest app.yaml of the application text
+      manifest x.yaml of the application text
+    ");
+}
+
+/// Returns the release of an application with this namespace.
+fn release(values: &str) -> Release {
+    let application = cluster(
+        "",
+        "applications: [{name: shop, namespace: one, chart: shop}]",
+    );
+    let application = &application.applications[0];
+    let lock = with_applications(&[("shop", "1.2.0")]);
+    let parts: Vec<_> = lock.artifacts.iter().take(1).collect();
+    let cluster = cluster("", "");
+    with_plan(&cluster, &lock, |inputs| {
+        let chart = Chart::of(inputs, application, &parts).unwrap();
+        Release::new(application, &chart, values.to_owned())
+    })
+}
+
+fn revisions(revisions: &[(&str, &str, Option<&str>)]) -> FakeApi {
+    let items = revisions.iter().map(|(number, status, content)| {
+        json!({
+            "secret": format!("sh.helm.release.v1.shop.v{number}"),
+            "release": "shop", "namespace": "one",
+            "revision": number, "status": status, "content": content,
+        })
+    });
+    let items: Vec<_> = items.collect();
+    FakeApi::new([("secrets", json!({"items": items}))])
+}
+
+async fn checked(release: Release, host: &FakeApi) -> Result<String, String> {
+    let Step::Ensure(step) = Step::from(release) else {
+        panic!("a release is a step with a check")
+    };
+    match step.check(host).await {
+        Ok(Check::Satisfied) => Ok("satisfied".to_owned()),
+        Ok(Check::Needed { reason, .. }) => Ok(reason.to_string()),
+        Ok(Check::Reported(_)) => panic!("a release reports nothing"),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[tokio::test]
+async fn release_is_satisfied_by_its_newest_revision() {
+    let content = release("{}").content.clone();
+    let own = Some(content.as_str());
+    for (found, expected) in [
+        (vec![], "the release shop does not exist"),
+        (
+            vec![("9", "superseded", None), ("10", "deployed", own)],
+            "satisfied",
+        ),
+        (
+            vec![("1", "deployed", Some("other"))],
+            "revision 1 of shop has another chart or other values",
+        ),
+        (
+            vec![("1", "deployed", None)],
+            "revision 1 of shop has another chart or other values",
+        ),
+        (
+            vec![("1", "deployed", own), ("2", "failed", own)],
+            "revision 2 of shop is failed",
+        ),
+    ] {
+        assert_eq!(
+            checked(release("{}"), &revisions(&found)).await.unwrap(),
+            expected
+        );
+    }
+    let host = revisions(&[("1", "deployed", own)]);
+    let changed = checked(release("{\"a\":1}"), &host);
+    assert!(changed.await.unwrap().contains("other values"));
+    let none = checked(release("{}"), &FakeApi::without_cluster()).await;
+    assert_eq!(none.unwrap(), crate::fake_host::NO_CLUSTER);
+    assert!(checked(release("{}"), &FakeApi::silent()).await.is_err());
+}
+
+async fn applied(host: &FakeApi) -> Result<String, String> {
+    let Step::Ensure(step) = Step::from(release("{}")) else {
+        panic!("a release is a step with a check")
+    };
+    let events = Events::silent();
+    let context = StepContext {
+        host,
+        undo: &NoUndo,
+        events: &events,
+    };
+    let applied = step
+        .apply(&context)
+        .await
+        .map_err(|error| error.to_string());
+    applied.map(|()| host.changes().join("\n"))
+}
+
+#[tokio::test]
+async fn revision_that_a_killed_run_left_is_replaced_and_that_of_others_is_not() {
+    let killed = revisions(&[
+        ("1", "deployed", Some("x")),
+        ("2", "pending-upgrade", Some("y")),
+    ]);
+    let words = applied(&killed).await.unwrap();
+    assert!(
+        words.contains("pending=sh.helm.release.v1.shop.v2"),
+        "{words}"
+    );
+    let first = applied(&revisions(&[])).await.unwrap();
+    assert!(
+        !first.contains("pending=sh.helm") && first.contains("namespace=one"),
+        "{first}"
+    );
+    let other = applied(&revisions(&[("3", "pending-install", None)])).await;
+    insta::assert_snapshot!(other.unwrap_err(), @"
+    cannot change the release shop: another program works on it, or was killed: revision 3 is pending-install
+    hint: wait until it ends, or run `helm rollback shop -n one`; then run the same command again
+    ");
+}
+
+#[tokio::test]
+async fn release_that_the_cluster_file_does_not_have_is_reported() {
+    let of = |applications: &str| {
+        let cluster = cluster("", &format!("applications: {applications}"));
+        Former::new(&cluster.applications)
+    };
+    let found = async |former: Former| {
+        let host = revisions(&[("1", "superseded", Some("x")), ("2", "deployed", Some("y"))]);
+        let Step::Ensure(step) = Step::from(former) else {
+            panic!("it has a check")
+        };
+        step.check(&host).await.unwrap()
+    };
+    let known = found(of("[{name: shop, namespace: one, chart: shop}]")).await;
+    assert_eq!(known, Check::Satisfied);
+    let Check::Reported(message) = found(of("[{name: shop, chart: shop}]")).await else {
+        panic!("the release of another namespace is reported")
+    };
+    insta::assert_snapshot!(message, @"
+    applications of an earlier install stay in the cluster: one/shop
+    hint: add them to spec.applications again, or remove them with `kubexm app remove shop --namespace one`
+    ");
+}

@@ -1,0 +1,41 @@
+#!/bin/sh -eu
+# Installs a release of Helm, or upgrades it to another revision, or removes it. Helm does not change the definitions of custom
+# resources that a chart has in `crds` when it upgrades: they are applied before. A removal leaves them.
+# Verbs: `apply`, `remove`.
+#   name, namespace  those of the release
+#   chart            path of the chart: an archive or a directory
+#   content          digest of chart and values, which becomes a label of the revision
+#   pending          the Secret of a revision that a killed run has left, if there is one
+#   adopts           `yes` if objects that exist become part of the release
+#   waits            `yes` if Helm waits until all objects are ready
+#   seconds          how long Helm may take
+# Standard input: values for the templates, as JSON.
+: "${verb=}" "${name=}" "${namespace=}" "${chart=}" "${content=}" "${pending=}" "${adopts=}" "${waits=}" "${seconds=}"
+exec 3<&0 </dev/null
+# Helm uses no settings, plugins and repositories of a user of this host.
+export HOME=/run/kubexm/helm KUBECONFIG=/etc/kubernetes/admin.conf
+helm=/usr/local/bin/helm
+install -d -m 700 /run/kubexm /run/kubexm/helm
+[ "$verb" != remove ] || {
+  "$helm" uninstall "$name" --namespace "$namespace" --ignore-not-found --wait --timeout "${seconds}s" >/dev/null
+  exit
+}
+# The Helm of a run that was killed would still change its revision.
+mark=/run/kubexm/helm/$namespace.$name.pid
+last=$(cat "$mark" 2>/dev/null || echo none)
+left() { tr '\0' ' ' 2>/dev/null <"/proc/$last/cmdline" | grep -q "^/usr/local/bin/helm upgrade --install $name "; }
+while left; do kill -KILL "$last" 2>/dev/null || :; sleep 1; done
+[ -z "$pending" ] || kubectl delete secret --ignore-not-found -n "$namespace" "$pending" >/dev/null
+definitions=$("$helm" show crds "$chart")
+if [ -n "$definitions" ]; then
+  printf '%s\n' "$definitions" | kubectl apply --server-side --force-conflicts --field-manager=kubexm -f - >/dev/null
+  printf '%s\n' "$definitions" | kubectl wait --for=condition=Established --timeout=60s -f - >/dev/null
+fi
+set --
+[ "$adopts" != yes ] || set -- --take-ownership
+[ "$waits" != yes ] || set -- "$@" --wait=watcher --wait-for-jobs
+# Helm owns the fields of its objects, as kubexm owns those of its own.
+"$helm" upgrade --install "$name" "$chart" --namespace "$namespace" --create-namespace --skip-crds --reset-values \
+  --force-conflicts --labels "kubexm.io/content=$content" --timeout "${seconds}s" "$@" --values - <&3 >/dev/null &
+echo "$!" >"$mark"
+wait "$!"

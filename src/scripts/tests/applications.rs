@@ -1,0 +1,104 @@
+//! Releases of Helm. helm and kubectl are stand-ins.
+
+use super::machine::Machine;
+use crate::Parameters;
+use crate::applications::{RELEASE, Release};
+
+fn arguments(pending: &str, yes: &str) -> Vec<String> {
+    Release {
+        name: "shop".to_owned(),
+        namespace: "one".to_owned(),
+        chart: "/var/lib/kubexm/applications/shop.tgz".to_owned(),
+        content: "876a".to_owned(),
+        pending: pending.to_owned(),
+        adopts: yes.to_owned(),
+        waits: yes.to_owned(),
+        seconds: "600".to_owned(),
+    }
+    .arguments()
+}
+
+/// Returns the calls of a run, and what helm read.
+fn run(machine: &Machine, arguments: &[String]) -> Vec<String> {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let ended = machine.run_after(":", RELEASE.verb("apply"), &arguments, "{\"a\":1}");
+    assert_eq!(ended.status, 0, "{}", ended.complained);
+    machine.calls()
+}
+
+#[test]
+fn helm_gets_the_values_on_its_standard_input() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("kubectl", ":");
+        machine.fake("helm", "case $1 in show) ;; *) cat >/root/values ;; esac");
+        let calls = run(machine, &arguments("", ""));
+        let upgrade = "helm upgrade --install shop /var/lib/kubexm/applications/shop.tgz --namespace one \
+                       --create-namespace --skip-crds --reset-values --force-conflicts --labels kubexm.io/content=876a \
+                       --timeout 600s --values -";
+        let show = "helm show crds /var/lib/kubexm/applications/shop.tgz";
+        assert_eq!(calls, [show, upgrade]);
+        assert_eq!(machine.read("/root/values"), "{\"a\":1}");
+        let calls = run(machine, &arguments("sh.helm.release.v1.shop.v2", "yes"));
+        assert!(
+            calls[0].contains("delete secret --ignore-not-found -n one sh.helm.release.v1.shop.v2")
+        );
+        assert!(calls[2].ends_with("--take-ownership --wait=watcher --wait-for-jobs --values -"));
+    });
+}
+
+#[test]
+fn removal_waits_for_the_end_of_the_objects() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("helm", ":");
+        let arguments = arguments("", "");
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        machine.done(RELEASE.verb("remove"), &arguments);
+        let expected =
+            "helm uninstall shop --namespace one --ignore-not-found --wait --timeout 600s";
+        assert_eq!(machine.calls(), [expected]);
+    });
+}
+
+#[test]
+fn definitions_of_custom_resources_are_applied_before() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("kubectl", "cat >>/root/applied");
+        machine.fake(
+            "helm",
+            "case $1 in show) echo 'kind: X' ;; *) cat >/root/values ;; esac",
+        );
+        let calls = run(machine, &arguments("", ""));
+        let programs: Vec<String> = calls
+            .iter()
+            .map(|call| {
+                call.split(' ')
+                    .filter(|word| {
+                        ["helm", "kubectl", "apply", "wait", "show", "upgrade"].contains(word)
+                    })
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            })
+            .collect();
+        assert_eq!(
+            programs,
+            ["helm show", "kubectl apply", "kubectl wait", "helm upgrade"]
+        );
+        assert_eq!(machine.read("/root/applied"), "kind: X\nkind: X\n");
+        assert_eq!(machine.read("/root/values"), "{\"a\":1}");
+        machine.fake("kubectl", "exit 1");
+        let arguments = arguments("", "");
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        assert_ne!(
+            machine
+                .run_after(":", RELEASE.verb("apply"), &arguments, "{}")
+                .status,
+            0
+        );
+        assert!(
+            !machine
+                .calls()
+                .iter()
+                .any(|call| call.starts_with("helm upgrade"))
+        );
+    });
+}
