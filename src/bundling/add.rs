@@ -1,6 +1,6 @@
 //! `bundle add`: adds a user's own images, files, charts and manifests to a bundle.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -120,6 +120,8 @@ impl AddOptions {
             http,
             previous: None,
             kubernetes: old.kubernetes.iter().max(),
+            helm: None,
+            values: &BTreeMap::new(),
         };
         let mut lock = old.clone();
         let mut images: BTreeSet<ImageRef> = self.images.iter().cloned().collect();

@@ -95,7 +95,10 @@ impl Sources {
         let http = self.downloads.client(mirrors, events)?;
         let http = http.with_local_bundles(local);
         let cache = http.cache().clone();
-        let resolver = Resolver::new(&http, &catalog, previous, &policies);
+        let mut resolver = Resolver::new(&http, &catalog, previous, &policies);
+        if let Some(cluster) = &cluster {
+            resolver.values = kubexm_deploy::values_of_charts(cluster)?;
+        }
         let resolved = async {
             if previous.is_some() {
                 events.phase("compare");

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::Mutex;
 
-use super::artifacts::ArtifactFetcher;
+use super::artifacts::{ArtifactFetcher, HELM, Helm};
 use super::file_signatures::Signed;
 use super::http::Wanted;
 use super::kubeadm::Kubeadm;
@@ -46,6 +46,8 @@ pub struct Resolver<'a> {
     pub previous: Option<&'a Lock>,
     /// The signature policies for images and files.
     pub policies: &'a Policies,
+    /// Values of the applications of a cluster, as JSON, by the names of their charts.
+    pub values: BTreeMap<String, Vec<String>>,
     /// The kubeadm programs that were unpacked already, by version.
     kubeadms: Mutex<BTreeMap<Version, Arc<Kubeadm>>>,
 }
@@ -74,6 +76,7 @@ impl<'a> Resolver<'a> {
             catalog,
             previous,
             policies,
+            values: BTreeMap::new(),
             kubeadms: Mutex::default(),
         }
     }
@@ -87,12 +90,12 @@ impl<'a> Resolver<'a> {
         let wanted = self.wanted_files(manifest)?;
         let (first, others): (Vec<_>, Vec<_>) = wanted
             .into_iter()
-            .partition(|file| ["kubeadm", TESTS].contains(&file.component.as_str()));
+            .partition(|file| ["kubeadm", TESTS, HELM].contains(&file.component.as_str()));
         // Only what lists images must be present before images are resolved.
         let images = async {
             let mut files = self.files(first).await?;
             let kubeadm = self.ask_kubeadm(manifest, &files).await?;
-            let artifacts = self.artifacts(manifest).await?;
+            let artifacts = self.artifacts(manifest, &files).await?;
             let plugins = self.plugins(manifest).await?;
             let tested = self.ask_tests(manifest, &files).await?;
             let images = self
@@ -351,11 +354,17 @@ impl<'a> Resolver<'a> {
     }
 
     /// Fetches the user's artifacts and reports doubts about the images in them.
-    async fn artifacts(&self, manifest: &Manifest) -> Result<Vec<LockedArtifact>, FetchError> {
+    async fn artifacts(
+        &self,
+        manifest: &Manifest,
+        files: &[LockedFile],
+    ) -> Result<Vec<LockedArtifact>, FetchError> {
         let fetcher = ArtifactFetcher {
             http: self.http,
             previous: self.previous,
             kubernetes: manifest.kubernetes.iter().max(),
+            helm: Helm::among(files),
+            values: &self.values,
         };
         let warn = |text| self.http.events().warn(WarningKind::Images, text);
         let mut artifacts = Vec::new();

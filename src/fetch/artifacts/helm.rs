@@ -1,19 +1,65 @@
-//! Rendering of charts by the `helm` of this machine, if there is one. Templates are programs of the chart's
+//! Rendering of charts by the helm of the bundle, or by that of this machine. Templates are programs of the chart's
 //! author, so helm runs in a sandbox.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::chart::Chart;
 use super::wrong;
 use crate::{Cache, FetchError};
+use kubexm_bundle::Blobs;
+use kubexm_bundle::archive::each_member;
+use kubexm_bundle::lock::LockedFile;
 use kubexm_sandbox::{ProgramRun, Sandbox, SandboxError, Workspace};
-use kubexm_types::{Digest, Version};
+use kubexm_types::{Arch, Digest, Version};
 
 /// Timeout for rendering a chart, which takes seconds.
 const LONGEST: Duration = Duration::from_secs(120);
 /// Maximum size of a rendered chart, in bytes.
 const LARGEST: u64 = 256 * 1024 * 1024;
+
+/// The component with helm.
+pub const COMPONENT: &str = "helm";
+
+/// The helm of a bundle, as its lock names it.
+#[derive(Debug, Clone)]
+pub struct Helm {
+    archive: Digest,
+    member: String,
+}
+
+impl Helm {
+    /// Returns the helm among files that runs on this machine.
+    pub fn among(files: &[LockedFile]) -> Option<Self> {
+        let machine = Arch::of_this_machine().ok()?;
+        let is_helm = |file: &&LockedFile| file.component == COMPONENT && file.arch == machine;
+        let newest = files
+            .iter()
+            .filter(is_helm)
+            .max_by_key(|file| &file.version)?;
+        Some(Self {
+            archive: newest.digest,
+            member: newest.members.first()?.path.clone(),
+        })
+    }
+
+    /// Copies the program into the inputs of a workspace.
+    fn unpack(&self, cache: &Cache, workspace: &Workspace) -> io::Result<PathBuf> {
+        let archive = cache
+            .open_content(&self.archive)
+            .map_err(io::Error::other)?;
+        let path = workspace.inputs().join(COMPONENT);
+        each_member(archive, |name, content| {
+            if name == self.member {
+                io::copy(content, &mut std::fs::File::create(&path)?)?;
+            }
+            Ok(())
+        })?;
+        workspace.permit(&path, 0o755)?;
+        Ok(path)
+    }
+}
 
 /// The result of rendering.
 pub enum Rendered {
@@ -23,14 +69,15 @@ pub enum Rendered {
     No(String),
 }
 
-/// Renders a packed chart in the cache with its own values, overridden by `values`.
+/// Renders a packed chart in the cache with its own values, overridden by those of files, and then by those in `own`, which are
+/// JSON. Without a helm of the bundle, that of this machine renders it.
 ///
 /// # Errors
 /// A values file does not exist, a temporary file cannot be created, or helm cannot be isolated.
 pub async fn render(
-    (cache, digest): (&Cache, &Digest),
+    (cache, digest, helm): (&Cache, &Digest, Option<&Helm>),
     chart: &Chart,
-    values: &[PathBuf],
+    (values, own): (&[PathBuf], Option<&str>),
     kubernetes: Option<&Version>,
     sandbox: &Sandbox,
 ) -> Result<Rendered, FetchError> {
@@ -49,8 +96,18 @@ pub async fn render(
         let place = place.map_err(|error| wrong(&file.display(), error.to_string()))?;
         arguments.extend(["--values".to_owned(), place.display().to_string()]);
     }
-    let Some(program) = find("helm") else {
-        return Ok(Rendered::No("helm is not installed".to_owned()));
+    if let Some(own) = own {
+        let place = workspace.put("own-values.json", own.as_bytes());
+        let place = place.map_err(failed)?;
+        arguments.extend(["--values".to_owned(), place.display().to_string()]);
+    }
+    let program = match helm {
+        Some(helm) => Some(helm.unpack(cache, &workspace).map_err(failed)?),
+        None => find(COMPONENT),
+    };
+    let Some(program) = program else {
+        let reason = "neither the bundle has the component helm, nor is helm installed";
+        return Ok(Rendered::No(reason.to_owned()));
     };
     cache.copy(digest, &packed, 0o644)?;
     // A separate home directory, without the user's plugins and repositories.

@@ -7,11 +7,12 @@ mod images;
 mod plain;
 mod repository;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+pub use helm::{COMPONENT as HELM, Helm};
 pub use images::{Found, images_in_yaml};
 use serde_json::Value;
 use url::Url;
@@ -48,6 +49,10 @@ pub struct ArtifactFetcher<'a> {
     pub previous: Option<&'a Lock>,
     /// The Kubernetes version for which charts are rendered.
     pub kubernetes: Option<&'a Version>,
+    /// The program that renders charts; `None` for that of this machine.
+    pub helm: Option<Helm>,
+    /// Values of the applications of a cluster, as JSON, by the names of their charts. A chart has the images of each.
+    pub values: &'a BTreeMap<String, Vec<String>>,
 }
 
 /// A file in the cache before it is examined.
@@ -294,15 +299,26 @@ impl ArtifactFetcher<'_> {
         let chart = opened.map_err(|reason| wrong(&source.location, reason))?;
         fetched.artifact.name.clone_from(&chart.name);
         fetched.artifact.version = Some(chart.version.clone());
-        let packed = (self.http.cache(), &fetched.artifact.digest);
-        let (values, sandbox) = (&source.values, self.http.sandbox());
-        match helm::render(packed, &chart, values, self.kubernetes, sandbox).await? {
-            helm::Rendered::Text(text) => fetched.found = images::images_in_yaml(&text, "").found,
-            helm::Rendered::No(reason) => {
-                fetched.found = plain::images_in_chart(&chart);
-                fetched.doubt = Some(format!(
-                    "{reason}, so kubexm only searched its values and templates for images"
-                ));
+        let packed = (
+            self.http.cache(),
+            &fetched.artifact.digest,
+            self.helm.as_ref(),
+        );
+        let sandbox = self.http.sandbox();
+        let own = self.values.get(&chart.name).into_iter().flatten();
+        for own in std::iter::once(None).chain(own.map(|own| Some(own.as_str()))) {
+            let values = (source.values.as_slice(), own);
+            match helm::render(packed, &chart, values, self.kubernetes, sandbox).await? {
+                helm::Rendered::Text(text) => {
+                    let found = images::images_in_yaml(&text, "").found;
+                    fetched.found.extend(found);
+                }
+                helm::Rendered::No(reason) => {
+                    fetched.found.extend(plain::images_in_chart(&chart));
+                    fetched.doubt = Some(format!(
+                        "{reason}, so kubexm only searched its values and templates for images"
+                    ));
+                }
             }
         }
         Ok(())

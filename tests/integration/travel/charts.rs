@@ -1,5 +1,7 @@
 //! Charts and manifests of the user: their sources, and what manifests and locks may contain.
 
+use std::collections::BTreeMap;
+
 use kubexm_bundle::lock::ChecksumSource;
 use kubexm_config::Mirrors;
 use kubexm_config::mirrors::Checksums;
@@ -118,6 +120,8 @@ async fn charts_are_downloaded_from_helm_repositories_and_registries() {
                 http: &http,
                 previous: None,
                 kubernetes: None,
+                helm: None,
+                values: &BTreeMap::new(),
             };
             fetcher
                 .fetch(&source)

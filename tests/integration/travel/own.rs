@@ -343,7 +343,7 @@ async fn images_of_a_chart_that_is_not_rendered_are_only_guesses() {
     let plain = ["--chart", &tgz, "-o", &new];
     let failing = [&plain[..], &["--values", &broken]].concat();
     for (arguments, with_helm, why) in [
-        (&plain[..], false, "helm is not installed"),
+        (&plain[..], false, "nor is helm installed"),
         (&failing[..], true, "no such value"),
     ] {
         let (code, said, err) = site.add(arguments, with_helm);
