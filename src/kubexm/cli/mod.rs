@@ -7,6 +7,7 @@ mod cache;
 mod certs;
 mod completions;
 mod config;
+mod confirmation;
 mod conformance;
 mod connection;
 mod doctor;

@@ -1,12 +1,13 @@
 //! `kubexm node`: hosts that join a cluster, leave it or are replaced.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use super::bundle_args::AccessArgs;
+use super::confirmation::is_typed;
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::password::CaPassphraseArgs;
@@ -216,24 +217,10 @@ impl LeaveArgs {
     async fn confirm(&self, names: &[HostName]) -> bool {
         let names: Vec<&str> = names.iter().map(HostName::as_str).collect();
         let expected = names.join(" ");
-        // The user can stop the command instead of an answer.
-        self.yes
-            || tokio::task::spawn_blocking(move || has_confirmed(&expected))
-                .await
-                .unwrap_or(false)
+        let question =
+            format!("This removes {expected} from the cluster. Type '{expected}' to go on: ");
+        self.yes || is_typed(question, expected).await
     }
-}
-
-fn has_confirmed(expected: &str) -> bool {
-    let _ = write!(
-        std::io::stderr(),
-        "This removes {expected} from the cluster. Type '{expected}' to go on: "
-    );
-    let _ = std::io::stderr().flush();
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    let given: Vec<&str> = answer.split_whitespace().collect();
-    read.is_ok() && given.join(" ") == expected
 }
 
 /// Runs one of the commands.

@@ -1,10 +1,11 @@
 //! `kubexm reset`.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::Args;
 
+use super::confirmation::is_typed;
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::{Failure, interrupt};
@@ -64,12 +65,9 @@ pub async fn run(arguments: &Reset, output: Output, events: &Events) -> Result<(
     }
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     let confirm = async || {
-        let name = name.clone();
-        // The user can stop the command instead of an answer.
-        arguments.yes
-            || tokio::task::spawn_blocking(move || has_confirmed(&name))
-                .await
-                .unwrap_or(false)
+        let question =
+            format!("This removes the cluster '{name}' and all its data. Type its name: ");
+        arguments.yes || is_typed(question, name.clone()).await
     };
     let report = reset::reset(&options, confirm, events, &stop).await?;
     if output != Output::Json {
@@ -81,19 +79,4 @@ pub async fn run(arguments: &Reset, output: Output, events: &Events) -> Result<(
         );
     }
     Ok(())
-}
-
-/// Asks the user to type the cluster's name, after the list of hosts and data was printed.
-fn has_confirmed(name: &str) -> bool {
-    let question = format!("This removes the cluster '{name}' and all its data. Type its name: ");
-    has_typed(&question, name)
-}
-
-/// Asks a question, and returns whether the user typed this name.
-pub fn has_typed(question: &str, name: &str) -> bool {
-    let _ = write!(std::io::stderr(), "{question}");
-    let _ = std::io::stderr().flush();
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    read.is_ok() && answer.trim() == name
 }

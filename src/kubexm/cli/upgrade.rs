@@ -8,10 +8,10 @@ use std::time::Duration;
 use clap::Args;
 
 use super::bundle_args::ClusterArgs;
+use super::confirmation::is_typed;
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::password::CaPassphraseArgs;
-use super::reset::has_typed;
 use super::{Failure, duration, interrupt};
 use crate::report::Output;
 use kubexm_lifecycle::reset::cluster_name;
@@ -143,11 +143,7 @@ async fn roll_back(
         );
         let name = name.clone();
         // The user can stop the command instead of an answer.
-        arguments.yes
-            || std::io::stdin().is_terminal()
-                && tokio::task::spawn_blocking(move || has_typed(&question, &name))
-                    .await
-                    .unwrap_or(false)
+        arguments.yes || std::io::stdin().is_terminal() && is_typed(question, name).await
     };
     let report = Box::pin(upgrade::rollback(options, confirm, events, stop)).await?;
     let (Some(changed), true) = (report.changed, output != Output::Json) else {

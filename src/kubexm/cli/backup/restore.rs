@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::cli::bundle_args::AccessArgs;
+use crate::cli::confirmation::is_typed;
 use crate::cli::connection::ConnectionArgs;
 use crate::cli::output::outln;
 use crate::cli::password::{BackupIdentityArgs, CaPassphraseArgs};
-use crate::cli::reset::has_typed;
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;
 use kubexm_lifecycle::reset::cluster_name;
@@ -109,12 +109,7 @@ pub async fn run(arguments: &Restore, output: Output, events: &Events) -> Result
         let question = format!(
             "This replaces all objects of the cluster '{name}' by those of the backup. Type its name: "
         );
-        let name = name.clone();
-        // The user can stop the command instead of an answer.
-        arguments.yes
-            || tokio::task::spawn_blocking(move || has_typed(&question, &name))
-                .await
-                .unwrap_or(false)
+        arguments.yes || is_typed(question, name.clone()).await
     };
     let report = restore::restore(&options, confirm, events, &stop).await?;
     if let (Some(former), true) = (&report.former, output != Output::Json) {

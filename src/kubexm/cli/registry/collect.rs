@@ -1,10 +1,11 @@
 //! `kubexm registry gc`.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::IsTerminal;
 
 use clap::Args;
 
 use super::change::{ClusterArgs, print};
+use crate::cli::confirmation::is_typed;
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;
 use kubexm_operate::registry::{self, CollectOptions};
@@ -44,23 +45,9 @@ impl Collect {
     }
 
     async fn confirm(&self) -> bool {
-        // The user can stop the command instead of an answer.
-        self.yes
-            || tokio::task::spawn_blocking(has_confirmed)
-                .await
-                .unwrap_or(false)
+        let question = "This removes the images from the registries. Type 'yes' to go on: ";
+        self.yes || is_typed(question.to_owned(), "yes".to_owned()).await
     }
-}
-
-fn has_confirmed() -> bool {
-    let _ = write!(
-        std::io::stderr(),
-        "This removes the images from the registries. Type 'yes' to go on: "
-    );
-    let _ = std::io::stderr().flush();
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    read.is_ok() && answer.trim() == "yes"
 }
 
 /// Removes what nothing needs.
