@@ -1,5 +1,6 @@
-//! The commands that work on a running cluster: registry, exec, logs, kubeconfig, conformance.
+//! The commands that work on a running cluster: app, registry, exec, logs, kubeconfig, conformance.
 
+pub mod applications;
 pub mod conformance;
 pub mod exec;
 pub mod kubeconfig;

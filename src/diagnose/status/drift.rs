@@ -50,8 +50,9 @@ pub(super) async fn compare(
 /// Returns why a bundle is not the one that the hosts have; `None` if it is, or if the journal has no bundle.
 pub(super) fn other_bundle(state: &Path, bundle: &Bundle) -> Option<String> {
     let given = bundle.lock_digest().to_string();
-    // A bundle for the registries can have applications only.
-    let last = Journal::last_bundle(state, Operation::RegistryAdd.name());
+    // The bundles of these can have applications only.
+    let except = [Operation::RegistryAdd, Operation::AppApply].map(Operation::name);
+    let last = Journal::last_bundle(state, &except);
     let last = last.filter(|last| *last != given)?;
     Some(format!(
         "{}: this is not the bundle that the last command used on this cluster: its lock is {given}, and the journal in {} \

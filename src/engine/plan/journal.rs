@@ -101,8 +101,8 @@ impl Journal {
     }
 
     /// Returns the digest of the lock of the bundle of the last command that ran steps on hosts; `None` if none did. A command that
-    /// was refused before its first step does not count, nor does the command `except`.
-    pub fn last_bundle(folder: &Path, except: &str) -> Option<String> {
+    /// was refused before its first step does not count, nor do the commands `except`.
+    pub fn last_bundle(folder: &Path, except: &[&str]) -> Option<String> {
         #[derive(serde::Deserialize)]
         struct Line {
             event: String,
@@ -117,7 +117,9 @@ impl Journal {
         let (mut begun, mut last) = (None, None);
         for line in lines {
             match line.event.as_str() {
-                "run" if line.bundle.is_empty() || line.command == except => begun = None,
+                "run" if line.bundle.is_empty() || except.contains(&line.command.as_str()) => {
+                    begun = None
+                }
                 "run" => begun = Some(line.bundle),
                 "step" => last = begun.take().or(last),
                 _ => {}
@@ -187,7 +189,7 @@ mod tests {
         insta::assert_snapshot!(held.to_string().replace(&place, "[folder]"), @"another kubexm process works on this cluster (it has locked [folder]/lock)");
         journal.begin("install", "b.tar.zst");
         journal.on(&Event::TransferAdvanced { id: 1, bytes: 5 });
-        assert_eq!(Journal::last_bundle(&folder, "registry add"), None);
+        assert_eq!(Journal::last_bundle(&folder, &["registry add"]), None);
         let step = Event::Step {
             host: "node1".parse().unwrap(),
             module: "runtime".to_owned(),
@@ -228,10 +230,10 @@ mod tests {
             .collect();
         assert_eq!(tags, ["run", "step", "note", "run", "run", "run"]);
         assert_eq!(
-            Journal::last_bundle(&folder, "registry add").unwrap(),
+            Journal::last_bundle(&folder, &["registry add"]).unwrap(),
             "b.tar.zst"
         );
-        assert_eq!(Journal::last_bundle(Path::new("/nothing/here"), ""), None);
+        assert_eq!(Journal::last_bundle(Path::new("/nothing/here"), &[]), None);
         assert_eq!(lines[2]["message"], "not done: m/join@b: \"x\"\n");
         assert!(lines.iter().all(|line| line["time"].is_string()));
     }

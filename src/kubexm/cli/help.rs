@@ -20,7 +20,7 @@ pub const GROUPS: &Groups = &[
     ),
     (
         "Operate",
-        &["status", "exec", "logs", "kubeconfig", "registry"],
+        &["app", "status", "exec", "logs", "kubeconfig", "registry"],
     ),
     (
         "Maintain",

@@ -1,5 +1,6 @@
 //! The command line: one file for each command, which parses arguments, calls the crate of its use case and prints.
 
+mod app;
 mod backup;
 mod bundle;
 mod bundle_args;
@@ -140,6 +141,9 @@ enum Command {
     Logs(logs::Logs),
     /// Write a kubeconfig for a user, with a certificate that expires
     Kubeconfig(kubeconfig::Kubeconfig),
+    /// Install, change and remove the applications of a running cluster
+    #[command(subcommand)]
+    App(app::Command),
     /// List, add, remove and repair images in the registries of a cluster
     #[command(subcommand)]
     Registry(registry::Command),
@@ -163,7 +167,9 @@ impl Command {
     /// Returns whether the command reports its progress by events. Other commands print a result.
     fn emits_events(&self) -> bool {
         match self {
-            Self::Install(_) | Self::Upgrade(_) | Self::Node(_) | Self::Reset(_) => true,
+            Self::App(_) | Self::Install(_) | Self::Upgrade(_) | Self::Node(_) | Self::Reset(_) => {
+                true
+            }
             Self::Registry(command) => command.emits_events(),
             Self::Bundle(command) => command.emits_events(),
             Self::Certs(command) => command.emits_events(),
@@ -254,6 +260,7 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Exec(arguments) => exec::run(&arguments, output, events).await,
         Command::Logs(arguments) => logs::run(&arguments, output, events).await,
         Command::Kubeconfig(arguments) => kubeconfig::run(&arguments, output, events).await,
+        Command::App(command) => app::run(command, output, events).await,
         Command::Registry(command) => registry::run(command, output, events).await,
         Command::Config(command) => config::run(command, output, events).await,
         Command::Inventory(arguments) => inventory::run(&arguments, output),

@@ -36,6 +36,8 @@ pub struct AddOptions {
     pub images: Vec<ImageRef>,
     /// Whether to end after the plan.
     pub dry_run: bool,
+    /// Whether to apply the applications of the cluster file afterwards.
+    pub applications: bool,
 }
 
 /// Sends the images that a registry does not have. Nodes then pull images of registries that are new to the cluster from
@@ -53,23 +55,38 @@ pub async fn add(
     let opened = options
         .source
         .open_at_any_version(options.unsigned, events)?;
-    check_own(&opened.cluster, &options.source.cluster)?;
+    if !options.applications {
+        check_own(&opened.cluster, &options.source.cluster)?;
+    }
     let state = options
         .connection
         .state_directory(&opened.cluster, events)?;
     let (bundle, cluster) = opened.unless_older_of_its_name(&state, options.allow_older, events)?;
-    let lock = selected(bundle.lock(), &options.images)?;
+    let lock = if options.applications {
+        bundle.lock().clone()
+    } else {
+        selected(bundle.lock(), &options.images)?
+    };
     unless_stopped(stop, verify(&bundle, events)).await?;
     let change = Change {
         cluster: &cluster,
         state: &state,
         connection: &options.connection,
-        operation: Operation::RegistryAdd,
+        operation: if options.applications {
+            Operation::AppApply
+        } else {
+            Operation::RegistryAdd
+        },
         lock: bundle.bundle().lock_digest().to_string(),
         dry_run: options.dry_run,
     };
-    let prepare =
-        async |site: &mut Site<'_>, events: &Events| prepared(site, &bundle, &lock, events).await;
+    let prepare = async |site: &mut Site<'_>, events: &Events| {
+        let mut prepared = prepared(site, &bundle, &lock, events).await?;
+        if options.applications {
+            add_applications(&mut prepared, site, &bundle).await?;
+        }
+        Ok(prepared)
+    };
     change.run(prepare, async || true, events, stop).await
 }
 
@@ -178,6 +195,33 @@ async fn prepared(
         afterwards: "the other hosts are ready; run the same command again when these answer",
         remaining: None,
     })
+}
+
+/// Adds the tasks of the applications, after those that bring their images.
+async fn add_applications(
+    prepared: &mut Prepared,
+    site: &Site<'_>,
+    bundle: &Arc<BundleSet>,
+) -> Result<(), CommandError> {
+    let certificates = certificates::preview(site.cluster, site.state, None)?;
+    let inputs = plan_inputs::with_certificates(site.cluster, bundle, &site.facts, certificates);
+    let before: Vec<TaskId> = prepared.plan.tasks.iter().map(Task::id).collect();
+    let tasks = needed(site, kubexm_deploy::applications(&inputs)?).await?;
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    let _ = writeln!(
+        prepared.text,
+        "applications of the cluster '{}':",
+        site.cluster.name
+    );
+    for task in tasks {
+        for step in &task.steps {
+            let _ = writeln!(prepared.text, "    - {}", step.describe());
+        }
+        prepared.plan.tasks.push(task.after(before.clone()));
+    }
+    Ok(())
 }
 
 /// Returns the architectures of the nodes; `None` if one of them is not known.

@@ -21,14 +21,14 @@ pub struct ChangeReport {
 }
 
 /// A change of registries.
-pub(super) struct Change<'a> {
-    pub(super) cluster: &'a Cluster,
-    pub(super) state: &'a Path,
-    pub(super) connection: &'a Connection,
-    pub(super) operation: Operation,
+pub(crate) struct Change<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) state: &'a Path,
+    pub(crate) connection: &'a Connection,
+    pub(crate) operation: Operation,
     /// The digest of the bundle's lock, for the journal; empty without a bundle.
-    pub(super) lock: String,
-    pub(super) dry_run: bool,
+    pub(crate) lock: String,
+    pub(crate) dry_run: bool,
 }
 
 /// Reads the cluster file of a change without a bundle. Returns the cluster and its state directory.
@@ -49,14 +49,14 @@ pub(super) fn open(
 }
 
 /// What is known before the first step.
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     /// The plan for people; empty if nothing changes.
-    pub(super) text: String,
-    pub(super) plan: Plan,
+    pub(crate) text: String,
+    pub(crate) plan: Plan,
     /// What the user does about hosts that did not answer.
-    pub(super) afterwards: &'static str,
+    pub(crate) afterwards: &'static str,
     /// What the plan does not repair; the command ends with it after the plan.
-    pub(super) remaining: Option<CommandError>,
+    pub(crate) remaining: Option<CommandError>,
 }
 
 impl Prepared {
@@ -80,7 +80,7 @@ impl Change<'_> {
     /// # Errors
     /// Hosts cannot be reached, the plan is not confirmed, or a step failed. Also if a registry did not answer, or the plan does
     /// not repair everything: the others have changed.
-    pub(super) async fn run(
+    pub(crate) async fn run(
         &self,
         prepare: impl AsyncFn(&mut Site<'_>, &Events) -> Result<Prepared, CommandError>,
         confirm: impl AsyncFn() -> bool,
@@ -151,7 +151,7 @@ impl Change<'_> {
 fn show(prepared: &Prepared, events: &Events) {
     events.note(match prepared.text.as_str() {
         "" if prepared.remaining.is_some() => return,
-        "" => "the registries need no change",
+        "" => "nothing to change",
         text => text.trim_end(),
     });
 }

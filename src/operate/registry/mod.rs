@@ -20,6 +20,7 @@ mod uses;
 
 pub use add::{AddOptions, add};
 pub use change::ChangeReport;
+pub(crate) use change::{Change, Prepared};
 pub use collect::{CollectOptions, collect};
 pub use leaving::only_on;
 pub use list::{ListOptions, list};
@@ -27,4 +28,5 @@ pub use relocate::{MoveOptions, relocate};
 pub use remove::{RemoveOptions, remove};
 pub use report::{Copy, HostCopy, ListedImage, RegistryReport};
 pub use seed::{SeedOptions, SeedReport, seed, seed_dry_run};
+pub(crate) use site::Site;
 pub use sync::{SyncOptions, sync};

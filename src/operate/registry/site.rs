@@ -13,15 +13,15 @@ use kubexm_types::event::Events;
 use kubexm_types::{HostName, WarningKind};
 
 /// A cluster file, its state directory, and the hosts that answer.
-pub(super) struct Site<'a> {
-    pub(super) cluster: &'a Cluster,
-    pub(super) state: &'a Path,
-    pub(super) hosts: Hosts,
-    pub(super) facts: BTreeMap<HostName, Facts>,
+pub(crate) struct Site<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) state: &'a Path,
+    pub(crate) hosts: Hosts,
+    pub(crate) facts: BTreeMap<HostName, Facts>,
     /// Unreachable hosts that the command needs: those with registries.
-    pub(super) lost: Vec<HostError>,
+    pub(crate) lost: Vec<HostError>,
     /// Other unreachable hosts.
-    pub(super) others: Vec<HostError>,
+    pub(crate) others: Vec<HostError>,
 }
 
 /// The unreachable hosts.
@@ -74,7 +74,7 @@ pub(super) async fn connect(
         unreachable.push(cluster, &name, error, events);
     }
     let is_registry = |name: &HostName| cluster.roles.registry.contains(name);
-    if hosts.keys().any(is_registry) {
+    if cluster.registry.external.is_some() || hosts.keys().any(is_registry) {
         Ok((hosts, unreachable))
     } else {
         // The warnings name the causes, also those of other hosts.

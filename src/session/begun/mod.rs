@@ -134,7 +134,9 @@ fn decision(begun: Begun, operation: Operation) -> Decision {
             | O::RegistryRemove
             | O::RegistryGc
             | O::RegistryGcUnused
-            | O::RegistryMove => Waits,
+            | O::RegistryMove
+            | O::AppApply
+            | O::AppRemove => Waits,
         },
         // These would start API servers, or change hosts, while the data of etcd is being replaced. A removal takes out a
         // host that a restore cannot reach.
@@ -156,7 +158,9 @@ fn decision(begun: Begun, operation: Operation) -> Decision {
             | O::RegistryRemove
             | O::RegistryGc
             | O::RegistryGcUnused
-            | O::RegistryMove => Waits,
+            | O::RegistryMove
+            | O::AppApply
+            | O::AppRemove => Waits,
         },
         // These would let nodes use registries that a move ends or has ended.
         Begun::Move => match operation {
@@ -177,7 +181,9 @@ fn decision(begun: Begun, operation: Operation) -> Decision {
             | O::RegistrySync
             | O::RegistryRemove
             | O::RegistryGc
-            | O::RegistryGcUnused => Waits,
+            | O::RegistryGcUnused
+            | O::AppApply
+            | O::AppRemove => Waits,
         },
         Begun::Upgrade => match operation {
             // They give nodes the programs of the bundle without a drain.
@@ -198,6 +204,8 @@ fn decision(begun: Begun, operation: Operation) -> Decision {
             | O::RegistryAdd
             | O::RegistrySync
             | O::RegistryGc
+            | O::AppApply
+            | O::AppRemove
             | O::Reset => Permitted,
         },
         // Other commands see a cluster with fewer hosts, which works.
@@ -221,6 +229,8 @@ fn decision(begun: Begun, operation: Operation) -> Decision {
             | O::RegistryGc
             | O::RegistryGcUnused
             | O::RegistryMove
+            | O::AppApply
+            | O::AppRemove
             | O::Reset => Permitted,
         },
     }
@@ -275,6 +285,8 @@ impl Begun {
             | O::RegistryRemove
             | O::RegistryGc
             | O::RegistryGcUnused
+            | O::AppApply
+            | O::AppRemove
             | O::Reset => return false,
         };
         continued == self

@@ -27,6 +27,8 @@ listed! {
         /// `registry gc --unused`.
         RegistryGcUnused,
         RegistryMove,
+        AppApply,
+        AppRemove,
         Reset,
     }
 }
@@ -54,6 +56,8 @@ impl Operation {
             Self::RegistryGc => "registry gc",
             Self::RegistryGcUnused => "registry gc --unused",
             Self::RegistryMove => "registry move",
+            Self::AppApply => "app apply",
+            Self::AppRemove => "app remove",
             Self::Reset => "reset",
         }
     }

@@ -253,6 +253,16 @@ fn every_command_prints_documented_json() {
             Events,
             vec!["-f", &cluster, "--state", &new],
         ),
+        (
+            "app apply",
+            Events,
+            vec!["-f", &cluster, "--bundle", &gone, "--unsigned"],
+        ),
+        (
+            "app remove",
+            Events,
+            vec!["shop", "--yes", "-f", &cluster, "--state", &new],
+        ),
         ("registry seed", Events, vec![&gone, "-f", &cluster]),
         ("registry list", Document("Error"), vec!["-f", &gone]),
         (

@@ -70,6 +70,7 @@ pub async fn run(arguments: &Add, output: Output, events: &Events) -> Result<(),
         allow_older: arguments.allow_older,
         images: arguments.images.clone(),
         dry_run: arguments.dry_run,
+        applications: false,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     let report = registry::add(&options, events, &stop).await?;

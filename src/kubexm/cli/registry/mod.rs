@@ -1,7 +1,7 @@
 //! `kubexm registry`: the images in the registries of a cluster.
 
 mod add;
-mod change;
+pub mod change;
 mod collect;
 #[cfg(test)]
 pub mod example;

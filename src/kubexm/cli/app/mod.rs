@@ -1,0 +1,36 @@
+//! `kubexm app`: the applications of a running cluster.
+
+mod apply;
+mod remove;
+
+use clap::Subcommand;
+
+use super::Failure;
+use crate::report::Output;
+use kubexm_types::event::Events;
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Install the applications of a cluster file, or change them
+    ///
+    /// Applies spec.applications of the cluster file with charts, manifests and images of the bundle, which may contain
+    /// applications alone. It sends the images to the registries first. Each application is a release of Helm: it gets another
+    /// revision if its chart or its values have changed, and is left as it is otherwise.
+    ///
+    /// `kubexm install` applies the applications, too, after everything else. A command that was interrupted continues when it
+    /// runs again.
+    Apply(apply::Apply),
+    /// Remove an application from a running cluster
+    ///
+    /// Removes the release of Helm, with its objects and its history. The cluster file must not have the application any more.
+    /// Definitions of custom resources stay, and so do the images in the registries until `kubexm registry remove`.
+    Remove(remove::Remove),
+}
+
+/// Runs one of the commands.
+pub async fn run(command: Command, output: Output, events: &Events) -> Result<(), Failure> {
+    match command {
+        Command::Apply(arguments) => apply::run(&arguments, output, events).await,
+        Command::Remove(arguments) => remove::run(&arguments, output, events).await,
+    }
+}
