@@ -25,6 +25,13 @@ pub struct Add {
     /// The images; without one, all of the bundle
     #[arg(value_name = "IMAGE", value_parser = image)]
     images: Vec<ImageRef>,
+    #[command(flatten)]
+    given: AddArgs,
+}
+
+/// The bundle of a command that brings its content to a running cluster, and the cluster.
+#[derive(Debug, Args)]
+pub struct AddArgs {
     /// The bundle; the base bundles of an incremental bundle come before it
     #[arg(long, value_name = "BUNDLE", required = true)]
     bundle: Vec<PathBuf>,
@@ -46,6 +53,25 @@ pub struct Add {
     dry_run: bool,
 }
 
+impl AddArgs {
+    /// Returns the options that add these images, or all of the bundle without one.
+    pub fn options(&self, images: &[ImageRef], applications: bool) -> Result<AddOptions, Failure> {
+        Ok(AddOptions {
+            source: ClusterSource {
+                bundles: self.bundle.clone(),
+                cluster: self.cluster.cluster.clone(),
+                access: self.access.options(),
+            },
+            connection: self.cluster.connection.options()?,
+            unsigned: self.unsigned,
+            allow_older: self.allow_older,
+            images: images.to_vec(),
+            dry_run: self.dry_run,
+            applications,
+        })
+    }
+}
+
 /// Parses an image. Who passes a bundle in its place learns the option for it.
 fn image(text: &str) -> Result<ImageRef, String> {
     ImageRef::parse(text).map_err(|error| {
@@ -59,19 +85,7 @@ fn image(text: &str) -> Result<ImageRef, String> {
 
 /// Adds the images.
 pub async fn run(arguments: &Add, output: Output, events: &Events) -> Result<(), Failure> {
-    let options = AddOptions {
-        source: ClusterSource {
-            bundles: arguments.bundle.clone(),
-            cluster: arguments.cluster.cluster.clone(),
-            access: arguments.access.options(),
-        },
-        connection: arguments.cluster.connection.options()?,
-        unsigned: arguments.unsigned,
-        allow_older: arguments.allow_older,
-        images: arguments.images.clone(),
-        dry_run: arguments.dry_run,
-        applications: false,
-    };
+    let options = arguments.given.options(&arguments.images, false)?;
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     let report = registry::add(&options, events, &stop).await?;
     print(&report, output, "the registries have the images");

@@ -1,6 +1,6 @@
 //! `kubexm registry`: the images in the registries of a cluster.
 
-mod add;
+pub mod add;
 pub mod change;
 mod collect;
 #[cfg(test)]
