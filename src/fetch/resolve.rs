@@ -25,6 +25,7 @@ use kubexm_bundle::lock::{ChecksumSource, FileFormat, Linking, Lock, LockedFile,
 use kubexm_catalog::{Catalog, CatalogError, Download};
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_config::manifest::Manifest;
+use kubexm_types::artifact::ArtifactKind;
 use kubexm_types::{Digest, Version, WarningKind};
 use stated::{Stated, only_by_signature, only_signed};
 
@@ -359,11 +360,20 @@ impl<'a> Resolver<'a> {
         manifest: &Manifest,
         files: &[LockedFile],
     ) -> Result<Vec<LockedArtifact>, FetchError> {
+        let has_charts = || {
+            let mut artifacts = manifest.artifacts.iter();
+            artifacts.any(|source| source.kind == ArtifactKind::Chart)
+        };
+        let helm = if has_charts() {
+            Helm::unpack(self.http.cache(), files)?
+        } else {
+            None
+        };
         let fetcher = ArtifactFetcher {
             http: self.http,
             previous: self.previous,
             kubernetes: manifest.kubernetes.iter().max(),
-            helm: Helm::among(files),
+            helm,
             values: &self.values,
         };
         let warn = |text| self.http.events().warn(WarningKind::Images, text);

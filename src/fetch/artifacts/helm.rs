@@ -22,42 +22,48 @@ const LARGEST: u64 = 256 * 1024 * 1024;
 /// The component with helm.
 pub const COMPONENT: &str = "helm";
 
-/// The helm of a bundle, as its lock names it.
-#[derive(Debug, Clone)]
+/// The helm of a bundle, unpacked.
 pub struct Helm {
-    archive: Digest,
-    member: String,
+    program: PathBuf,
+    /// Deletes the program at the end.
+    _workspace: Workspace,
 }
 
 impl Helm {
-    /// Returns the helm among files that runs on this machine.
-    pub fn among(files: &[LockedFile]) -> Option<Self> {
-        let machine = Arch::of_this_machine().ok()?;
-        let is_helm = |file: &&LockedFile| file.component == COMPONENT && file.arch == machine;
+    /// Unpacks the helm among files of the cache that runs on this machine; `None` if there is none.
+    ///
+    /// # Errors
+    /// The archive is damaged, or a temporary file cannot be written.
+    pub fn unpack(cache: &Cache, files: &[LockedFile]) -> Result<Option<Self>, FetchError> {
+        let machine = Arch::of_this_machine().ok();
+        let runs = |file: &&LockedFile| file.component == COMPONENT && Some(file.arch) == machine;
         let newest = files
             .iter()
-            .filter(is_helm)
-            .max_by_key(|file| &file.version)?;
-        Some(Self {
-            archive: newest.digest,
-            member: newest.members.first()?.path.clone(),
-        })
-    }
-
-    /// Copies the program into the inputs of a workspace.
-    fn unpack(&self, cache: &Cache, workspace: &Workspace) -> io::Result<PathBuf> {
-        let archive = cache
-            .open_content(&self.archive)
-            .map_err(io::Error::other)?;
-        let path = workspace.inputs().join(COMPONENT);
-        each_member(archive, |name, content| {
-            if name == self.member {
-                io::copy(content, &mut std::fs::File::create(&path)?)?;
-            }
-            Ok(())
-        })?;
-        workspace.permit(&path, 0o755)?;
-        Ok(path)
+            .filter(runs)
+            .max_by_key(|file| &file.version)
+            .and_then(|file| Some((file.digest, file.members.first()?)));
+        let Some((archive, member)) = newest else {
+            return Ok(None);
+        };
+        let unpacking = || -> io::Result<Self> {
+            let workspace = Workspace::create("kubexm-helm-")?;
+            let program = workspace.inputs().join(COMPONENT);
+            let archive = cache.open_content(&archive).map_err(io::Error::other)?;
+            each_member(archive, |name, content| {
+                if name == member.path {
+                    io::copy(content, &mut std::fs::File::create(&program)?)?;
+                }
+                Ok(())
+            })?;
+            workspace.permit(&program, 0o755)?;
+            Ok(Self {
+                program,
+                _workspace: workspace,
+            })
+        };
+        unpacking()
+            .map(Some)
+            .map_err(|error| wrong(&"unpacking helm", error.to_string()))
     }
 }
 
@@ -102,7 +108,7 @@ pub async fn render(
         arguments.extend(["--values".to_owned(), place.display().to_string()]);
     }
     let program = match helm {
-        Some(helm) => Some(helm.unpack(cache, &workspace).map_err(failed)?),
+        Some(helm) => Some(helm.program.clone()),
         None => find(COMPONENT),
     };
     let Some(program) = program else {
