@@ -36,41 +36,35 @@ impl Chart {
         application: &Application,
         parts: &[&LockedArtifact],
     ) -> Result<Self, DeployError> {
-        match application.content {
-            ApplicationContent::Chart { .. } => Self::packed(inputs, application, parts),
-            ApplicationContent::Manifests(_) => Self::wrapped(inputs, application, parts),
+        match (&application.content, parts) {
+            (ApplicationContent::Chart { .. }, [chart]) => Self::packed(inputs, application, chart),
+            _ => Self::wrapped(inputs, application, parts),
         }
     }
 
     fn packed(
         inputs: &Inputs<'_>,
         application: &Application,
-        parts: &[&LockedArtifact],
+        chart: &LockedArtifact,
     ) -> Result<Self, DeployError> {
         let path = HostPath::parse(&format!("{FOLDER}/{}.tgz", application.name))?;
-        let payloads: Vec<Payload> = parts
-            .iter()
-            .map(|chart| Payload {
-                source: Source::Blob,
-                digest: chart.digest,
-                size: chart.size,
-                path: path.clone(),
-                mode: 0o600,
-            })
-            .collect();
-        let titles: Vec<String> = parts.iter().map(|chart| chart.describe()).collect();
-        let digests: Vec<String> = parts.iter().map(|chart| chart.digest.to_string()).collect();
+        let payload = Payload {
+            source: Source::Blob,
+            digest: chart.digest,
+            size: chart.size,
+            path: path.clone(),
+            mode: 0o600,
+        };
+        let install = InstallFiles {
+            title: chart.describe(),
+            payloads: vec![payload],
+            blobs: Arc::clone(&inputs.blobs),
+        };
         Ok(Self {
             path,
-            digest: Digest::of(digests.join("\n").as_bytes()),
-            steps: vec![
-                InstallFiles {
-                    title: titles.join(", "),
-                    payloads,
-                    blobs: Arc::clone(&inputs.blobs),
-                }
-                .into(),
-            ],
+            // As it is in the labels of releases.
+            digest: Digest::of(chart.digest.to_string().as_bytes()),
+            steps: vec![install.into()],
         })
     }
 
