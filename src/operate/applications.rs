@@ -30,7 +30,7 @@ pub struct RemoveOptions {
 /// Removes a release of kubexm from a cluster, if the cluster file does not have the application any more.
 ///
 /// # Errors
-/// There is no such release, kubexm did not create it, the cluster file has the application, or a step failed.
+/// The release does not exist, kubexm did not create it, the cluster file has the application, or a step failed.
 #[tracing::instrument(skip_all, fields(cluster = %options.cluster.display()))]
 pub async fn remove(
     options: &RemoveOptions,

@@ -150,7 +150,7 @@ impl Release {
         }
     }
 
-    /// Returns the newest revision; `None` if there is no release.
+    /// Returns the newest revision; `None` without one.
     async fn newest(&self, host: &dyn Host) -> Result<Option<Revision>, StepError> {
         let selector = format!("owner=helm,name={}", self.name);
         let words = [
