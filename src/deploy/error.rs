@@ -30,6 +30,9 @@ pub enum DeployError {
     /// The password of keepalived is not one that its configuration can contain.
     #[error("{}", Message::from(self))]
     KeepalivedPassword,
+    /// A file with values of an application cannot be decrypted.
+    #[error("{0}")]
+    Encrypted(Message),
     /// kubexm cannot read a file on the controller whose content belongs on the hosts.
     #[error("cannot read {path}: {source}")]
     File {
@@ -49,7 +52,7 @@ impl From<&DeployError> for Message {
                 "build a bundle with static programs of these components, or install these hosts with a newer distribution; \
                  `linking` in the lock of the bundle states what each program needs",
             ),
-            DeployError::Incompatible(message) => message.clone(),
+            DeployError::Incompatible(message) | DeployError::Encrypted(message) => message.clone(),
             DeployError::Secret(error) => Self::from(error),
             DeployError::KeepalivedPassword => Self::new(
                 "cannot use the password in spec.highAvailability.keepalived: expected 1 to 8 letters and digits",

@@ -29,7 +29,7 @@ pub use leaf::{Leaf, Usage};
 pub use pair::{Pair, is_key_of};
 pub use signing_key::SigningKey;
 pub use store::CertificateStore;
-pub use stream::{EncryptedWriter, OpenError, Recipients};
+pub use stream::{EncryptedWriter, OpenError, Recipients, is_encrypted};
 pub use user_request::UserRequest;
 
 #[cfg(test)]

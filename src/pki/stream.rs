@@ -3,6 +3,7 @@
 
 use std::io::{self, BufWriter, Read, Write};
 
+use age::armor::ArmoredReader;
 use age::{DecryptError, Decryptor, Encryptor, scrypt, x25519};
 
 use crate::encryption::{KeyIdentity, Kind, LARGEST_WORK_FACTOR, WORK_FACTOR};
@@ -115,7 +116,30 @@ pub enum OpenError {
     Other(String),
 }
 
+/// The first bytes of files of age: of the format, and of its form with letters only.
+const BEGINNINGS: [&[u8]; 2] = [
+    b"age-encryption.org/",
+    b"-----BEGIN AGE ENCRYPTED FILE-----",
+];
+
+/// Returns whether content is a file of age.
+pub fn is_encrypted(content: &[u8]) -> bool {
+    BEGINNINGS.iter().any(|start| content.starts_with(start))
+}
+
 impl KeyIdentity {
+    /// Decrypts a small file, which may have the form with letters only (`age --armor`).
+    ///
+    /// # Errors
+    /// The file is not one of age, or is not for this identity, or its content is not UTF-8.
+    pub fn decrypt_text(&self, encrypted: &[u8]) -> Result<String, OpenError> {
+        let mut text = String::new();
+        self.decrypt_stream(ArmoredReader::new(encrypted))?
+            .read_to_string(&mut text)
+            .map_err(|error| OpenError::Other(error.to_string()))?;
+        Ok(text)
+    }
+
     /// Returns a reader that decrypts. It fails where a part was changed, and at the end of a file that was cut off.
     ///
     /// # Errors

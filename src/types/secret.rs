@@ -63,7 +63,7 @@ impl From<&SecretError> for Message {
                 path.display()
             )),
             SecretError::Variable(name) => Self::new(format!(
-                "cannot use the password in the environment variable {name}: it is not set, or is not UTF-8"
+                "cannot use the secret in the environment variable {name}: it is not set, or is not UTF-8"
             )),
         }
     }

@@ -39,6 +39,27 @@ pub enum ApplicationContent {
 pub struct ApplicationValues {
     /// Files on this machine. Values of a later one replace those of an earlier one.
     pub files: Vec<PathBuf>,
+    /// The identity file of age with which encrypted files are decrypted.
+    pub identity: Option<PathBuf>,
     /// Values of the cluster file, a JSON object. They replace those of the files.
     pub own: Option<Secret>,
+    /// Values that neither has. They replace both.
+    pub secrets: Vec<SecretValue>,
+}
+
+/// A value for the templates of a chart, which is read when it is needed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretValue {
+    /// The fields that lead to it, from the outermost one.
+    pub path: Vec<String>,
+    pub source: ValueSource,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ValueSource {
+    /// A file on this machine.
+    File(PathBuf),
+    /// An environment variable of kubexm.
+    Variable(String),
 }

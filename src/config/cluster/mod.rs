@@ -33,7 +33,9 @@ pub use kubexm_kinds::{
 };
 use kubexm_types::{HostName, PublicKey};
 
-pub use applications::{Application, ApplicationContent, ApplicationValues};
+pub use applications::{
+    Application, ApplicationContent, ApplicationValues, SecretValue, ValueSource,
+};
 pub use dns::{CacheInterface, Dns, HostEntry, NodeLocal, Zone};
 pub use etcd::{DEFAULT_ETCD_DATA_DIR, Etcd};
 pub use files::{FileOwner, FileSource, Role, SiteFile};

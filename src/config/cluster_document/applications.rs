@@ -1,10 +1,14 @@
 //! `spec.applications`.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::controller_file::{expand_home, report_missing};
-use crate::cluster::{Application, ApplicationContent, ApplicationValues};
+use super::password::{notice_readers, read_variable};
+use crate::cluster::{
+    Application, ApplicationContent, ApplicationValues, SecretValue, ValueSource,
+};
 use crate::reader::Fields;
 use kubexm_types::{Namespace, ReleaseName, Secret};
 
@@ -58,7 +62,13 @@ fn read_content(fields: &Fields<'_>) -> Option<ApplicationContent> {
         }),
         (None, false) => {
             let hint = "remove it: only charts have it";
-            for name in ["version", "values", "valuesFiles"] {
+            for name in [
+                "version",
+                "values",
+                "valuesFiles",
+                "valuesIdentity",
+                "secretValues",
+            ] {
                 if fields.get(name).is_some() {
                     fields.problem(name, "is not accepted with manifests", Some(hint));
                 }
@@ -77,17 +87,72 @@ fn read_content(fields: &Fields<'_>) -> Option<ApplicationContent> {
 fn read_values(fields: &Fields<'_>) -> ApplicationValues {
     let own = fields.get("values").map(|_| fields.json_object("values"));
     let names: Vec<String> = fields.values("valuesFiles");
-    let files = names.iter().map(|name| {
-        let path = expand_home(name);
-        if !path.is_file() {
-            report_missing(fields, "valuesFiles", &path);
-        }
-        path
-    });
+    let files = names
+        .iter()
+        .map(|name| existing(fields, "valuesFiles", name));
     ApplicationValues {
         files: files.collect(),
+        identity: secret_file(fields, "valuesIdentity"),
         own: own.map(|own| Secret(own.to_string())),
+        secrets: fields.sections("secretValues", read_secret),
     }
+}
+
+fn read_secret(fields: &Fields<'_>) -> Option<SecretValue> {
+    let path = fields
+        .required("path")
+        .and_then(|_| fields.text("path"))
+        .and_then(|text| read_path(fields, &text));
+    let file = secret_file(fields, "file").map(ValueSource::File);
+    let variable = read_variable(fields, "env").map(ValueSource::Variable);
+    if fields.get("file").is_some() == fields.get("env").is_some() {
+        let hint = "`env` names an environment variable of kubexm, `file` a file on this machine";
+        fields.problem_here("expected either env or file", Some(hint));
+        return None;
+    }
+    Some(SecretValue {
+        path: path?,
+        source: file.or(variable)?,
+    })
+}
+
+/// Splits the path of a value at its dots, besides those after a backslash.
+fn read_path(fields: &Fields<'_>, text: &str) -> Option<Vec<String>> {
+    let mut names = vec![String::new()];
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '.' => names.push(String::new()),
+            letter => {
+                let escaped = (letter == '\\').then(|| letters.next()).flatten();
+                names.last_mut()?.push(escaped.unwrap_or(letter));
+            }
+        }
+    }
+    if names.iter().any(String::is_empty) || text.contains(['[', ']']) {
+        let hint =
+            "write a\\.b for a field whose name has a dot; write a value of a list in valuesFiles";
+        let message = "expected fields with dots between them, as in database.password";
+        fields.problem("path", message, Some(hint));
+        return None;
+    }
+    Some(names)
+}
+
+/// Reads the path of a file with a secret.
+fn secret_file(fields: &Fields<'_>, name: &'static str) -> Option<PathBuf> {
+    let path = existing(fields, name, &fields.text(name)?);
+    notice_readers(fields, name, fields.get(name)?, &path);
+    Some(path)
+}
+
+/// Returns the path of a file on this machine, and adds a problem if it does not exist.
+fn existing(fields: &Fields<'_>, name: &'static str, text: &str) -> PathBuf {
+    let path = expand_home(text);
+    if !path.is_file() {
+        report_missing(fields, name, &path);
+    }
+    path
 }
 
 /// Sorts applications, so that each is after those that it needs, and otherwise keeps their order.

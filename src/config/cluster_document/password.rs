@@ -6,6 +6,7 @@ use std::path::Path;
 use super::controller_file::{expand_home, report_missing};
 use crate::cluster::PasswordSource;
 use crate::reader::Fields;
+use crate::yaml::Node;
 use kubexm_types::Secret;
 
 /// Reads the source of a password. A problem does not contain the password.
@@ -31,7 +32,8 @@ pub(super) fn read_elsewhere(
 ) -> (Option<PasswordSource>, Option<PasswordSource>) {
     let file = fields.text("passwordFile");
     let file = file.map(|path| PasswordSource::File(expand_home(&path)));
-    (file, read_variable(fields))
+    let variable = read_variable(fields, "passwordEnv");
+    (file, variable.map(PasswordSource::Variable))
 }
 
 fn read_text(fields: &Fields<'_>) -> Option<PasswordSource> {
@@ -45,8 +47,9 @@ fn read_text(fields: &Fields<'_>) -> Option<PasswordSource> {
     Some(PasswordSource::Text(Secret(text)))
 }
 
-fn read_variable(fields: &Fields<'_>) -> Option<PasswordSource> {
-    let name = fields.text("passwordEnv")?;
+/// Reads the name of an environment variable.
+pub(super) fn read_variable(fields: &Fields<'_>, field: &'static str) -> Option<String> {
+    let name = fields.text(field)?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty()
         || !name.chars().all(is_name)
@@ -54,10 +57,10 @@ fn read_variable(fields: &Fields<'_>) -> Option<PasswordSource> {
     {
         let hint = "write the name alone, as in SITE_PASSWORD";
         let message = "expected the name of an environment variable";
-        fields.problem("passwordEnv", message, Some(hint));
+        fields.problem(field, message, Some(hint));
         return None;
     }
-    Some(PasswordSource::Variable(name))
+    Some(name)
 }
 
 /// Adds a problem if the file with the password does not exist, and a notice if other users can read it. Cluster files
@@ -67,13 +70,21 @@ pub(super) fn check_password_file(fields: &Fields<'_>, source: Option<&PasswordS
     else {
         return;
     };
-    if !path.exists() {
+    if path.exists() {
+        notice_readers(fields, "passwordFile", node, path);
+    } else {
         report_missing(fields, "passwordFile", path);
-    } else if is_readable_by_others(path) {
+    }
+}
+
+/// Adds a notice if other users can read a file with a secret.
+pub(super) fn notice_readers(fields: &Fields<'_>, name: &'static str, node: &Node, path: &Path) {
+    if is_readable_by_others(path) {
         let message = format!("other users can read {}", path.display());
         let hint = format!("run `chmod 600 {}`", path.display());
-        let place = fields.path("passwordFile");
-        fields.reader().notice(node, &place, message, &hint);
+        fields
+            .reader()
+            .notice(node, &fields.path(name), message, &hint);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `spec.applications`.
 
 use super::*;
-use crate::cluster::ApplicationContent;
+use crate::cluster::{ApplicationContent, ValueSource};
 
 fn applications(list: &str) -> Result<Cluster, Problems> {
     read("", &format!("  applications: {list}\n"))
@@ -28,6 +28,23 @@ fn values_are_not_printed() {
     let own = values.own.as_ref().unwrap();
     assert_eq!(own.0, r#"{"password":"sesame-2"}"#);
     assert!(!format!("{read:?}").contains("sesame-2"));
+}
+
+#[test]
+fn secret_values_have_paths() {
+    let read = applications(
+        r"[{name: a, chart: a, secretValues: [{path: a.b\.c, env: A}, {path: d, file: /etc/hostname}]}]",
+    );
+    let read = read.unwrap().applications;
+    let ApplicationContent::Chart { values, .. } = &read[0].content else {
+        panic!("it has a chart")
+    };
+    let paths: Vec<_> = values.secrets.iter().map(|one| one.path.clone()).collect();
+    assert_eq!(paths, [vec!["a", "b.c"], vec!["d"]]);
+    assert_eq!(
+        values.secrets[0].source,
+        ValueSource::Variable("A".to_owned())
+    );
 }
 
 #[test]
@@ -73,6 +90,36 @@ fn wrong_applications_are_refused() {
             "[{name: a, chart: a, valuesFiles: [/nothing/here]}]",
             "spec.applications[0].valuesFiles",
             "the file /nothing/here does not exist",
+        ),
+        (
+            "[{name: a, manifests: [b.yaml], secretValues: [{path: a, env: A}]}]",
+            "spec.applications[0].secretValues",
+            "is not accepted with manifests",
+        ),
+        (
+            "[{name: a, chart: a, secretValues: [{path: a}]}]",
+            "spec.applications[0].secretValues[0]",
+            "either env or file",
+        ),
+        (
+            "[{name: a, chart: a, secretValues: [{path: a, env: A, file: /etc/hostname}]}]",
+            "spec.applications[0].secretValues[0]",
+            "either env or file",
+        ),
+        (
+            "[{name: a, chart: a, secretValues: [{path: a..b, env: A}]}]",
+            "spec.applications[0].secretValues[0].path",
+            "with dots between them",
+        ),
+        (
+            "[{name: a, chart: a, secretValues: [{path: 'a[0]', env: A}]}]",
+            "spec.applications[0].secretValues[0].path",
+            "with dots between them",
+        ),
+        (
+            "[{name: a, chart: a, secretValues: [{path: a, env: $A}]}]",
+            "spec.applications[0].secretValues[0].env",
+            "expected the name of an environment variable",
         ),
         (
             "[{name: a, chart: a, values: [b]}]",

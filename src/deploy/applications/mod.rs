@@ -4,6 +4,7 @@
 //! wraps manifests in a chart.
 
 mod chart;
+mod effective;
 mod former;
 mod release;
 mod values;
@@ -12,11 +13,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::chart::Chart;
+pub use self::effective::{EffectiveValues, effective_values};
 use self::former::Former;
 use self::release::Release;
 pub use self::release::{InstalledRelease, releases, removal};
+use self::values::Secrets;
 use super::module::{Component, Module};
 use super::{DeployError, Deployment, Inputs, post_install};
+use kubexm_bundle::Lock;
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Application, ApplicationContent, HostSpec};
@@ -45,7 +49,7 @@ impl Module for Applications {
     fn missing(&self, inputs: &Inputs<'_>) -> Vec<String> {
         let applications = inputs.cluster.applications.iter();
         applications
-            .filter_map(|application| content(inputs, application).err())
+            .filter_map(|application| content(inputs.lock, application).err())
             .flatten()
             .collect()
     }
@@ -67,7 +71,8 @@ impl Module for Applications {
     }
 }
 
-/// Returns the values of the applications of a cluster, as JSON, by the names of their charts. They may have secrets.
+/// Returns the values of the applications of a cluster, as JSON, by the names of their charts. Those of encrypted files and
+/// `secretValues` are left out: the machine that builds a bundle does not have them.
 ///
 /// # Errors
 /// A file with values cannot be read.
@@ -78,7 +83,7 @@ pub fn values_of_charts(cluster: &Cluster) -> Result<BTreeMap<String, Vec<String
             found
                 .entry(name.clone())
                 .or_default()
-                .push(values::merged(values)?);
+                .push(values::merged(values, Secrets::LeftOut)?);
         }
     }
     Ok(found)
@@ -116,7 +121,7 @@ fn task(
     first: &HostSpec,
     application: &Application,
 ) -> Result<Task, DeployError> {
-    let parts = content(inputs, application).map_err(DeployError::Incomplete)?;
+    let parts = content(inputs.lock, application).map_err(DeployError::Incomplete)?;
     let needed = application.needs.iter();
     let needed: Vec<TaskId> = needed.map(|name| id(name, first).id()).collect();
     let mut task = id(&application.name, first)
@@ -131,7 +136,7 @@ fn task(
         });
     }
     let values = match &application.content {
-        ApplicationContent::Chart { values, .. } => values::merged(values)?,
+        ApplicationContent::Chart { values, .. } => values::merged(values, Secrets::Read)?,
         ApplicationContent::Manifests(_) => "{}".to_owned(),
     };
     let chart = Chart::of(inputs, application, &parts)?;
@@ -144,11 +149,11 @@ fn task(
 /// # Errors
 /// What the bundle does not have.
 fn content<'a>(
-    inputs: &'a Inputs<'_>,
+    lock: &'a Lock,
     application: &Application,
 ) -> Result<Vec<&'a LockedArtifact>, Vec<String>> {
     let of_kind = |kind| {
-        let artifacts = inputs.lock.artifacts.iter();
+        let artifacts = lock.artifacts.iter();
         artifacts.filter(move |artifact| artifact.kind == kind)
     };
     let name = &application.name;
