@@ -154,10 +154,17 @@ impl ClusterSource {
         events: &Events,
     ) -> Result<Opened, CommandError> {
         self.check_trust(unsigned)?;
-        let (bundle, cluster) =
-            self.open_with(events, |_| kubexm_config::load_cluster(&self.cluster))?;
+        let (bundle, cluster) = self.read_at_any_version(events)?;
         self.note_unsigned(unsigned, events);
         Ok(Opened { bundle, cluster })
+    }
+
+    /// Does as `open`, for a command that does not need the version of Kubernetes of the cluster file.
+    pub fn read_at_any_version(
+        &self,
+        events: &Events,
+    ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
+        self.open_with(events, |_| kubexm_config::load_cluster(&self.cluster))
     }
 
     fn last_bundle(&self) -> String {

@@ -263,6 +263,11 @@ fn every_command_prints_documented_json() {
             Events,
             vec!["shop", "--yes", "-f", &cluster, "--state", &new],
         ),
+        (
+            "app values",
+            Document("Error"),
+            vec!["shop", "-f", &cluster, "--bundle", &gone],
+        ),
         ("registry seed", Events, vec![&gone, "-f", &cluster]),
         ("registry list", Document("Error"), vec!["-f", &gone]),
         (

@@ -2,6 +2,7 @@
 
 mod apply;
 mod remove;
+mod values;
 
 use clap::Subcommand;
 
@@ -25,6 +26,11 @@ pub enum Command {
     /// Removes the release of Helm, with its objects and its history. The cluster file must not have the application any more.
     /// Definitions of custom resources stay, and so do the images in the registries until `kubexm registry remove`.
     Remove(remove::Remove),
+    /// Print the values of an application
+    ///
+    /// Merges the values of the chart in the bundle with those of the cluster file, as an install does. `hidden` takes the place of
+    /// secretValues, and values of encrypted files are left out. The command connects to no host.
+    Values(values::Values),
 }
 
 /// Runs one of the commands.
@@ -32,5 +38,6 @@ pub async fn run(command: Command, output: Output, events: &Events) -> Result<()
     match command {
         Command::Apply(arguments) => apply::run(&arguments, output, events).await,
         Command::Remove(arguments) => remove::run(&arguments, output, events).await,
+        Command::Values(arguments) => values::run(&arguments, output, events),
     }
 }

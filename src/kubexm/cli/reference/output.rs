@@ -32,6 +32,7 @@ use kubexm_bundling::trust::{TrustBasis, TrustGroup, TrustRecord};
 use kubexm_bundling::verify::{Depth, Verification};
 use kubexm_lifecycle::plan::{Difference, HostDiff, PlanDiff, PlanDocument, Reason, TaskId};
 use kubexm_lifecycle::render::Rendered;
+use kubexm_operate::applications::ApplicationValues;
 use kubexm_operate::conformance::{ConformanceReport, FailedTest};
 use kubexm_types::message::Listed;
 use kubexm_types::{Arch, Digest};
@@ -314,6 +315,12 @@ fn kinds() -> Vec<Kind> {
         seconds: 3120,
         report: "conformance/20260131T120000Z".into(),
     };
+    let application_values = ApplicationValues {
+        name: "shop".to_owned(),
+        chart: "chart shop 1.2.0".to_owned(),
+        defaults: "replicas: 1 # of the web server\n".to_owned(),
+        values: serde_json::json!({"database": {"password": "hidden"}, "replicas": 2}),
+    };
     let plan_file = PlanFile {
         path: Path::new("plan.json"),
         tasks: 34,
@@ -352,6 +359,7 @@ fn kinds() -> Vec<Kind> {
         kind("Plan", "`plan`", &plan()),
         kind("PlanFile", "`plan -o`", &plan_file),
         kind("PlanDiff", "`plan --diff`", &plan_diff()),
+        kind("ApplicationValues", "`app values`", &application_values),
         kind("RenderedFiles", "`render`", &rendered),
         kind("StatusReport", "`status`", &status::example::report()),
         kind(

@@ -1,4 +1,4 @@
-//! `app remove`: removes an application from a running cluster. `registry add` applies those of a cluster file.
+//! `app remove`: removes an application from a running cluster.
 
 use std::path::PathBuf;
 

@@ -1,0 +1,7 @@
+//! The applications of a running cluster. `registry add` applies those of a cluster file.
+
+mod remove;
+mod values;
+
+pub use remove::{RemoveOptions, remove};
+pub use values::{ApplicationValues, ValuesOptions, values};
