@@ -17,6 +17,7 @@ pub(super) const MODULES: &[&dyn Module] = &[
     &etcd::Members,
     &load_balancer::LoadBalancers,
     &runtime::Runtimes,
+    &runtime::Classes,
     &images::Pulls,
     &kubernetes::Nodes,
     &network::PodNetwork,

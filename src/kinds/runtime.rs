@@ -53,6 +53,8 @@ pub struct RuntimeProperties {
     pub data_setting: &'static [&'static str],
     /// That directory by default.
     pub data_directory: &'static str,
+    /// The handlers of runtime classes that its configuration has. Without one, it has no others either.
+    pub handlers: &'static [&'static str],
     /// Settings in `config` that another field of the cluster file decides, or without whose value pods do not start.
     pub own_settings: &'static [OwnSetting],
 }
@@ -98,6 +100,7 @@ const CONTAINERD: RuntimeProperties = RuntimeProperties {
     data: &["io.containerd.*", "tmpmounts"],
     data_setting: &["root"],
     data_directory: "/var/lib/containerd",
+    handlers: &["runc"],
     // containerd 2 has other names of its plugins than containerd 1. With `config_path`, which kubexm sets, it refuses
     // `mirrors` and `configs` (https://github.com/containerd/containerd/blob/main/docs/cri/registry.md).
     own_settings: &[
@@ -210,6 +213,7 @@ const CRI_O: RuntimeProperties = RuntimeProperties {
     ],
     data_setting: &["crio", "root"],
     data_directory: "/var/lib/containers/storage",
+    handlers: &["crun", "runc"],
     own_settings: &[
         (&["crio", "api", "listen"], REMOVE),
         (&["crio", "image", "insecure_registries"], INSECURE),
@@ -265,6 +269,7 @@ const DOCKER: RuntimeProperties = RuntimeProperties {
     ],
     data_setting: &["data-root"],
     data_directory: "/var/lib/docker",
+    handlers: &[],
     own_settings: &[
         (&["registry-mirrors"], MIRRORS),
         (&["insecure-registries"], INSECURE),
@@ -299,6 +304,7 @@ const ISULAD: RuntimeProperties = RuntimeProperties {
     data: &["engines", "isulad_tmpdir", "lcr", "mnt", "storage"],
     data_setting: &["graph"],
     data_directory: "/var/lib/isulad",
+    handlers: &[],
     own_settings: &[
         (&["data-root"], "use graph, which iSulad reads"),
         (&["hosts"], REMOVE),

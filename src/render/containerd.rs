@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use super::cri::OciRuntime;
 use super::filters;
 
 /// `/etc/containerd/config.toml` for containerd 2.
@@ -16,6 +17,8 @@ pub struct ConfigV3 {
     pub runc: String,
     /// Whether the cgroup driver is systemd.
     pub systemd_cgroup: bool,
+    /// Runtimes besides runc.
+    pub others: Vec<OciRuntime>,
 }
 
 /// `/etc/containerd/config.toml` for containerd 1.7.
@@ -30,6 +33,8 @@ pub struct ConfigV2 {
     pub runc: String,
     /// Whether the cgroup driver is systemd.
     pub systemd_cgroup: bool,
+    /// Runtimes besides runc.
+    pub others: Vec<OciRuntime>,
 }
 
 /// `/etc/systemd/system/containerd.service`.

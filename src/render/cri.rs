@@ -12,6 +12,28 @@ pub struct Crictl {
     pub socket: String,
 }
 
+/// An OCI runtime that the configuration of a container runtime names.
+pub struct OciRuntime {
+    /// The handler.
+    pub name: String,
+    /// Path of the program.
+    pub program: String,
+}
+
+/// Runtime classes of Kubernetes.
+#[derive(Template)]
+#[template(path = "cri/runtime-classes.yaml")]
+pub struct RuntimeClasses {
+    pub classes: Vec<RuntimeClass>,
+}
+
+/// A runtime class, whose handler has the same name.
+pub struct RuntimeClass {
+    pub name: String,
+    /// The labels of the nodes on which its pods run; empty for all nodes.
+    pub node_selector: Vec<(String, String)>,
+}
+
 /// `hosts.toml` below `certs.d/<registry>`, which containerd and Docker read.
 #[derive(Template)]
 #[template(path = "cri/hosts.toml")]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 
+use super::cri::OciRuntime;
 use super::filters;
 
 /// `/etc/crio/crio.conf.d/10-kubexm.conf`.
@@ -24,6 +25,8 @@ pub struct Config {
     pub runc: String,
     /// Path of conmon, which monitors a container.
     pub conmon: String,
+    /// Runtimes besides these two.
+    pub others: Vec<OciRuntime>,
     /// The pause image that kubeadm expects.
     pub sandbox_image: String,
     /// Images that the kubelet's garbage collection keeps.

@@ -69,7 +69,7 @@ pub use message::{Hint, Message};
 pub use name_server::NameServer;
 pub use path_prefix::strip_path_prefix;
 pub use public_key::PublicKey;
-pub use release_name::{Namespace, ReleaseName};
+pub use release_name::{HandlerName, Namespace, ReleaseName};
 pub use secret::{Secret, SecretError};
 pub use shown_url::ShownUrl;
 pub use time_zone::TimeZone;

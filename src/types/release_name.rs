@@ -1,4 +1,4 @@
-//! Names of releases of Helm and of namespaces: DNS labels (<https://www.rfc-editor.org/rfc/rfc1123#section-2.1>).
+//! Names of releases of Helm, of namespaces and of runtime classes: DNS labels (<https://www.rfc-editor.org/rfc/rfc1123#section-2.1>).
 
 use super::{InvalidValue, text_value};
 
@@ -9,6 +9,10 @@ pub struct ReleaseName(String);
 /// The name of a namespace of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Namespace(String);
+
+/// The name of a runtime class of Kubernetes, and of its handler in a container runtime.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HandlerName(String);
 
 /// Returns true for 1 to `most` characters of `a-z`, `0-9` and inner `-`.
 fn is_label(text: &str, most: usize) -> bool {
@@ -47,6 +51,20 @@ impl Namespace {
     }
 }
 
+impl HandlerName {
+    /// Parses a name of 1 to 63 characters of `a-z`, `0-9` and inner `-`.
+    ///
+    /// # Errors
+    /// The text has another form.
+    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
+        if is_label(text, 63) {
+            return Ok(Self(text.to_owned()));
+        }
+        let reason = "expected at most 63 lower-case letters, digits and '-', as in nvidia";
+        Err(InvalidValue::new("name of a runtime class", text, reason))
+    }
+}
+
 impl Default for Namespace {
     /// Returns `default`.
     fn default() -> Self {
@@ -56,6 +74,7 @@ impl Default for Namespace {
 
 text_value!(ReleaseName);
 text_value!(Namespace);
+text_value!(HandlerName);
 
 #[cfg(test)]
 mod tests {

@@ -58,7 +58,7 @@ pub use patch::{Patch, PatchFile, PatchKind, PatchTarget};
 pub use registry::{ExternalRegistry, Registry, RegistryLogin, SiteRegistry};
 pub use roles::Roles;
 pub(crate) use runtime::FORMER_RUNTIMES;
-pub use runtime::Runtime;
+pub use runtime::{Runtime, RuntimeClass};
 pub use security::{
     Encryption, EncryptionProvider, KUBELET_KERNEL_SETTINGS, Security, SecurityProfile,
 };

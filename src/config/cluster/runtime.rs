@@ -1,7 +1,10 @@
 //! `spec.containerRuntime`.
 
+use std::collections::BTreeMap;
+
 use kubexm_kinds::RuntimeKind;
 use kubexm_kinds::runtime::{CRI, PODS};
+use kubexm_types::{HandlerName, HostPath, LabelKey, LabelValue};
 use serde_json::Value;
 
 use super::{CgroupDriver, FormerNames, SiteRegistry};
@@ -19,6 +22,19 @@ pub struct Runtime {
     pub cgroup_driver: CgroupDriver,
     /// Registries besides that of the cluster.
     pub registries: Vec<SiteRegistry>,
+    /// The runtime classes of the cluster.
+    pub classes: Vec<RuntimeClass>,
+}
+
+/// A runtime class of Kubernetes: pods that name it run with another program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeClass {
+    /// The name of the class, and of its handler in the runtime.
+    pub name: HandlerName,
+    /// The OCI runtime on the nodes; `None` for a handler that the runtime has.
+    pub program: Option<HostPath>,
+    /// The labels of the nodes that have the program; empty if all have it.
+    pub node_selector: BTreeMap<LabelKey, LabelValue>,
 }
 
 impl Runtime {

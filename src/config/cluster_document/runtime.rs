@@ -1,11 +1,14 @@
 //! `spec.containerRuntime`.
 
+use std::collections::BTreeSet;
+
+use kubexm_types::{HandlerName, HostPath};
 use serde_json::Value;
 
 use super::contradiction::refuse;
 use super::own_fields;
 use super::registries::read_registries;
-use crate::cluster::{CgroupDriver, Cluster, FORMER_RUNTIMES, Runtime, RuntimeKind};
+use crate::cluster::{CgroupDriver, Cluster, FORMER_RUNTIMES, Runtime, RuntimeClass, RuntimeKind};
 use crate::reader::{Choice, Fields, accept};
 
 pub(super) fn read_runtime(spec: &Fields<'_>) -> Option<Runtime> {
@@ -15,6 +18,7 @@ pub(super) fn read_runtime(spec: &Fields<'_>) -> Option<Runtime> {
             extra_config: serde_json::json!({}),
             cgroup_driver: CgroupDriver::Systemd,
             registries: Vec::new(),
+            classes: Vec::new(),
         });
     };
     let kind = match fields.get("type") {
@@ -35,12 +39,49 @@ pub(super) fn read_runtime(spec: &Fields<'_>) -> Option<Runtime> {
     let extra_config = fields.json_object("extraConfig");
     let cgroup_driver = fields.one_of("cgroupDriver", CgroupDriver::ALL, CgroupDriver::name);
     let registries = read_registries(&fields);
+    let classes = kind.map_or(Vec::new(), |kind| read_classes(&fields, kind));
     fields.finish();
     Some(Runtime {
         kind: kind?,
         extra_config,
         cgroup_driver: cgroup_driver.unwrap_or(CgroupDriver::Systemd),
         registries,
+        classes,
+    })
+}
+
+fn read_classes(fields: &Fields<'_>, kind: RuntimeKind) -> Vec<RuntimeClass> {
+    let handlers = kind.properties().handlers;
+    if handlers.is_empty() {
+        let hint = "remove it, or use containerd or cri-o";
+        fields.refuse("runtimes", "the runtime has one handler only", hint);
+        return Vec::new();
+    }
+    let mut names = BTreeSet::new();
+    fields.sections("runtimes", |class| {
+        let name = class
+            .required("name")
+            .and_then(|_| class.value::<HandlerName>("name"))?;
+        if !names.insert(name.clone()) {
+            let message = format!("another runtime has the name {name}");
+            class.problem("name", message, Some("remove one of them"));
+        }
+        let program = class.value::<HostPath>("path");
+        let is_own = handlers.contains(&name.as_str());
+        if is_own && program.is_some() {
+            let message = format!("the handler {name} has the program that kubexm installs");
+            let hint = "remove path, or give the runtime another name";
+            class.refuse("path", &message, hint);
+        }
+        if !is_own && class.get("path").is_none() {
+            let hint = "write the path of the program on the nodes, as in /usr/bin/crun";
+            class.problem_here("expected path", Some(hint));
+        }
+        Some(RuntimeClass {
+            name,
+            program,
+            node_selector: class.map("nodeSelector"),
+        })
     })
 }
 

@@ -1,6 +1,7 @@
 //! Container runtimes. Each has one file here and one arm in [`by_kind`]; its sockets, units and directories are in
 //! [`RuntimeProperties`](cluster::RuntimeProperties).
 
+mod classes;
 mod containerd;
 mod cri;
 mod cri_o;
@@ -11,6 +12,7 @@ mod pods;
 
 use std::collections::BTreeMap;
 
+pub(super) use classes::Classes;
 use interface::CNI_BIN;
 pub(super) use interface::{INSTALL, ImageScripts, Login, PULL, Preload, Runtime};
 pub use pods::resume as resume_pods;
