@@ -23,6 +23,8 @@ pub(super) struct Chart {
     pub(super) path: HostPath,
     /// The digest of its content.
     pub(super) digest: Digest,
+    /// The version of a chart of the bundle.
+    pub(super) version: Option<String>,
     steps: Vec<Step>,
 }
 
@@ -64,6 +66,7 @@ impl Chart {
             path,
             // As it is in the labels of releases.
             digest: Digest::of(chart.digest.to_string().as_bytes()),
+            version: chart.version.clone(),
             steps: vec![install.into()],
         })
     }
@@ -106,6 +109,7 @@ impl Chart {
             steps: steps.collect::<Result<_, DeployError>>()?,
             path: folder,
             digest,
+            version: None,
         })
     }
 

@@ -1,50 +1,41 @@
 //! Applications of an earlier install that the cluster file does not have any more. An install reports them.
 
-use std::collections::BTreeSet;
-
 use async_trait::async_trait;
 use kubexm_config::cluster::Application;
 use kubexm_engine::Host;
 use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_types::Message;
 
-use super::release::{CONTENT, REVISIONS, Revision};
+use super::installed::{former, releases};
 use crate::objects::{Server, checked};
 
 /// Compares the releases that kubexm created with the applications of the cluster file.
 pub(super) struct Former {
-    /// Namespace and name of each release.
-    known: BTreeSet<(String, String)>,
+    applications: Vec<Application>,
 }
 
 impl Former {
     pub(super) fn new(applications: &[Application]) -> Self {
-        let applications = applications.iter();
-        let known = applications.map(|one| (one.namespace.to_string(), one.name.to_string()));
         Self {
-            known: known.collect(),
+            applications: applications.to_vec(),
         }
     }
 
     async fn found(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let selector = format!("owner=helm,{CONTENT}");
-        let words = ["secrets", "-A", "-l", &selector, "-o", REVISIONS];
-        let revisions = Server::of(host)
-            .list::<Revision>("read the releases", &words)
-            .await?;
-        let found = revisions
-            .into_iter()
-            .map(|one| (one.namespace, one.release));
-        let found: BTreeSet<_> = found.filter(|one| !self.known.contains(one)).collect();
+        let installed = releases(Server::of(host)).await?;
+        let found: Vec<_> = former(&installed, &self.applications).collect();
         if found.is_empty() {
             return Ok(Check::Satisfied);
         }
         let names = found
             .iter()
-            .map(|(namespace, name)| format!("{namespace}/{name}"));
-        let commands = found
-            .iter()
-            .map(|(namespace, name)| format!("`kubexm app remove {name} --namespace {namespace}`"));
+            .map(|one| format!("{}/{}", one.namespace, one.name));
+        let commands = found.iter().map(|one| {
+            format!(
+                "`kubexm app remove {} --namespace {}`",
+                one.name, one.namespace
+            )
+        });
         let text = format!(
             "applications of an earlier install stay in the cluster: {}",
             names.collect::<Vec<_>>().join(", ")

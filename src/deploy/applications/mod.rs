@@ -6,6 +6,7 @@
 mod chart;
 mod effective;
 mod former;
+mod installed;
 mod release;
 mod values;
 
@@ -15,8 +16,9 @@ use std::sync::Arc;
 use self::chart::Chart;
 pub use self::effective::{EffectiveValues, effective_values};
 use self::former::Former;
+pub use self::installed::{InstalledRelease, former, releases};
 use self::release::Release;
-pub use self::release::{InstalledRelease, releases, removal};
+pub use self::release::removal;
 use self::values::Secrets;
 use super::module::{Component, Module};
 use super::{DeployError, Deployment, Inputs, post_install};

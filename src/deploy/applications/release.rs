@@ -10,16 +10,12 @@ use kubexm_engine::steps::RunScript;
 use kubexm_engine::{Host, Limit};
 use kubexm_scripts::applications;
 use kubexm_types::{Digest, Message, Namespace, ReleaseName};
-use serde::Deserialize;
 
 use super::chart::Chart;
+use super::installed::{REVISIONS, Revision, label};
 use crate::kubernetes::system_pods::troubles;
 use crate::objects::{Pod, Server, checked};
 
-/// The label of revisions that kubexm creates.
-pub(super) const CONTENT: &str = "kubexm.io/content";
-/// Prints of each revision of a release what its labels say. The content of a Secret does not leave the host.
-pub(super) const REVISIONS: &str = r#"go-template={"items":[{{range $at, $one := .items}}{{if $at}},{{end}}{"secret":"{{.metadata.name}}","release":"{{.metadata.labels.name}}","namespace":"{{.metadata.namespace}}",{{with index .metadata.labels "kubexm.io/content"}}"content":"{{.}}",{{end}}"revision":"{{.metadata.labels.version}}","status":"{{.metadata.labels.status}}"}{{end}}]}"#;
 /// How long definitions of custom resources and the start of Helm may take, besides the time limit of an application.
 const BESIDES: Duration = Duration::from_secs(120);
 /// How long Helm may take to remove a release.
@@ -34,82 +30,14 @@ pub(super) struct Release {
     chart: String,
     /// The digest of chart and values.
     pub(super) content: String,
+    /// Labels of its revisions, as Helm reads them.
+    labels: String,
     /// Values for the templates, as JSON. Secret.
     values: String,
     /// Whether objects that exist become part of the release.
     adopts: bool,
     waits: bool,
     timeout: Duration,
-}
-
-/// A revision of a release, as the labels of its Secret describe it
-/// (<https://helm.sh/docs/topics/advanced/#storage-backends>).
-#[derive(Debug, Deserialize)]
-pub(super) struct Revision {
-    secret: String,
-    pub(super) release: String,
-    pub(super) namespace: String,
-    /// The digest of chart and values, if kubexm created the revision.
-    #[serde(default)]
-    content: Option<String>,
-    revision: String,
-    /// As in `deployed` or `pending-upgrade`.
-    status: String,
-}
-
-impl Revision {
-    fn number(&self) -> u64 {
-        self.revision.parse().unwrap_or(0)
-    }
-
-    /// Returns whether Helm works on the revision, or was killed meanwhile.
-    fn is_pending(&self) -> bool {
-        self.status.starts_with("pending-") || self.status == "uninstalling"
-    }
-}
-
-/// A release of Helm in a cluster.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct InstalledRelease {
-    pub namespace: String,
-    pub name: String,
-    /// The number of its newest revision.
-    pub revision: u64,
-    /// The status of this revision, as in `deployed`.
-    pub status: String,
-    /// Whether kubexm created this revision.
-    pub is_of_kubexm: bool,
-}
-
-/// Returns the releases of Helm in a cluster, by namespace and name.
-///
-/// # Errors
-/// The API server does not answer.
-pub async fn releases(host: &dyn Host) -> Result<Vec<InstalledRelease>, StepError> {
-    let words = ["secrets", "-A", "-l", "owner=helm", "-o", REVISIONS];
-    let revisions = Server::of(host).list::<Revision>("read the releases", &words);
-    let mut found: Vec<InstalledRelease> = revisions
-        .await?
-        .into_iter()
-        .map(|one| InstalledRelease {
-            revision: one.number(),
-            namespace: one.namespace,
-            name: one.release,
-            status: one.status,
-            is_of_kubexm: one.content.is_some(),
-        })
-        .collect();
-    found.sort_by_key(|one| {
-        (
-            one.namespace.clone(),
-            one.name.clone(),
-            std::cmp::Reverse(one.revision),
-        )
-    });
-    found.dedup_by(|later, first| {
-        (&later.namespace, &later.name) == (&first.namespace, &first.name)
-    });
-    Ok(found)
 }
 
 /// Returns a step that removes a release. Definitions of custom resources stay.
@@ -138,11 +66,21 @@ pub fn removal(name: &str, namespace: &str) -> RunScript {
 impl Release {
     pub(super) fn new(application: &Application, chart: &Chart, values: String) -> Self {
         let content = Digest::of(format!("{}\n{values}", chart.digest).as_bytes());
+        let content: String = content.hex().chars().take(DIGITS).collect();
+        // Helm keeps the labels of the last revision: those of manifests are empty.
+        let (name, version) = match &application.content {
+            ApplicationContent::Chart { name, .. } => (name.as_str(), chart.version.as_deref()),
+            ApplicationContent::Manifests(_) => ("", None),
+        };
+        let (name, version) = (label(name), label(version.unwrap_or_default()));
         Self {
+            labels: format!(
+                "kubexm.io/content={content},kubexm.io/chart={name},kubexm.io/chart-version={version}"
+            ),
             name: application.name.clone(),
             namespace: application.namespace.clone(),
             chart: chart.path.to_string(),
-            content: content.hex().chars().take(DIGITS).collect(),
+            content,
             values,
             adopts: matches!(application.content, ApplicationContent::Manifests(_)),
             waits: application.waits,
@@ -268,7 +206,7 @@ impl Ensure for Release {
             name: self.name.to_string(),
             namespace: self.namespace.to_string(),
             chart: self.chart.clone(),
-            content: self.content.clone(),
+            labels: self.labels.clone(),
             pending: self.left(newest.as_ref())?,
             adopts: yes(self.adopts),
             waits: yes(self.waits),

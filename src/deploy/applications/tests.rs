@@ -213,11 +213,53 @@ async fn revision_that_a_killed_run_left_is_replaced_and_that_of_others_is_not()
         !first.contains("pending=sh.helm") && first.contains("namespace=one"),
         "{first}"
     );
+    let labels = ",kubexm.io/chart=shop,kubexm.io/chart-version=1.2.0";
+    assert!(first.contains(labels), "{first}");
     let other = applied(&revisions(&[("3", "pending-install", None)])).await;
     insta::assert_snapshot!(other.unwrap_err(), @"
     cannot change the release shop: another program works on it, or was killed: revision 3 is pending-install
     hint: wait until it ends, or run `helm rollback shop -n one`; then run the same command again
     ");
+}
+
+#[tokio::test]
+async fn newest_revision_of_a_release_counts() {
+    let revision = |name: &str, number: &str, status: &str, content: Option<&str>| {
+        let chart = content.map(|_| name);
+        json!({
+            "secret": "", "release": name, "namespace": "one", "revision": number, "status": status,
+            "content": content, "chart": chart, "chartVersion": chart.map(|_| number),
+        })
+    };
+    let items = json!({"items": [
+        revision("shop", "10", "failed", Some("y")),
+        revision("shop", "9", "deployed", Some("x")),
+        revision("other", "1", "deployed", None),
+    ]});
+    let host = FakeApi::new([("secrets", items)]);
+    let found = releases(crate::objects::Server::of(&host)).await.unwrap();
+    let [other, shop] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!((other.name.as_str(), other.is_of_kubexm), ("other", false));
+    let (chart, version) = (shop.chart.as_deref(), shop.chart_version.as_deref());
+    assert_eq!((chart, version), (Some("shop"), Some("10")));
+    assert_eq!((shop.revision, shop.status.as_str()), (10, "failed"));
+    // The cluster file does not have to know releases of others.
+    assert_eq!(former(&found, &[]).collect::<Vec<_>>(), [shop]);
+}
+
+#[test]
+fn label_has_the_characters_that_kubernetes_permits() {
+    for (text, expected) in [
+        ("1.2.0+build.1", "1.2.0_build.1"),
+        ("a,b=c", "a_b_c"),
+        ("-a-", "a"),
+        ("", ""),
+        (&"a".repeat(80), &"a".repeat(63)),
+    ] {
+        assert_eq!(installed::label(text), expected);
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::registry::{Change, ChangeReport, Prepared, Site};
+use kubexm_deploy::objects::Server;
 use kubexm_deploy::{InstalledRelease, application_removal, releases};
 use kubexm_engine::plan::{Plan, TaskName};
 use kubexm_session::begun::Operation;
@@ -62,7 +63,7 @@ async fn prepared(options: &RemoveOptions, site: &Site<'_>) -> Result<Prepared, 
             CommandError::refused("no control plane can be reached")
                 .hint("run the command again when one answers")
         })?;
-    let found = chosen(options, releases(host.as_ref()).await?)?;
+    let found = chosen(options, releases(Server::of(host.as_ref())).await?)?;
     let mut applications = site.cluster.applications.iter();
     let is_wanted = applications.any(|one| {
         (one.name.as_str(), one.namespace.as_str())
@@ -144,6 +145,7 @@ mod tests {
             revision: 1,
             status: "deployed".to_owned(),
             is_of_kubexm,
+            ..Default::default()
         }
     }
 

@@ -4,13 +4,13 @@
 # Verbs: `apply`, `remove`.
 #   name, namespace  those of the release
 #   chart            path of the chart: an archive or a directory
-#   content          digest of chart and values, which becomes a label of the revision
+#   labels           labels of the revision, as in `a=b,c=d`
 #   pending          the Secret of a revision that a killed run has left, if there is one
 #   adopts           `yes` if objects that exist become part of the release
 #   waits            `yes` if Helm waits until all objects are ready
 #   seconds          how long Helm may take
 # Standard input: values for the templates, as JSON.
-: "${verb=}" "${name=}" "${namespace=}" "${chart=}" "${content=}" "${pending=}" "${adopts=}" "${waits=}" "${seconds=}"
+: "${verb=}" "${name=}" "${namespace=}" "${chart=}" "${labels=}" "${pending=}" "${adopts=}" "${waits=}" "${seconds=}"
 exec 3<&0 </dev/null
 # Helm uses no settings, plugins and repositories of a user of this host.
 export HOME=/run/kubexm/helm KUBECONFIG=/etc/kubernetes/admin.conf
@@ -36,6 +36,6 @@ set --
 [ "$waits" != yes ] || set -- "$@" --wait=watcher --wait-for-jobs
 # Helm owns the fields of its objects, as kubexm owns those of its own.
 "$helm" upgrade --install "$name" "$chart" --namespace "$namespace" --create-namespace --skip-crds --reset-values \
-  --force-conflicts --labels "kubexm.io/content=$content" --timeout "${seconds}s" "$@" --values - <&3 >/dev/null &
+  --force-conflicts --labels "$labels" --timeout "${seconds}s" "$@" --values - <&3 >/dev/null &
 echo "$!" >"$mark"
 wait "$!"

@@ -9,7 +9,7 @@ fn arguments(pending: &str, yes: &str) -> Vec<String> {
         name: "shop".to_owned(),
         namespace: "one".to_owned(),
         chart: "/var/lib/kubexm/applications/shop.tgz".to_owned(),
-        content: "876a".to_owned(),
+        labels: "kubexm.io/content=876a".to_owned(),
         pending: pending.to_owned(),
         adopts: yes.to_owned(),
         waits: yes.to_owned(),

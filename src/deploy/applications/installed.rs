@@ -1,0 +1,126 @@
+//! The releases of Helm that a cluster has.
+
+use std::collections::BTreeMap;
+
+use kubexm_config::cluster::Application;
+use kubexm_engine::plan::StepError;
+use serde::Deserialize;
+
+use crate::objects::Server;
+
+/// Prints of each revision of a release what its labels say. The content of a Secret does not leave the host.
+pub(super) const REVISIONS: &str = r#"go-template={"items":[{{range $at, $one := .items}}{{if $at}},{{end}}{"secret":"{{.metadata.name}}","release":"{{.metadata.labels.name}}","namespace":"{{.metadata.namespace}}",{{with index .metadata.labels "kubexm.io/content"}}"content":"{{.}}",{{end}}{{with index .metadata.labels "kubexm.io/chart"}}"chart":"{{.}}",{{end}}{{with index .metadata.labels "kubexm.io/chart-version"}}"chartVersion":"{{.}}",{{end}}"revision":"{{.metadata.labels.version}}","status":"{{.metadata.labels.status}}"}{{end}}]}"#;
+/// The most characters of the value of a label.
+const LONGEST_LABEL: usize = 63;
+
+/// A revision of a release, as the labels of its Secret describe it
+/// (<https://helm.sh/docs/topics/advanced/#storage-backends>).
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Revision {
+    pub(super) secret: String,
+    release: String,
+    namespace: String,
+    /// The digest of chart and values, if kubexm created the revision.
+    #[serde(default)]
+    pub(super) content: Option<String>,
+    #[serde(default)]
+    chart: Option<String>,
+    #[serde(default)]
+    chart_version: Option<String>,
+    pub(super) revision: String,
+    /// As in `deployed` or `pending-upgrade`.
+    pub(super) status: String,
+}
+
+impl Revision {
+    pub(super) fn number(&self) -> u64 {
+        self.revision.parse().unwrap_or(0)
+    }
+
+    /// Returns whether Helm works on the revision, or was killed meanwhile.
+    pub(super) fn is_pending(&self) -> bool {
+        is_pending(&self.status)
+    }
+}
+
+fn is_pending(status: &str) -> bool {
+    status.starts_with("pending-") || status == "uninstalling"
+}
+
+/// A release of Helm in a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InstalledRelease {
+    pub namespace: String,
+    pub name: String,
+    /// The number of its newest revision.
+    pub revision: u64,
+    /// The status of this revision, as in `deployed`.
+    pub status: String,
+    /// The chart of this revision; `None` for manifests, and if kubexm did not create it.
+    pub chart: Option<String>,
+    /// The version of this chart, in which `_` replaces characters that a label cannot have, as `+`.
+    pub chart_version: Option<String>,
+    /// Whether kubexm created a revision.
+    pub is_of_kubexm: bool,
+}
+
+impl InstalledRelease {
+    /// Returns whether it is that of an application.
+    pub fn is_of(&self, application: &Application) -> bool {
+        (self.namespace.as_str(), self.name.as_str())
+            == (application.namespace.as_str(), application.name.as_str())
+    }
+
+    /// Returns whether Helm works on it, or was killed meanwhile.
+    pub fn is_pending(&self) -> bool {
+        is_pending(&self.status)
+    }
+}
+
+/// Returns the releases of Helm in a cluster, by namespace and name.
+///
+/// # Errors
+/// The API server does not answer.
+pub async fn releases(server: Server<'_>) -> Result<Vec<InstalledRelease>, StepError> {
+    let words = ["secrets", "-A", "-l", "owner=helm", "-o", REVISIONS];
+    let mut revisions = server.list::<Revision>("read the releases", &words).await?;
+    revisions.sort_by_key(Revision::number);
+    let mut found: BTreeMap<(String, String), InstalledRelease> = BTreeMap::new();
+    for one in revisions {
+        let number = one.number();
+        let newest = found.entry((one.namespace, one.release)).or_default();
+        newest.revision = number;
+        (newest.status, newest.chart) = (one.status, one.chart);
+        newest.chart_version = one.chart_version;
+        newest.is_of_kubexm |= one.content.is_some();
+    }
+    let found = found.into_iter();
+    let found = found.map(|((namespace, name), newest)| InstalledRelease {
+        namespace,
+        name,
+        ..newest
+    });
+    Ok(found.collect())
+}
+
+/// Returns the releases of kubexm that are none of these applications.
+pub fn former<'a>(
+    installed: &'a [InstalledRelease],
+    applications: &'a [Application],
+) -> impl Iterator<Item = &'a InstalledRelease> {
+    let is_known = |one: &InstalledRelease| applications.iter().any(|wanted| one.is_of(wanted));
+    let ours = installed.iter().filter(|one| one.is_of_kubexm);
+    ours.filter(move |one| !is_known(one))
+}
+
+/// Returns a text as the value of a label, with `_` for characters that it cannot have.
+pub(super) fn label(text: &str) -> String {
+    let is_permitted = |one: char| one.is_ascii_alphanumeric() || "._-".contains(one);
+    let permitted = text.chars().take(LONGEST_LABEL);
+    let permitted: String = permitted
+        .map(|one| if is_permitted(one) { one } else { '_' })
+        .collect();
+    let ends = |one: char| !one.is_ascii_alphanumeric();
+    permitted.trim_matches(ends).to_owned()
+}
