@@ -1,7 +1,9 @@
 //! The applications of a running cluster. `registry add` applies those of a cluster file.
 
+mod list;
 mod remove;
 mod values;
 
+pub use list::{ApplicationList, ListOptions, ListedApplication, list};
 pub use remove::{RemoveOptions, remove};
 pub use values::{ApplicationValues, ValuesOptions, values};

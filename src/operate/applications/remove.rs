@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::list::control_plane;
 use crate::registry::{Change, ChangeReport, Prepared, Site};
 use kubexm_deploy::objects::Server;
 use kubexm_deploy::{InstalledRelease, application_removal, releases};
@@ -56,13 +57,7 @@ pub async fn remove(
 }
 
 async fn prepared(options: &RemoveOptions, site: &Site<'_>) -> Result<Prepared, CommandError> {
-    let mut control_planes = site.cluster.roles.control_plane.iter();
-    let host = control_planes
-        .find_map(|name| site.hosts.get(name))
-        .ok_or_else(|| {
-            CommandError::refused("no control plane can be reached")
-                .hint("run the command again when one answers")
-        })?;
+    let host = control_plane(site.cluster, &site.hosts)?;
     let found = chosen(options, releases(Server::of(host.as_ref())).await?)?;
     let mut applications = site.cluster.applications.iter();
     let is_wanted = applications.any(|one| {

@@ -258,6 +258,7 @@ fn every_command_prints_documented_json() {
             Events,
             vec!["-f", &cluster, "--bundle", &gone, "--unsigned"],
         ),
+        ("app list", Document("Error"), vec!["-f", &gone]),
         (
             "app remove",
             Events,

@@ -1,6 +1,7 @@
 //! `kubexm app`: the applications of a running cluster.
 
 mod apply;
+mod list;
 mod remove;
 mod values;
 
@@ -21,6 +22,11 @@ pub enum Command {
     /// `kubexm install` applies the applications, too, after everything else. A command that was interrupted continues when it
     /// runs again.
     Apply(apply::Apply),
+    /// List the applications of a running cluster
+    ///
+    /// Lists the applications of the cluster file, then other releases that kubexm created. --all adds those that other programs
+    /// created with Helm.
+    List(list::List),
     /// Remove an application from a running cluster
     ///
     /// Removes the release of Helm, with its objects and its history. The cluster file must not have the application any more.
@@ -37,6 +43,7 @@ pub enum Command {
 pub async fn run(command: Command, output: Output, events: &Events) -> Result<(), Failure> {
     match command {
         Command::Apply(arguments) => apply::run(&arguments, output, events).await,
+        Command::List(arguments) => list::run(&arguments, output, events).await,
         Command::Remove(arguments) => remove::run(&arguments, output, events).await,
         Command::Values(arguments) => values::run(&arguments, output, events),
     }

@@ -32,7 +32,7 @@ use kubexm_bundling::trust::{TrustBasis, TrustGroup, TrustRecord};
 use kubexm_bundling::verify::{Depth, Verification};
 use kubexm_lifecycle::plan::{Difference, HostDiff, PlanDiff, PlanDocument, Reason, TaskId};
 use kubexm_lifecycle::render::Rendered;
-use kubexm_operate::applications::ApplicationValues;
+use kubexm_operate::applications::{ApplicationList, ApplicationValues, ListedApplication};
 use kubexm_operate::conformance::{ConformanceReport, FailedTest};
 use kubexm_types::message::Listed;
 use kubexm_types::{Arch, Digest};
@@ -315,6 +315,18 @@ fn kinds() -> Vec<Kind> {
         seconds: 3120,
         report: "conformance/20260131T120000Z".into(),
     };
+    let application_list = ApplicationList {
+        applications: vec![ListedApplication {
+            name: "shop".to_owned(),
+            namespace: "web".to_owned(),
+            chart: Some("shop".to_owned()),
+            chart_version: Some("1.2.0".to_owned()),
+            revision: 3,
+            status: "deployed".to_owned(),
+            is_wanted: true,
+            is_of_kubexm: true,
+        }],
+    };
     let application_values = ApplicationValues {
         name: "shop".to_owned(),
         chart: "chart shop 1.2.0".to_owned(),
@@ -359,6 +371,7 @@ fn kinds() -> Vec<Kind> {
         kind("Plan", "`plan`", &plan()),
         kind("PlanFile", "`plan -o`", &plan_file),
         kind("PlanDiff", "`plan --diff`", &plan_diff()),
+        kind("ApplicationList", "`app list`", &application_list),
         kind("ApplicationValues", "`app values`", &application_values),
         kind("RenderedFiles", "`render`", &rendered),
         kind("StatusReport", "`status`", &status::example::report()),

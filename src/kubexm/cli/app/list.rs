@@ -1,0 +1,99 @@
+//! `kubexm app list`.
+
+use clap::Args;
+
+use crate::cli::registry::change::ClusterArgs;
+use crate::cli::{Failure, interrupt, output};
+use crate::report::Output;
+use kubexm_operate::applications::{self, ApplicationList, ListOptions, ListedApplication};
+use kubexm_types::event::Events;
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm app list -f cluster.yaml
+  kubexm app list -f cluster.yaml --all --output json")]
+pub struct List {
+    /// List releases that kubexm did not create, too
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Prints the applications.
+pub async fn run(arguments: &List, format: Output, events: &Events) -> Result<(), Failure> {
+    let options = ListOptions {
+        cluster: arguments.cluster.cluster.clone(),
+        connection: arguments.cluster.connection.options()?,
+        all: arguments.all,
+    };
+    let stop = interrupt::watch(events, interrupt::STOPPING);
+    let found = applications::list(&options, events, &stop).await?;
+    match format {
+        Output::Json => output::document("ApplicationList", &found),
+        Output::Auto | Output::Plain => {
+            output::text(&text(&found));
+            Ok(())
+        }
+    }
+}
+
+/// Returns the applications for people, in lines of at most 80 columns unless a name is long.
+fn text(list: &ApplicationList) -> String {
+    let mut lines = vec![row(["NAME", "NAMESPACE", "CHART", "REVISION", "STATUS"])];
+    lines.extend(list.applications.iter().map(line));
+    if list.applications.is_empty() {
+        lines = vec!["the cluster has no applications".to_owned()];
+    }
+    lines.join("\n") + "\n"
+}
+
+fn line(one: &ListedApplication) -> String {
+    let chart = match (&one.chart, &one.chart_version) {
+        (Some(chart), Some(version)) => format!("{chart} {version}"),
+        (Some(chart), None) => chart.clone(),
+        (None, _) => "-".to_owned(),
+    };
+    let revision = match one.revision {
+        0 => "-".to_owned(),
+        number => number.to_string(),
+    };
+    let note = match (one.is_wanted, one.is_of_kubexm) {
+        (true, _) => "",
+        (false, true) => ", not in the cluster file",
+        (false, false) => ", not of kubexm",
+    };
+    let status = format!("{}{note}", one.status);
+    row([&one.name, &one.namespace, &chart, &revision, &status])
+}
+
+fn row([name, namespace, chart, revision, status]: [&str; 5]) -> String {
+    format!("{name:<16} {namespace:<15} {chart:<16} {revision:<8} {status}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_application_has_a_line() {
+        let one = |name: &str, is_wanted: bool| ListedApplication {
+            name: name.to_owned(),
+            namespace: "web".to_owned(),
+            chart: is_wanted.then(|| "shop".to_owned()),
+            chart_version: Some("1.2.0".to_owned()),
+            revision: u64::from(is_wanted),
+            status: "deployed".to_owned(),
+            is_wanted,
+            is_of_kubexm: true,
+        };
+        let list = ApplicationList {
+            applications: vec![one("shop", true), one("old", false)],
+        };
+        insta::assert_snapshot!(text(&list), @"
+        NAME             NAMESPACE       CHART            REVISION STATUS
+        shop             web             shop 1.2.0       3        deployed
+        old              web             -                -        deployed, not in the cluster file
+        ");
+    }
+}
