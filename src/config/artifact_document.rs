@@ -1,8 +1,8 @@
-//! `files`, `charts` and `manifests` of a bundle manifest.
+//! `files`, `charts`, `manifests` and `imagePaths` of a bundle manifest.
 
 use super::reader::Fields;
-use kubexm_types::Digest;
 use kubexm_types::artifact::{ArtifactKind, ArtifactLocation, ArtifactSource};
+use kubexm_types::{Digest, ImagePath};
 
 /// Reads the artifacts that the `spec` of a manifest names.
 pub fn read(spec: &Fields<'_>) -> Vec<ArtifactSource> {
@@ -15,6 +15,17 @@ pub fn read(spec: &Fields<'_>) -> Vec<ArtifactSource> {
             .map(|location| ArtifactSource::new(ArtifactKind::Manifest, location)),
     );
     artifacts
+}
+
+/// Reads a field of custom resources that names an image.
+pub fn image_path(fields: &Fields<'_>) -> Option<ImagePath> {
+    fields.required("kind");
+    fields.required("path");
+    let (kind, path) = (fields.text("kind"), fields.value("path"));
+    Some(ImagePath {
+        kind: kind?,
+        path: path?,
+    })
 }
 
 fn file(fields: &Fields<'_>) -> Option<ArtifactSource> {

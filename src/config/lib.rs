@@ -11,6 +11,7 @@ pub mod cluster_document;
 pub mod example;
 pub mod experimental;
 pub mod host_range;
+mod image_list;
 mod kind;
 pub mod manifest;
 pub mod manifest_document;
@@ -30,6 +31,7 @@ pub use cluster_document::{
     HostMention, WithoutHosts, default_cluster, load_cluster, load_cluster_for,
     load_cluster_without, load_trust, parse_cluster, parse_cluster_for, refuse_fields,
 };
+pub use image_list::load_image_list;
 pub use kind::{DocumentKind, kind_of};
 pub use kubexm_kinds::{load_balancer, ports};
 pub use manifest_document::{load_manifest, parse_manifest};

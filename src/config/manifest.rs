@@ -1,12 +1,13 @@
 //! The checked form of a bundle manifest. `manifest_document` creates it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::cluster::KubernetesKind;
 use super::problem::Notice;
 use kubexm_types::artifact::ArtifactSource;
 use kubexm_types::signature_policy::SignaturePolicy;
-use kubexm_types::{Arch, ImageRef, LoginUrl, Version};
+use kubexm_types::{Arch, ImagePath, ImageRef, LoginUrl, Version};
 
 /// The content of a bundle, as a bundle manifest describes it.
 #[derive(Debug, Clone)]
@@ -28,8 +29,12 @@ pub struct Manifest {
     pub network: BTreeMap<String, Version>,
     /// Load balancers that run as static pods, by their name in the catalog. The version determines the images.
     pub load_balancer: BTreeMap<String, Version>,
-    /// Images that the user adds.
+    /// Images that the user adds, by name and in files.
     pub images: Vec<ImageRef>,
+    /// Files with images, one in a line; `manifest_document` adds their images to `images`.
+    pub images_from: Vec<PathBuf>,
+    /// Fields of custom resources that name images.
+    pub image_paths: Vec<ImagePath>,
     /// OS packages.
     pub packages: Vec<PackageSource>,
     /// Files, charts and manifests that the user adds.
@@ -75,7 +80,7 @@ pub struct AptRepository {
     /// The architectures that the archive has; empty for all. Ubuntu has two archives.
     pub architectures: Vec<Arch>,
     /// Keyring files on the build machine. One of their keys must have signed `InRelease`.
-    pub signed_by: Vec<std::path::PathBuf>,
+    pub signed_by: Vec<PathBuf>,
 }
 
 impl AptRepository {
@@ -99,7 +104,7 @@ pub struct DnfRepository {
     /// URL; `$basearch` is replaced by `x86_64` or `aarch64`. With a login if the repository requires one.
     pub url: LoginUrl,
     /// Key files on the build machine. One of their keys must have signed.
-    pub signed_by: Vec<std::path::PathBuf>,
+    pub signed_by: Vec<PathBuf>,
     pub verify: Verify,
 }
 

@@ -35,6 +35,10 @@ pub fn load_manifest(path: &Path) -> Result<Manifest, Problems> {
             *values = folder.join(&*values);
         }
     }
+    for list in &mut manifest.images_from {
+        *list = folder.join(&*list);
+        manifest.images.extend(super::load_image_list(list)?);
+    }
     for policy in &mut manifest.signatures {
         match policy.rule.signed_by_mut() {
             Some(SignedBy::Keys(keys)) => {
@@ -113,6 +117,8 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
     let network = read_versions(spec.section("network"));
     let load_balancer = read_versions(spec.section("loadBalancer"));
     let images = spec.values("images");
+    let images_from: Vec<String> = spec.values("imagesFrom");
+    let image_paths = spec.sections("imagePaths", artifact_document::image_path);
     let packages = spec.sections("packages", package_source::read);
     let artifacts = artifact_document::read(spec);
     let signatures = signature_document::read(spec);
@@ -126,6 +132,8 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
         network,
         load_balancer,
         images,
+        images_from: images_from.into_iter().map(Into::into).collect(),
+        image_paths,
         packages,
         artifacts,
         signatures,
