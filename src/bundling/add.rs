@@ -122,6 +122,7 @@ impl AddOptions {
             kubernetes: old.kubernetes.iter().max(),
             helm: None,
             values: &BTreeMap::new(),
+            paths: &[],
         };
         let mut lock = old.clone();
         let mut images: BTreeSet<ImageRef> = self.images.iter().cloned().collect();

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::Mutex;
 
-use super::artifacts::{ArtifactFetcher, HELM, Helm};
+use super::artifacts::{ArtifactFetcher, Found, HELM, Helm};
 use super::file_signatures::Signed;
 use super::http::Wanted;
 use super::kubeadm::Kubeadm;
@@ -26,7 +26,7 @@ use kubexm_catalog::{Catalog, CatalogError, Download};
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_config::manifest::Manifest;
 use kubexm_types::artifact::ArtifactKind;
-use kubexm_types::{Digest, Version, WarningKind};
+use kubexm_types::{Arch, Digest, Version, WarningKind};
 use stated::{Stated, only_by_signature, only_signed};
 
 pub use locked::{ChangedEntry, LockComparison};
@@ -128,6 +128,18 @@ impl<'a> Resolver<'a> {
         }
         lock.sort();
         Ok(lock)
+    }
+
+    /// Fetches the helm of a manifest, as a build does; `None` if the manifest names none for this machine.
+    ///
+    /// # Errors
+    /// It cannot be fetched or verified.
+    pub async fn helm(&self, manifest: &Manifest) -> Result<Option<Helm>, FetchError> {
+        let machine = Arch::of_this_machine().ok();
+        let mut wanted = self.wanted_files(manifest)?;
+        wanted.retain(|file| file.component == HELM && Some(file.arch) == machine);
+        let files = self.files(wanted).await?;
+        Helm::unpack(self.http.cache(), &files)
     }
 
     fn wanted_files(&self, manifest: &Manifest) -> Result<Vec<Download>, FetchError> {
@@ -375,6 +387,7 @@ impl<'a> Resolver<'a> {
             kubernetes: manifest.kubernetes.iter().max(),
             helm,
             values: &self.values,
+            paths: &manifest.image_paths,
         };
         let warn = |text| self.http.events().warn(WarningKind::Images, text);
         let mut artifacts = Vec::new();
@@ -384,7 +397,12 @@ impl<'a> Resolver<'a> {
             if let Some(doubt) = fetched.doubt {
                 warn(format!("{name}: {doubt}"));
             }
-            for found in fetched.found.iter().filter(|found| found.sure().is_none()) {
+            let is_listed = |found: &Found| {
+                let image = found.image.as_ref();
+                image.is_ok_and(|image| manifest.images.contains(image))
+            };
+            let found = fetched.found.iter().filter(|found| found.sure().is_none());
+            for found in found.filter(|found| !is_listed(found)) {
                 warn(format!(
                     "{name}: not included: {found}; if its pods need the image, add it to spec.images"
                 ));

@@ -5,13 +5,12 @@ use std::io::{self, Read};
 
 use serde::Deserialize;
 
-use crate::Cache;
 use kubexm_bundle::Blobs;
 use kubexm_bundle::archive::each_member;
 use kubexm_types::{Digest, Message};
 
 /// Maximum size of an unpacked chart, in bytes; Helm has the same limit.
-const LARGEST_CHART: u64 = 100 * 1024 * 1024;
+pub(super) const LARGEST_CHART: u64 = 100 * 1024 * 1024;
 /// Maximum size of a file in a chart, in bytes; Helm has the same limit.
 const LARGEST_FILE: u64 = 5 * 1024 * 1024;
 /// Maximum number of files in a chart.
@@ -24,6 +23,8 @@ pub struct Chart {
     pub version: String,
     /// The version of the application that the chart installs.
     pub app_version: Option<String>,
+    /// The annotations of the chart.
+    pub annotations: BTreeMap<String, String>,
     /// `values.yaml` and templates by path, including those of dependencies.
     pub files: BTreeMap<String, String>,
 }
@@ -34,19 +35,20 @@ struct About {
     name: String,
     version: String,
     app_version: Option<String>,
+    annotations: Option<BTreeMap<String, String>>,
 }
 
 impl Chart {
-    /// Reads a chart from the cache.
+    /// Reads a packed chart.
     ///
     /// # Errors
     /// The reason why the file is not a chart. The text completes a sentence about it.
-    pub fn open(cache: &Cache, digest: &Digest) -> Result<Self, Message> {
+    pub fn open(blobs: &dyn Blobs, digest: &Digest) -> Result<Self, Message> {
         let no_chart = |reason: &dyn std::fmt::Display| {
             Message::new(format!("is not a packed Helm chart: {reason}"))
                 .hint("pack the chart with `helm package`")
         };
-        let archive = cache.open_content(digest).map_err(|e| no_chart(&e))?;
+        let archive = blobs.open_content(digest).map_err(|e| no_chart(&e))?;
         let mut about = None;
         let mut files = BTreeMap::new();
         each_member(archive.take(LARGEST_CHART), |path, content| {
@@ -75,6 +77,7 @@ impl Chart {
             name: about.name,
             version: about.version,
             app_version: about.app_version.filter(|version| !version.is_empty()),
+            annotations: about.annotations.unwrap_or_default(),
             files,
         })
     }

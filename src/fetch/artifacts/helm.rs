@@ -1,4 +1,4 @@
-//! Rendering of charts by the helm of the bundle, or by that of this machine. Templates are programs of the chart's
+//! Rendering of charts by the helm of a bundle, or by that of this machine. Templates are programs of the chart's
 //! author, so helm runs in a sandbox.
 
 use std::io;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::chart::Chart;
 use super::wrong;
-use crate::{Cache, FetchError};
+use crate::FetchError;
 use kubexm_bundle::Blobs;
 use kubexm_bundle::archive::each_member;
 use kubexm_bundle::lock::LockedFile;
@@ -30,11 +30,11 @@ pub struct Helm {
 }
 
 impl Helm {
-    /// Unpacks the helm among files of the cache that runs on this machine; `None` if there is none.
+    /// Unpacks the newest helm among files of a lock that runs on this machine; `None` if there is none.
     ///
     /// # Errors
     /// The archive is damaged, or a temporary file cannot be written.
-    pub fn unpack(cache: &Cache, files: &[LockedFile]) -> Result<Option<Self>, FetchError> {
+    pub fn unpack(blobs: &dyn Blobs, files: &[LockedFile]) -> Result<Option<Self>, FetchError> {
         let machine = Arch::of_this_machine().ok();
         let runs = |file: &&LockedFile| file.component == COMPONENT && Some(file.arch) == machine;
         let newest = files
@@ -48,7 +48,7 @@ impl Helm {
         let unpacking = || -> io::Result<Self> {
             let workspace = Workspace::create("kubexm-helm-")?;
             let program = workspace.inputs().join(COMPONENT);
-            let archive = cache.open_content(&archive).map_err(io::Error::other)?;
+            let archive = blobs.open_content(&archive).map_err(io::Error::other)?;
             each_member(archive, |name, content| {
                 if name == member.path {
                     io::copy(content, &mut std::fs::File::create(&program)?)?;
@@ -75,13 +75,13 @@ pub enum Rendered {
     No(String),
 }
 
-/// Renders a packed chart in the cache with its own values, overridden by those of files, and then by those in `own`, which are
+/// Renders a packed chart with its own values, overridden by those of files, and then by those in `own`, which are
 /// JSON. Without a helm of the bundle, that of this machine renders it.
 ///
 /// # Errors
 /// A values file does not exist, a temporary file cannot be created, or helm cannot be isolated.
 pub async fn render(
-    (cache, digest, helm): (&Cache, &Digest, Option<&Helm>),
+    (blobs, digest, helm): (&dyn Blobs, &Digest, Option<&Helm>),
     chart: &Chart,
     (values, own): (&[PathBuf], Option<&str>),
     kubernetes: Option<&Version>,
@@ -115,7 +115,12 @@ pub async fn render(
         let reason = "neither the bundle has the component helm, nor is helm installed";
         return Ok(Rendered::No(reason.to_owned()));
     };
-    cache.copy(digest, &packed, 0o644)?;
+    let copied = || -> io::Result<()> {
+        let mut content = blobs.open(digest).map_err(io::Error::other)?;
+        io::copy(&mut content, &mut std::fs::File::create(&packed)?)?;
+        workspace.permit(&packed, 0o644)
+    };
+    copied().map_err(failed)?;
     // A separate home directory, without the user's plugins and repositories.
     let mut run = ProgramRun::new(&workspace, program.clone()).map_err(failed)?;
     run.arguments = arguments;

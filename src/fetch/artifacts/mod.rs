@@ -2,10 +2,13 @@
 //! manifests run.
 
 mod chart;
+mod directory;
 mod helm;
 mod images;
+mod known;
 mod plain;
 mod repository;
+mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -21,10 +24,12 @@ use super::http::{StatedBy, Wanted};
 use super::oci::Puller;
 use super::{FetchError, Http};
 use chart::Chart;
+use kubexm_bundle::Blobs;
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, Lock};
+use kubexm_sandbox::Sandbox;
 use kubexm_types::artifact::{ArtifactKind, ArtifactLocation, ArtifactSource};
-use kubexm_types::{Digest, ImageRef, Message, ShownUrl, Version};
+use kubexm_types::{Digest, ImagePath, ImageRef, Message, ShownUrl, Version};
 
 /// Maximum size of a manifest, in bytes; it is read into memory to find its images.
 const LARGEST_MANIFEST: u64 = 64 * 1024 * 1024;
@@ -53,6 +58,8 @@ pub struct ArtifactFetcher<'a> {
     pub helm: Option<Helm>,
     /// Values of the applications of a cluster, as JSON, by the names of their charts. A chart has the images of each.
     pub values: &'a BTreeMap<String, Vec<String>>,
+    /// The fields of custom resources that name images, as the user declares them.
+    pub paths: &'a [ImagePath],
 }
 
 /// A file in the cache before it is examined.
@@ -72,6 +79,11 @@ impl ArtifactFetcher<'_> {
     /// It cannot be fetched, its digest differs, or it is not of the expected type.
     pub async fn fetch(&self, source: &ArtifactSource) -> Result<FetchedArtifact, FetchError> {
         let raw = match &source.location {
+            ArtifactLocation::Path(path)
+                if source.kind == ArtifactKind::Chart && directory::has_chart(path) =>
+            {
+                self.packed(path, source.sha256).await?
+            }
             ArtifactLocation::Path(path) => self.on_disk(path, source.sha256).await?,
             ArtifactLocation::Address(url) => {
                 let pinned = source.sha256.map(|digest| (digest, ChecksumSource::Pinned));
@@ -225,6 +237,31 @@ impl ArtifactFetcher<'_> {
         })
     }
 
+    /// Packs a chart's directory into the cache.
+    async fn packed(&self, folder: &Path, expected: Option<Digest>) -> Result<Raw, FetchError> {
+        let (cache, from) = (self.http.cache().clone(), folder.to_owned());
+        let failed = |error: String| wrong(&folder.display(), error);
+        let packed = tokio::task::spawn_blocking(move || directory::pack(&from));
+        let packed = packed.await.map_err(|error| failed(error.to_string()))?;
+        let packed = packed.map_err(|error| failed(error.to_string()))?;
+        let digest = cache.insert(&packed)?;
+        if let Some(expected) = expected.filter(|expected| *expected != digest) {
+            return Err(failed(format!(
+                "has the digest {digest}, and sha256 names {expected}"
+            )));
+        }
+        Ok(Raw {
+            digest,
+            size: packed.len() as u64,
+            checksum: match expected {
+                Some(_) => ChecksumSource::Pinned,
+                None => ChecksumSource::FirstSeen,
+            },
+            url: None,
+            name: String::new(),
+        })
+    }
+
     async fn look_into(
         &self,
         source: &ArtifactSource,
@@ -269,7 +306,7 @@ impl ArtifactFetcher<'_> {
         }
         let text = String::from_utf8(self.http.cache().read(&fetched.artifact.digest)?)
             .map_err(|_| wrong(name, "is not UTF-8 text, so it is not a manifest"))?;
-        let read = images::images_in_yaml(&text, "");
+        let read = images::images_in_yaml(&text, "", self.paths);
         if read.documents == 0 {
             return Err(wrong(
                 name,
@@ -300,17 +337,18 @@ impl ArtifactFetcher<'_> {
         fetched.artifact.name.clone_from(&chart.name);
         fetched.artifact.version = Some(chart.version.clone());
         let packed = (
-            self.http.cache(),
+            self.http.cache() as &dyn Blobs,
             &fetched.artifact.digest,
             self.helm.as_ref(),
         );
         let sandbox = self.http.sandbox();
+        fetched.found.extend(plain::images_in_annotations(&chart));
         let own = self.values.get(&chart.name).into_iter().flatten();
         for own in std::iter::once(None).chain(own.map(|own| Some(own.as_str()))) {
             let values = (source.values.as_slice(), own);
             match helm::render(packed, &chart, values, self.kubernetes, sandbox).await? {
                 helm::Rendered::Text(text) => {
-                    let found = images::images_in_yaml(&text, "").found;
+                    let found = images::images_in_yaml(&text, "", self.paths).found;
                     fetched.found.extend(found);
                 }
                 helm::Rendered::No(reason) => {
@@ -323,6 +361,30 @@ impl ArtifactFetcher<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the images that the pods of a packed chart run with these values, which are JSON; or why helm cannot render it.
+///
+/// # Errors
+/// The blob is not a chart, or helm cannot be isolated.
+pub async fn images_of_chart(
+    (blobs, digest, helm): (&dyn Blobs, &Digest, &Helm),
+    values: &str,
+    kubernetes: &Version,
+    sandbox: &Sandbox,
+) -> Result<Result<Vec<Found>, String>, FetchError> {
+    let chart = Chart::open(blobs, digest).map_err(|reason| wrong(&digest, reason))?;
+    let from = (blobs, digest, Some(helm));
+    let rendered =
+        helm::render(from, &chart, (&[], Some(values)), Some(kubernetes), sandbox).await?;
+    Ok(match rendered {
+        helm::Rendered::No(reason) => Err(reason),
+        helm::Rendered::Text(text) => {
+            let mut found = images::images_in_yaml(&text, "", &[]).sorted();
+            found.retain(|one| one.is_sure);
+            Ok(found)
+        }
+    })
 }
 
 /// Copies a local file into the cache.
@@ -342,7 +404,7 @@ fn copy_in(
     })?;
     if !metadata.is_file() {
         let reason = Message::new("is not a regular file")
-            .hint("pack a chart's directory with `helm package`");
+            .hint("name a file, or the directory with the Chart.yaml of a chart");
         return Err(wrong(&path.display(), reason));
     }
     let mut file = File::open(path).map_err(failed)?;

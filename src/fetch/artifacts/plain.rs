@@ -1,12 +1,29 @@
-//! Images of a chart without Helm, from the text of its values and templates. All results are guesses.
+//! Images of a chart without Helm, from its annotations and the text of its values and templates. All results are guesses.
 
 use serde_json::Value;
 
 use super::chart::Chart;
-use super::images::{Found, images_in_lines, joined, parse};
+use super::images::{Found, images_in_lines, images_in_text, joined, parse};
 
 /// Maximum number of lines with variables in the result.
 const MOST_UNKNOWN: usize = 20;
+
+/// Annotations with the images of a chart: <https://artifacthub.io/docs/topics/annotations/helm/> and
+/// <https://github.com/helm/community/blob/main/hips/hip-0015.md>.
+const ANNOTATIONS: [&str; 3] = ["artifacthub.io/images", "helm.sh/images", "images"];
+
+/// Returns the images that the annotations of a chart name. They have those of parts that values do not select, too.
+pub fn images_in_annotations(chart: &Chart) -> Vec<Found> {
+    let texts = ANNOTATIONS
+        .iter()
+        .filter_map(|name| Some((name, chart.annotations.get(*name)?)));
+    let mut found = Vec::new();
+    for (name, text) in texts {
+        let place = format!("Chart.yaml, annotations.{name}");
+        found.extend(images_in_text(text, &place).into_iter().map(by_helm));
+    }
+    found
+}
 
 /// Returns everything in a chart that looks like an image.
 pub fn images_in_chart(chart: &Chart) -> Vec<Found> {

@@ -26,7 +26,7 @@ impl Resolver<'_> {
         let read = tokio::task::spawn_blocking(move || cache.read(&digest));
         let bytes = read.await.map_err(|error| wrong(error.to_string()))??;
         let text = String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
-        let read = images_in_yaml(&text, &file.file_name);
+        let read = images_in_yaml(&text, &file.file_name, &[]);
         if read.documents == 0 || read.unreadable > 0 {
             return Err(wrong(format!(
                 "{} has no manifest at {}",

@@ -122,6 +122,7 @@ async fn charts_are_downloaded_from_helm_repositories_and_registries() {
                 kubernetes: None,
                 helm: None,
                 values: &BTreeMap::new(),
+                paths: &[],
             };
             fetcher
                 .fetch(&source)
