@@ -9,6 +9,7 @@ pub mod config;
 pub mod diff;
 pub mod export;
 pub mod extract;
+pub mod find_images;
 pub mod inspect;
 pub mod inventory;
 pub mod lock_file;

@@ -185,6 +185,8 @@ fn every_command_prints_documented_json() {
     for kind in ["cluster", "bundle", "mirrors"] {
         std::fs::write(at(kind), run(&["config", "init", kind]).1).unwrap();
     }
+    let list = at("images.txt");
+    std::fs::write(&list, "docker.io/library/nginx:1.29\n").unwrap();
     let (cluster, manifest, cache) = (at("cluster"), at("bundle"), at("cache"));
     let (new, archive, gone) = (at("new"), at("support.tar.zst"), "/nowhere".to_owned());
     let unreachable = at("unreachable");
@@ -313,6 +315,7 @@ fn every_command_prints_documented_json() {
             vec![&small, &small],
         ),
         ("bundle outdated", Document("Error"), vec![&gone]),
+        ("bundle find-images", Document("FoundImages"), vec![&list]),
         (
             "bundle sbom",
             Document("SbomFile"),

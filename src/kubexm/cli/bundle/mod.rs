@@ -5,6 +5,7 @@ mod build;
 mod diff;
 mod export;
 mod extract;
+mod find_images;
 mod inspect;
 mod join;
 mod keygen;
@@ -36,6 +37,8 @@ pub enum Command {
     Build(build::Build),
     /// Download and verify the same, and write only the lock
     Lock(lock::Lock),
+    /// Print the images that charts and manifests need, and why
+    FindImages(find_images::FindImages),
     /// Add your own images, files, charts and manifests
     Add(add::Add),
     /// Remove content that nothing else in the bundle needs
@@ -77,7 +80,10 @@ pub enum Command {
 
 /// The groups of commands in the help, in order.
 pub const GROUPS: &Groups = &[
-    ("Create", &["build", "lock", "add", "remove", "merge"]),
+    (
+        "Create",
+        &["build", "lock", "find-images", "add", "remove", "merge"],
+    ),
     (
         "Inspect",
         &[
@@ -122,6 +128,7 @@ pub async fn run(command: Command, output: Output, events: &Events) -> Result<()
     match command {
         Command::Build(arguments) => build::run(arguments, events).await,
         Command::Lock(arguments) => lock::run(arguments, events).await,
+        Command::FindImages(arguments) => find_images::run(&arguments, output, events).await,
         Command::Add(arguments) => add::run(arguments, events).await,
         Command::Remove(arguments) => remove::run(arguments, events).await,
         Command::Merge(arguments) => merge::run(arguments, events).await,

@@ -22,6 +22,7 @@ use kubexm_bundling::cache::{
 use kubexm_bundling::config::{FileProblem, Validation};
 use kubexm_bundling::diff::{self, Comparison, ItemKind, KindSummary};
 use kubexm_bundling::extract::Extracted;
+use kubexm_bundling::find_images::{FoundImages, NeededImage, SourceImages};
 use kubexm_bundling::inspect::{
     BaseInfo, Contents, Inspection, Item, ItemSignature, PackageSet, SignatureInfo, SignedBy,
 };
@@ -169,6 +170,21 @@ fn plan() -> PlanDocument {
         }],
     });
     serde_json::from_value(json).unwrap()
+}
+
+fn found_images() -> FoundImages {
+    FoundImages {
+        sources: vec![SourceImages {
+            source: "chart app 1.0.0".to_owned(),
+            doubt: None,
+            images: vec![NeededImage {
+                name: "docker.io/library/nginx:1.29".to_owned(),
+                place: "Deployment web, container nginx".to_owned(),
+                included: true,
+                problem: None,
+            }],
+        }],
+    }
 }
 
 fn outdated() -> Outdated {
@@ -354,6 +370,7 @@ fn kinds() -> Vec<Kind> {
         kind("BundleVerification", "`bundle verify`", &verification),
         kind("BundleComparison", "`bundle diff`", &comparison),
         kind("OutdatedReport", "`bundle outdated`", &outdated()),
+        kind("FoundImages", "`bundle find-images`", &found_images()),
         kind("ExtractedFiles", "`bundle extract`", &extracted),
         kind("KeyFiles", "`bundle keygen`", &keys),
         kind(
