@@ -60,8 +60,9 @@ use kubexm_engine::plan::{Plan, PlannedFile, RenderedFile, Task, TaskId};
 use kubexm_types::HostName;
 
 pub use applications::{
-    EffectiveValues, InstalledRelease, applications, effective_values, former as former_releases,
-    releases, removal as application_removal, values_of_charts,
+    ApplicationParts, EffectiveValues, InstalledRelease, application_parts, applications,
+    effective_values, former as former_releases, releases, removal as application_removal,
+    values_of_charts,
 };
 pub use deployment::Deployment;
 pub use error::DeployError;

@@ -91,6 +91,39 @@ pub fn values_of_charts(cluster: &Cluster) -> Result<BTreeMap<String, Vec<String
     Ok(found)
 }
 
+/// The artifacts of an application in a bundle.
+pub struct ApplicationParts<'a> {
+    pub name: &'a ReleaseName,
+    /// The chart, or the manifests.
+    pub artifacts: Vec<&'a LockedArtifact>,
+    /// Values for the chart, as JSON; `None` for manifests. They may have secrets.
+    pub values: Option<String>,
+}
+
+/// Returns the applications of a cluster of which the bundle has all parts.
+///
+/// # Errors
+/// A file with values cannot be read.
+pub fn application_parts<'a>(
+    cluster: &'a Cluster,
+    lock: &'a Lock,
+) -> Result<Vec<ApplicationParts<'a>>, DeployError> {
+    let applications = cluster.applications.iter();
+    let complete = applications.filter_map(|one| Some((one, content(lock, one).ok()?)));
+    let parts = complete.map(|(application, artifacts)| {
+        let values = match &application.content {
+            ApplicationContent::Chart { values, .. } => Some(values::merged(values)?),
+            ApplicationContent::Manifests(_) => None,
+        };
+        Ok(ApplicationParts {
+            name: &application.name,
+            artifacts,
+            values,
+        })
+    });
+    parts.collect()
+}
+
 /// Plans the applications of a cluster that runs.
 ///
 /// # Errors

@@ -20,8 +20,8 @@ use kubexm_session::failed_workers::FailedWorkers;
 use kubexm_session::identity::{KnownCluster, Origins};
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::{
-    CommandError, certificates, notices, older_etcd, plan_inputs, preflight, program_settings,
-    site_ca,
+    CommandError, application_images, certificates, notices, older_etcd, plan_inputs, preflight,
+    program_settings, site_ca,
 };
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
@@ -135,14 +135,16 @@ pub(super) async fn checked(
     failed: &mut FailedWorkers,
     events: &Events,
 ) -> Result<Vec<Finding>, CommandError> {
-    let (mut findings, refused) = tokio::join!(
+    let (mut findings, refused, images) = tokio::join!(
         preflight::check(cluster, hosts, facts, bundle),
         program_settings::findings::findings(bundle, cluster, events),
+        application_images::findings(bundle, cluster, hosts, events),
     );
     failed.leave_out_findings(&mut findings, events);
     // What is wrong with the bundle or with the cluster file is not a failure of a worker.
-    match refused {
-        Ok(refused) => findings.extend(refused),
+    let of_content = refused.and_then(|refused| Ok([refused, images?].concat()));
+    match of_content {
+        Ok(found) => findings.extend(found),
         Err(error) => {
             // A host of an unexpected kind explains more than what the bundle does not have for it.
             preflight::report(&findings, events)?;

@@ -17,7 +17,9 @@ use kubexm_host::HostError;
 use kubexm_session::begun::Operation;
 use kubexm_session::bundle_access::verify;
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{ClusterSource, CommandError, Connection, Stop, certificates, plan_inputs};
+use kubexm_session::{
+    ClusterSource, CommandError, Connection, Stop, application_images, certificates, plan_inputs,
+};
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, ImageRef, Message, WarningKind};
 
@@ -83,6 +85,7 @@ pub async fn add(
     let prepare = async |site: &mut Site<'_>, events: &Events| {
         let mut prepared = prepared(site, &bundle, &lock, events).await?;
         if options.applications {
+            check_images(site, &bundle, events).await?;
             add_applications(&mut prepared, site, &bundle).await?;
         }
         Ok(prepared)
@@ -195,6 +198,20 @@ async fn prepared(
         afterwards: "the other hosts are ready; run the same command again when these answer",
         remaining: None,
     })
+}
+
+/// Fails if nodes could not pull images of the applications.
+async fn check_images(
+    site: &Site<'_>,
+    bundle: &Arc<BundleSet>,
+    events: &Events,
+) -> Result<(), CommandError> {
+    let missing = application_images::missing(bundle, site.cluster, &site.hosts, events).await?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    Err(CommandError::refused(lines.join("\n")).hint(application_images::HINT))
 }
 
 /// Adds the tasks of the applications, after those that bring their images.
