@@ -12,7 +12,7 @@ use kubexm_config::cluster::RuntimeKind;
 use kubexm_deploy::expected;
 use kubexm_deploy::objects::{Condition, Images, Metadata, Server};
 use kubexm_host::{Command, Host, HostError, Limit};
-use kubexm_scripts::registry::NODE_IMAGES;
+use kubexm_scripts::registry::{NODE_IMAGES, RELEASE_IMAGES};
 use kubexm_types::untrusted::Untrusted;
 use kubexm_types::{Digest, ImageRef};
 
@@ -90,12 +90,15 @@ impl Uses {
             let (Some(host), Some(spec)) = (site.hosts.get(name), site.cluster.host(name)) else {
                 continue;
             };
-            let server = expected::api_server(site.cluster, spec);
-            let server = Server::of(host.as_ref()).at(&server);
+            let url = expected::api_server(site.cluster, spec);
+            let server = Server::of(host.as_ref()).at(&url);
             let words = [RESOURCES, "--all-namespaces"];
             match server.list::<User>(ACTION, &words).await {
                 Ok(objects) => {
                     objects.iter().for_each(|object| self.add_of(object));
+                    let command = Command::from_script(RELEASE_IMAGES, [url.clone()]);
+                    let printed = run(host.as_ref(), command).await?;
+                    printed.lines().for_each(|line| self.add_of_release(line));
                     return Ok(());
                 }
                 Err(error) => failed = format!("{}: {error}", host.name()),
@@ -109,6 +112,17 @@ impl Uses {
             let by = format!("{} {}", object.kind.to_lowercase(), object.metadata.path());
             let images = object.spec.names().chain(object.status.ids());
             images.for_each(|image| self.add(image, &by));
+        }
+    }
+
+    /// Adds an image of a stored revision of a release, to which `helm rollback` returns.
+    fn add_of_release(&mut self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        if let [namespace, name, number, image] = words.as_slice() {
+            self.add(
+                image,
+                &format!("revision {number} of the release {namespace}/{name}"),
+            );
         }
     }
 
@@ -301,6 +315,22 @@ mod tests {
         assert_eq!(names(&uses), expected);
         let by = uses.digests[&digest].first().map(String::as_str);
         assert_eq!(by, Some("pod web/a"));
+    }
+
+    #[test]
+    fn stored_revisions_of_releases_use_their_images() {
+        let mut uses = Uses::default();
+        for line in [
+            "web shop 1 r.io/app:1",
+            "web shop 2 nginx:1.29",
+            "web shop 3 not an image",
+            "",
+        ] {
+            uses.add_of_release(line);
+        }
+        assert_eq!(names(&uses), ["docker.io/library/nginx:1.29", "r.io/app:1"]);
+        let by = uses.names.values().next_back().unwrap().first();
+        assert_eq!(by.unwrap(), "revision 1 of the release web/shop");
     }
 
     /// A template of a pod can have any text as the name of an image.

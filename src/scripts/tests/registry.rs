@@ -236,3 +236,24 @@ fn images_of_static_pods_and_sandboxes_are_printed() {
         assert_eq!(lines, expected);
     });
 }
+
+/// A revision has the values of the user, and Secrets among its objects.
+#[test]
+fn revisions_of_releases_print_their_images_and_nothing_else() {
+    Machine::with_each_shell(|machine| {
+        let manifest = r#"kind: Pod\n  containers:\n  - image: nginx:1.29\n    args: [\"--run=r.io/a/b:2\"]\n    image: \"r.io/c@sha256:ab\"\n  password: hunter2\n"#;
+        let list =
+            |release: &str| format!("release=$({release}); echo \"web shop 3 $release\"; echo");
+        let stored = format!(
+            "printf %s '{{\"name\":\"shop\",\"manifest\":\"{manifest}\"}}' | gzip -c | base64 | tr -d '\\n' | base64 | tr -d '\\n'"
+        );
+        machine.fake("kubectl", &list(&stored));
+        let printed = machine.done(registry::RELEASE_IMAGES, &["https://192.0.2.11:6443"]);
+        let expected =
+            "web shop 3 nginx:1.29\nweb shop 3 r.io/a/b:2\nweb shop 3 r.io/c@sha256:ab\n";
+        assert_eq!(printed, expected);
+        machine.fake("kubectl", &list("echo aGVsbG8="));
+        let broken = machine.run(registry::RELEASE_IMAGES, &["https://192.0.2.11:6443"]);
+        assert_eq!((broken.status, broken.printed.as_str()), (1, ""));
+    });
+}

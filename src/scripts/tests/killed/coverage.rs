@@ -96,6 +96,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "registry/list.sh",
             "registry/node-images.sh",
             "registry/part.sh",
+            "registry/release-images.sh",
             "registry/sound.sh",
             "runtime/containerd-survey.sh",
             "runtime/isulad-installed.sh",
