@@ -112,7 +112,9 @@ pub fn application_parts<'a>(
     let complete = applications.filter_map(|one| Some((one, content(lock, one).ok()?)));
     let parts = complete.map(|(application, artifacts)| {
         let values = match &application.content {
-            ApplicationContent::Chart { values, .. } => Some(values::merged(values)?),
+            ApplicationContent::Chart { values, .. } => {
+                Some(values::merged(values, Secrets::Read)?)
+            }
             ApplicationContent::Manifests(_) => None,
         };
         Ok(ApplicationParts {
