@@ -6,6 +6,8 @@ use serde::Deserialize;
 
 use crate::error::CatalogError;
 use kubexm_bundle::lock::FileFormat;
+use kubexm_config::cluster::{Addon, AddonContent};
+use kubexm_types::artifact::{AddonSource, ArtifactKind, ArtifactLocation, ArtifactSource};
 use kubexm_types::{Arch, ImageRef, Version};
 
 /// One component of the catalog.
@@ -17,6 +19,8 @@ pub(crate) struct Component {
     /// URL of the file, with `{version}` and `{arch}`, or `{machine}` for the architecture's name in the kernel.
     url: Option<String>,
     format: Option<FileFormat>,
+    /// URL of the Helm repository that has the chart of an add-on.
+    repository: Option<url::Url>,
     /// URL of the checksum file.
     checksum: Option<String>,
     /// What an earlier catalog named. A build keeps it if its lock has it.
@@ -99,6 +103,45 @@ impl Component {
             }
             None => Ok(None),
         }
+    }
+
+    /// Returns the chart or the manifest of a version of an add-on.
+    pub(crate) fn addon(
+        &self,
+        addon: Addon,
+        version: &Version,
+    ) -> Result<ArtifactSource, CatalogError> {
+        let properties = addon.properties();
+        let missing = || CatalogError::Broken {
+            file: self.name.clone(),
+            reason: "has no repository and no url".to_owned(),
+        };
+        let mut source = match properties.content {
+            AddonContent::Chart(chart) => {
+                let location = ArtifactLocation::Repository {
+                    url: self.repository.clone().ok_or_else(missing)?,
+                    chart: chart.to_owned(),
+                    version: version.to_string(),
+                };
+                ArtifactSource::new(ArtifactKind::Chart, location)
+            }
+            AddonContent::Manifest { name, .. } => {
+                // It is the same for all architectures.
+                let file = self.download(version, Arch::Amd64)?.ok_or_else(missing)?;
+                ArtifactSource {
+                    name: Some(name.to_owned()),
+                    ..ArtifactSource::new(
+                        ArtifactKind::Manifest,
+                        ArtifactLocation::Address(file.url),
+                    )
+                }
+            }
+        };
+        source.addon = Some(AddonSource {
+            values: properties.values,
+            images: self.images(version)?,
+        });
+        Ok(source)
     }
 
     /// Returns the images of a version.

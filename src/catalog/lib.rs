@@ -16,6 +16,8 @@ pub use mirrors::{mirror_sets, mirrors};
 use signers::KnownSigner;
 
 use kubexm_bundle::Lock;
+use kubexm_config::cluster::Addon;
+use kubexm_types::artifact::ArtifactSource;
 use kubexm_types::signature_policy::SignaturePolicy;
 use kubexm_types::{Arch, ImageRef, Version};
 
@@ -113,6 +115,14 @@ impl Catalog {
         self.component(name).ok()?.releases.as_ref()
     }
 
+    /// Returns the chart or the manifest of a version of an add-on, and what kubexm knows of it.
+    ///
+    /// # Errors
+    /// The catalog does not contain the add-on.
+    pub fn addon(&self, addon: Addon, version: &Version) -> Result<ArtifactSource, CatalogError> {
+        self.component(addon.name())?.addon(addon, version)
+    }
+
     /// Returns the images of a version of a component, without those that its manifest names.
     ///
     /// # Errors
@@ -181,6 +191,27 @@ mod tests {
         assert_eq!(now.members, former.members);
         let other = catalog.former_download("runc", &version, Arch::Amd64);
         assert!(other.unwrap().is_none());
+    }
+
+    #[test]
+    fn addons_have_a_public_address() {
+        let catalog = Catalog::embedded().unwrap();
+        let version = Version::new(1, 2, 3);
+        let sources = Addon::ALL.iter().map(|addon| {
+            let source = catalog.addon(*addon, &version).unwrap();
+            let images = source.addon.unwrap().images;
+            let images = images.iter().map(|image| format!("\n  {image}"));
+            format!("{}{}", source.location, images.collect::<String>())
+        });
+        insta::assert_snapshot!(sources.collect::<Vec<_>>().join("\n"), @"
+        https://raw.githubusercontent.com/rancher/local-path-provisioner/v1.2.3/deploy/local-path-storage.yaml
+          docker.io/library/busybox:1.37.0
+        metrics-server 1.2.3 of https://kubernetes-sigs.github.io/metrics-server
+        traefik 1.2.3 of https://traefik.github.io/charts
+        metallb 1.2.3 of https://metallb.github.io/metallb
+        cert-manager 1.2.3 of https://charts.jetstack.io/
+          quay.io/jetstack/cert-manager-acmesolver:v1.2.3
+        ");
     }
 
     /// Any release of flannel has a manifest; earlier locks have the images of one without it.

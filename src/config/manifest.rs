@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::cluster::KubernetesKind;
+use super::cluster::{Addon, KubernetesKind};
 use super::problem::Notice;
 use kubexm_types::artifact::ArtifactSource;
 use kubexm_types::signature_policy::SignaturePolicy;
@@ -29,6 +29,8 @@ pub struct Manifest {
     pub network: BTreeMap<String, Version>,
     /// Load balancers that run as static pods, by their name in the catalog. The version determines the images.
     pub load_balancer: BTreeMap<String, Version>,
+    /// Add-ons with their versions.
+    pub addons: Vec<(Addon, Version)>,
     /// Images that the user adds, by name and in files.
     pub images: Vec<ImageRef>,
     /// Files with images, one in a line; `manifest_document` adds their images to `images`.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::artifact_document;
-use super::cluster::KubernetesKind;
+use super::cluster::{Addon, KubernetesKind};
 use super::cluster_document::KUBERNETES_KINDS;
 use super::manifest::Manifest;
 use super::package_source;
@@ -116,6 +116,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
     }
     let network = read_versions(spec.section("network"));
     let load_balancer = read_versions(spec.section("loadBalancer"));
+    let addons = read_addons(spec, &components);
     let images = spec.values("images");
     let images_from: Vec<String> = spec.values("imagesFrom");
     let image_paths = spec.sections("imagePaths", artifact_document::image_path);
@@ -131,6 +132,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
         components,
         network,
         load_balancer,
+        addons,
         images,
         images_from: images_from.into_iter().map(Into::into).collect(),
         image_paths,
@@ -152,6 +154,28 @@ fn read_versions(section: Option<Fields<'_>>) -> BTreeMap<String, Version> {
         }
     }
     versions
+}
+
+/// Reads the add-ons. Helm installs them, and finds their images.
+fn read_addons(
+    spec: &Fields<'_>,
+    components: &BTreeMap<String, Vec<Version>>,
+) -> Vec<(Addon, Version)> {
+    let Some(section) = spec.section("addons") else {
+        return Vec::new();
+    };
+    let version = |addon: &Addon| Some((*addon, section.value(addon.name())?));
+    let addons: Vec<(Addon, Version)> = Addon::ALL.iter().filter_map(version).collect();
+    section.finish();
+    if !addons.is_empty() && !components.contains_key("helm") {
+        let hint = "add the version of helm to spec.components, as in helm: \"4.3.1\"";
+        spec.problem(
+            "addons",
+            "helm installs add-ons, and spec.components does not have it",
+            Some(hint),
+        );
+    }
+    addons
 }
 
 /// Refuses an empty list.

@@ -1,6 +1,6 @@
 //! JSON schemas for editors, and commented templates.
 
-use super::cluster::{PluginKind, RuntimeKind};
+use super::cluster::{Addon, PluginKind, RuntimeKind};
 use super::{cluster_document, experimental};
 
 /// The schema with placeholders for the lists of types.
@@ -27,6 +27,7 @@ pub fn cluster() -> String {
         )
         .replace("\"<container runtimes>\"", &listed(RuntimeKind::NAMES))
         .replace("\"<network plugins>\"", &listed(PluginKind::NAMES))
+        .replace("\"<add-ons>\"", &listed(Addon::NAMES))
         .replace(
             "\"<load balancers>\"",
             &listed(&cluster_document::load_balancer_types()),

@@ -4,7 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use kubexm_config::cluster::{AddressHolder, ControlPlanePod, LocalProxy, PluginKind, RuntimeKind};
+use kubexm_config::cluster::{
+    Addon, AddressHolder, ControlPlanePod, LocalProxy, PluginKind, RuntimeKind,
+};
 use kubexm_config::{load_balancer, ports};
 use kubexm_scripts::network;
 
@@ -76,6 +78,23 @@ fn network_plugins_are_known_everywhere() {
             missing.script(network::REMOVE_LEFTOVERS, &format!("\n{owner})"));
         }
         missing.text("docs/src/howto/networks.md", &format!("| `{name}` |"));
+        missing.proof(name);
+    }
+    missing.none();
+}
+
+#[test]
+fn addons_are_known_everywhere() {
+    let mut missing = Missing::default();
+    for addon in Addon::ALL {
+        let name = addon.name();
+        missing.text(
+            "manifests/catalog/addons.yaml",
+            &format!("- name: {name}\n"),
+        );
+        missing.text("manifests/schema/bundle.json", &format!("\"{name}\""));
+        missing.text("tests/online/components.yaml", &format!("    {name}: "));
+        missing.text("docs/src/howto/addons.md", &format!("| `{name}` |"));
         missing.proof(name);
     }
     missing.none();

@@ -372,11 +372,11 @@ impl<'a> Resolver<'a> {
         manifest: &Manifest,
         files: &[LockedFile],
     ) -> Result<Vec<LockedArtifact>, FetchError> {
-        let has_charts = || {
-            let mut artifacts = manifest.artifacts.iter();
-            artifacts.any(|source| source.kind == ArtifactKind::Chart)
-        };
-        let helm = if has_charts() {
+        let addons = manifest.addons.iter();
+        let addons = addons.map(|(addon, version)| self.catalog.addon(*addon, version));
+        let addons = addons.collect::<Result<Vec<_>, _>>()?;
+        let sources = || manifest.artifacts.iter().chain(&addons);
+        let helm = if sources().any(|source| source.kind == ArtifactKind::Chart) {
             Helm::unpack(self.http.cache(), files)?
         } else {
             None
@@ -391,7 +391,7 @@ impl<'a> Resolver<'a> {
         };
         let warn = |text| self.http.events().warn(WarningKind::Images, text);
         let mut artifacts = Vec::new();
-        for source in &manifest.artifacts {
+        for source in sources() {
             let fetched = fetcher.fetch(source).await?;
             let name = fetched.artifact.describe();
             if let Some(doubt) = fetched.doubt {

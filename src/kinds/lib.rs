@@ -1,7 +1,8 @@
 //! What kubexm knows of each kind of container runtime, network plugin, load balancer and package manager on hosts: units,
-//! sockets, ports, directories and files. Each kind has one file here, with a constant for each of its members. Everything else asks
-//! these constants.
+//! sockets, ports, directories and files; and of each add-on. Each kind has one file here, with a constant for each of its members.
+//! Everything else asks these constants.
 
+mod addon;
 mod directory;
 pub mod load_balancer;
 pub mod network_plugin;
@@ -9,6 +10,7 @@ pub mod package_manager;
 pub mod ports;
 pub mod runtime;
 
+pub use addon::{Addon, AddonContent, AddonObjects, AddonProperties};
 pub use directory::{Content, Directory};
 pub use load_balancer::{AddressHolder, BalancerProperties, ControlPlanePod, LocalProxy};
 pub use network_plugin::{

@@ -30,7 +30,7 @@ pub struct Encryption {
 /// An AdmissionConfiguration with defaults of Pod Security and limits for events.
 #[derive(Template)]
 #[template(path = "kubernetes/admission.yaml")]
-pub struct Admission {
+pub struct Admission<'a> {
     /// Namespaces without Pod Security.
-    pub namespaces: Vec<&'static str>,
+    pub namespaces: Vec<&'a str>,
 }

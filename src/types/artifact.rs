@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{Digest, InvalidValue, ShownUrl};
+use super::{Digest, ImageRef, InvalidValue, ShownUrl};
 
 /// The kind of an artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -119,6 +119,17 @@ pub struct ArtifactSource {
     pub sha256: Option<Digest>,
     /// Values files with which a chart is rendered to find its images.
     pub values: Vec<PathBuf>,
+    /// What kubexm knows of an add-on.
+    pub addon: Option<AddonSource>,
+}
+
+/// What kubexm knows of the chart or manifest of an add-on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddonSource {
+    /// Values with which kubexm installs it, as YAML. A chart is rendered with them before other values.
+    pub values: &'static str,
+    /// Images that pods need and that neither the chart nor the manifest names as such.
+    pub images: Vec<ImageRef>,
 }
 
 impl ArtifactSource {
@@ -130,6 +141,7 @@ impl ArtifactSource {
             location,
             sha256: None,
             values: Vec::new(),
+            addon: None,
         }
     }
 }

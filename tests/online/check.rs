@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use kubexm_bundle::lock::{ChecksumSource, Lock, LockedFile};
 use kubexm_catalog::{Catalog, Releases};
+use kubexm_config::cluster::Addon;
 use kubexm_config::manifest::{Manifest, PackageSource};
 use kubexm_config::mirrors::Checksums;
 use kubexm_config::{Mirrors, load_manifest};
-use kubexm_fetch::artifacts::images_in_yaml;
+use kubexm_fetch::artifacts::{ArtifactFetcher, FetchedArtifact, images_in_yaml};
 use kubexm_fetch::http::StatedBy;
 use kubexm_fetch::image_signatures::Found;
 use kubexm_fetch::oci::Puller;
@@ -52,6 +53,9 @@ impl Pinned {
             let versions = versions.into_iter().map(|version| (name.clone(), version));
             self.components.extend(versions);
         }
+        let addons = manifest.addons.into_iter();
+        self.components
+            .extend(addons.map(|(addon, version)| (addon.name().to_owned(), version)));
         self.kubernetes.extend(manifest.kubernetes);
         self.images.extend(manifest.images);
         for source in manifest.packages {
@@ -183,6 +187,19 @@ impl<'a> Check<'a> {
                 return Vec::new();
             }
         };
+        if let Some(addon) = Addon::named(name) {
+            let result = match self.addon(addon, version).await {
+                Ok(found) => {
+                    images.extend(found.artifact.images);
+                    Ok(format!("{} bytes", found.artifact.size))
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            self.row("add-on", format!("{name} {version}"), result);
+            images.sort();
+            images.dedup();
+            return images;
+        }
         for arch in self.arches.clone() {
             let item = format!("{name} {version} {arch}");
             match self.file(name, version, arch).await {
@@ -197,6 +214,18 @@ impl<'a> Check<'a> {
         images.sort();
         images.dedup();
         images
+    }
+
+    /// Downloads and verifies the chart or the manifest of an add-on as a build does.
+    async fn addon(&self, addon: Addon, version: &Version) -> Result<FetchedArtifact, FetchError> {
+        let fetcher = ArtifactFetcher {
+            http: &self.http,
+            previous: None,
+            kubernetes: None,
+            helm: None,
+            values: &BTreeMap::new(),
+        };
+        fetcher.fetch(&self.catalog.addon(addon, version)?).await
     }
 
     /// Downloads and verifies a file as a build does.
@@ -215,6 +244,7 @@ impl<'a> Check<'a> {
             components: [(name.to_owned(), vec![version.clone()])].into(),
             network: BTreeMap::new(),
             load_balancer: BTreeMap::new(),
+            addons: Vec::new(),
             images: Vec::new(),
             packages: Vec::new(),
             artifacts: Vec::new(),

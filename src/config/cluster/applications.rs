@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kubexm_kinds::{Addon, AddonContent};
 use kubexm_types::{Namespace, ReleaseName, Secret};
 
 /// An application of the user, which an install applies when the cluster is ready. Helm knows it as a release.
@@ -32,6 +33,48 @@ pub enum ApplicationContent {
     },
     /// The names of manifests, in their order.
     Manifests(Vec<String>),
+    Addon {
+        kind: Addon,
+        /// The version; `None` for the only one in the bundle.
+        version: Option<String>,
+        /// Values that replace those of kubexm.
+        values: ApplicationValues,
+    },
+    /// Objects of the site for an add-on, which [`kubexm_kinds::AddonObjects`] describes. They are a release of their own.
+    AddonObjects(SiteObjects),
+}
+
+impl ApplicationContent {
+    /// Returns the name of the chart of the bundle that it has; `None` for manifests and objects.
+    pub fn chart(&self) -> Option<&str> {
+        match self {
+            Self::Chart { name, .. } => Some(name),
+            Self::Addon { kind, .. } => match kind.properties().content {
+                AddonContent::Chart(name) => Some(name),
+                AddonContent::Manifest { .. } => None,
+            },
+            Self::Manifests(_) | Self::AddonObjects(_) => None,
+        }
+    }
+}
+
+/// What the cluster file has for the objects of an add-on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SiteObjects {
+    /// The addresses that MetalLB gives to services: networks, and ranges as in `10.0.0.10-10.0.0.20`.
+    Addresses(Vec<String>),
+    /// The CA with which cert-manager signs certificates: files on this machine, as PEM.
+    Issuer { certificate: PathBuf, key: PathBuf },
+}
+
+impl SiteObjects {
+    /// Returns the add-on.
+    pub fn addon(&self) -> Addon {
+        match self {
+            Self::Addresses(_) => Addon::MetalLb,
+            Self::Issuer { .. } => Addon::CertManager,
+        }
+    }
 }
 
 /// Values for the templates of a chart.

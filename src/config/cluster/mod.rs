@@ -27,14 +27,14 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::problem::Notice;
 pub use kubexm_kinds::{
-    AddressHolder, Calico, Cilium, CiliumRouting, ControlPlanePod, Encapsulation, FlannelBackend,
-    LocalProxy, NetworkPlugin, POD_ROUTES_UNIT, PluginKind, PluginProperties, RuntimeKind,
-    RuntimeProperties,
+    Addon, AddonContent, AddressHolder, Calico, Cilium, CiliumRouting, ControlPlanePod,
+    Encapsulation, FlannelBackend, LocalProxy, NetworkPlugin, POD_ROUTES_UNIT, PluginKind,
+    PluginProperties, RuntimeKind, RuntimeProperties,
 };
 use kubexm_types::{HostName, PublicKey};
 
 pub use applications::{
-    Application, ApplicationContent, ApplicationValues, SecretValue, ValueSource,
+    Application, ApplicationContent, ApplicationValues, SecretValue, SiteObjects, ValueSource,
 };
 pub use dns::{CacheInterface, Dns, HostEntry, NodeLocal, Zone};
 pub use etcd::{DEFAULT_ETCD_DATA_DIR, Etcd};

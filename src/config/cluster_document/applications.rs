@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::controller_file::{expand_home, report_missing};
+use super::controller_file::{expand_home, read_file, report_missing};
 use super::password::{notice_readers, read_variable};
 use crate::cluster::{
-    Application, ApplicationContent, ApplicationValues, SecretValue, ValueSource,
+    Addon, Application, ApplicationContent, ApplicationValues, SecretValue, SiteObjects,
+    ValueSource,
 };
-use crate::reader::Fields;
+use crate::reader::{Fields, accept};
 use kubexm_types::{Namespace, ReleaseName, Secret};
 
 /// Time limit of an application without `timeoutSeconds`.
@@ -19,49 +20,130 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 pub(super) fn read_applications(spec: &Fields<'_>) -> Vec<Application> {
     let mut names = BTreeSet::new();
     let read = spec.sections("applications", |fields| {
-        let application = read_application(fields)?;
-        if !names.insert(application.name.clone()) {
-            let message = format!("another application has the name {}", application.name);
-            fields.problem("name", message, Some("give each application another name"));
+        let applications = read_application(fields)?;
+        for application in &applications {
+            if !names.insert(application.name.clone()) {
+                let message = format!("another application has the name {}", application.name);
+                let hint = "give each application another name";
+                fields.problem_here(message, Some(hint));
+            }
         }
-        Some(application)
+        Some(applications)
     });
+    let mut read: Vec<Application> = read.into_iter().flatten().collect();
+    need_objects(&mut read);
     in_order(spec, read)
 }
 
-fn read_application(fields: &Fields<'_>) -> Option<Application> {
-    let name = fields
-        .required("name")
-        .and_then(|_| fields.value::<ReleaseName>("name"));
-    let namespace = fields.value::<Namespace>("namespace");
-    let content = read_content(fields);
+/// Reads an application, and the objects of an add-on after it.
+fn read_application(fields: &Fields<'_>) -> Option<Vec<Application>> {
+    let addon = fields.choice("addon", accept(Addon::NAMES));
+    let addon = addon.and_then(Addon::named);
+    let name = match addon {
+        Some(addon) if fields.get("name").is_none() => ReleaseName::parse(addon.name()).ok(),
+        // The name of an unknown add-on is a problem already.
+        None if fields.get("addon").is_some() => None,
+        _ => fields.required("name").and_then(|_| fields.value("name")),
+    };
+    let namespace = match addon {
+        Some(addon) if fields.get("namespace").is_none() => {
+            Namespace::parse(addon.properties().namespace).ok()
+        }
+        _ => fields.value("namespace"),
+    };
+    let content = read_content(fields, addon);
+    let objects = read_objects(fields, addon);
     let needs = fields.values("needs");
     let waits = fields.flag("wait", true);
     let timeout = fields.number("timeoutSeconds", 1, 86_400);
     let timeout = timeout.map(|seconds| Duration::from_secs(seconds.unsigned_abs()));
-    Some(Application {
+    let application = Application {
         name: name?,
         namespace: namespace.unwrap_or_default(),
         content: content?,
         needs,
         waits,
         timeout: timeout.unwrap_or(TIMEOUT),
+    };
+    let objects = objects.and_then(|objects| objects_after(&application, objects));
+    Some(std::iter::once(application).chain(objects).collect())
+}
+
+/// Reads what the objects of an add-on need.
+fn read_objects(fields: &Fields<'_>, addon: Option<Addon>) -> Option<SiteObjects> {
+    let addresses: Vec<String> = fields.values("addresses");
+    let issuer = fields.section("issuer").and_then(|issuer| {
+        issuer.require_all(&["certFile", "keyFile"], "give the CA of the site");
+        let certificate = read_file(&issuer, "certFile");
+        let key = read_file(&issuer, "keyFile");
+        issuer.finish();
+        Some(SiteObjects::Issuer {
+            certificate: certificate?,
+            key: key?,
+        })
+    });
+    for (name, owner) in [
+        ("addresses", Addon::MetalLb),
+        ("issuer", Addon::CertManager),
+    ] {
+        if addon != Some(owner) {
+            let message = format!("is only accepted with the add-on {}", owner.name());
+            fields.problem(name, message, Some("remove it"));
+        }
+    }
+    if addresses.is_empty() {
+        issuer
+    } else {
+        Some(SiteObjects::Addresses(addresses))
+    }
+}
+
+/// Returns the release with the objects of an add-on.
+fn objects_after(application: &Application, objects: SiteObjects) -> Option<Application> {
+    let suffix = objects.addon().properties().objects?.suffix;
+    Some(Application {
+        name: ReleaseName::parse(&format!("{}-{suffix}", application.name)).ok()?,
+        namespace: application.namespace.clone(),
+        content: ApplicationContent::AddonObjects(objects),
+        needs: vec![application.name.clone()],
+        waits: application.waits,
+        timeout: application.timeout,
     })
 }
 
-fn read_content(fields: &Fields<'_>) -> Option<ApplicationContent> {
+/// Lets each application that needs an add-on need its objects, too.
+fn need_objects(applications: &mut [Application]) {
+    let objects = applications.iter().filter_map(|one| match &one.content {
+        ApplicationContent::AddonObjects(_) => Some((one.needs.clone(), one.name.clone())),
+        _ => None,
+    });
+    for (addon, objects) in objects.collect::<Vec<_>>() {
+        for other in applications.iter_mut() {
+            if other.name != objects && other.needs.iter().any(|name| addon.contains(name)) {
+                other.needs.push(objects.clone());
+            }
+        }
+    }
+}
+
+fn read_content(fields: &Fields<'_>, addon: Option<Addon>) -> Option<ApplicationContent> {
     let chart = fields.text("chart");
     let version = fields.text("version");
     let manifests: Vec<String> = fields.values("manifests");
     let values = read_values(fields);
-    match (chart, manifests.is_empty()) {
-        (Some(name), true) => Some(ApplicationContent::Chart {
+    match (addon, chart, manifests.is_empty()) {
+        (Some(kind), None, true) => Some(ApplicationContent::Addon {
+            kind,
+            version,
+            values,
+        }),
+        (None, Some(name), true) => Some(ApplicationContent::Chart {
             name,
             version,
             values,
         }),
-        (None, false) => {
-            let hint = "remove it: only charts have it";
+        (None, None, false) => {
+            let hint = "remove it: only charts and add-ons have it";
             for name in [
                 "version",
                 "values",
@@ -75,10 +157,10 @@ fn read_content(fields: &Fields<'_>) -> Option<ApplicationContent> {
             }
             Some(ApplicationContent::Manifests(manifests))
         }
+        (None, None, true) if fields.get("addon").is_some() => None,
         _ => {
-            let hint =
-                "name a chart of the bundle, or manifests, as `kubexm bundle list` prints them";
-            fields.problem_here("expected either chart or manifests", Some(hint));
+            let hint = "name an add-on, or a chart or manifests of the bundle, as `kubexm bundle list` prints them";
+            fields.problem_here("expected one of addon, chart and manifests", Some(hint));
             None
         }
     }

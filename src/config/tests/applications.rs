@@ -20,6 +20,27 @@ fn each_application_is_after_those_that_it_needs() {
 }
 
 #[test]
+fn addons_have_names_namespaces_and_objects_of_the_site() {
+    let read = applications(
+        "[{name: shop, chart: shop, needs: [metallb]}, {addon: metallb, addresses: [10.0.0.8-10.0.0.9]}, {addon: traefik, name: web, namespace: web}]",
+    );
+    let read = read.unwrap().applications;
+    let names: Vec<_> = read
+        .iter()
+        .map(|one| (one.name.as_str(), one.namespace.as_str()))
+        .collect();
+    let expected = [
+        ("metallb", "metallb-system"),
+        ("metallb-addresses", "metallb-system"),
+        ("shop", "default"),
+        ("web", "web"),
+    ];
+    assert_eq!(names, expected);
+    let needs: Vec<&str> = read[2].needs.iter().map(|name| name.as_str()).collect();
+    assert_eq!(needs, ["metallb", "metallb-addresses"]);
+}
+
+#[test]
 fn values_are_not_printed() {
     let read = applications("[{name: a, chart: a, values: {password: sesame-2}}]").unwrap();
     let ApplicationContent::Chart { values, .. } = &read.applications[0].content else {
@@ -59,12 +80,12 @@ fn wrong_applications_are_refused() {
         (
             "[{name: a}]",
             "spec.applications[0]",
-            "either chart or manifests",
+            "one of addon, chart and manifests",
         ),
         (
             "[{name: a, chart: a, manifests: [b.yaml]}]",
             "spec.applications[0]",
-            "either chart or manifests",
+            "one of addon, chart and manifests",
         ),
         (
             "[{name: a, manifests: [b.yaml], version: 1.0.0}]",
@@ -73,7 +94,7 @@ fn wrong_applications_are_refused() {
         ),
         (
             "[{name: a, chart: a}, {name: a, chart: b}]",
-            "spec.applications[1].name",
+            "spec.applications[1]",
             "another application has the name a",
         ),
         (
@@ -126,6 +147,31 @@ fn wrong_applications_are_refused() {
             "spec.applications[0].values",
             "expected fields",
         ),
+        (
+            "[{addon: weave}]",
+            "spec.applications[0].addon",
+            "unknown value 'weave'",
+        ),
+        (
+            "[{addon: traefik, chart: traefik}]",
+            "spec.applications[0]",
+            "one of addon, chart and manifests",
+        ),
+        (
+            "[{addon: traefik, addresses: [10.0.0.1/32]}]",
+            "spec.applications[0].addresses",
+            "only accepted with the add-on metallb",
+        ),
+        (
+            "[{addon: cert-manager, issuer: {certFile: /nothing/here, keyFile: /etc/passwd}}]",
+            "spec.applications[0].issuer.certFile",
+            "the file /nothing/here does not exist",
+        ),
+        (
+            "[{addon: metallb}, {addon: metallb}]",
+            "spec.applications[1]",
+            "another application has the name metallb",
+        ),
     ] {
         let problem = only_problem(applications(list), path, list);
         assert!(
@@ -134,4 +180,33 @@ fn wrong_applications_are_refused() {
             problem.message
         );
     }
+}
+
+#[test]
+fn addons_of_a_bundle_need_helm() {
+    let manifest = |spec: &str| {
+        let text = format!(
+            "apiVersion: kubexm.io/v1alpha1\nkind: Bundle\nmetadata: {{name: a}}\nspec:\n  architectures: [amd64]\n{spec}"
+        );
+        crate::parse_manifest("bundle.yaml", &text)
+    };
+    let addons = "  addons: {traefik: \"39.0.0\"}\n";
+    let error = manifest(addons).unwrap_err().to_string();
+    assert!(
+        error.contains("spec.addons") && error.contains("spec.components, as in helm:"),
+        "{error}"
+    );
+    let read = manifest(&format!("{addons}  components: {{helm: \"4.3.1\"}}\n")).unwrap();
+    let versions = read
+        .addons
+        .iter()
+        .map(|(addon, version)| format!("{} {version}", addon.name()));
+    assert_eq!(versions.collect::<Vec<_>>(), ["traefik 39.0.0"]);
+    let error = manifest("  addons: {weave: \"1.0.0\"}\n")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("spec.addons.weave: unknown field"),
+        "{error}"
+    );
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{DeployError, Inputs, manifest};
 use kubexm_bundle::lock::user_content::LockedArtifact;
-use kubexm_config::cluster::{Application, ApplicationContent};
+use kubexm_config::cluster::{AddonContent, Application, ApplicationContent};
 use kubexm_engine::plan::{Step, Task};
 use kubexm_engine::steps::{InstallFiles, Payload, Source, WriteFile};
 use kubexm_render::objects::Objects;
@@ -38,9 +38,30 @@ impl Chart {
         application: &Application,
         parts: &[&LockedArtifact],
     ) -> Result<Self, DeployError> {
-        match (&application.content, parts) {
-            (ApplicationContent::Chart { .. }, [chart]) => Self::packed(inputs, application, chart),
-            _ => Self::wrapped(inputs, application, parts),
+        let packed = || match parts {
+            [chart] => Self::packed(inputs, application, chart),
+            _ => Err(DeployError::Incomplete(vec![format!(
+                "chart of {}",
+                application.name
+            )])),
+        };
+        match &application.content {
+            ApplicationContent::Chart { .. } => packed(),
+            ApplicationContent::Addon { kind, .. } => match kind.properties().content {
+                AddonContent::Chart(_) => packed(),
+                AddonContent::Manifest { template, .. } => {
+                    Self::wrapped(inputs, application, parts, template)
+                }
+            },
+            ApplicationContent::Manifests(_) => Self::wrapped(inputs, application, parts, TEMPLATE),
+            ApplicationContent::AddonObjects(objects) => {
+                let objects = objects.addon().properties().objects;
+                let template = objects.map_or("", |objects| objects.template);
+                Self::written(
+                    application,
+                    vec![("templates/objects.yaml", template.to_owned())],
+                )
+            }
         }
     }
 
@@ -77,8 +98,8 @@ impl Chart {
         inputs: &Inputs<'_>,
         application: &Application,
         parts: &[&LockedArtifact],
+        template: &str,
     ) -> Result<Self, DeployError> {
-        let folder = HostPath::parse(&format!("{FOLDER}/{}", application.name))?;
         let (mut objects, mut definitions) = (String::new(), String::new());
         for part in parts {
             let text = manifest::of_bundle(inputs, "manifest of an application", &part.digest)?;
@@ -86,18 +107,27 @@ impl Chart {
             definitions.push_str(&read.take("CustomResourceDefinition").text()?);
             objects.push_str(&read.text()?);
         }
+        let files = vec![
+            ("templates/manifests.yaml", template.to_owned()),
+            ("manifests.yaml", objects),
+            ("crds/crds.yaml", definitions),
+        ];
+        Self::written(application, files)
+    }
+
+    /// Returns a chart with these files.
+    fn written(
+        application: &Application,
+        mut files: Vec<(&str, String)>,
+    ) -> Result<Self, DeployError> {
+        let folder = HostPath::parse(&format!("{FOLDER}/{}", application.name))?;
         let about = json!({
             "apiVersion": "v2",
             "name": application.name,
             "version": "0.0.0",
             "description": "Manifests of a bundle, which kubexm applies",
         });
-        let files = [
-            ("Chart.yaml", about.to_string()),
-            ("templates/manifests.yaml", TEMPLATE.to_owned()),
-            ("manifests.yaml", objects),
-            ("crds/crds.yaml", definitions),
-        ];
+        files.insert(0, ("Chart.yaml", about.to_string()));
         let digests: String = files.iter().map(|(_, text)| text.as_str()).collect();
         let digest = Digest::of(digests.as_bytes());
         let steps = files.into_iter().map(|(name, text)| {

@@ -8,7 +8,7 @@ use super::values::{self, Secrets};
 use crate::DeployError;
 use kubexm_bundle::archive::each_member;
 use kubexm_bundle::{Blobs, Lock};
-use kubexm_config::cluster::{Application, ApplicationContent};
+use kubexm_config::cluster::Application;
 use kubexm_render::RenderError;
 
 /// The largest size of `values.yaml`, in bytes. Helm has the same limit.
@@ -36,10 +36,10 @@ pub fn effective_values(
     application: &Application,
 ) -> Result<EffectiveValues, DeployError> {
     let name = &application.name;
-    let ApplicationContent::Chart { values: given, .. } = &application.content else {
+    if application.content.chart().is_none() {
         let missing = format!("a chart of the application {name}, which consists of manifests");
         return Err(DeployError::Incomplete(vec![missing]));
-    };
+    }
     let parts = super::content(lock, application).map_err(DeployError::Incomplete)?;
     let Some(chart) = parts.first() else {
         return Err(DeployError::Incomplete(Vec::new()));
@@ -60,7 +60,8 @@ pub fn effective_values(
     .map_err(|error| failed(&error))?;
     let own = serde_saphyr::from_str::<Option<Map<String, Value>>>(&defaults);
     let mut merged = own.map_err(|error| failed(&error))?.unwrap_or_default();
-    values::merge(&mut merged, values::object(given, Secrets::LeftOut)?);
+    let given = serde_json::from_str(&super::values_of(application, Secrets::LeftOut)?);
+    values::merge(&mut merged, given.unwrap_or_default());
     without_nulls(&mut merged);
     Ok(EffectiveValues {
         chart: chart.describe(),

@@ -3,6 +3,7 @@
 //! Each is a release of Helm, so that users see and change what kubexm installs with the program that they know. kubexm
 //! wraps manifests in a chart.
 
+mod addon;
 mod chart;
 mod effective;
 mod former;
@@ -25,7 +26,7 @@ use super::{DeployError, Deployment, Inputs, post_install};
 use kubexm_bundle::Lock;
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_config::Cluster;
-use kubexm_config::cluster::{Application, ApplicationContent, HostSpec};
+use kubexm_config::cluster::{AddonContent, Application, ApplicationContent, HostSpec};
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
 use kubexm_engine::steps::InstallFiles;
 use kubexm_types::ReleaseName;
@@ -81,11 +82,9 @@ impl Module for Applications {
 pub fn values_of_charts(cluster: &Cluster) -> Result<BTreeMap<String, Vec<String>>, DeployError> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for application in &cluster.applications {
-        if let ApplicationContent::Chart { name, values, .. } = &application.content {
-            found
-                .entry(name.clone())
-                .or_default()
-                .push(values::merged(values, Secrets::LeftOut)?);
+        if let Some(name) = application.content.chart() {
+            let values = values_of(application, Secrets::LeftOut)?;
+            found.entry(name.to_owned()).or_default().push(values);
         }
     }
     Ok(found)
@@ -111,16 +110,12 @@ pub fn application_parts<'a>(
     let applications = cluster.applications.iter();
     let complete = applications.filter_map(|one| Some((one, content(lock, one).ok()?)));
     let parts = complete.map(|(application, artifacts)| {
-        let values = match &application.content {
-            ApplicationContent::Chart { values, .. } => {
-                Some(values::merged(values, Secrets::Read)?)
-            }
-            ApplicationContent::Manifests(_) => None,
-        };
+        let has_chart = application.content.chart().is_some();
+        let values = has_chart.then(|| values_of(application, Secrets::Read));
         Ok(ApplicationParts {
             name: &application.name,
             artifacts,
-            values,
+            values: values.transpose()?,
         })
     });
     parts.collect()
@@ -172,13 +167,23 @@ fn task(
             blobs: Arc::clone(&inputs.blobs),
         });
     }
-    let values = match &application.content {
-        ApplicationContent::Chart { values, .. } => values::merged(values, Secrets::Read)?,
-        ApplicationContent::Manifests(_) => "{}".to_owned(),
-    };
+    let values = values_of(application, Secrets::Read)?;
     let chart = Chart::of(inputs, application, &parts)?;
     let release = Release::new(application, &chart, values);
     Ok(chart.add_to(task).step(release))
+}
+
+/// Returns the values for the templates of an application, as JSON. They may have secrets.
+///
+/// # Errors
+/// A file cannot be read, or its content is not a mapping.
+fn values_of(application: &Application, secrets: Secrets) -> Result<String, DeployError> {
+    match &application.content {
+        ApplicationContent::Chart { values, .. } => values::merged(values, secrets),
+        ApplicationContent::Addon { kind, values, .. } => addon::values(*kind, values, secrets),
+        ApplicationContent::AddonObjects(objects) => addon::site_values(objects),
+        ApplicationContent::Manifests(_) => Ok("{}".to_owned()),
+    }
 }
 
 /// Returns the artifacts of the bundle that an application consists of.
@@ -189,10 +194,6 @@ fn content<'a>(
     lock: &'a Lock,
     application: &Application,
 ) -> Result<Vec<&'a LockedArtifact>, Vec<String>> {
-    let of_kind = |kind| {
-        let artifacts = lock.artifacts.iter();
-        artifacts.filter(move |artifact| artifact.kind == kind)
-    };
     let name = &application.name;
     match &application.content {
         ApplicationContent::Chart {
@@ -200,31 +201,27 @@ fn content<'a>(
             version,
             ..
         } => {
-            let found: Vec<_> = of_kind(ArtifactKind::Chart)
-                .filter(|artifact| artifact.name == *chart)
-                .filter(|artifact| version.is_none() || artifact.version == *version)
-                .collect();
             let wanted = version
                 .as_ref()
                 .map_or(String::new(), |version| format!(" {version}"));
-            match found[..] {
-                [one] => Ok(vec![one]),
-                [] => Err(vec![format!(
-                    "chart {chart}{wanted} of the application {name}"
-                )]),
-                _ => {
-                    let versions = found.iter().filter_map(|one| one.version.as_deref());
-                    let versions = versions.collect::<Vec<_>>().join(", ");
-                    Err(vec![format!(
-                        "one chart {chart} of the application {name}: it has {versions}, and the application does not name one"
-                    )])
+            let missing = format!("chart {chart}{wanted} of the application {name}");
+            one_chart(lock, (chart, version.as_deref()), missing)
+        }
+        ApplicationContent::Addon { kind, version, .. } => {
+            let missing = format!("add-on {}: add it to spec.addons", kind.name());
+            match kind.properties().content {
+                AddonContent::Chart(chart) => one_chart(lock, (chart, version.as_deref()), missing),
+                AddonContent::Manifest { name, .. } => {
+                    let found = of_kind(lock, ArtifactKind::Manifest).find(|one| one.name == name);
+                    found.map(|one| vec![one]).ok_or_else(|| vec![missing])
                 }
             }
         }
+        ApplicationContent::AddonObjects(_) => Ok(Vec::new()),
         ApplicationContent::Manifests(names) => {
             let (mut found, mut missing) = (Vec::new(), Vec::new());
             for wanted in names {
-                match of_kind(ArtifactKind::Manifest).find(|artifact| artifact.name == *wanted) {
+                match of_kind(lock, ArtifactKind::Manifest).find(|one| one.name == *wanted) {
                     Some(artifact) => found.push(artifact),
                     None => missing.push(format!("manifest {wanted} of the application {name}")),
                 }
@@ -234,6 +231,42 @@ fn content<'a>(
             } else {
                 Err(missing)
             }
+        }
+    }
+}
+
+/// Returns the artifacts of a kind in the bundle.
+fn of_kind(lock: &Lock, kind: ArtifactKind) -> impl Iterator<Item = &LockedArtifact> {
+    let artifacts = lock.artifacts.iter();
+    artifacts.filter(move |artifact| artifact.kind == kind)
+}
+
+/// Returns the only chart of the bundle with a name, and with a version if the application has one. `missing` names it in the error.
+///
+/// # Errors
+/// The bundle does not have it, or has several.
+fn one_chart<'a>(
+    lock: &'a Lock,
+    (chart, version): (&str, Option<&str>),
+    missing: String,
+) -> Result<Vec<&'a LockedArtifact>, Vec<String>> {
+    // Some projects write a `v` before the version of a chart, and manifests of bundles do not.
+    let bare = |text: &str| text.trim_start_matches('v').to_owned();
+    let found: Vec<_> = of_kind(lock, ArtifactKind::Chart)
+        .filter(|artifact| artifact.name == chart)
+        .filter(|artifact| {
+            version.is_none() || artifact.version.as_deref().map(bare) == version.map(bare)
+        })
+        .collect();
+    match found[..] {
+        [one] => Ok(vec![one]),
+        [] => Err(vec![missing]),
+        _ => {
+            let versions = found.iter().filter_map(|one| one.version.as_deref());
+            let versions = versions.collect::<Vec<_>>().join(", ");
+            Err(vec![format!(
+                "one {missing}: it has {versions}, and the application does not name one"
+            )])
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kubexm_config::cluster::{Application, ApplicationContent};
+use kubexm_config::cluster::Application;
 use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_engine::steps::RunScript;
 use kubexm_engine::{Host, Limit};
@@ -68,10 +68,8 @@ impl Release {
         let content = Digest::of(format!("{}\n{values}", chart.digest).as_bytes());
         let content: String = content.hex().chars().take(DIGITS).collect();
         // Helm keeps the labels of the last revision: those of manifests are empty.
-        let (name, version) = match &application.content {
-            ApplicationContent::Chart { name, .. } => (name.as_str(), chart.version.as_deref()),
-            ApplicationContent::Manifests(_) => ("", None),
-        };
+        let name = application.content.chart().unwrap_or_default();
+        let version = chart.version.as_deref();
         let (name, version) = (label(name), label(version.unwrap_or_default()));
         Self {
             labels: format!(
@@ -82,7 +80,8 @@ impl Release {
             chart: chart.path.to_string(),
             content,
             values,
-            adopts: matches!(application.content, ApplicationContent::Manifests(_)),
+            // Helm creates the namespace before manifests do.
+            adopts: application.content.chart().is_none(),
             waits: application.waits,
             timeout: application.timeout,
         }

@@ -28,14 +28,6 @@ pub(super) enum Secrets {
 /// # Errors
 /// A file or a variable cannot be read, or the content of a file is not a mapping.
 pub(super) fn merged(values: &ApplicationValues, secrets: Secrets) -> Result<String, DeployError> {
-    object(values, secrets).map(|values| Value::Object(values).to_string())
-}
-
-/// Returns the values, as [`merged`] does.
-pub(super) fn object(
-    values: &ApplicationValues,
-    secrets: Secrets,
-) -> Result<Map<String, Value>, DeployError> {
     let mut merged = Map::new();
     for path in &values.files {
         if let Some(text) = content(path, values.identity.as_deref(), secrets)? {
@@ -59,7 +51,7 @@ pub(super) fn object(
         }
         merge(&mut merged, value);
     }
-    Ok(merged)
+    Ok(Value::Object(merged).to_string())
 }
 
 /// Returns the text of a file with values; `None` if it is left out.

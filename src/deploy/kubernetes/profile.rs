@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::default_accounts::DefaultAccounts;
 use super::hardening::Flag;
 use crate::{DeployError, Inputs};
-use kubexm_config::cluster::Cluster;
+use kubexm_config::cluster::{ApplicationContent, Cluster};
 use kubexm_engine::Limit;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{RunScript, Undo, WaitFor, WriteFile};
@@ -146,7 +146,7 @@ pub(super) fn rewrite(inputs: &Inputs<'_>, task: Task) -> Task {
 /// Returns the step after which pods without a service account of their own get no token, in the namespaces that an
 /// install creates; `None` without the profile `cis`.
 pub(crate) fn default_accounts(cluster: &Cluster) -> Option<DefaultAccounts> {
-    let namespaces = exempt_namespaces(cluster).into_iter().chain(NAMESPACES);
+    let namespaces = own_namespaces(cluster).into_iter().chain(NAMESPACES);
     let is_cis = cluster.security.is_cis();
     is_cis.then(|| DefaultAccounts(namespaces.collect()))
 }
@@ -178,12 +178,25 @@ fn encryption_text(keys: &EncryptionKeys) -> Result<String, DeployError> {
 }
 
 /// Returns the namespaces of the cluster's own programs, whose pods need the host.
-fn exempt_namespaces(cluster: &Cluster) -> Vec<&'static str> {
+fn own_namespaces(cluster: &Cluster) -> Vec<&'static str> {
     [
         &["kube-system"],
         cluster.network.plugin.properties().namespaces,
     ]
     .concat()
+}
+
+/// Returns the namespaces of the cluster's own programs, and of add-ons whose pods need the host.
+fn exempt_namespaces(cluster: &Cluster) -> Vec<&str> {
+    let applications = cluster.applications.iter();
+    let addons = applications.filter_map(|one| match &one.content {
+        ApplicationContent::Addon { kind, .. } => {
+            let needs_host = kind.properties().needs_host;
+            needs_host.then(|| one.namespace.as_str())
+        }
+        _ => None,
+    });
+    own_namespaces(cluster).into_iter().chain(addons).collect()
 }
 
 #[cfg(test)]

@@ -291,7 +291,8 @@ impl ArtifactFetcher<'_> {
             .check()
             .map_err(|message| FetchError::resolve(message.to_string()))?;
         images::sort(&mut fetched.found);
-        let sure: BTreeSet<ImageRef> = fetched.found.iter().filter_map(Found::sure).collect();
+        let mut sure: BTreeSet<ImageRef> = fetched.found.iter().filter_map(Found::sure).collect();
+        sure.extend(source.addon.iter().flat_map(|addon| addon.images.clone()));
         fetched.artifact.images = sure.into_iter().collect();
         Ok(fetched)
     }
@@ -344,7 +345,8 @@ impl ArtifactFetcher<'_> {
         let sandbox = self.http.sandbox();
         fetched.found.extend(plain::images_in_annotations(&chart));
         let own = self.values.get(&chart.name).into_iter().flatten();
-        for own in std::iter::once(None).chain(own.map(|own| Some(own.as_str()))) {
+        let of_kubexm = source.addon.as_ref().map(|addon| addon.values);
+        for own in std::iter::once(of_kubexm).chain(own.map(|own| Some(own.as_str()))) {
             let values = (source.values.as_slice(), own);
             match helm::render(packed, &chart, values, self.kubernetes, sandbox).await? {
                 helm::Rendered::Text(text) => {

@@ -182,6 +182,9 @@ impl Site {
             (ArtifactKind::Chart, "one", Some("1.0.0"), "one"),
             (ArtifactKind::Chart, "two", Some("1.0.0"), "two"),
             (ArtifactKind::Chart, "two", Some("2.0.0"), "three"),
+            (ArtifactKind::Chart, "traefik", Some("1.0.0"), "four"),
+            (ArtifactKind::Chart, "metallb", Some("1.0.0"), "five"),
+            (ArtifactKind::Chart, "cert-manager", Some("1.0.0"), "six"),
         ] {
             lock.artifacts.push(LockedArtifact {
                 kind,

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kubexm_catalog::{Catalog, Releases, mirrors};
+use kubexm_config::cluster::Addon;
 use kubexm_config::load_manifest;
 use kubexm_config::manifest::Repositories;
 use kubexm_fetch::releases::newest;
+use kubexm_types::artifact::ArtifactLocation;
 use kubexm_types::{ImageRef, Version};
 
 use super::*;
@@ -15,6 +17,8 @@ use super::*;
 #[derive(Default)]
 struct Public {
     urls: BTreeSet<String>,
+    /// Repositories of charts.
+    repositories: BTreeSet<String>,
     images: BTreeSet<ImageRef>,
 }
 
@@ -42,6 +46,12 @@ impl Public {
             }
             self.images
                 .extend(catalog.images(name, &version).unwrap_or_default());
+        }
+        for addon in Addon::ALL {
+            let source = catalog.addon(*addon, &version).unwrap();
+            if let ArtifactLocation::Repository { url, .. } = source.location {
+                self.repositories.insert(url.to_string());
+            }
         }
     }
 
@@ -78,7 +88,7 @@ impl Public {
     }
 }
 
-/// Every host that the catalog and the manifests of kubexm name has mirrors in China. The public address is the last.
+/// Every host that the catalog and the manifests of kubexm name has mirrors in China, or an entry. The public address is the last.
 #[test]
 fn mirrors_of_china_cover_every_public_host() {
     let mut public = Public::default();
@@ -100,6 +110,12 @@ fn mirrors_of_china_cover_every_public_host() {
             found[0].starts_with("https://") && found[0] != *url,
             "{url}: {found:?}"
         );
+    }
+    // No mirror there has repositories of charts.
+    assert!(!public.repositories.is_empty());
+    for url in &public.repositories {
+        let found = mirrors.for_download(url).unwrap_or_default();
+        assert_eq!(found, [url.clone()]);
     }
     // And the registries of the images that kubeadm, and Calico's and flannel's manifests name.
     for name in [

@@ -21,6 +21,7 @@ fn flannel(version: &Version) -> Manifest {
         components: Default::default(),
         network: [("flannel".to_owned(), version.clone())].into(),
         load_balancer: Default::default(),
+        addons: Vec::new(),
         images: Vec::new(),
         packages: Vec::new(),
         artifacts: Vec::new(),
