@@ -4,15 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::CommandError;
+use crate::program_settings::Programs;
 use crate::session::Hosts;
-use kubexm_bundle::{Blobs, BundleSet};
+use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_deploy::{ApplicationParts, application_parts};
 use kubexm_engine::seed::{self, Storage};
 use kubexm_fetch::FetchError;
 use kubexm_fetch::artifacts::{Helm, images_of_chart};
 use kubexm_preflight::{Finding, registry_checks};
-use kubexm_sandbox::{Sandbox, SandboxError};
+use kubexm_sandbox::SandboxError;
 use kubexm_types::event::Events;
 use kubexm_types::{FindingKind, ImageRef, Message, ReleaseName, WarningKind};
 
@@ -53,7 +54,7 @@ pub async fn findings(
     hosts: &Hosts,
     events: &Events,
 ) -> Result<Vec<Finding>, CommandError> {
-    let missing = missing(bundle, cluster, hosts, events).await?;
+    let missing = missing(&Programs::of(bundle), cluster, hosts, events).await?;
     let first = cluster.roles.control_plane.first();
     let findings = first.map(|first| {
         let missing = missing.iter();
@@ -71,26 +72,21 @@ pub async fn findings(
 /// # Errors
 /// The bundle, or a file with values, cannot be read, or the host of a registry was lost.
 pub async fn missing(
-    bundle: &Arc<BundleSet>,
+    programs: &Programs<'_>,
     cluster: &Cluster,
     hosts: &Hosts,
     events: &Events,
 ) -> Result<Vec<MissingImage>, CommandError> {
-    let lock = bundle.lock();
+    let lock = programs.lock;
     let parts = application_parts(cluster, lock)?;
     let has_charts = parts.iter().any(|part| part.values.is_some());
-    let blobs: &dyn Blobs = bundle.as_ref();
     let helm = has_charts
-        .then(|| Helm::unpack(blobs, &lock.files))
-        .transpose()?;
+        .then(|| Helm::unpack(programs.blobs.as_ref(), &lock.files))
+        .transpose()?
+        .flatten();
     let mut absent = Vec::new();
     for part in &parts {
-        let needed = needed(
-            part,
-            (blobs, helm.as_ref().and_then(Option::as_ref)),
-            cluster,
-            events,
-        );
+        let needed = needed(part, (programs, helm.as_ref()), cluster, events);
         let needed = needed.await?.into_iter();
         absent.extend(needed.filter(|one| lock.image(&one.image).is_none()));
     }
@@ -107,7 +103,7 @@ pub async fn missing(
 /// Returns the images that an application certainly needs.
 async fn needed(
     part: &ApplicationParts<'_>,
-    (blobs, helm): (&dyn Blobs, Option<&Helm>),
+    (programs, helm): (&Programs<'_>, Option<&Helm>),
     cluster: &Cluster,
     events: &Events,
 ) -> Result<Vec<MissingImage>, CommandError> {
@@ -131,9 +127,9 @@ async fn needed(
     let Some(helm) = helm else {
         return not_checked(&"the bundle has no helm for this machine");
     };
-    let from = (blobs, &chart.digest, helm);
+    let from = (programs.blobs.as_ref(), &chart.digest, helm);
     let version = &cluster.kubernetes.version;
-    match images_of_chart(from, values, version, &Sandbox::default()).await {
+    match images_of_chart(from, values, version, &programs.sandbox).await {
         Ok(Ok(found)) => {
             let images = found.into_iter();
             let images = images.filter_map(|found| Some((found.image.ok()?, found.place)));
@@ -191,3 +187,6 @@ async fn without_those_of_registry(
     }
     Ok(absent)
 }
+
+#[cfg(test)]
+mod tests;

@@ -246,6 +246,8 @@ impl<'a> Check<'a> {
             load_balancer: BTreeMap::new(),
             addons: Vec::new(),
             images: Vec::new(),
+            images_from: Vec::new(),
+            image_paths: Vec::new(),
             packages: Vec::new(),
             artifacts: Vec::new(),
             signatures: Vec::new(),
@@ -267,7 +269,7 @@ impl<'a> Check<'a> {
             Vec::new()
         };
         let text = String::from_utf8_lossy(&bytes);
-        let read = images_in_yaml(&text, &file.file_name);
+        let read = images_in_yaml(&text, &file.file_name, &[]);
         read.found.iter().filter_map(|found| found.sure()).collect()
     }
 

@@ -16,6 +16,7 @@ use kubexm_engine::seed::{RegistryContent, Storage, StoreImages};
 use kubexm_host::HostError;
 use kubexm_session::begun::Operation;
 use kubexm_session::bundle_access::verify;
+use kubexm_session::program_settings::Programs;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{
     ClusterSource, CommandError, Connection, Stop, application_images, certificates, plan_inputs,
@@ -206,7 +207,8 @@ async fn check_images(
     bundle: &Arc<BundleSet>,
     events: &Events,
 ) -> Result<(), CommandError> {
-    let missing = application_images::missing(bundle, site.cluster, &site.hosts, events).await?;
+    let programs = Programs::of(bundle);
+    let missing = application_images::missing(&programs, site.cluster, &site.hosts, events).await?;
     if missing.is_empty() {
         return Ok(());
     }

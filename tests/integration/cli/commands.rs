@@ -32,7 +32,12 @@ fn commands() -> BTreeSet<Vec<String>> {
     };
     let leaves = pages.iter().filter(is_leaf);
     // A name with a hyphen is one word.
-    let hyphenated = ["support-bundle", "rotate-ca", "rotate-sa-key"];
+    let hyphenated = [
+        "support-bundle",
+        "find-images",
+        "rotate-ca",
+        "rotate-sa-key",
+    ];
     leaves
         .map(|page| {
             let joined = |page: String, name: &&str| page.replace(*name, &name.replace('-', "_"));

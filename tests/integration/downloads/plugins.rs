@@ -23,6 +23,8 @@ fn flannel(version: &Version) -> Manifest {
         load_balancer: Default::default(),
         addons: Vec::new(),
         images: Vec::new(),
+        images_from: Vec::new(),
+        image_paths: Vec::new(),
         packages: Vec::new(),
         artifacts: Vec::new(),
         signatures: Vec::new(),

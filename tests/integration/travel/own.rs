@@ -438,7 +438,7 @@ async fn refused_additions_are_reported_and_nothing_is_written() {
     hint: pack the chart with `helm package`
     == download
     error: [folder]/bin: is not a regular file
-    hint: pack a chart's directory with `helm package`
+    hint: name a file, or the directory with the Chart.yaml of a chart
     == download
     error: 'a b' is not a valid name of a file
     hint: give it a name without blanks and slashes
@@ -453,4 +453,43 @@ async fn refused_additions_are_reported_and_nothing_is_written() {
     For more information, try '--help'.
     error: nothing to add: give --image, --file, --chart or --manifest
     ");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_are_found_with_the_object_that_needs_them() {
+    let site = Site::new().await;
+    let (chart, app, list) = (site.at("chart"), site.at("app.yaml"), site.at("images.txt"));
+    std::fs::create_dir(&chart).unwrap();
+    std::fs::write(
+        format!("{chart}/Chart.yaml"),
+        "name: own\nversion: 1.0.0\nannotations: {images: '[{\"image\": \"a.example/more:1\"}]'}\n",
+    )
+    .unwrap();
+    std::fs::write(&list, "# of the site\na.example/listed:1\n").unwrap();
+    let find = ["find-images", &chart, &app, &list];
+    let (code, printed, err) = site.run(&find, true);
+    assert_eq!(code, Some(0), "{err}");
+    let printed = printed.replace(&list, "images.txt");
+    insta::assert_snapshot!(printed, @"
+    images:
+      # chart own 1.0.0
+      - apps.example/team/job:2.0 # Job j, container main
+      # Not included. Add those that pods need:
+      # - a.example/more:1 # Chart.yaml, annotations.images line 1
+      # manifest app.yaml
+      - apps.example/team/web:1.0 # Deployment web, container web
+      # Not included. Add those that pods need:
+      # 'nginx' # Pod bare, container c: expected a tag or a digest, as in registry.k8s.io/pause:3.10
+      # list images.txt
+      - a.example/listed:1 # images.txt
+    ");
+    let kustomization = site.at("site");
+    std::fs::create_dir(&kustomization).unwrap();
+    std::fs::write(format!("{kustomization}/kustomization.yaml"), "").unwrap();
+    let (code, _, err) = site.run(&["find-images", &kustomization], true);
+    assert_eq!(code, Some(2));
+    assert!(
+        err.contains("is a kustomization") && err.contains("| kubexm bundle find-images -"),
+        "{err}"
+    );
 }
