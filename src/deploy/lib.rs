@@ -62,7 +62,7 @@ use kubexm_types::HostName;
 pub use applications::{
     ApplicationParts, EffectiveValues, InstalledRelease, application_parts, applications,
     effective_values, former as former_releases, releases, removal as application_removal,
-    values_of_charts,
+    unready_pods, values_of_charts,
 };
 pub use deployment::Deployment;
 pub use error::DeployError;

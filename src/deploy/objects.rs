@@ -67,6 +67,11 @@ impl<'a> Server<'a> {
         }
     }
 
+    /// Returns the host that asks it.
+    pub(crate) fn host(self) -> &'a dyn Host {
+        self.host
+    }
+
     /// Returns the API server with this URL, which the host asks.
     #[must_use]
     pub fn at(self, url: &'a str) -> Self {

@@ -13,11 +13,13 @@ pub struct CommandLine {
 }
 
 /// How commands begin that need no options besides those of this run. An install needs a bundle, for example.
-const COMPLETE: [&str; 4] = [
+const COMPLETE: [&str; 6] = [
+    "kubexm app remove ",
     "kubexm logs ",
     "kubexm certs check",
     "kubexm certs renew",
     "kubexm certs rotate-ca",
+    "kubexm doctor",
 ];
 
 impl CommandLine {

@@ -6,7 +6,8 @@ use kubexm_config::cluster::Application;
 use kubexm_engine::plan::StepError;
 use serde::Deserialize;
 
-use crate::objects::Server;
+use crate::kubernetes::system_pods::troubles;
+use crate::objects::{Pod, Server};
 
 /// Prints of each revision of a release what its labels say. The content of a Secret does not leave the host.
 pub(super) const REVISIONS: &str = r#"go-template={"items":[{{range $at, $one := .items}}{{if $at}},{{end}}{"secret":"{{.metadata.name}}","release":"{{.metadata.labels.name}}","namespace":"{{.metadata.namespace}}",{{with index .metadata.labels "kubexm.io/content"}}"content":"{{.}}",{{end}}{{with index .metadata.labels "kubexm.io/chart"}}"chart":"{{.}}",{{end}}{{with index .metadata.labels "kubexm.io/chart-version"}}"chartVersion":"{{.}}",{{end}}"revision":"{{.metadata.labels.version}}","status":"{{.metadata.labels.status}}"}{{end}}]}"#;
@@ -102,6 +103,20 @@ pub async fn releases(server: Server<'_>) -> Result<Vec<InstalledRelease>, StepE
         ..newest
     });
     Ok(found.collect())
+}
+
+/// Returns a line for each pod of a namespace that is not ready, of at most five: where it is, and why. A pod that has ended does
+/// not count.
+///
+/// # Errors
+/// The API server does not answer, or the host was lost.
+pub async fn unready_pods(server: Server<'_>, namespace: &str) -> Result<Vec<String>, StepError> {
+    let words = ["pods", "-n", namespace];
+    let mut pods = server
+        .list::<Pod>("read the pods of applications", &words)
+        .await?;
+    pods.retain(|pod| !pod.is_ready() && !pod.has_ended());
+    troubles(server.host(), &pods).await
 }
 
 /// Returns the releases of kubexm that are none of these applications.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use self::chart::Chart;
 pub use self::effective::{EffectiveValues, effective_values};
 use self::former::Former;
-pub use self::installed::{InstalledRelease, former, releases};
+pub use self::installed::{InstalledRelease, former, releases, unready_pods};
 use self::release::Release;
 pub use self::release::removal;
 use self::values::Secrets;

@@ -156,7 +156,7 @@ impl Release {
         match troubles(host, &pods).await {
             Ok(found) if !found.is_empty() => {
                 let message = Message::from(&error);
-                let text = format!("{}{found}", message.text);
+                let text = format!("{}\n{}", message.text, found.join("\n"));
                 let hint = format!(
                     "correct the application, and run the same command again; `helm history {} -n {}` shows its revisions",
                     self.name, self.namespace

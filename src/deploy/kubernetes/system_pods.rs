@@ -46,7 +46,9 @@ impl DnsPodsWait {
         }
         // Those of the network come first: the others need them.
         let mut missing = "no pod of CoreDNS is ready".to_owned();
-        missing.push_str(&troubles(host, &pods).await?);
+        for trouble in troubles(host, &pods).await? {
+            let _ = write!(missing, "\n{trouble}");
+        }
         Ok(Some(missing))
     }
 }
@@ -55,8 +57,8 @@ impl DnsPodsWait {
 ///
 /// # Errors
 /// The host was lost.
-pub(crate) async fn troubles(host: &dyn Host, pods: &[Pod]) -> Result<String, StepError> {
-    let mut lines = String::new();
+pub(crate) async fn troubles(host: &dyn Host, pods: &[Pod]) -> Result<Vec<String>, StepError> {
+    let mut lines = Vec::new();
     let failing = pods
         .iter()
         .filter_map(|pod| Some((pod, pod.trouble()?)))
@@ -73,7 +75,7 @@ pub(crate) async fn troubles(host: &dyn Host, pods: &[Pod]) -> Result<String, St
         } else {
             format!(" on {node}")
         };
-        let _ = write!(lines, "\n{path}{place}: {reason}");
+        lines.push(format!("{path}{place}: {reason}"));
     }
     Ok(lines)
 }

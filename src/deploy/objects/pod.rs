@@ -122,7 +122,11 @@ impl Pod {
         if let Some(condition) = scheduled.filter(|scheduled| scheduled.status == "False") {
             return Some(format!("not scheduled: {}", condition.message));
         }
-        let (_, halt) = self.halted().next()?;
+        let Some((_, halt)) = self.halted().next() else {
+            let ready = self.condition("Ready")?;
+            let says = ready.status != "True" && !ready.message.is_empty();
+            return says.then(|| format!("not ready: {}", ready.message));
+        };
         Some(match (halt.message.as_str(), halt.exit_code) {
             ("", 0) => halt.reason.clone(),
             (message, 0) => format!("{}: {message}", halt.reason),

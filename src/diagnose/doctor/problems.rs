@@ -24,6 +24,7 @@ pub(super) fn check_of(problem: &Problem) -> &'static str {
         About::Drift => RECEIPTS,
         About::Timer => TIMERS,
         About::Command => COMMANDS,
+        About::Application => application(problem.kind),
     }
 }
 
@@ -63,6 +64,14 @@ fn disk(kind: ProblemKind) -> &'static str {
         ProblemKind::Inodes => "inodes",
         ProblemKind::ReadOnly => "mount-options",
         _ => "disk-space",
+    }
+}
+
+fn application(kind: ProblemKind) -> &'static str {
+    match kind {
+        ProblemKind::ReleaseFailed | ProblemKind::ReleasePending => "releases",
+        ProblemKind::PodNotReady => "pods",
+        _ => "applications",
     }
 }
 
@@ -129,6 +138,12 @@ mod tests {
             (About::Node, DiskPressure, none, "node"),
             (About::Version, Other, none, "version"),
             (About::Command, Other, none, "commands"),
+            (About::Application, Other, none, "applications"),
+            (About::Application, ApplicationMissing, none, "applications"),
+            (About::Application, ReleaseFormer, none, "applications"),
+            (About::Application, ReleaseFailed, none, "releases"),
+            (About::Application, ReleasePending, none, "releases"),
+            (About::Application, PodNotReady, none, "pods"),
         ] {
             let problem = Problem::new(about, "", "").of_kind(kind);
             let problem = problem.of(Subject::Program(program.to_owned()));

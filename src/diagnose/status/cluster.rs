@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::answers::Answers;
+use super::applications::{self, ApplicationState};
 use super::hosts::{self, Judged};
 use super::reply::Reply;
 use super::report::{
@@ -51,6 +52,7 @@ pub(super) fn judge(seen: &Seen<'_>) -> StatusReport {
     problems.extend(seen.findings.iter().cloned());
     problems.extend(drift::problems(seen));
     problems.extend(timers(&seen.timers));
+    let applications = applications(seen, &mut problems);
     let all = seen.certificates.certificates.iter();
     let own: Vec<&CheckedCertificate> = all.filter(|one| one.host.is_none()).collect();
     problems.extend(hosts::certificate_problems(&own));
@@ -79,7 +81,21 @@ pub(super) fn judge(seen: &Seen<'_>) -> StatusReport {
         hosts: states,
         drift: seen.drift.clone(),
         timers: seen.timers.clone(),
+        applications,
         problems: all,
+    }
+}
+
+/// Returns the applications; `None` if no API server answers.
+fn applications(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> Option<Vec<ApplicationState>> {
+    match seen.applications.as_ref()? {
+        Ok(installed) => Some(applications::judge(seen.cluster, installed, problems)),
+        Err(error) => {
+            let hint = "read the log of the API server with `kubexm logs kube-apiserver`";
+            let what = format!("cannot read the applications: {error}");
+            problems.push(Problem::new(About::Application, what, hint));
+            None
+        }
     }
 }
 

@@ -34,6 +34,7 @@ pub fn report(cluster: &Cluster) -> StatusReport {
         hosts: cluster.hosts.iter().map(|host| state(&host.name)).collect(),
         drift: None,
         timers: Vec::new(),
+        applications: Some(Vec::new()),
         problems: Vec::new(),
     }
 }

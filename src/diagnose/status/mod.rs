@@ -4,6 +4,7 @@
 use kubexm_types::Message;
 
 mod answers;
+mod applications;
 mod begun;
 mod cluster;
 mod disks;
@@ -29,6 +30,8 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 
 pub use answers::Answers;
+use applications::Installed;
+pub use applications::{ApplicationState, ReleaseState};
 pub use cluster::is_ready;
 pub use fix::{FixOptions, FixReport, fix};
 use kubexm_bundle::BundleSet;
@@ -142,8 +145,8 @@ pub async fn look(
         let certificates = certs::report(&cluster, &state, &facts, Vec::new());
         let (answers, more) = ask_all(&cluster, &observed, &facts).await;
         errors.extend(more);
-        let (nodes, mut findings) = tokio::join!(
-            nodes_of(&cluster, &observed, &answers),
+        let (asked, mut findings) = tokio::join!(
+            ask_server(&cluster, &observed, &answers),
             findings(&cluster, &observed, &facts)
         );
         findings.extend(begun::problems(&cluster, &state, &facts));
@@ -171,7 +174,8 @@ pub async fn look(
             facts,
             answers,
             errors,
-            nodes,
+            nodes: asked.nodes,
+            applications: asked.applications,
             certificates,
             findings,
             drift,
@@ -286,13 +290,21 @@ async fn run(
     }
 }
 
-/// Lists the nodes through the first API server that is ready; `None` if there is none.
-async fn nodes_of(
+/// The answers of an API server; an error is why there is none.
+#[derive(Default)]
+struct ApiAnswers {
+    /// The nodes by name; `None` if no API server is ready.
+    nodes: Option<Result<BTreeMap<String, Node>, String>>,
+    applications: Option<Result<Installed, String>>,
+}
+
+/// Asks the first API server that is ready.
+async fn ask_server(
     cluster: &Cluster,
     hosts: &Hosts,
     answers: &BTreeMap<HostName, Answers>,
-) -> Option<Result<BTreeMap<String, Node>, String>> {
-    let mut failed = None;
+) -> ApiAnswers {
+    let mut last = ApiAnswers::default();
     for name in &cluster.roles.control_plane {
         let is_ready = answers.get(name).and_then(cluster::is_ready);
         let (Some(true), Some(host), Some(spec)) = (is_ready, hosts.get(name), cluster.host(name))
@@ -301,16 +313,22 @@ async fn nodes_of(
         };
         let server = expected::api_server(cluster, spec);
         let server = Server::of(host.as_ref()).at(&server).limit(LIMIT);
-        match server.list::<Node>("list the nodes", &["nodes"]).await {
-            Ok(nodes) => {
-                let nodes = nodes.into_iter();
-                let named = nodes.map(|node| (node.metadata.name.clone(), node));
-                return Some(Ok(named.collect()));
-            }
-            Err(error) => failed = Some(Err(error.to_string())),
+        let (nodes, applications) = tokio::join!(
+            server.list::<Node>("list the nodes", &["nodes"]),
+            applications::ask(cluster, server)
+        );
+        let named = |nodes: Vec<Node>| {
+            let nodes = nodes.into_iter();
+            let named = nodes.map(|node| (node.metadata.name.clone(), node));
+            named.collect()
+        };
+        last.nodes = Some(nodes.map(named).map_err(|error| error.to_string()));
+        if let Some(Ok(_)) = last.nodes {
+            last.applications = Some(applications.map_err(|error| error.to_string()));
+            break;
         }
     }
-    failed
+    last
 }
 
 /// Returns the problems of an etcd and of a registry that kubexm does not run.

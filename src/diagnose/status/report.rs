@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::applications::ApplicationState;
 use kubexm_lifecycle::plan::HostDiff;
 use kubexm_safekeeping::certs::Standing;
 use kubexm_safekeeping::timer::TimerState;
@@ -35,6 +36,8 @@ pub struct StatusReport {
     pub drift: Option<Vec<HostDiff>>,
     /// The timers of this machine.
     pub timers: Vec<TimerState>,
+    /// The applications; `None` if no API server answers.
+    pub applications: Option<Vec<ApplicationState>>,
     /// What needs attention, the likely causes first.
     pub problems: Vec<Problem>,
 }
@@ -293,6 +296,8 @@ pub enum About {
     Timer,
     /// A command that is not complete.
     Command,
+    /// An application of the cluster file, or a release of kubexm.
+    Application,
 }
 
 /// What a problem is, where [`About`] does not say it. Code decides on it, and its name is stable.
@@ -330,6 +335,16 @@ pub enum ProblemKind {
     Cordoned,
     /// A node reports `DiskPressure`.
     DiskPressure,
+    /// The cluster does not have an application of the cluster file.
+    ApplicationMissing,
+    /// The newest revision of a release is not deployed.
+    ReleaseFailed,
+    /// Helm works on a release, or was killed meanwhile.
+    ReleasePending,
+    /// The cluster file does not have the application of a release.
+    ReleaseFormer,
+    /// A pod in the namespace of an application is not ready.
+    PodNotReady,
 }
 
 /// What a problem is about, by name.
@@ -346,6 +361,10 @@ pub enum Subject {
         paths: Vec<String>,
         /// Whether one is a CA.
         has_ca: bool,
+    },
+    Release {
+        namespace: String,
+        name: String,
     },
 }
 

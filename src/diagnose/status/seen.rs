@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::answers::Answers;
+use super::applications::Installed;
 use super::report::Problem;
 use kubexm_config::Cluster;
 use kubexm_deploy::objects::Node;
@@ -29,6 +30,8 @@ pub(super) struct Seen<'a> {
     pub(super) errors: HostErrors,
     /// The nodes; `None` if no API server is ready.
     pub(super) nodes: Option<Result<BTreeMap<String, Node>, String>>,
+    /// The applications; `None` if no API server is ready.
+    pub(super) applications: Option<Result<Installed, String>>,
     pub(super) certificates: CertificateReport,
     /// Problems of an etcd and of a registry that kubexm does not run.
     pub(super) findings: Vec<Problem>,

@@ -93,6 +93,7 @@ pub(super) fn healthy(cluster: &Cluster) -> Seen<'_> {
             .map(|host| (host.name.clone(), healthy_answers(cluster, host)))
             .collect(),
         nodes: Some(Ok(nodes.collect())),
+        applications: Some(Ok(super::applications::Installed::default())),
         ..super::hosts::tests::seen(cluster)
     }
 }

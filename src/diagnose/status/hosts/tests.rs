@@ -39,6 +39,7 @@ pub(in crate::status) fn seen(cluster: &Cluster) -> Seen<'_> {
         answers: BTreeMap::new(),
         errors: Vec::new(),
         nodes: None,
+        applications: None,
         certificates: CertificateReport {
             cluster: cluster.name.clone(),
             rotation: None,

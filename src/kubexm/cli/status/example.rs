@@ -1,9 +1,9 @@
 //! A state of a cluster, for tests and for the reference.
 
 use kubexm_diagnose::status::{
-    About, CertificateState, DiskState, EndpointState, EtcdState, HostState, InodeState,
-    MemberState, NewestBundle, NodeStanding, NodeState, Problem, ProblemKind, RegistryState,
-    StatusReport,
+    About, ApplicationState, CertificateState, DiskState, EndpointState, EtcdState, HostState,
+    InodeState, MemberState, NewestBundle, NodeStanding, NodeState, Problem, ProblemKind,
+    RegistryState, ReleaseState, StatusReport,
 };
 use kubexm_safekeeping::timer::{Job, RunResult, TimerRun, TimerState};
 use kubexm_types::{Digest, HostName, UtcTime, Version};
@@ -86,6 +86,39 @@ pub fn timers() -> Vec<TimerState> {
     ]
 }
 
+/// Returns an application that is deployed, one with a pod that fails, one that is not installed, and an earlier one.
+fn applications() -> Vec<ApplicationState> {
+    let release = |revision, version: Option<&str>, status: &str| ReleaseState {
+        revision,
+        version: version.map(str::to_owned),
+        status: status.to_owned(),
+    };
+    let state = |name: &str, chart: Option<&str>, release| ApplicationState {
+        name: name.to_owned(),
+        namespace: "default".to_owned(),
+        is_in_cluster_file: true,
+        chart: chart.map(str::to_owned),
+        release,
+        unready_pods: Vec::new(),
+    };
+    let deployed = release(3, Some("1.2.0"), "deployed");
+    let failed = release(7, Some("0.9.1"), "failed");
+    let pod = "monitoring/agent-x7k2p on node2: CrashLoopBackOff: exit status 1";
+    vec![
+        state("shop", Some("shop"), Some(deployed)),
+        ApplicationState {
+            namespace: "monitoring".to_owned(),
+            unready_pods: vec![pod.to_owned()],
+            ..state("agents", None, Some(release(1, None, "deployed")))
+        },
+        state("cache", Some("redis"), None),
+        ApplicationState {
+            is_in_cluster_file: false,
+            ..state("old", Some("blog"), Some(failed))
+        },
+    ]
+}
+
 /// Returns the state of a cluster with a host whose kubelet is stopped and one that cannot be reached.
 pub fn report() -> StatusReport {
     let unreachable = "node3: cannot reach 192.0.2.13:22: no route to host";
@@ -149,6 +182,7 @@ pub fn report() -> StatusReport {
         hosts: vec![healthy(), stopped, lost],
         drift: None,
         timers: timers(),
+        applications: Some(applications()),
         problems: vec![
             problem(
                 About::Unreachable,

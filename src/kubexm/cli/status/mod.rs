@@ -1,5 +1,6 @@
 //! `kubexm status`: the state of a cluster.
 
+mod applications;
 #[cfg(test)]
 pub mod example;
 mod table;

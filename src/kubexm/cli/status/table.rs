@@ -92,7 +92,7 @@ pub(super) fn cut(text: &str, columns: Option<usize>) -> String {
 }
 
 /// Cuts the middle of a text that is longer than `width` characters. Names of hosts often differ at their ends only.
-fn without_middle(text: &str, width: usize) -> String {
+pub(super) fn without_middle(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width {
         return text.to_owned();

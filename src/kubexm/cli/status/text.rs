@@ -1,5 +1,6 @@
 //! The state of a cluster for people.
 
+use super::applications;
 use super::table::{cut, table};
 use crate::cli::timer::last_run;
 use kubexm_diagnose::status::{EtcdState, Problem, StatusReport};
@@ -10,6 +11,11 @@ pub(super) fn of(report: &StatusReport, line: &CommandLine, columns: Option<usiz
     let mut lines = facts(report, columns);
     lines.push(String::new());
     lines.extend(table(report, columns));
+    let applications = report.applications.as_deref().unwrap_or_default();
+    if !applications.is_empty() {
+        lines.push(String::new());
+        lines.extend(applications::table(applications, columns));
+    }
     lines.push(String::new());
     lines.push(match report.problems.len() {
         0 => "no problems".to_owned(),
@@ -154,6 +160,12 @@ mod tests {
         node2  worker                  1.36.3   Unknown  62 %  364 days  kubelet
         node3  worker                  1.36.3   Ready    -     -         unreachable
 
+        APPLICATION        CHART       REVISION  STATE
+        default/shop       shop 1.2.0  3         deployed
+        monitoring/agents  manifests   1         deployed, 1 pod is not ready
+        default/cache      redis       -         not installed
+        default/old        blog 0.9.1  7         failed, not in the cluster file
+
         3 problems:
         node3: cannot reach 192.0.2.13:22: no route to host
           hint: start the host and its SSH server, or correct its address and its login in the cluster file
@@ -176,6 +188,16 @@ mod tests {
                 .any(|line| line.starts_with("node2") && line.ends_with(" ok")),
             "{text}"
         );
+    }
+
+    #[test]
+    fn cluster_without_applications_has_no_table_of_them() {
+        let mut report = example::report();
+        for applications in [None, Some(Vec::new())] {
+            report.applications = applications;
+            let text = of(&report, &line(), Some(COLUMNS));
+            assert!(!text.contains("APPLICATION"), "{text}");
+        }
     }
 
     #[test]
