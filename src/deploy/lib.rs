@@ -33,6 +33,7 @@ mod modules;
 mod network;
 mod network_manager;
 pub mod objects;
+pub mod offers;
 mod os;
 mod payloads;
 mod placeholders;

@@ -1,5 +1,6 @@
 //! Objects of the cluster, as `kubectl get -o json` prints them, with the fields that kubexm reads.
 
+mod classes;
 mod images;
 mod node;
 mod pod;
@@ -22,6 +23,7 @@ use serde::de::DeserializeOwned;
 use time::OffsetDateTime;
 use tokio::time::{Instant, sleep};
 
+pub use classes::Class;
 pub use images::Images;
 pub use node::{Node, NodeAddress, NodeInfo, NodeSpec, NodeStatus, Taint};
 pub use pod::{

@@ -2,6 +2,7 @@
 
 pub mod clock;
 mod dry_run;
+mod offers;
 mod options;
 pub mod prepare;
 
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use dry_run::{DryRun, dry_run};
+pub use kubexm_deploy::offers::{INGRESS_LINE, METRICS_LINE, STORAGE_LINE};
 pub use options::InstallOptions;
 use prepare::{Context, Prepared, planned, prepare};
 
@@ -23,7 +25,7 @@ use kubexm_session::kubeconfigs;
 use kubexm_session::outcome::Run;
 use kubexm_session::stop::{Stop, unless_stopped};
 use kubexm_session::{CommandError, listeners, rollback, session};
-use kubexm_types::event::Events;
+use kubexm_types::event::{Event, Events, Offers};
 
 /// What an install did.
 #[derive(Debug, Clone)]
@@ -36,6 +38,8 @@ pub struct InstallReport {
     pub ran: usize,
     /// The administrator's kubeconfig on this machine.
     pub kubeconfig: PathBuf,
+    /// What the cluster has; `None` if no API server answered.
+    pub offers: Option<Offers>,
     /// The duration of each phase, in order.
     pub phases: Vec<(&'static str, Duration)>,
     /// The duration of the whole command.
@@ -161,7 +165,18 @@ async fn install_locked(
     }
     let observed = session::watched(&hosts, events);
     kubeconfigs::keep_super_admin(&deployment.super_admin, cluster, &observed, journal).await?;
-    events.emit(run.ended.summary(Some(&kubeconfig)));
+    // A new node changes nothing of what the cluster offers.
+    let offers = match context.options.admitted {
+        Some(_) => None,
+        None => offers::of(context, &observed).await,
+    };
+    events.emit(Event::Summary {
+        changed: run.ended.changed,
+        unchanged: run.ended.unchanged,
+        ran: run.ended.ran,
+        kubeconfig: Some(kubeconfig.display().to_string()),
+        offers: offers.clone(),
+    });
     if failed.is_empty() {
         begun::record_install(journal.folder())?;
     }
@@ -170,6 +185,7 @@ async fn install_locked(
         unchanged: run.ended.unchanged,
         ran: run.ended.ran,
         kubeconfig,
+        offers,
         total: clock.began.elapsed(),
         phases: clock.laps,
     };

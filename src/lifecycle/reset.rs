@@ -125,6 +125,7 @@ pub async fn reset(
         unchanged: 0,
         ran: 0,
         kubeconfig: None,
+        offers: None,
     });
     Ok(ResetReport {
         reverted,

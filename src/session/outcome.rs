@@ -28,6 +28,7 @@ impl Ended {
             unchanged: self.unchanged,
             ran: self.ran,
             kubeconfig: kubeconfig.map(|path| path.display().to_string()),
+            offers: None,
         }
     }
 }

@@ -152,7 +152,7 @@ fn addons_are_installed_with_values_of_kubexm_and_objects_of_the_site() {
     let values: Vec<serde_json::Value> = cluster
         .applications
         .iter()
-        .map(|one| serde_json::from_str(&values_of(one).unwrap()).unwrap())
+        .map(|one| serde_json::from_str(&values_of(one, Secrets::Read).unwrap()).unwrap())
         .collect();
     assert_eq!(values[0]["storageClass"]["isDefault"], false);
     assert_eq!(values[0]["storageClass"]["reclaimPolicy"], "Delete");
@@ -165,8 +165,24 @@ fn addons_are_installed_with_values_of_kubexm_and_objects_of_the_site() {
 #[test]
 fn every_addon_has_values_that_are_a_mapping() {
     for addon in kubexm_config::cluster::Addon::ALL {
-        let values = addon::values(*addon, &Default::default());
+        let values = addon::values(*addon, &Default::default(), Secrets::Read);
         assert!(values.is_ok(), "{}", addon.name());
+    }
+}
+
+#[test]
+fn artifacts_without_an_application_are_counted() {
+    let lock = with_applications(&[("shop", "1.2.0"), ("shop", "1.3.0")]);
+    for (applications, expected) in [
+        ("[]", 3),
+        ("[{name: shop, chart: shop, version: 1.2.0}]", 2),
+        (
+            "[{name: a, chart: shop}, {name: b, manifests: [app.yaml]}]",
+            0,
+        ),
+    ] {
+        let cluster = cluster("", &format!("applications: {applications}"));
+        assert_eq!(crate::offers::not_applied(&cluster, &lock), expected);
     }
 }
 

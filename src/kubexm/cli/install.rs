@@ -8,7 +8,7 @@ use super::bundle_args::ClusterArgs;
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::password::CaPassphraseArgs;
-use super::{Failure, interrupt, output, plan};
+use super::{Failure, interrupt, offers, output, plan};
 use crate::report::Output;
 use kubexm_lifecycle::install::{self, InstallOptions, InstallReport};
 use kubexm_types::event::Events;
@@ -108,6 +108,9 @@ fn print(report: &InstallReport, options: &InstallOptions) {
     }
     let kubeconfig = report.kubeconfig.display();
     outln!("kubeconfig: {kubeconfig}");
+    if let Some(offers) = &report.offers {
+        outln!("{}", offers::text(offers));
+    }
     outln!("next steps:");
     if let Some(bundle) = options.source.bundles.last() {
         outln!("  kubexm bundle extract {} kubectl", bundle.display());

@@ -25,6 +25,7 @@ mod logging;
 mod logs;
 mod man;
 mod node;
+mod offers;
 mod option_of_service;
 mod output;
 mod password;

@@ -153,6 +153,7 @@ fn every_event(text: &str) -> Vec<Event> {
             unchanged: 2,
             ran: 1,
             kubeconfig: None,
+            offers: None,
         },
         Event::End {
             ok: false,

@@ -96,6 +96,7 @@ impl Replacement<'_> {
                 unchanged: 0,
                 ran: 0,
                 kubeconfig: None,
+                offers: None,
             });
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! Events: what happens while a command runs, as data. Crates emit events; the CLI reports them.
 
+mod offers;
 mod printable;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+pub use self::offers::Offers;
 use crate::message::Listed;
 use crate::{ErrorKind, FindingKind, HostName, Message, WarningKind};
 
@@ -116,6 +118,9 @@ pub enum Event {
         ran: usize,
         /// Path of the administrator's kubeconfig.
         kubeconfig: Option<String>,
+        /// What the cluster has, after an install that asked it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        offers: Option<Offers>,
     },
     /// A bundle was written and has its final name.
     Written {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::table::escaped;
-use kubexm_types::event::{Event, StepState};
+use kubexm_types::event::{Event, Offers, StepState};
 use kubexm_types::message::Listed;
 use kubexm_types::{ErrorKind, FindingKind, WarningKind};
 
@@ -54,7 +54,10 @@ fn meaning(event: &Event) -> &'static str {
         }
         Event::Summary { .. } => {
             "An install or a reset succeeded. `changed` counts steps that changed a host, or changes that a reset \
-             reverted. `unchanged` counts steps that found the desired state, `ran` counts actions. `kubeconfig` is the path of the administrator's kubeconfig, or `null`."
+             reverted. `unchanged` counts steps that found the desired state, `ran` counts actions. `kubeconfig` is the path of the administrator's kubeconfig, or `null`. \
+             Only an install has `offers`, if the API server answered: the default StorageClass, the ingress class, or `null`; \
+             whether the metrics API answers; whether this machine has timers; and how many charts and manifests of the \
+             bundle are not applications of the cluster file."
         }
         Event::Written { .. } => {
             "A bundle was written under its final name. `size` and `sha256` are of the file, or of all volumes one \
@@ -128,6 +131,11 @@ fn examples() -> Vec<Event> {
             unchanged: 0,
             ran: 2,
             kubeconfig: Some("/home/admin/.local/state/kubexm/example/admin.conf".to_owned()),
+            offers: Some(Offers {
+                storage_class: Some("local-path".to_owned()),
+                not_applied: 2,
+                ..Offers::default()
+            }),
         },
         Event::Written {
             path: "kubernetes.tar.zst".to_owned(),
