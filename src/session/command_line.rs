@@ -68,7 +68,12 @@ impl CommandLine {
 
     /// Returns an install, which needs a bundle that kubexm does not know here.
     pub fn install(&self) -> String {
-        format!("kubexm install --bundle BUNDLE {}", self.options)
+        self.with_bundle("install")
+    }
+
+    /// Returns a command of kubexm that needs a bundle, as in `app apply`.
+    pub fn with_bundle(&self, command: &str) -> String {
+        format!("kubexm {command} --bundle BUNDLE {}", self.options)
     }
 
     /// Returns the command that runs a program on a host. The words are for the shell of the user.

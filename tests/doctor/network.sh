@@ -137,7 +137,8 @@ api_and_workloads() {
     wanted=api-services,images,join-information,webhooks what=", 24 no cluster-info"
   fi
   pod_on node3 absent example.com/not/there:1
-  finds 60 "4 no image, 21 webhook and API without a backend$what" "$wanted" True
+  finds 60 "4 no image, 21 webhook and API without a backend$what" "$wanted" \
+    'found["images"]["what"].startswith("the image example.com/not/there:1 ") and "registry add --bundle BUNDLE" in str(found["images"]["commands"])'
   check "the fix of webhooks works" follow_fix webhooks
   # Nothing that is printed deletes an API: its backend may only be away for a moment.
   check "the fix of api-services shows the backend" follow_fix api-services

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::needs::{self, Need};
 use kubexm_deploy::objects::{
     Condition, ConfigMap, EndpointSlice, Metadata, Object, Pod, Request, Server, Service, Webhook,
 };
@@ -46,6 +47,8 @@ pub(super) struct Api {
     pub(super) tokens: Answer<Token>,
     /// The ConfigMap `cluster-info`, if it exists; none without kubeadm.
     pub(super) cluster_info: Answer<ConfigMap>,
+    /// Classes, and objects that need something else in the cluster.
+    pub(super) needs: Answer<Need>,
 }
 
 /// An API that a program of the cluster provides.
@@ -148,7 +151,7 @@ impl Api {
             "status.phase!=Failed",
         ];
         let webhooks = ["validatingwebhookconfigurations,mutatingwebhookconfigurations"];
-        let (pods, dns, requests, api_services, webhooks, services, namespaces, of_kubeadm) = tokio::join!(
+        let (pods, dns, requests, api_services, webhooks, services, namespaces, needs, of_kubeadm) = tokio::join!(
             asking.pods(),
             asking.all(&dns),
             asking.some(&["certificatesigningrequests"], Request::is_open),
@@ -162,6 +165,7 @@ impl Api {
                 .metadata
                 .deletion_timestamp
                 .is_some()),
+            asking.some(&needs::WORDS, Need::counts),
             of_kubeadm,
         );
         let (tokens, cluster_info) = of_kubeadm;
@@ -176,6 +180,7 @@ impl Api {
             namespaces,
             tokens,
             cluster_info,
+            needs,
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod answers;
 mod api;
+mod applications;
 mod ask;
 mod balancer;
 mod certificates;
@@ -14,6 +15,7 @@ mod etcd;
 mod hosts;
 mod kernel;
 mod kubelet;
+mod needs;
 mod network;
 mod order;
 #[cfg(test)]
@@ -131,6 +133,7 @@ fn checks() -> impl Iterator<Item = &'static Check> {
         network::CHECKS,
         dns::CHECKS,
         workloads::CHECKS,
+        applications::CHECKS,
     ];
     areas.into_iter().flatten()
 }

@@ -293,6 +293,12 @@ pub(super) const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
     (&["images"], SameHost, &["dns", "pods"]),
     (&["pods"], SameNamespace, &["webhooks", "api-services"]),
     (&["api-services"], Anywhere, &["namespaces"]),
+    (&["storage-class"], SameNamespace, &["pods"]),
+    (
+        &["images", "pods", "storage-class", "service-address"],
+        SameNamespace,
+        &["releases"],
+    ),
 ];
 
 /// Returns for each finding the check of the one that explains it: the one that no other explains, where there is a chain.

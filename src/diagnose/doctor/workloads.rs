@@ -190,24 +190,28 @@ fn images(seen: &Seen) -> Outcome {
     let Some(pods) = seen.pods() else {
         return Outcome::without_server();
     };
-    // By image: the nodes, the pods and the messages.
-    let mut waiting: BTreeMap<String, (BTreeSet<HostName>, Vec<String>)> = BTreeMap::new();
+    // By image: the nodes, the namespaces, the pods and the messages.
+    type Waiting = (BTreeSet<HostName>, BTreeSet<String>, Vec<String>);
+    let mut waiting: BTreeMap<String, Waiting> = BTreeMap::new();
     for pod in pods {
         for one in pod.waiting.iter().filter(|one| one.is_about_image()) {
-            let (hosts, lines) = waiting.entry(one.image.clone()).or_default();
+            let (hosts, namespaces, lines) = waiting.entry(one.image.clone()).or_default();
             hosts.extend(host_of(seen, &pod.node).cloned());
+            namespaces.extend(namespace(&pod.name));
             lines.push(format!("{} on {}: {}", pod.name, pod.node, one.message));
         }
     }
-    let all = waiting.into_iter().map(|(image, (hosts, lines))| {
+    let all = waiting.into_iter().map(|(image, (hosts, namespaces, lines))| {
         let text = lines.join(" ");
         let mut found = Found::new(format!("the image {image} cannot be pulled")).evidence(lines);
         found.hosts = hosts.into_iter().collect();
+        let command = seen.line.with_bundle(bringing(seen, &namespaces));
+        found.namespaces = namespaces;
         if text.contains("not found") || text.contains("not-in-the-bundle") || text.contains("NAME_UNKNOWN") || text.contains("MANIFEST_UNKNOWN") {
             found
                 .cause("the registry of the cluster does not have the image: it is not in the bundle, or its name or tag is another one")
-                .fix("add the image to the bundle manifest, build the bundle again, and install it")
-                .run(seen.line.install())
+                .fix(format!("add {image} to spec.images of a bundle manifest, build the bundle, and bring it to the cluster"))
+                .run(command)
         } else if text.contains("registry-1.docker.io") || text.contains("no such host") || text.contains("lookup ") {
             found
                 .cause("the runtime asks a registry of the internet, because no mirror is configured for this name")
@@ -221,6 +225,23 @@ fn images(seen: &Seen) -> Outcome {
         }
     });
     Outcome::Known(all.collect())
+}
+
+fn namespace(pod: &str) -> Option<String> {
+    let (namespace, _) = pod.split_once('/')?;
+    Some(namespace.to_owned())
+}
+
+/// Returns the command that brings images of pods in these namespaces to the registry of the cluster.
+fn bringing(seen: &Seen, namespaces: &BTreeSet<String>) -> &'static str {
+    let mut applications = seen.cluster.applications.iter();
+    if namespaces.iter().any(|name| name.starts_with("kube-")) {
+        "install"
+    } else if applications.any(|one| namespaces.contains(one.namespace.as_str())) {
+        "app apply"
+    } else {
+        "registry add"
+    }
 }
 
 fn pods(seen: &Seen) -> Outcome {
@@ -244,6 +265,9 @@ fn pods(seen: &Seen) -> Outcome {
         }
         let (reason, why) = match (reasons.first(), &pod.unscheduled) {
             (Some(one), _) => (one.reason.clone(), one.message.clone()),
+            (None, Some(why)) if why.contains("PersistentVolumeClaim") => {
+                ("waiting for a volume".to_owned(), why.clone())
+            }
             (None, Some(why)) => ("not scheduled".to_owned(), why.clone()),
             (None, None) => ("not ready".to_owned(), pod.phase.clone()),
         };
@@ -252,12 +276,14 @@ fn pods(seen: &Seen) -> Outcome {
         let found = all.entry(key).or_insert_with(|| {
             let what = match reason.as_str() {
                 "not scheduled" => "pods are not scheduled".to_owned(),
+                "waiting for a volume" => "pods are not scheduled without their volumes".to_owned(),
                 "not ready" => "pods are not ready".to_owned(),
                 reason => format!("pods do not run: {reason}"),
             };
             let found = Found::new(what)
                 .cause(match reason.as_str() {
                     "CrashLoopBackOff" | "Error" => "the program in the container ends; its log has the cause",
+                    "waiting for a volume" => "a PersistentVolumeClaim of the pod is not bound",
                     "not scheduled" => "no node has the resources, the labels or the volumes that the pod requires, or they are cordoned",
                     "ContainerCreating" => "the node cannot create the sandbox or mount a volume",
                     "CreateContainerConfigError" => "a ConfigMap or Secret of the pod is missing",
@@ -271,8 +297,7 @@ fn pods(seen: &Seen) -> Outcome {
             }
         });
         found.add_evidence([format!("{}: {why}", pod.name)]);
-        let namespace = pod.name.split_once('/').map(|(namespace, _)| namespace);
-        found.namespaces.extend(namespace.map(str::to_owned));
+        found.namespaces.extend(namespace(&pod.name));
         if found.commands.is_empty()
             && let Some((namespace, name)) = pod.name.split_once('/')
         {

@@ -4,6 +4,7 @@ use crate::doctor::checks;
 
 /// Checks whose commands no suite follows, and why.
 const OTHERS: &[(&str, &str)] = &[
+    ("applications", "kubexm app: tests/e2e-apps"),
     ("cgroup", "each host of the lab has cgroup v1"),
     ("cgroup-driver", "an install, that of registry-mirrors"),
     ("clock", "hosts of the lab may not set their clock"),
@@ -28,8 +29,10 @@ const OTHERS: &[(&str, &str)] = &[
     ("proxies", "of preflight: tests/e2e-field"),
     ("receipts", "no command of doctor: tests/e2e-status"),
     ("registry-ca", "an install, that of registry-mirrors"),
+    ("releases", "shows Jobs and the history of a release"),
     ("routes", "of preflight: tests/e2e-field"),
     ("sandbox-image", "an install, that of registry-mirrors"),
+    ("service-address", "shows the service"),
     ("service-network", "a defective offload needs the hardware"),
     ("swap", "hosts of the lab may not change swap"),
     ("timers", "kubexm certs and backup: tests/e2e-timers"),

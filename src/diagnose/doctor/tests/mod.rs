@@ -1,6 +1,7 @@
 //! Tests of doctor with the answers of a healthy cluster, of which each changes one.
 
 mod api;
+mod applications;
 mod asked;
 mod etcd;
 mod followed;
@@ -163,6 +164,7 @@ fn api() -> Api {
         namespaces: Ok(Vec::new()),
         tokens: Ok(Vec::new()),
         cluster_info: Ok(Vec::new()),
+        needs: Ok(Vec::new()),
     }
 }
 
