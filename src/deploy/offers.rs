@@ -3,12 +3,12 @@
 use kubexm_bundle::Lock;
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_config::Cluster;
-use kubexm_config::cluster::{Application, ApplicationContent};
 use kubexm_engine::plan::StepError;
 use kubexm_types::artifact::ArtifactKind;
 use kubexm_types::event::Offers;
 use serde::Deserialize;
 
+use crate::applications::content;
 use crate::objects::{Class, Condition, Metadata, Server, condition};
 
 /// The line of `spec.applications` for a default StorageClass.
@@ -74,20 +74,11 @@ pub async fn ask(server: Server<'_>) -> Result<Offers, StepError> {
 
 /// Returns the number of charts and manifests of a bundle that no application of the cluster file consists of.
 pub fn not_applied(cluster: &Cluster, lock: &Lock) -> usize {
-    let is_of = |application: &Application, artifact: &LockedArtifact| match &application.content {
-        ApplicationContent::Chart { name, version, .. } => {
-            artifact.kind == ArtifactKind::Chart
-                && artifact.name == *name
-                && (version.is_none() || artifact.version == *version)
-        }
-        ApplicationContent::Manifests(names) => {
-            artifact.kind == ArtifactKind::Manifest && names.contains(&artifact.name)
-        }
-    };
-    let is_applied = |artifact: &LockedArtifact| {
-        let mut applications = cluster.applications.iter();
-        applications.any(|application| is_of(application, artifact))
-    };
+    let applications = cluster.applications.iter();
+    let parts = applications.filter_map(|one| content(lock, one).ok());
+    let applied: Vec<&LockedArtifact> = parts.flatten().collect();
+    let is_applied =
+        |artifact: &LockedArtifact| applied.iter().any(|one| std::ptr::eq(*one, artifact));
     let artifacts = lock.artifacts.iter();
     let artifacts = artifacts.filter(|artifact| artifact.kind != ArtifactKind::File);
     artifacts.filter(|artifact| !is_applied(artifact)).count()

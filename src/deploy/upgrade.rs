@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use super::kubernetes::drain::{DrainNode, Reason, ReturnNode};
 use super::module::Module;
 use super::network::PodNetwork;
-use super::{DeployError, Deployment, Inputs, kubernetes, load_balancer, runtime};
+use super::{DeployError, Deployment, Inputs, applications, kubernetes, load_balancer, runtime};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
 use kubexm_types::{HostName, ImageRef};
@@ -34,7 +34,7 @@ pub fn network_images(inputs: &Inputs<'_>) -> Vec<ImageRef> {
     PodNetwork.images(inputs)
 }
 
-/// Plans a hop.
+/// Plans a hop. Applications are not part of it: they are for the version after the last hop.
 ///
 /// # Errors
 /// See [`plan`](super::plan).
@@ -45,6 +45,7 @@ pub fn hop(given: &HopInputs<'_>) -> Result<Deployment, DeployError> {
         return Ok(deployment);
     };
     let plan = &mut deployment.plan;
+    super::remove(plan, |task| task.module == applications::MODULE);
     let dependents = dependents(inputs, plan);
     for host in inputs.nodes() {
         replace_runtime(inputs, plan, host)?;

@@ -35,8 +35,10 @@ use kubexm_types::artifact::ArtifactKind;
 /// The name of the component that installs applications.
 const HELM: &str = "helm";
 
+/// The module of their tasks.
+pub(super) const MODULE: &str = "applications";
 /// Compares the applications of earlier installs with those of the cluster file.
-const FORMER: TaskName = TaskName::new("applications", "former");
+const FORMER: TaskName = TaskName::new(MODULE, "former");
 
 /// The applications of the user.
 pub(super) struct Applications;
@@ -145,7 +147,7 @@ pub fn applications(inputs: &Inputs<'_>) -> Result<Plan, DeployError> {
 }
 
 fn id(name: &ReleaseName, first: &HostSpec) -> Task {
-    Task::new("applications", name.as_str(), &first.name)
+    Task::new(MODULE, name.as_str(), &first.name)
 }
 
 fn task(
@@ -190,7 +192,7 @@ fn values_of(application: &Application, secrets: Secrets) -> Result<String, Depl
 ///
 /// # Errors
 /// What the bundle does not have.
-fn content<'a>(
+pub(crate) fn content<'a>(
     lock: &'a Lock,
     application: &Application,
 ) -> Result<Vec<&'a LockedArtifact>, Vec<String>> {

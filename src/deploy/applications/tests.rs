@@ -170,6 +170,29 @@ fn every_addon_has_values_that_are_a_mapping() {
     }
 }
 
+/// Their charts may not work with the versions between those of the cluster and the cluster file.
+#[test]
+fn no_hop_of_an_upgrade_applies_them() {
+    let cluster = cluster(
+        "",
+        "network: {plugin: none}\napplications: [{name: shop, chart: shop}]",
+    );
+    let lock = with_applications(&[("shop", "1.2.0")]);
+    with_plan(&cluster, &lock, |inputs| {
+        let given = crate::upgrade::HopInputs {
+            inputs: inputs.clone(),
+            held: Default::default(),
+            drain: None,
+            max_unavailable: std::num::NonZeroUsize::MIN,
+        };
+        let hop = crate::upgrade::hop(&given).unwrap().plan;
+        assert!(hop.tasks.iter().all(|task| task.module != MODULE));
+        let names = applications(inputs).unwrap().tasks;
+        let names: Vec<String> = names.iter().map(|task| task.id().0).collect();
+        assert_eq!(names, ["applications/shop@node1"]);
+    });
+}
+
 #[test]
 fn artifacts_without_an_application_are_counted() {
     let lock = with_applications(&[("shop", "1.2.0"), ("shop", "1.3.0")]);
@@ -177,8 +200,8 @@ fn artifacts_without_an_application_are_counted() {
         ("[]", 3),
         ("[{name: shop, chart: shop, version: 1.2.0}]", 2),
         (
-            "[{name: a, chart: shop}, {name: b, manifests: [app.yaml]}]",
-            0,
+            "[{name: a, chart: shop, version: 1.3.0}, {name: b, manifests: [app.yaml]}]",
+            1,
         ),
     ] {
         let cluster = cluster("", &format!("applications: {applications}"));

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::report::{About, Problem, ProblemKind, Subject};
 use kubexm_config::Cluster;
-use kubexm_config::cluster::{Application, ApplicationContent};
+use kubexm_config::cluster::Application;
 use kubexm_deploy::objects::Server;
 use kubexm_deploy::{InstalledRelease, former_releases, releases, unready_pods};
 use kubexm_engine::plan::StepError;
@@ -91,10 +91,7 @@ pub(super) fn judge(
 ) -> Vec<ApplicationState> {
     let mut states = Vec::new();
     for wanted in &cluster.applications {
-        let chart = match &wanted.content {
-            ApplicationContent::Chart { name, .. } => Some(name.clone()),
-            ApplicationContent::Manifests(_) => None,
-        };
+        let chart = wanted.content.chart().map(str::to_owned);
         let release = installed.releases.iter().find(|one| one.is_of(wanted));
         problems.extend(match release.filter(|one| one.status != "uninstalled") {
             Some(release) => unlike_deployed(release),

@@ -36,7 +36,7 @@ use kubexm_session::begun::{Operation, StateRecord, UpgradeRecord};
 use kubexm_session::certificates::{self, CaEncryption};
 use kubexm_session::change::{Change, Session};
 use kubexm_session::kubeconfigs;
-use kubexm_session::outcome::carry_out;
+use kubexm_session::outcome::{Ended, carry_out};
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, Stop, plan_inputs, rollback as older_bundle};
@@ -136,7 +136,8 @@ impl Context<'_> {
         let mut prepared = unless_stopped(stop, preparing).await?;
         events.note(self.text(&prepared)?);
         if prepared.hops.is_empty() {
-            return Ok(0);
+            // An earlier run may have ended at an application.
+            return Ok(self.apply_applications(session).await?.changed);
         }
         let mut ended = rollback::give_up(&mut prepared.record, self.cluster, session).await?;
         older_bundle::record(journal, self.bundle.bundle())?;
@@ -173,8 +174,29 @@ impl Context<'_> {
             .map(|text| kubeconfigs::save_kubeconfig(journal, &text))
             .transpose()?;
         UpgradeRecord::remove(self.state)?;
+        ended += self.apply_applications(session).await?;
         events.emit(ended.summary(kubeconfig.as_deref()));
         Ok(ended.changed)
+    }
+
+    /// Applies the applications of the cluster file when all nodes have its version.
+    async fn apply_applications(&self, session: &Session<'_>) -> Result<Ended, CommandError> {
+        if self.cluster.applications.is_empty() {
+            return Ok(Ended::default());
+        }
+        let Session {
+            hosts,
+            observed,
+            events,
+            stop,
+            ..
+        } = session;
+        let gathering = session::gather(self.cluster, observed);
+        let facts = unless_stopped(stop, gathering).await?;
+        let issued = self.certificates(self.cluster)?;
+        let inputs = plan_inputs::with_certificates(self.cluster, self.bundle, &facts, issued);
+        let plan = kubexm_deploy::applications(&inputs)?;
+        carry_out(plan, hosts, events, stop).await
     }
 
     /// Returns the cluster file with the version of a hop.
@@ -298,11 +320,17 @@ impl Context<'_> {
     /// Returns the plan for people.
     fn text(&self, prepared: &Prepared) -> Result<String, CommandError> {
         let version = &self.cluster.kubernetes.version;
+        let applications = text::applications(self.cluster);
         if prepared.hops.is_empty() {
-            return Ok(format!(
+            let text = format!(
                 "every program of Kubernetes in the cluster '{}' has the version {version} already",
                 self.cluster.name
-            ));
+            );
+            return Ok([text]
+                .into_iter()
+                .chain(applications)
+                .collect::<Vec<_>>()
+                .join("\n"));
         }
         let from = prepared.running.oldest().unwrap_or(version);
         let mut parts = vec![text::head(
@@ -335,6 +363,7 @@ impl Context<'_> {
                 (&mut runtimes, &mut network),
             ));
         }
+        parts.extend(applications);
         parts.push(text::end(
             (self.cluster, &prepared.members),
             from,

@@ -142,6 +142,18 @@ pub(super) fn nodes(
     }
 }
 
+/// Returns which applications follow the cluster; `None` without one.
+pub(super) fn applications(cluster: &Cluster) -> Option<String> {
+    let names = cluster.applications.iter();
+    let names: Vec<&str> = names.map(|one| one.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "applications, when all nodes are upgraded: {}",
+            names.join(", ")
+        )
+    })
+}
+
 /// Returns what the user must know before the upgrade begins.
 pub(super) fn end(
     (cluster, members): (&Cluster, &[Change]),

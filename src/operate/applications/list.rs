@@ -49,7 +49,7 @@ pub struct ListedApplication {
     /// The status of the newest revision, as in `deployed`, or `not installed`.
     pub status: String,
     /// Whether the cluster file has it.
-    pub is_wanted: bool,
+    pub is_in_cluster_file: bool,
     /// Whether kubexm created the release.
     pub is_of_kubexm: bool,
 }
@@ -118,7 +118,7 @@ fn listed(cluster: &Cluster, found: Vec<InstalledRelease>, all: bool) -> Applica
     }
 }
 
-fn row(release: InstalledRelease, is_wanted: bool) -> ListedApplication {
+fn row(release: InstalledRelease, is_in_cluster_file: bool) -> ListedApplication {
     ListedApplication {
         name: release.name,
         namespace: release.namespace,
@@ -126,7 +126,7 @@ fn row(release: InstalledRelease, is_wanted: bool) -> ListedApplication {
         chart_version: release.chart_version,
         revision: release.revision,
         status: release.status,
-        is_wanted,
+        is_in_cluster_file,
         is_of_kubexm: release.is_of_kubexm,
     }
 }
@@ -159,7 +159,10 @@ mod tests {
             list.iter()
                 .map(|one| {
                     let (name, namespace) = (&one.name, &one.namespace);
-                    format!("{namespace}/{name} {} {}", one.status, one.is_wanted)
+                    format!(
+                        "{namespace}/{name} {} {}",
+                        one.status, one.is_in_cluster_file
+                    )
                 })
                 .collect()
         };

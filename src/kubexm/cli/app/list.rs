@@ -58,7 +58,7 @@ fn line(one: &ListedApplication) -> String {
         0 => "-".to_owned(),
         number => number.to_string(),
     };
-    let note = match (one.is_wanted, one.is_of_kubexm) {
+    let note = match (one.is_in_cluster_file, one.is_of_kubexm) {
         (true, _) => "",
         (false, true) => ", not in the cluster file",
         (false, false) => ", not of kubexm",
@@ -77,14 +77,14 @@ mod tests {
 
     #[test]
     fn an_application_has_a_line() {
-        let one = |name: &str, is_wanted: bool| ListedApplication {
+        let one = |name: &str, is_in_cluster_file: bool| ListedApplication {
             name: name.to_owned(),
             namespace: "web".to_owned(),
-            chart: is_wanted.then(|| "shop".to_owned()),
+            chart: is_in_cluster_file.then(|| "shop".to_owned()),
             chart_version: Some("1.2.0".to_owned()),
-            revision: u64::from(is_wanted),
+            revision: u64::from(is_in_cluster_file),
             status: "deployed".to_owned(),
-            is_wanted,
+            is_in_cluster_file,
             is_of_kubexm: true,
         };
         let list = ApplicationList {

@@ -339,7 +339,7 @@ fn kinds() -> Vec<Kind> {
             chart_version: Some("1.2.0".to_owned()),
             revision: 3,
             status: "deployed".to_owned(),
-            is_wanted: true,
+            is_in_cluster_file: true,
             is_of_kubexm: true,
         }],
     };
