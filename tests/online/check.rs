@@ -224,6 +224,7 @@ impl<'a> Check<'a> {
             kubernetes: None,
             helm: None,
             values: &BTreeMap::new(),
+            paths: &[],
         };
         fetcher.fetch(&self.catalog.addon(addon, version)?).await
     }

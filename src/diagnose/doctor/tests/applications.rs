@@ -1,11 +1,11 @@
-//! Releases, and objects that need what the cluster does not have, as kubectl prints them.
+//! Releases, and objects that need what the cluster does not have.
 
 use super::*;
 use crate::doctor::Finding;
 use crate::doctor::needs::Need;
 
-/// Objects of `kubectl get storageclasses,…,jobs --all-namespaces -o json`: a class, a claim of each kind, Ingresses and
-/// Services, and the hook of a release.
+/// Objects in the form of `kubectl get storageclasses,…,jobs --all-namespaces -o json`, written by hand: a class, a claim of each
+/// kind, Ingresses and Services, and the hook of a release.
 const OBJECTS: &str = include_str!("needs.json");
 
 /// Returns the objects that checks look at, without those of these names.
