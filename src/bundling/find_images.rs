@@ -158,7 +158,11 @@ pub async fn find_images(
     if let Some(manifest) = &manifest {
         let artifacts = manifest.artifacts.iter();
         let artifacts = artifacts.filter(|artifact| artifact.kind != ArtifactKind::File);
-        sources.extend(artifacts.cloned().map(Source::Artifact));
+        sources.extend(
+            artifacts
+                .cloned()
+                .map(|artifact| Source::Artifact(Box::new(artifact))),
+        );
         paths.extend(manifest.image_paths.iter().cloned());
     }
     if sources.is_empty() {
@@ -217,12 +221,12 @@ impl FindOptions {
         let artifact =
             |kind, location: &ArtifactLocation| ArtifactSource::new(kind, location.clone());
         match source {
-            ImageSource::Chart(location) => Source::Artifact(ArtifactSource {
+            ImageSource::Chart(location) => Source::Artifact(Box::new(ArtifactSource {
                 values: self.values.clone(),
                 ..artifact(ArtifactKind::Chart, location)
-            }),
+            })),
             ImageSource::Manifest(location) => {
-                Source::Artifact(artifact(ArtifactKind::Manifest, location))
+                Source::Artifact(Box::new(artifact(ArtifactKind::Manifest, location)))
             }
             ImageSource::List(path) => Source::List(path.clone()),
             ImageSource::Input => Source::Input,
@@ -246,7 +250,7 @@ impl FindOptions {
 
 /// A source with its options.
 enum Source {
-    Artifact(ArtifactSource),
+    Artifact(Box<ArtifactSource>),
     List(PathBuf),
     Input,
 }

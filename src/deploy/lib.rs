@@ -48,6 +48,7 @@ pub mod rollback;
 pub mod rotation;
 mod rotation_inputs;
 mod runtime;
+mod runtime_classes;
 mod service_user;
 mod site_files;
 pub mod upgrade;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::module::{Component, Module};
 use super::{
     DeployError, Inputs, applications, dns, etcd, health, images, kubernetes, load_balancer,
-    network, post_install, preparation, registry, runtime,
+    network, post_install, preparation, registry, runtime, runtime_classes,
 };
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
@@ -17,7 +17,7 @@ pub(super) const MODULES: &[&dyn Module] = &[
     &etcd::Members,
     &load_balancer::LoadBalancers,
     &runtime::Runtimes,
-    &runtime::Classes,
+    &runtime_classes::RuntimeClasses,
     &images::Pulls,
     &kubernetes::Nodes,
     &network::PodNetwork,

@@ -107,11 +107,14 @@ impl Chart {
             definitions.push_str(&read.take("CustomResourceDefinition").text()?);
             objects.push_str(&read.text()?);
         }
-        let files = vec![
+        let mut files = vec![
             ("templates/manifests.yaml", template.to_owned()),
             ("manifests.yaml", objects),
-            ("crds/crds.yaml", definitions),
         ];
+        // kubectl refuses to apply a file without objects.
+        if !definitions.is_empty() {
+            files.push(("crds/crds.yaml", definitions));
+        }
         Self::written(application, files)
     }
 

@@ -104,6 +104,20 @@ fn what_the_bundle_lacks_is_named() {
     ");
 }
 
+#[test]
+fn manifests_without_definitions_have_no_file_for_them() {
+    let cluster = cluster(
+        "",
+        "network: {plugin: none}\napplications: [{name: text, manifests: [app.yaml]}]",
+    );
+    let lock = with_applications(&[]);
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: text}\n";
+    let blobs = Arc::new(crate::example::OneFile(text.into()));
+    let inputs = Inputs::assumed(&cluster, &lock, blobs);
+    let file = |name: &str| file_of(&inputs, "node1", &format!("{FOLDER}/text/{name}"));
+    assert!(file("manifests.yaml").is_some() && file("crds/crds.yaml").is_none());
+}
+
 /// Helm creates the namespace before the manifest, and the objects of the site are created when the add-on runs.
 #[test]
 fn addons_are_installed_with_values_of_kubexm_and_objects_of_the_site() {

@@ -12,7 +12,6 @@ mod pods;
 
 use std::collections::BTreeMap;
 
-pub(super) use classes::Classes;
 use interface::CNI_BIN;
 pub(super) use interface::{INSTALL, ImageScripts, Login, PULL, Preload, Runtime};
 pub use pods::resume as resume_pods;

@@ -168,9 +168,8 @@ impl Command {
     /// Returns whether the command reports its progress by events. Other commands print a result.
     fn emits_events(&self) -> bool {
         match self {
-            Self::App(_) | Self::Install(_) | Self::Upgrade(_) | Self::Node(_) | Self::Reset(_) => {
-                true
-            }
+            Self::Install(_) | Self::Upgrade(_) | Self::Node(_) | Self::Reset(_) => true,
+            Self::App(command) => command.emits_events(),
             Self::Registry(command) => command.emits_events(),
             Self::Bundle(command) => command.emits_events(),
             Self::Certs(command) => command.emits_events(),

@@ -228,7 +228,7 @@ pub async fn run(command: Command, output: Output, events: &Events) -> Result<()
     match command {
         Command::Add(arguments) => add(&arguments, output, events).await,
         Command::Remove(arguments) => remove(&arguments, output, events).await,
-        Command::Replace(arguments) => replace(&arguments, output, events).await,
+        Command::Replace(arguments) => Box::pin(replace(&arguments, output, events)).await,
     }
 }
 

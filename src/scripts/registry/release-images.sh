@@ -4,7 +4,7 @@
 # Argument: address of the API server
 template='{{range .items}}{{.metadata.namespace}} {{.metadata.labels.name}} {{.metadata.labels.version}} {{.data.release}}
 {{end}}'
-revisions=$(kubectl --kubeconfig /etc/kubernetes/admin.conf --server "$1" get secrets -A -l owner=helm -o "go-template=$template")
+revisions=$(kubectl --request-timeout=60s --kubeconfig /etc/kubernetes/admin.conf --server "$1" get secrets -A -l owner=helm -o "go-template=$template")
 printf '%s\n' "$revisions" | while read -r namespace name number release; do
   [ -n "$release" ] || continue
   # Helm compresses the JSON of a revision and encodes it, and so does the API.

@@ -362,9 +362,12 @@ impl Machine {
                 && arguments[1] == applications::RELEASE.text =>
             {
                 let [name, namespace] = ["name", "namespace"].map(|key| named(arguments, key));
+                let labels = named(arguments, "labels");
+                let mut labels = labels.split(',').filter_map(|label| label.split_once('='));
+                let content = labels.find(|(key, _)| *key == "kubexm.io/content");
                 let revision = json!({
                     "secret": name, "release": name, "namespace": namespace, "revision": "1",
-                    "status": "deployed", "content": named(arguments, "content"),
+                    "status": "deployed", "content": content.map(|(_, digest)| digest),
                 });
                 let key = format!("release {namespace}/{name}");
                 state.generated.insert(key, revision);

@@ -27,6 +27,10 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     ("hosts[].jumpHost.jumpHost.", "the file has it in defaults"),
     ("applications[].", "tests/e2e-apps has them"),
+    (
+        "containerRuntime.runtimes[].",
+        "tests/e2e-runtimes has them",
+    ),
     ("controlPlaneEndpoint.host", "alias of domain"),
     ("dns.zones[].name", "the file has names"),
     ("roleGroups.master", "alias of control-plane"),

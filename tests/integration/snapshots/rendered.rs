@@ -50,6 +50,8 @@ spec:
           readinessProbe: {exec: {command: [/bin/calico-node, -felix-ready, -bird-ready]}}
 "#;
 
+const CRI_O: &str = "containerRuntime: {type: cri-o, runtimes: [{name: runc}, {name: nvidia, path: /usr/bin/nvidia-container-runtime, nodeSelector: {gpu: 'yes'}}]}";
+
 const CILIUM: &str = r#"
 apiVersion: v1
 kind: ConfigMap
@@ -157,7 +159,7 @@ fn cases() -> Vec<Case> {
         case("v1.28", 28, 1, &[]),
         case("v1.28-settings", 28, 1, &[&settings]),
         one("docker", &["containerRuntime: {type: docker}"]),
-        one("cri-o", &["containerRuntime: {type: cri-o}"]),
+        one("cri-o", &[CRI_O]),
         one("isulad", &["containerRuntime: {type: isulad}"]),
         one("host-gw", &["network: {flannel: {backend: host-gw}}"]),
         one("bridge", &["network: {plugin: bridge}"]),

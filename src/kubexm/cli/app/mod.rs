@@ -39,6 +39,13 @@ pub enum Command {
     Values(values::Values),
 }
 
+impl Command {
+    /// Returns whether it prints events.
+    pub fn emits_events(&self) -> bool {
+        matches!(self, Self::Apply(_) | Self::Remove(_))
+    }
+}
+
 /// Runs one of the commands.
 pub async fn run(command: Command, output: Output, events: &Events) -> Result<(), Failure> {
     match command {

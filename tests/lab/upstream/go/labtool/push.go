@@ -40,6 +40,7 @@ type recipe struct {
 	repository, tag  string
 	entrypoint, base string
 	command          string // instead of, or after, the entrypoint
+	user             string // the number of the user of a container
 	platforms        []platform
 	pairs            []string // FILE=PATH
 }
@@ -50,6 +51,7 @@ func parseRecipe(line string) (recipe, error) {
 	name := flags.String("name", "", "repository:tag")
 	flags.StringVar(&r.entrypoint, "entrypoint", "", "the program that a container runs")
 	flags.StringVar(&r.command, "command", "", "the default arguments, or the program if there is no entrypoint")
+	flags.StringVar(&r.user, "user", "", "the number of the user that runs it")
 	flags.StringVar(&r.base, "base", "", "tar of the base layer, below the folder of each platform")
 	flags.Func("platform", "ARCH=DIR, once or more", func(value string) error {
 		arch, dir, found := strings.Cut(value, "=")
@@ -78,6 +80,9 @@ func parseRecipe(line string) (recipe, error) {
 // config returns how a container of the image runs.
 func (r recipe) config() map[string]any {
 	config := map[string]any{"Env": []string{searchPath}}
+	if r.user != "" {
+		config["User"] = r.user
+	}
 	if r.entrypoint != "" {
 		config["Entrypoint"] = []string{r.entrypoint}
 	}
