@@ -92,7 +92,7 @@ mod tests {
         };
         insta::assert_snapshot!(text(&list), @"
         NAME             NAMESPACE       CHART            REVISION STATUS
-        shop             web             shop 1.2.0       3        deployed
+        shop             web             shop 1.2.0       1        deployed
         old              web             -                -        deployed, not in the cluster file
         ");
     }
