@@ -334,7 +334,7 @@ scripts! {
         NODE_IMAGES = "registry/node-images.sh"
         PART = "registry/part.sh" { Part: data digest first count }
         RECEIVE = "registry/receive.sh"
-        RELEASE_IMAGES = "registry/release-images.sh"
+        RELEASE_IMAGES = "registry/release-images.sh" [kubectl]
         REMOVE = "registry/remove.sh"
         SOUND = "registry/sound.sh"
     }

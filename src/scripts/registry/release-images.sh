@@ -4,13 +4,13 @@
 # Argument: address of the API server
 template='{{range .items}}{{.metadata.namespace}} {{.metadata.labels.name}} {{.metadata.labels.version}} {{.data.release}}
 {{end}}'
-revisions=$(kubectl --request-timeout=60s --kubeconfig /etc/kubernetes/admin.conf --server "$1" get secrets -A -l owner=helm -o "go-template=$template")
+revisions=$(kubectl --server "$1" get secrets -A -l owner=helm -o "go-template=$template")
 printf '%s\n' "$revisions" | while read -r namespace name number release; do
   [ -n "$release" ] || continue
   # Helm compresses the JSON of a revision and encodes it, and so does the API.
   revision=$(printf '%s\n' "$release" | base64 -d | base64 -d | gzip -dc | sed 's/\\n/\
 /g')
-  # A revision that cannot be read names images that are not known.
+  # The images of a revision that is not JSON are unknown.
   case $revision in '{'*) ;; *) echo "revision $number of the release $namespace/$name cannot be read" >&2; exit 1 ;; esac
   printf '%s\n' "$revision" | sed -n 's/^ *\(- \)\{0,1\}\(image\|reference\): *[\\"'"'"']*\([A-Za-z0-9][^\\"'"'"' ]*\).*$/\3/p
     s/^.*[ =\\"'"'"']\([a-z0-9][a-z0-9.-]*\.[a-z0-9.-]*[:0-9]*\/[a-z0-9._\/-]*[:@][A-Za-z0-9._:-]*\).*$/\1/p' |
