@@ -2,11 +2,12 @@
 
 use std::io::Read;
 
-use crate::Inputs;
-use kubexm_engine::steps::RunScript;
+use crate::{DeployError, ETC, Inputs};
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{RunScript, WriteFile};
 use kubexm_render::RenderError;
 use kubexm_scripts::kubernetes::MANIFEST;
-use kubexm_types::Digest;
+use kubexm_types::{Digest, HostPath};
 
 /// Maximum size of a manifest, in bytes. Calico's has about 350 kB.
 const LARGEST: u64 = 16 * 1024 * 1024;
@@ -15,6 +16,22 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 pub(super) fn apply(id: &str, title: impl Into<String>, path: &str) -> RunScript {
     let (check, apply) = (MANIFEST.verb("check"), MANIFEST.verb("apply"));
     RunScript::new(id, title, check, apply).arguments([path])
+}
+
+/// Adds steps that write a manifest below `/etc/kubexm` and apply it if the cluster differs from it.
+///
+/// # Errors
+/// The name is not that of a file.
+pub(super) fn written(
+    task: Task,
+    name: &str,
+    title: impl Into<String>,
+    text: String,
+) -> Result<Task, DeployError> {
+    let path = HostPath::parse(&format!("{ETC}/{name}.yaml"))?;
+    Ok(task
+        .step(WriteFile::new(path.clone(), text))
+        .step(apply(name, title, path.as_str())))
 }
 
 /// Reads a manifest from the bundle.

@@ -9,7 +9,6 @@ use kubexm_config::cluster::{HostSpec, RuntimeClass};
 use kubexm_engine::plan::{
     Check, Describe, Ensure, Step, StepContext, StepError, Task, TaskId, TaskName,
 };
-use kubexm_engine::steps::WriteFile;
 use kubexm_engine::{Command, Host};
 use kubexm_render::cri;
 use kubexm_types::{HostPath, Message};
@@ -52,19 +51,20 @@ impl Module for RuntimeClasses {
         let objects = cri::RuntimeClasses {
             classes: classes.iter().map(object).collect(),
         };
-        let path = HostPath::parse(&format!("{}/runtime-classes.yaml", crate::ETC))?;
         let nodes = inputs.nodes().into_iter();
         let installed: Vec<TaskId> = nodes.map(|host| INSTALL.id(&host.name)).collect();
         let text = kubexm_render::text("runtime classes", &objects)?;
+        let task = CREATE
+            .task(&first.name)
+            .after([dns::configured(&first.name)])
+            .after(installed);
         let title = "Create the runtime classes";
-        Ok(vec![
-            CREATE
-                .task(&first.name)
-                .after([dns::configured(&first.name)])
-                .after(installed)
-                .step(WriteFile::new(path.clone(), text))
-                .step(manifest::apply("runtime classes", title, path.as_str())),
-        ])
+        Ok(vec![manifest::written(
+            task,
+            "runtime-classes",
+            title,
+            text,
+        )?])
     }
 }
 

@@ -56,11 +56,8 @@ fn deploy(inputs: &Inputs<'_>, first: &HostSpec, task: Task) -> Result<Task, Dep
             dns_address: inputs.cluster.network.dns_address.to_string(),
         },
     )?;
-    let path = HostPath::parse(&format!("{ETC}/coredns.yaml"))?;
     let title = format!("Deploy CoreDNS from {}", first.name);
-    Ok(task
-        .step(WriteFile::new(path.clone(), text))
-        .step(manifest::apply("coredns", title, path.as_str())))
+    manifest::written(task, "coredns", title, text)
 }
 
 /// Sets the Corefile and the number of replicas in the CoreDNS that kubeadm deployed.

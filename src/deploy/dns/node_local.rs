@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::corefile;
-use crate::{DeployError, ETC, Inputs, manifest, pod_leftovers};
+use crate::{DeployError, Inputs, manifest, pod_leftovers};
 use kubexm_config::cluster::{CacheInterface, NodeLocal};
 use kubexm_config::ports;
 use kubexm_engine::plan::Task;
@@ -66,11 +66,8 @@ pub(super) fn deploy(
             makes_interface: cache.interface == CacheInterface::Dummy,
         },
     )?;
-    let path = HostPath::parse(&format!("{ETC}/node-local-dns.yaml"))?;
     let title = "Deploy the DNS caches of the nodes";
-    Ok(task
-        .step(WriteFile::new(path.clone(), text))
-        .step(manifest::apply("node-local-dns", title, path.as_str())))
+    manifest::written(task, "node-local-dns", title, text)
 }
 
 /// Waits until the cache is ready on every node, because pods use only the cache.

@@ -14,8 +14,7 @@ use super::module::Module;
 use super::{DeployError, Deployment, Inputs, dns};
 use kubexm_config::cluster::{HostSpec, NetworkPlugin};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
-use kubexm_engine::steps::WriteFile;
-use kubexm_types::{HostPath, ImageRef};
+use kubexm_types::ImageRef;
 
 /// Reads the pod subnet of each node.
 pub(crate) const SUBNETS: TaskName = TaskName::new("network", "subnets");
@@ -88,13 +87,11 @@ impl Module for PodNetwork {
 
 /// Returns a task that applies a manifest from the first control plane after DNS is configured.
 fn manifest(name: &'static str, first: &HostSpec, text: String) -> Result<Task, DeployError> {
-    let path = HostPath::parse(&format!("{}/{name}.yaml", super::ETC))?;
-    let title = format!("Apply the pod network {name}");
-    Ok(TaskName::new("network", name)
+    let task = TaskName::new("network", name)
         .task(&first.name)
-        .after([dns::configured(&first.name)])
-        .step(WriteFile::new(path.clone(), text))
-        .step(super::manifest::apply(name, title, path.as_str())))
+        .after([dns::configured(&first.name)]);
+    let title = format!("Apply the pod network {name}");
+    super::manifest::written(task, name, title, text)
 }
 
 /// Returns the tasks of the pod network among all tasks.
