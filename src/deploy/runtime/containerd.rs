@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{INSTALL, ImageScripts, Runtime, classes, cri, pods};
+use super::{INSTALL, ImageScripts, Runtime, cri, pods};
 use crate::{BIN, DeployError, Inputs, binary, members, os};
 use kubexm_config::cluster;
 use kubexm_config::cluster::{CgroupDriver, HostSpec, RuntimeKind, RuntimeProperties};
@@ -128,7 +128,7 @@ fn config_text(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, DeployErr
             registry_config_dir,
             runc,
             systemd_cgroup,
-            others: classes::others(inputs),
+            others: cri::other_runtimes(inputs),
         };
         kubexm_render::text("containerd configuration", &config)?
     } else {
@@ -137,7 +137,7 @@ fn config_text(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, DeployErr
             registry_config_dir,
             runc,
             systemd_cgroup,
-            others: classes::others(inputs),
+            others: cri::other_runtimes(inputs),
         };
         kubexm_render::text("containerd configuration", &config)?
     };

@@ -26,6 +26,19 @@ pub(super) const DIRS: [&str; 6] = [
     "/run/xtables.lock",
 ];
 
+/// Returns the runtimes that the configuration of the container runtime has besides its own.
+pub(super) fn other_runtimes(inputs: &Inputs<'_>) -> Vec<cri::OciRuntime> {
+    let classes = inputs.cluster.runtime.classes.iter();
+    classes
+        .filter_map(|class| {
+            Some(cri::OciRuntime {
+                name: class.name.to_string(),
+                program: class.program.as_ref()?.to_string(),
+            })
+        })
+        .collect()
+}
+
 /// Returns the files of crictl and the CNI plugins.
 pub(super) fn payloads(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Vec<Payload>, DeployError> {
     let mut payloads = members(inputs.file("crictl", &host.name)?, BIN, |_| true)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{CNI_BIN, INSTALL, ImageScripts, Runtime, classes, cri};
+use super::{CNI_BIN, INSTALL, ImageScripts, Runtime, cri};
 use crate::registry::site;
 use crate::{BIN, DeployError, Inputs, members, os, registry};
 use kubexm_bundle::lock::LockedFile;
@@ -187,7 +187,7 @@ fn files(
         crun: format!("{LIBEXEC}/crun"),
         runc: format!("{LIBEXEC}/runc"),
         conmon: format!("{LIBEXEC}/conmon"),
-        others: classes::others(inputs),
+        others: cri::other_runtimes(inputs),
         sandbox_image: cri::sandbox_image(inputs),
         pinned_images: images.to_vec(),
         policy: POLICY.to_owned(),

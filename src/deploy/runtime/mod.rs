@@ -1,7 +1,6 @@
 //! Container runtimes. Each has one file here and one arm in [`by_kind`]; its sockets, units and directories are in
 //! [`RuntimeProperties`](cluster::RuntimeProperties).
 
-mod classes;
 mod containerd;
 mod cri;
 mod cri_o;
