@@ -73,6 +73,11 @@ impl InstalledRelease {
             == (application.namespace.as_str(), application.name.as_str())
     }
 
+    /// Returns whether it is that of one of these applications.
+    pub fn is_of_any(&self, applications: &[Application]) -> bool {
+        applications.iter().any(|one| self.is_of(one))
+    }
+
     /// Returns whether Helm works on it, or was killed meanwhile.
     pub fn is_pending(&self) -> bool {
         is_pending(&self.status)
@@ -124,9 +129,8 @@ pub fn former<'a>(
     installed: &'a [InstalledRelease],
     applications: &'a [Application],
 ) -> impl Iterator<Item = &'a InstalledRelease> {
-    let is_known = |one: &InstalledRelease| applications.iter().any(|wanted| one.is_of(wanted));
     let ours = installed.iter().filter(|one| one.is_of_kubexm);
-    ours.filter(move |one| !is_known(one))
+    ours.filter(move |one| !one.is_of_any(applications))
 }
 
 /// Returns a text as the value of a label, with `_` for characters that it cannot have.

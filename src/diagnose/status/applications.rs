@@ -60,7 +60,8 @@ pub struct ReleaseState {
 /// # Errors
 /// The API server does not answer.
 pub(super) async fn ask(cluster: &Cluster, server: Server<'_>) -> Result<Installed, StepError> {
-    let is_ours = |one: &InstalledRelease| one.is_of_kubexm || application(cluster, one).is_some();
+    let applications = &cluster.applications;
+    let is_ours = |one: &InstalledRelease| one.is_of_kubexm || one.is_of_any(applications);
     let mut found = releases(server).await?;
     found.retain(is_ours);
     let namespaces: BTreeSet<&str> = found.iter().map(|one| one.namespace.as_str()).collect();
@@ -75,12 +76,6 @@ pub(super) async fn ask(cluster: &Cluster, server: Server<'_>) -> Result<Install
         releases: found,
         unready,
     })
-}
-
-/// Returns the application of a release.
-fn application<'a>(cluster: &'a Cluster, release: &InstalledRelease) -> Option<&'a Application> {
-    let mut applications = cluster.applications.iter();
-    applications.find(|one| release.is_of(one))
 }
 
 /// Returns the applications in the order of the cluster file, and then releases that the cluster file does not have.

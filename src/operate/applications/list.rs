@@ -107,8 +107,7 @@ fn listed(cluster: &Cluster, found: Vec<InstalledRelease>, all: bool) -> Applica
         row(release, true)
     });
     let is_other = |release: &&InstalledRelease| {
-        let mut applications = cluster.applications.iter();
-        (all || release.is_of_kubexm) && !applications.any(|one| release.is_of(one))
+        (all || release.is_of_kubexm) && !release.is_of_any(&cluster.applications)
     };
     let others = found.iter().filter(is_other);
     ApplicationList {

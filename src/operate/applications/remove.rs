@@ -59,12 +59,7 @@ pub async fn remove(
 async fn prepared(options: &RemoveOptions, site: &Site<'_>) -> Result<Prepared, CommandError> {
     let host = control_plane(site.cluster, &site.hosts)?;
     let found = chosen(options, releases(Server::of(host.as_ref())).await?)?;
-    let mut applications = site.cluster.applications.iter();
-    let is_wanted = applications.any(|one| {
-        (one.name.as_str(), one.namespace.as_str())
-            == (found.name.as_str(), found.namespace.as_str())
-    });
-    if is_wanted {
+    if found.is_of_any(&site.cluster.applications) {
         let text = format!(
             "cannot remove {}: spec.applications has it, so the next install brings it back",
             found.name
