@@ -9,7 +9,7 @@ use serde::Serialize;
 use kubexm_bundle::Lock;
 use kubexm_catalog::Catalog;
 use kubexm_config::manifest::Manifest;
-use kubexm_fetch::artifacts::{ArtifactFetcher, Found, Helm, images_in_yaml};
+use kubexm_fetch::artifacts::{ArtifactFetcher, Found, Helm, has_chart, images_in_yaml};
 use kubexm_fetch::resolve::Resolver;
 use kubexm_fetch::signatures::{Policies, trusted_roots};
 use kubexm_session::downloads::DownloadOptions;
@@ -109,7 +109,7 @@ impl ImageSource {
         match folder {
             None if is_archive || text.starts_with("oci://") => Ok(Self::Chart(location)),
             None => Ok(Self::Manifest(location)),
-            Some(folder) if folder.join("Chart.yaml").is_file() => Ok(Self::Chart(location)),
+            Some(folder) if has_chart(&folder) => Ok(Self::Chart(location)),
             Some(folder) => Err(not_a_chart(text, &folder)),
         }
     }

@@ -62,9 +62,9 @@ use kubexm_engine::plan::{Plan, PlannedFile, RenderedFile, Task, TaskId};
 use kubexm_types::HostName;
 
 pub use applications::{
-    ApplicationParts, EffectiveValues, InstalledRelease, application_parts, applications,
-    effective_values, former as former_releases, releases, removal as application_removal,
-    unready_pods, values_of_charts,
+    ApplicationParts, InstalledRelease, Secrets, application_parts, applications, effective_values,
+    former as former_releases, releases, removal as application_removal, unready_pods,
+    values_of_charts,
 };
 pub use deployment::Deployment;
 pub use error::DeployError;

@@ -67,7 +67,7 @@ pub async fn findings(
 }
 
 /// Renders the charts of applications with their values, by the helm of the bundle in a sandbox of this machine, and returns the
-/// images that nodes could not pull. Warns about charts that cannot be rendered here.
+/// images that nodes could not pull. Warns if a chart is not rendered.
 ///
 /// # Errors
 /// The bundle, or a file with values, cannot be read, or the host of a registry was lost.
@@ -129,7 +129,7 @@ async fn needed(
     };
     let from = (programs.blobs.as_ref(), &chart.digest, helm);
     let version = &cluster.kubernetes.version;
-    match images_of_chart(from, values, version, &programs.sandbox).await {
+    match images_of_chart(from, &values.to_string(), version, &programs.sandbox).await {
         Ok(Ok(found)) => {
             let images = found.into_iter();
             let images = images.filter_map(|found| Some((found.image.ok()?, found.place)));

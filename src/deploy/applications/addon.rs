@@ -10,7 +10,7 @@ use kubexm_render::RenderError;
 /// The largest size of a file with a certificate or a key, in bytes.
 const LARGEST: u64 = 1024 * 1024;
 
-/// Returns the values of an add-on as JSON. They may have secrets.
+/// Returns the values of an add-on. They may have secrets.
 ///
 /// # Errors
 /// A file cannot be read, or its content is not a mapping.
@@ -18,25 +18,23 @@ pub(super) fn values(
     addon: Addon,
     values: &ApplicationValues,
     secrets: Secrets,
-) -> Result<String, DeployError> {
+) -> Result<Map<String, Value>, DeployError> {
     let parsed = serde_saphyr::from_str::<Map<String, Value>>(addon.properties().values);
     let mut all = parsed.map_err(|error| RenderError::new("values of an add-on", error))?;
-    let own = serde_json::from_str(&merged(values, secrets)?);
-    merge(&mut all, own.unwrap_or_default());
-    Ok(Value::Object(all).to_string())
+    merge(&mut all, merged(values, secrets)?);
+    Ok(all)
 }
 
-/// Returns the values for the objects of the site as JSON. They may have secrets.
+/// Returns the values for the objects of the site. They may have secrets.
 ///
 /// # Errors
 /// A file cannot be read.
-pub(super) fn site_values(objects: &SiteObjects) -> Result<String, DeployError> {
-    let values = match objects {
+pub(super) fn site_values(objects: &SiteObjects) -> Result<Value, DeployError> {
+    Ok(match objects {
         SiteObjects::Addresses(addresses) => json!({"addresses": addresses}),
         SiteObjects::Issuer { certificate, key } => json!({
             "certificate": controller_file::read_at_most(certificate, LARGEST)?,
             "key": controller_file::read_at_most(key, LARGEST)?,
         }),
-    };
-    Ok(values.to_string())
+    })
 }

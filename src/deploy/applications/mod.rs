@@ -14,13 +14,15 @@ mod values;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 use self::chart::Chart;
-pub use self::effective::{EffectiveValues, effective_values};
+pub use self::effective::effective_values;
 use self::former::Former;
 pub use self::installed::{InstalledRelease, former, releases, unready_pods};
 use self::release::Release;
 pub use self::release::removal;
-use self::values::Secrets;
+pub use self::values::Secrets;
 use super::module::{Component, Module};
 use super::{DeployError, Deployment, Inputs, post_install};
 use kubexm_bundle::Lock;
@@ -86,7 +88,8 @@ pub fn values_of_charts(cluster: &Cluster) -> Result<BTreeMap<String, Vec<String
     for application in &cluster.applications {
         if let Some(name) = application.content.chart() {
             let values = values_of(application, Secrets::LeftOut)?;
-            found.entry(name.to_owned()).or_default().push(values);
+            let all = found.entry(name.to_owned()).or_default();
+            all.push(values.to_string());
         }
     }
     Ok(found)
@@ -97,8 +100,29 @@ pub struct ApplicationParts<'a> {
     pub name: &'a ReleaseName,
     /// The chart, or the manifests.
     pub artifacts: Vec<&'a LockedArtifact>,
-    /// Values for the chart, as JSON; `None` for manifests. They may have secrets.
-    pub values: Option<String>,
+    /// Values for the chart; `None` for manifests. They may have secrets.
+    pub values: Option<Value>,
+}
+
+impl<'a> ApplicationParts<'a> {
+    /// Returns the parts of an application.
+    ///
+    /// # Errors
+    /// The bundle does not have a part, or a file with values cannot be read.
+    pub fn of(
+        application: &'a Application,
+        lock: &'a Lock,
+        secrets: Secrets,
+    ) -> Result<Self, DeployError> {
+        let has_chart = application.content.chart().is_some();
+        Ok(Self {
+            name: &application.name,
+            artifacts: content(lock, application).map_err(DeployError::Incomplete)?,
+            values: has_chart
+                .then(|| values_of(application, secrets))
+                .transpose()?,
+        })
+    }
 }
 
 /// Returns the applications of a cluster of which the bundle has all parts.
@@ -110,17 +134,10 @@ pub fn application_parts<'a>(
     lock: &'a Lock,
 ) -> Result<Vec<ApplicationParts<'a>>, DeployError> {
     let applications = cluster.applications.iter();
-    let complete = applications.filter_map(|one| Some((one, content(lock, one).ok()?)));
-    let parts = complete.map(|(application, artifacts)| {
-        let has_chart = application.content.chart().is_some();
-        let values = has_chart.then(|| values_of(application, Secrets::Read));
-        Ok(ApplicationParts {
-            name: &application.name,
-            artifacts,
-            values: values.transpose()?,
-        })
-    });
-    parts.collect()
+    let complete = applications.filter(|one| content(lock, one).is_ok());
+    complete
+        .map(|application| ApplicationParts::of(application, lock, Secrets::Read))
+        .collect()
 }
 
 /// Plans the applications of a cluster that runs.
@@ -171,21 +188,23 @@ fn task(
     }
     let values = values_of(application, Secrets::Read)?;
     let chart = Chart::of(inputs, application, &parts)?;
-    let release = Release::new(application, &chart, values);
+    let release = Release::new(application, &chart, values.to_string());
     Ok(chart.add_to(task).step(release))
 }
 
-/// Returns the values for the templates of an application, as JSON. They may have secrets.
+/// Returns the values for the templates of an application. They may have secrets.
 ///
 /// # Errors
 /// A file cannot be read, or its content is not a mapping.
-fn values_of(application: &Application, secrets: Secrets) -> Result<String, DeployError> {
-    match &application.content {
-        ApplicationContent::Chart { values, .. } => values::merged(values, secrets),
-        ApplicationContent::Addon { kind, values, .. } => addon::values(*kind, values, secrets),
-        ApplicationContent::AddonObjects(objects) => addon::site_values(objects),
-        ApplicationContent::Manifests(_) => Ok("{}".to_owned()),
-    }
+fn values_of(application: &Application, secrets: Secrets) -> Result<Value, DeployError> {
+    Ok(match &application.content {
+        ApplicationContent::Chart { values, .. } => values::merged(values, secrets)?.into(),
+        ApplicationContent::Addon { kind, values, .. } => {
+            addon::values(*kind, values, secrets)?.into()
+        }
+        ApplicationContent::AddonObjects(objects) => addon::site_values(objects)?,
+        ApplicationContent::Manifests(_) => Value::Object(Map::new()),
+    })
 }
 
 /// Returns the artifacts of the bundle that an application consists of.

@@ -16,18 +16,21 @@ const LARGEST: u64 = 4 * 1024 * 1024;
 
 /// Whether values are complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Secrets {
+pub enum Secrets {
     Read,
     /// Encrypted files are left out, and a text takes the place of each secret value: a machine that builds a bundle does not
     /// have them.
     LeftOut,
 }
 
-/// Returns the values as JSON. They may have secrets.
+/// Returns the values. They may have secrets.
 ///
 /// # Errors
 /// A file or a variable cannot be read, or the content of a file is not a mapping.
-pub(super) fn merged(values: &ApplicationValues, secrets: Secrets) -> Result<String, DeployError> {
+pub(super) fn merged(
+    values: &ApplicationValues,
+    secrets: Secrets,
+) -> Result<Map<String, Value>, DeployError> {
     let mut merged = Map::new();
     for path in &values.files {
         if let Some(text) = content(path, values.identity.as_deref(), secrets)? {
@@ -51,7 +54,7 @@ pub(super) fn merged(values: &ApplicationValues, secrets: Secrets) -> Result<Str
         }
         merge(&mut merged, value);
     }
-    Ok(Value::Object(merged).to_string())
+    Ok(merged)
 }
 
 /// Returns the text of a file with values; `None` if it is left out.
@@ -146,7 +149,7 @@ mod tests {
             ],
             identity: None,
         };
-        let merge = |secrets| merged(&values, secrets).unwrap();
+        let merge = |secrets| Value::Object(merged(&values, secrets).unwrap()).to_string();
         assert_eq!(
             merge(Secrets::Read),
             r#"{"a":{"b":2,"c":[3],"d":null,"e":"one line"},"e":"x","f":{"g.h":"two\nlines\n"}}"#
@@ -190,7 +193,7 @@ mod tests {
             ..ApplicationValues::default()
         };
         let merge = |values: &ApplicationValues| {
-            let merged = merged(values, Secrets::Read);
+            let merged = merged(values, Secrets::Read).map(|all| Value::Object(all).to_string());
             let place = folder.path().display().to_string();
             merged.map_err(|error| Message::from(&error).to_string().replace(&place, "F"))
         };
@@ -205,6 +208,6 @@ mod tests {
         ");
         values.identity = Some(file("identity", IDENTITY));
         assert_eq!(merge(&values).unwrap(), r#"{"password":"sesame"}"#);
-        assert_eq!(merged(&values, Secrets::LeftOut).unwrap(), "{}");
+        assert_eq!(merged(&values, Secrets::LeftOut).unwrap(), Map::new());
     }
 }

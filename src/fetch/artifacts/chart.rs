@@ -83,6 +83,16 @@ impl Chart {
     }
 }
 
+impl Chart {
+    /// Returns `values.yaml` of the chart itself; `None` if it has none.
+    pub fn own_values(&self) -> Option<&str> {
+        let mut files = self.files.iter();
+        let (_, text) = files
+            .find(|(path, _)| path.ends_with("/values.yaml") && path.matches('/').count() == 1)?;
+        Some(text)
+    }
+}
+
 fn names_images(path: &str) -> bool {
     let is_yaml = path.ends_with(".yaml") || path.ends_with(".yml");
     path.ends_with("/values.yaml") || (is_yaml && path.contains("/templates/"))

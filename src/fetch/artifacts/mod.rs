@@ -15,6 +15,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+pub use chart::Chart;
+pub use directory::has_chart;
 pub use helm::{COMPONENT as HELM, Helm};
 pub use images::{Found, images_in_yaml};
 use serde_json::Value;
@@ -23,7 +25,6 @@ use url::Url;
 use super::http::{StatedBy, Wanted};
 use super::oci::Puller;
 use super::{FetchError, Http};
-use chart::Chart;
 use kubexm_bundle::Blobs;
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, Lock};

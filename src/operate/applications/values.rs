@@ -3,7 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use kubexm_deploy::EffectiveValues;
+use kubexm_deploy::{ApplicationParts, DeployError, Secrets};
+use kubexm_fetch::artifacts::Chart;
 use kubexm_session::{ClusterSource, CommandError};
 use kubexm_types::ReleaseName;
 use kubexm_types::event::Events;
@@ -61,15 +62,21 @@ pub fn values(options: &ValuesOptions, events: &Events) -> Result<ApplicationVal
             _ => format!("name one of {}", names.join(", ")),
         }));
     };
-    let EffectiveValues {
-        chart,
-        defaults,
-        values,
-    } = kubexm_deploy::effective_values(bundle.lock(), bundle.as_ref(), application)?;
+    let part = ApplicationParts::of(application, bundle.lock(), Secrets::LeftOut)?;
+    let (Some(given), [artifact]) = (part.values, part.artifacts.as_slice()) else {
+        let missing = format!("a chart of the application {name}, which consists of manifests");
+        return Err(DeployError::Incomplete(vec![missing]).into());
+    };
+    let chart = Chart::open(bundle.as_ref(), &artifact.digest);
+    let chart = chart.map_err(|reason| {
+        let text = format!("{} {}", artifact.describe(), reason.text);
+        CommandError::configuration(text).hint("build the bundle with another chart")
+    })?;
+    let defaults = chart.own_values().unwrap_or_default();
     Ok(ApplicationValues {
         name: name.to_string(),
-        chart,
-        defaults,
-        values,
+        chart: artifact.describe(),
+        defaults: defaults.to_owned(),
+        values: kubexm_deploy::effective_values(defaults, given)?,
     })
 }
