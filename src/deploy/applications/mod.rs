@@ -140,27 +140,42 @@ pub fn application_parts<'a>(
         .collect()
 }
 
-/// Plans the applications of a cluster that runs.
+/// Plans those applications of a running cluster of which the bundle has all parts, and names the parts that it does not have.
 ///
 /// # Errors
-/// The bundle does not have a part of them, or a file with values cannot be read.
-pub fn applications(inputs: &Inputs<'_>) -> Result<Plan, DeployError> {
+/// The bundle has none of the applications, or a file with values cannot be read.
+pub fn applications(inputs: &Inputs<'_>) -> Result<(Plan, Vec<String>), DeployError> {
     let missing = Applications.missing(inputs);
-    if !missing.is_empty() {
+    let Some(first) = inputs.first() else {
+        return Ok((Plan::default(), missing));
+    };
+    let all = &inputs.cluster.applications;
+    let is_in = |one: &Application| content(inputs.lock, one).is_ok();
+    // Objects of an add-on have no part of their own: they stay with it.
+    let has_parts = |one: &Application| !matches!(one.content, ApplicationContent::AddonObjects(_));
+    let of_bundle = |one: &Application| {
+        let of = |name: &ReleaseName| all.iter().find(|other| other.name == *name);
+        has_parts(one) || one.needs.iter().filter_map(of).all(is_in)
+    };
+    let planned: Vec<&Application> = all
+        .iter()
+        .filter(|one| is_in(one) && of_bundle(one))
+        .collect();
+    if planned.is_empty() && !missing.is_empty() {
         return Err(DeployError::Incomplete(missing));
     }
-    let Some(first) = inputs.first() else {
-        return Ok(Plan::default());
-    };
-    let applications = inputs.cluster.applications.iter();
-    let mut tasks = applications
+    let ids: Vec<TaskId> = planned
+        .iter()
+        .map(|one| id(&one.name, first).id())
+        .collect();
+    let mut tasks = planned
+        .into_iter()
         .map(|application| task(inputs, first, application))
         .collect::<Result<Vec<Task>, _>>()?;
-    let ready = post_install::READY.id(&first.name);
     for task in &mut tasks {
-        task.after.retain(|id| *id != ready);
+        task.after.retain(|id| ids.contains(id));
     }
-    Ok(Plan { tasks })
+    Ok((Plan { tasks }, missing))
 }
 
 fn id(name: &ReleaseName, first: &HostSpec) -> Task {

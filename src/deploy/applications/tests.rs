@@ -107,6 +107,34 @@ fn what_the_bundle_lacks_is_named() {
 }
 
 #[test]
+fn a_bundle_with_some_of_the_applications_leaves_the_others() {
+    let of_file = "network: {plugin: none}\napplications: [{name: shop, chart: shop, needs: [text]}, {name: text, manifests: [x.yaml]}, \
+                   {addon: metallb, addresses: [10.0.0.9-10.0.0.10]}]";
+    let cluster = cluster("", of_file);
+    let lock = with_applications(&[("shop", "1.2.0")]);
+    with_plan(&cluster, &lock, |inputs| {
+        let (plan, missing) = applications(inputs).unwrap();
+        let tasks: Vec<_> = plan.tasks.iter().map(|task| task.id().0).collect();
+        assert_eq!(tasks, ["applications/shop@node1"]);
+        assert!(plan.tasks[0].after.is_empty());
+        assert_eq!(
+            missing,
+            [
+                "manifest x.yaml of the application text",
+                "add-on metallb: add it to spec.addons"
+            ]
+        );
+    });
+    let none = with_applications(&[]);
+    with_plan(&cluster, &none, |inputs| {
+        assert!(matches!(
+            applications(inputs),
+            Err(DeployError::Incomplete(_))
+        ));
+    });
+}
+
+#[test]
 fn manifests_without_definitions_have_no_file_for_them() {
     let cluster = cluster(
         "",
@@ -137,7 +165,7 @@ fn no_hop_of_an_upgrade_applies_them() {
         };
         let hop = crate::upgrade::hop(&given).unwrap().plan;
         assert!(hop.tasks.iter().all(|task| task.module != MODULE));
-        let names = applications(inputs).unwrap().tasks;
+        let names = applications(inputs).unwrap().0.tasks;
         let names: Vec<String> = names.iter().map(|task| task.id().0).collect();
         assert_eq!(names, ["applications/shop@node1"]);
     });

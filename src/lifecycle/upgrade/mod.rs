@@ -195,7 +195,8 @@ impl Context<'_> {
         let facts = unless_stopped(stop, gathering).await?;
         let issued = self.certificates(self.cluster)?;
         let inputs = plan_inputs::with_certificates(self.cluster, self.bundle, &facts, issued);
-        let plan = kubexm_deploy::applications(&inputs)?;
+        // The plan of the first hop has refused a bundle without one of them.
+        let (plan, _) = kubexm_deploy::applications(&inputs)?;
         carry_out(plan, hosts, events, stop).await
     }
 

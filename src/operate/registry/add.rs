@@ -87,7 +87,7 @@ pub async fn add(
         let mut prepared = prepared(site, &bundle, &lock, events).await?;
         if options.applications {
             check_images(site, &bundle, events).await?;
-            add_applications(&mut prepared, site, &bundle).await?;
+            add_applications(&mut prepared, site, &bundle, events).await?;
         }
         Ok(prepared)
     };
@@ -221,11 +221,18 @@ async fn add_applications(
     prepared: &mut Prepared,
     site: &Site<'_>,
     bundle: &Arc<BundleSet>,
+    events: &Events,
 ) -> Result<(), CommandError> {
     let certificates = certificates::preview(site.cluster, site.state, None)?;
     let inputs = plan_inputs::with_certificates(site.cluster, bundle, &site.facts, certificates);
     let before: Vec<TaskId> = prepared.plan.tasks.iter().map(Task::id).collect();
-    let tasks = needed(site, kubexm_deploy::applications(&inputs)?).await?;
+    let (plan, missing) = kubexm_deploy::applications(&inputs)?;
+    for part in missing {
+        events.note(format!(
+            "left as it is, because the bundle does not have it: {part}"
+        ));
+    }
+    let tasks = needed(site, plan).await?;
     if tasks.is_empty() {
         return Ok(());
     }
