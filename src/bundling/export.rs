@@ -65,7 +65,7 @@ pub async fn export(
 
 fn write(options: &ExportOptions, run: Run<'_>) -> Result<ExportReport, CommandError> {
     let bundle = options.access.open_complete(&options.bundle)?;
-    let images = choose(bundle.lock(), &options.images)?;
+    let mut images = choose(bundle.lock(), &options.images)?;
     let path: &Path = match &options.format {
         Format::OciLayout(path) => {
             let narrowed = options.arch.map(|arch| only_for(&images, arch));
@@ -78,6 +78,9 @@ fn write(options: &ExportOptions, run: Run<'_>) -> Result<ExportReport, CommandE
         }
         Format::DockerArchive(path) => {
             let arch = single_arch(&bundle, options.arch)?;
+            if options.images.is_empty() {
+                images.retain(|image| !image.is_artifact());
+            }
             docker_archive(path, &bundle, &images, arch, run).map_err(stopped)?;
             path
         }

@@ -52,6 +52,8 @@ pub struct Inspection {
     pub files: usize,
     /// The number of images.
     pub images: usize,
+    /// The number of artifacts for OCI registries that are not images.
+    pub oci_artifacts: usize,
     /// What each publisher signed, as the lock claims; `bundle verify` checks it.
     pub publishers: Vec<SignedBy>,
     /// Why each file and image is trusted, as the lock says.
@@ -148,7 +150,7 @@ pub struct PackageSet {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Contents {
-    /// Files, images, the user's own content, packages: in this order.
+    /// Files, images and other artifacts for OCI registries, the user's own content, packages: in this order.
     pub items: Vec<Item>,
 }
 
@@ -156,7 +158,7 @@ pub struct Contents {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Item {
-    /// `file`, `image`, `chart`, `manifest` or `package`.
+    /// `file`, `image`, `artifact`, `chart`, `manifest` or `package`.
     pub kind: &'static str,
     /// The component, the full image name, or the file's name.
     pub name: String,
@@ -207,6 +209,7 @@ pub struct RunImage {
 pub fn inspect(options: &InspectOptions) -> Result<Inspection, CommandError> {
     let (bundle, lock) = open(options)?;
     let publishers = claimed(&lock).into_iter();
+    let artifacts = lock.images.iter().filter(|i| i.is_artifact()).count();
     Ok(Inspection {
         path: bundle.path().to_owned(),
         size: bundle.size(),
@@ -222,7 +225,8 @@ pub fn inspect(options: &InspectOptions) -> Result<Inspection, CommandError> {
         kubernetes: lock.kubernetes.iter().map(ToString::to_string).collect(),
         architectures: lock.architectures.clone(),
         files: lock.files.len(),
-        images: lock.images.len(),
+        images: lock.images.len() - artifacts,
+        oci_artifacts: artifacts,
         publishers: publishers
             .map(|(signer, count)| SignedBy::new(signer, count))
             .collect(),
@@ -303,14 +307,19 @@ fn image(image: &LockedImage) -> Item {
     // Platforms may share blobs.
     let blobs: BTreeMap<_, _> = blobs.map(|blob| (blob.digest, blob.size)).collect();
     let name = image.name.to_string();
+    let kind = if image.is_artifact() {
+        "artifact"
+    } else {
+        "image"
+    };
     Item {
-        architectures: image.platforms.iter().map(|p| p.arch).collect(),
+        architectures: image.arches().collect(),
         signature: image.signature.as_ref().map(|signature| ItemSignature {
             by: signature.by.to_string(),
             digest: signature.manifest.digest,
         }),
         ..item(
-            "image",
+            kind,
             &name,
             blobs.values().copied().fold(0, u64::saturating_add),
             image.manifest.digest,

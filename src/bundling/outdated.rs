@@ -124,7 +124,7 @@ async fn components(lock: &Lock, catalog: &Catalog, http: &Http, outdated: &mut 
 async fn images(lock: &Lock, puller: &Puller, outdated: &mut Outdated) {
     let answers: Vec<_> = stream::iter(&lock.images)
         .map(|image| {
-            let arches: Vec<_> = image.platforms.iter().map(|p| p.arch).collect();
+            let arches: Vec<_> = image.arches().collect();
             async move { (image, puller.resolve(&image.name, &arches, None).await) }
         })
         .buffered(PARALLEL)

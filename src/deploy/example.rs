@@ -75,7 +75,7 @@ pub(super) fn lock(more: &[&str]) -> Lock {
         manifest: descriptor(),
         platforms: vec![PlatformManifest {
             indexes: Vec::new(),
-            arch: Arch::Amd64,
+            arch: Some(Arch::Amd64),
             manifest: descriptor(),
             blobs: Vec::new(),
         }],

@@ -82,7 +82,7 @@ pub(super) fn missing(inputs: &Inputs<'_>) -> Vec<String> {
         for image in cluster_images(inputs) {
             let has = lock
                 .image(&image)
-                .is_some_and(|i| i.platforms.iter().any(|p| p.arch == arch));
+                .is_some_and(|i| i.arches().any(|has| has == arch));
             if !has {
                 missing.insert(format!("image {image} for {arch}"));
             }

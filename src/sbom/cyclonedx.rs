@@ -46,6 +46,7 @@ fn component(component: &Component) -> Value {
     let kind = match component.kind {
         Kind::Bundle | Kind::File | Kind::Program => "application",
         Kind::Image => "container",
+        Kind::Artifact => "file",
         Kind::Package | Kind::Module | Kind::Crate => "library",
     };
     let mut out = Map::new();

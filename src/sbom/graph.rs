@@ -20,6 +20,8 @@ pub enum Kind {
     File,
     /// One platform of an image.
     Image,
+    /// One manifest of an artifact in an OCI registry that is not an image.
+    Artifact,
     /// A program inside a file or an image.
     Program,
     /// An OS package.
@@ -37,6 +39,7 @@ impl Kind {
             Self::Bundle => "bundle",
             Self::File => "file",
             Self::Image => "image",
+            Self::Artifact => "artifact",
             Self::Program => "program",
             Self::Package => "package",
             Self::Module => "go module",

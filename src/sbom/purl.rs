@@ -64,7 +64,7 @@ pub fn rust_crate(name: &str, version: &str) -> Result<String, Error> {
     Ok(new("cargo", "", name.to_owned(), Some(version))?.to_string())
 }
 
-/// Returns the package URL of one platform of an image.
+/// Returns the package URL of one platform of an image, or of one manifest of another artifact.
 ///
 /// # Errors
 /// The repository has no last element.
@@ -76,7 +76,7 @@ pub fn image(image: &LockedImage, platform: &PlatformManifest) -> Result<String,
     qualify(
         &mut purl,
         [
-            ("arch", arch(platform.arch)),
+            ("arch", platform.arch.map(arch).unwrap_or_default()),
             (
                 "repository_url",
                 format!("{}/{repository}", image.name.registry()),

@@ -85,7 +85,8 @@ fn roles(lock: &Lock) -> BTreeMap<Digest, Role> {
         };
         roles.insert(file.digest, role);
     }
-    for platform in lock.images.iter().flat_map(|image| &image.platforms) {
+    let platforms = lock.images.iter().flat_map(|image| &image.platforms);
+    for platform in platforms.filter(|platform| platform.arch.is_some()) {
         let layers = platform
             .blobs
             .iter()

@@ -78,6 +78,7 @@ fn package(component: &Component, texts: &mut BTreeMap<String, String>) -> Value
         Kind::Bundle => "ARCHIVE",
         Kind::File | Kind::Program => "APPLICATION",
         Kind::Image => "CONTAINER",
+        Kind::Artifact => "OTHER",
         Kind::Package | Kind::Module | Kind::Crate => "LIBRARY",
     };
     let licence = component.licence.as_deref().map(licence::read);

@@ -54,7 +54,7 @@ class Lock:
 
     def __init__(self, text):
         lock = self.document = block_yaml.parse(text.decode())
-        require(lock["lockVersion"] in (1, 2, 3, 4), f"lock of version {lock['lockVersion']}")
+        require(lock["lockVersion"] in (1, 2, 3, 4, 5), f"lock of version {lock['lockVersion']}")
         self.check_trust()
         self.sizes, self.items = {}, []
 
@@ -68,8 +68,10 @@ class Lock:
                 add(blob)
         for image in lock["images"]:
             platforms, signature = image["platforms"], image.get("signature")
-            arches = ", ".join(platform["arch"] for platform in platforms)
-            self.items.append(("image", image["manifest"]["digest"], f"{image['name']} ({arches})"))
+            arches = [platform["arch"] for platform in platforms if "arch" in platform]
+            require(len(arches) in (0, len(platforms)), "platforms with and without an architecture")
+            kind, name = ("image", f"{image['name']} ({', '.join(arches)})") if arches else ("artifact", image["name"])
+            self.items.append((kind, image["manifest"]["digest"], name))
             blobs = [image["manifest"]] + [b for p in platforms for b in [p["manifest"]] + p.get("indexes", []) + p["blobs"]]
             if signature:
                 blobs += [signature["manifest"], *signature["blobs"]]
@@ -101,6 +103,8 @@ class Lock:
 
         nested = [p for image in lock["images"] for p in image["platforms"] if "indexes" in p]
         require(lock["lockVersion"] > 3 or not nested, "members of version 4 in an earlier version")
+        artifacts = [p for image in lock["images"] for p in image["platforms"] if "arch" not in p]
+        require(lock["lockVersion"] > 4 or not artifacts, "members of version 5 in an earlier version")
 
     def list(self, encoding):
         for digest, size in sorted(self.sizes.items()):

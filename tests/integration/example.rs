@@ -74,7 +74,7 @@ pub fn image(name: &str, manifest: Descriptor) -> LockedImage {
         name: name.parse().unwrap(),
         platforms: vec![PlatformManifest {
             indexes: Vec::new(),
-            arch: Arch::Amd64,
+            arch: Some(Arch::Amd64),
             manifest: manifest.clone(),
             blobs: Vec::new(),
         }],

@@ -62,7 +62,7 @@ fn image(blobs: &mut InMemory, name: &str, seed: u64) -> LockedImage {
         entries.push(entry);
         platforms.push(PlatformManifest {
             indexes: Vec::new(),
-            arch,
+            arch: Some(arch),
             manifest,
             blobs: vec![config, layer],
         });

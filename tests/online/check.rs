@@ -310,7 +310,7 @@ impl<'a> Check<'a> {
                     "not signed".to_owned()
                 }
             };
-            let platforms = image.platforms.iter().map(|p| p.arch.name());
+            let platforms = image.arches().map(|arch| arch.name());
             let platforms: Vec<&str> = platforms.collect();
             Ok::<_, FetchError>(format!("{}, {signer}", platforms.join(" and ")))
         };

@@ -18,7 +18,7 @@ use kubexm_types::{Arch, Digest};
 /// Writes images for one architecture as a tar for `docker load`.
 ///
 /// # Errors
-/// An image has no such architecture, the bundle is damaged, or the path cannot be written.
+/// An image has no such architecture, or is another artifact, the bundle is damaged, or the path cannot be written.
 pub fn docker_archive(
     path: &Path,
     bundle: &Bundle,
@@ -48,7 +48,7 @@ pub fn docker_archive(
             "RepoTags": tagged(image).into_iter().collect::<Vec<_>>(),
             "Layers": layer_paths,
         }));
-        manifests.push(entry(image, platform));
+        manifests.push(entry(image, platform, arch));
         if let (Some(tag), Some(top)) = (image.name.tag(), layers.last()) {
             let name = format!("{}/{}", image.name.registry(), image.name.repository());
             let tags = repositories.entry(name).or_default();
@@ -78,8 +78,8 @@ fn tagged(image: &LockedImage) -> Option<String> {
 
 /// Returns the index entry of the platform's manifest. An archive for one architecture does not need the
 /// image's index.
-fn entry(image: &LockedImage, platform: &PlatformManifest) -> Value {
-    let (manifest, arch): (_, Arch) = (&platform.manifest, platform.arch);
+fn entry(image: &LockedImage, platform: &PlatformManifest, arch: Arch) -> Value {
+    let manifest = &platform.manifest;
     let digest: Digest = manifest.digest;
     json!({
         "mediaType": manifest.media_type, "digest": digest, "size": manifest.size,

@@ -51,7 +51,10 @@ fn entries(image: &LockedImage) -> Vec<Value> {
         })
     };
     let name = &image.name;
-    let mut named = json!({REF_NAME: name, CONTAINERD_NAME: name});
+    let mut named = json!({REF_NAME: name});
+    if !image.is_artifact() {
+        named[CONTAINERD_NAME] = json!(name);
+    }
     let Some(signature) = &image.signature else {
         return vec![entry(&image.manifest, named)];
     };

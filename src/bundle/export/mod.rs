@@ -53,12 +53,16 @@ pub fn choose<'a>(lock: &'a Lock, names: &[ImageRef]) -> Result<Vec<&'a LockedIm
     Ok(chosen)
 }
 
-/// Returns the images without the blobs of other architectures. Indexes stay as published.
+/// Returns the images without the blobs of other architectures. Indexes stay as published, and artifacts that are not
+/// images whole.
 ///
 /// # Errors
 /// An image does not have this architecture.
 pub fn only_for(images: &[&LockedImage], arch: Arch) -> Result<Vec<LockedImage>, BundleError> {
     let only = |image: &&LockedImage| {
+        if image.is_artifact() {
+            return Ok((*image).clone());
+        }
         Ok(LockedImage {
             platforms: vec![platform(image, arch)?.clone()],
             ..(*image).clone()
@@ -68,9 +72,18 @@ pub fn only_for(images: &[&LockedImage], arch: Arch) -> Result<Vec<LockedImage>,
 }
 
 fn platform(image: &LockedImage, arch: Arch) -> Result<&PlatformManifest, BundleError> {
+    if image.is_artifact() {
+        return Err(BundleError::Missing(
+            Message::new(format!(
+                "an image {}, only another artifact of this name",
+                image.name
+            ))
+            .hint("export it with --oci-layout"),
+        ));
+    }
     let mut platforms = image.platforms.iter();
-    platforms.find(|p| p.arch == arch).ok_or_else(|| {
-        let there: Vec<&str> = image.platforms.iter().map(|p| p.arch.name()).collect();
+    platforms.find(|p| p.arch == Some(arch)).ok_or_else(|| {
+        let there: Vec<&str> = image.arches().map(|arch| arch.name()).collect();
         let there = there.join(", ");
         BundleError::Missing(
             Message::new(format!("image {} for {arch}, only for {there}", image.name))

@@ -74,7 +74,10 @@ fn build(lock: &Lock) -> BlobIndex {
         add(manifest.digest, manifest.size, &|| image.name.to_string());
         for platform in &image.platforms {
             for blob in platform.everything() {
-                let label = || format!("{} ({})", image.name, platform.arch);
+                let label = || match platform.arch {
+                    Some(arch) => format!("{} ({arch})", image.name),
+                    None => image.name.to_string(),
+                };
                 add(blob.digest, blob.size, &label);
             }
         }

@@ -15,7 +15,9 @@ impl Lock {
         lock.files.retain(|file| arches.contains(&file.arch));
         lock.packages.retain(|set| arches.contains(&set.arch));
         for image in &mut lock.images {
-            image.platforms.retain(|p| arches.contains(&p.arch));
+            image
+                .platforms
+                .retain(|p| p.arch.is_none_or(|arch| arches.contains(&arch)));
         }
         lock.images.retain(|image| !image.platforms.is_empty());
         lock

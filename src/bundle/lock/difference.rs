@@ -15,6 +15,8 @@ pub enum ItemKind {
     /// A downloaded file of a component.
     File,
     Image,
+    /// An artifact in an OCI registry that is not an image.
+    OciArtifact,
     /// An OS package.
     Package,
     /// An artifact of the user.
@@ -29,6 +31,7 @@ impl ItemKind {
         match self {
             Self::File => "files",
             Self::Image => "images",
+            Self::OciArtifact => "OCI artifacts",
             Self::Package => "packages",
             Self::Artifact => "artifacts",
             Self::Signature => "signatures",
@@ -79,7 +82,9 @@ impl ItemVersion {
     fn name_and_text(&self, kind: ItemKind, name: &str) -> (String, String) {
         match (kind, self.version.is_empty()) {
             (_, true) => (name.to_owned(), self.content.clone()),
-            (ItemKind::Image, false) => (format!("{name}:{}", self.version), self.content.clone()),
+            (ItemKind::Image | ItemKind::OciArtifact, false) => {
+                (format!("{name}:{}", self.version), self.content.clone())
+            }
             (_, false) => (
                 name.to_owned(),
                 format!("{} ({})", self.version, self.content),
@@ -189,8 +194,14 @@ fn items(lock: &Lock) -> BTreeMap<Key, Vec<ItemVersion>> {
             let name = format!("signature of {repository}");
             add(ItemKind::Signature, name, &by, short(content));
         }
-        let arches: Vec<&str> = image.platforms.iter().map(|p| p.arch.name()).collect();
-        let content = format!("{} ({})", short(&image.manifest.digest), arches.join(", "));
+        let digest = short(&image.manifest.digest);
+        if image.is_artifact() {
+            let name = format!("artifact {repository}");
+            add(ItemKind::OciArtifact, name, tag, digest);
+            continue;
+        }
+        let arches: Vec<&str> = image.arches().map(|arch| arch.name()).collect();
+        let content = format!("{digest} ({})", arches.join(", "));
         add(ItemKind::Image, format!("image {repository}"), tag, content);
     }
     for artifact in &lock.artifacts {

@@ -130,7 +130,7 @@ pub struct Member {
     pub linking: Option<Linking>,
 }
 
-/// An image with its manifests and blobs.
+/// An image, or another artifact in an OCI registry, with its manifests and blobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedImage {
@@ -138,7 +138,8 @@ pub struct LockedImage {
     pub name: ImageRef,
     /// The top manifest (an index or a single manifest), as published.
     pub manifest: Descriptor,
-    /// The manifests of the platforms in the bundle. Without an index, this is the top manifest.
+    /// The manifests of the platforms in the bundle, or all manifests of an artifact that is not an image. Without an
+    /// index, this is the top manifest.
     pub platforms: Vec<PlatformManifest>,
     /// The publisher's signature of the top manifest, if a policy required one; verified at build time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,6 +153,16 @@ pub struct LockedImage {
 }
 
 impl LockedImage {
+    /// Returns whether it is an artifact that no container runtime runs, such as a policy or a model.
+    pub fn is_artifact(&self) -> bool {
+        !self.platforms.is_empty() && self.arches().next().is_none()
+    }
+
+    /// Returns the architectures of an image; none for another artifact.
+    pub fn arches(&self) -> impl Iterator<Item = Arch> {
+        self.platforms.iter().filter_map(|p| p.arch)
+    }
+
     /// Returns the indexes between the top manifest and the manifests of the platforms, children first. An index that
     /// has several depths occurs once for each of them.
     pub fn indexes(&self) -> Vec<&Descriptor> {
@@ -167,12 +178,14 @@ impl LockedImage {
     }
 }
 
-/// One platform of an image.
+/// One platform of an image, or one manifest of another artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PlatformManifest {
-    /// The architecture; the operating system is always Linux.
-    pub arch: Arch,
+    /// The architecture; the operating system is always Linux. `None` for an artifact that is not an image: it is carried
+    /// for all architectures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arch: Option<Arch>,
     /// The indexes between the top manifest and this one, each named by the one before it; usually none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<Descriptor>,
@@ -299,7 +312,7 @@ impl KubeadmFacts {
 
 impl Lock {
     /// The newest version that this program reads and writes.
-    pub const VERSION: u32 = 4;
+    pub const VERSION: u32 = 5;
     /// The oldest version that this program reads and writes.
     pub const OLDEST_VERSION: u32 = 1;
 
@@ -362,6 +375,9 @@ impl Lock {
             let mut members = file.members.iter();
             file.linking.is_some() || members.any(|member| member.linking.is_some())
         };
+        if self.images.iter().any(LockedImage::is_artifact) {
+            return 5;
+        }
         let mut platforms = self.images.iter().flat_map(|image| &image.platforms);
         if platforms.any(|platform| !platform.indexes.is_empty()) {
             return 4;

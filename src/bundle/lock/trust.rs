@@ -99,12 +99,12 @@ impl Lock {
                 checksum: image.checksum.as_ref(),
                 is_local: false,
             };
-            add(
-                ItemKind::Image,
-                image.name.to_string(),
-                facts,
-                image.unsigned.as_ref(),
-            );
+            let kind = if image.is_artifact() {
+                ItemKind::OciArtifact
+            } else {
+                ItemKind::Image
+            };
+            add(kind, image.name.to_string(), facts, image.unsigned.as_ref());
         }
         for artifact in &self.artifacts {
             let facts = Facts {

@@ -36,6 +36,9 @@ pub fn check(lock: &Lock) -> Result<(), Message> {
         }
     }
     for image in &lock.images {
+        if !image.is_artifact() && image.arches().count() < image.platforms.len() {
+            return Err(invalid("platforms of", &image.name.to_string()));
+        }
         if let Some(checksum) = &image.checksum {
             let shown = image.name.to_string();
             only_signed(checksum, image.signature.is_some(), &shown)?;

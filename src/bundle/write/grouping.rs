@@ -116,7 +116,8 @@ fn layers(
         let repository = image.name.repository();
         let name = repository.rsplit('/').next().unwrap_or(repository);
         let platforms = image.platforms.iter();
-        for (arch, blob) in platforms.flat_map(|p| p.blobs.iter().map(|blob| (p.arch, blob))) {
+        let of_arch = platforms.filter_map(|p| Some((p.arch?, &p.blobs)));
+        for (arch, blob) in of_arch.flat_map(|(arch, blobs)| blobs.iter().map(move |b| (arch, b))) {
             let opened = decompressed.get(&blob.digest);
             if opened.is_some() || blob.media_type.ends_with(".tar") {
                 layers
@@ -191,7 +192,7 @@ mod tests {
         };
         let platform = |arch: Arch| PlatformManifest {
             indexes: Vec::new(),
-            arch,
+            arch: Some(arch),
             manifest: blob(&format!("manifest {arch}")),
             blobs: vec![blob(&format!("layer {arch}"))],
         };

@@ -76,9 +76,10 @@ pub(super) fn preloaded(
     host: &HostSpec,
 ) -> Vec<String> {
     if configured(inputs).preload() == Preload::AllImages {
-        let all = inputs.lock.images.iter().map(|image| &image.name);
-        let named = all.filter(|name| name.tag().is_some());
-        return named.map(ImageRef::to_string).collect();
+        let images = inputs.lock.images.iter().filter(|i| !i.is_artifact());
+        let named = images.map(|image| &image.name);
+        let tagged = named.filter(|name| name.tag().is_some());
+        return tagged.map(ImageRef::to_string).collect();
     }
     let images = deployment.node_images.get(&host.name);
     images

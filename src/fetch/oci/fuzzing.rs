@@ -22,5 +22,5 @@ pub fn manifest(bytes: &[u8]) -> Result<Option<PlatformManifest>, FetchError> {
         digest: Digest::of(bytes),
         size: bytes.len() as u64,
     };
-    platform(&name, ARCH, top, &manifest).map(Some)
+    platform(&name, Some(ARCH), top, &manifest).map(Some)
 }

@@ -133,10 +133,10 @@ pub(super) fn parse_manifest(name: &ImageRef, bytes: &[u8]) -> Result<Manifest, 
         Some(kind) if !known(kind) => {
             let kind = Untrusted::one_line(kind, 120);
             let reason = format!(
-                "its manifest is a '{kind}', and container runtimes run images of OCI and of Docker's schema 2 only"
+                "its manifest is a '{kind}', and kubexm reads those of OCI and of Docker's schema 2 only"
             );
             Err(wrong(Message::new(reason).hint(
-                "choose another tag, or ask its publisher for an image in one of these formats",
+                "choose another tag, or ask its publisher for one of these formats",
             )))
         }
         _ => Ok(manifest),
@@ -158,10 +158,10 @@ pub(super) fn no_platform(name: &ImageRef, arch: Arch, offered: &BTreeSet<String
     }
 }
 
-/// Returns one platform of an image with the blobs of its manifest.
+/// Returns one platform of an image, or one manifest of another artifact, with the blobs of the manifest.
 pub(super) fn platform(
     name: &ImageRef,
-    arch: Arch,
+    arch: Option<Arch>,
     manifest: Descriptor,
     content: &Manifest,
 ) -> Result<PlatformManifest, FetchError> {

@@ -65,7 +65,7 @@ impl Puller {
                     return Err(no_platform(name, *lacking, &offered));
                 }
                 for arch in arches {
-                    platforms.push(platform(name, *arch, descriptor.clone(), &top)?);
+                    platforms.push(platform(name, Some(*arch), descriptor.clone(), &top)?);
                 }
             }
             Some(entries) => {
@@ -128,7 +128,7 @@ impl Puller {
                     self.platform_of(name, &content).await?
                 };
                 if is_named || found.as_ref().is_some_and(|found| found.serves(arch)) {
-                    let found = platform(name, arch, entry.descriptor(), &content)?;
+                    let found = platform(name, Some(arch), entry.descriptor(), &content)?;
                     return Ok(PlatformManifest { indexes, ..found });
                 }
                 offered.extend(found.map(|found| found.to_string()));

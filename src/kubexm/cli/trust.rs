@@ -33,6 +33,7 @@ fn line(basis: TrustBasis, item: &TrustRecord) -> String {
         // The description of an artifact starts with its kind.
         ItemKind::Artifact => item.name.clone(),
         ItemKind::Image => format!("image {}", item.name),
+        ItemKind::OciArtifact => format!("artifact {}", item.name),
         _ => format!("file {}", item.name),
     };
     match (&item.signer, &item.source) {

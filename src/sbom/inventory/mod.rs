@@ -131,14 +131,25 @@ impl InventoryBuilder<'_> {
     }
 
     fn image(&mut self, image: &LockedImage, platform: &PlatformManifest) -> Result<(), String> {
-        let place = format!("{} ({})", image.name, platform.arch);
+        let place = match platform.arch {
+            Some(arch) => format!("{} ({arch})", image.name),
+            None => image.name.to_string(),
+        };
         let address = purl::image(image, platform).map_err(|error| format!("{place}: {error}"))?;
         let name = format!("{}/{}", image.name.registry(), image.name.repository());
-        let mut component = Component::addressed(address, Kind::Image, &name, image.name.tag());
+        let kind = match platform.arch {
+            Some(_) => Kind::Image,
+            None => Kind::Artifact,
+        };
+        let mut component = Component::addressed(address, kind, &name, image.name.tag());
         component.digest = Some(platform.manifest.digest);
         component.places.insert(place.clone());
         let root = self.root.clone();
         let id = self.graph.add(&root, Relation::Contains, component)?;
+        // The layers of another artifact are not those of a file system.
+        if platform.arch.is_none() {
+            return Ok(());
+        }
         let mut layers: Vec<&Layer> = Vec::new();
         for blob in &platform.blobs {
             match self.contents.get(&blob.digest) {

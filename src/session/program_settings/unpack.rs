@@ -44,7 +44,7 @@ pub fn find(lock: &Lock, program: &str, version: &Version, arch: Arch) -> Option
     let platform = image
         .platforms
         .iter()
-        .find(|platform| platform.arch == arch)?;
+        .find(|platform| platform.arch == Some(arch))?;
     Some(Source::Layers(layers(platform)))
 }
 

@@ -131,7 +131,7 @@ pub fn image(name: ImageRef) -> LockedImage {
     LockedImage {
         platforms: vec![PlatformManifest {
             indexes: Vec::new(),
-            arch: Arch::Amd64,
+            arch: Some(Arch::Amd64),
             manifest: manifest.clone(),
             blobs: vec![descriptor(&format!("configuration of {name}"))],
         }],

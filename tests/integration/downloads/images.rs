@@ -87,7 +87,7 @@ impl Repository {
             platform.manifest.digest.to_string(),
             expected["digest"].as_str().unwrap()
         );
-        assert_eq!((platform.arch, platform.indexes.len()), (arch, indexes));
+        assert_eq!((platform.arch, platform.indexes.len()), (Some(arch), indexes));
         assert_eq!(platform.blobs.len(), 2);
     }
 }

@@ -188,6 +188,9 @@ fn golden_locks_and_inventories_are_read() {
             .iter()
             .all(|index| blobs.contains_key(&index.digest))
     );
+    let artifacts = Lock::from_yaml(&golden_text("lock-v5.lock.yaml")).unwrap();
+    let are = artifacts.images.iter().map(|image| image.is_artifact());
+    assert_eq!(are.filter(|is| *is).count(), 2);
     let trust = Lock::from_yaml(&golden_text("lock-v2.lock.yaml")).unwrap();
     let bases: Vec<TrustBasis> = trust.trust().into_keys().collect();
     assert_eq!(
@@ -208,6 +211,7 @@ fn golden_locks_and_inventories_are_read() {
         ("lock-v2.lock.yaml", &trust),
         ("lock-v3.lock.yaml", &linked),
         ("lock-v4.lock.yaml", &nested),
+        ("lock-v5.lock.yaml", &artifacts),
     ] {
         assert_eq!(serde_saphyr::to_string(lock).unwrap(), golden_text(name));
     }
@@ -242,6 +246,17 @@ fn members_of_a_later_version_are_refused() {
         error.contains("has version 3 and members of version 4"),
         "{error}"
     );
+    let artifacts = golden_text("lock-v5.lock.yaml");
+    let earlier = artifacts.replace("lockVersion: 5", "lockVersion: 4");
+    let error = Lock::from_yaml(&earlier).unwrap_err().text;
+    assert!(
+        error.contains("has version 4 and members of version 5"),
+        "{error}"
+    );
+    let mixed = artifacts.replacen("  - indexes:", "  - arch: amd64\n    indexes:", 1);
+    assert_ne!(mixed, artifacts);
+    let error = Lock::from_yaml(&mixed).unwrap_err().text;
+    assert!(error.contains("invalid platforms of"), "{error}");
     let unsigned = lock.replace("checksum: firstSeen", "checksum: signed");
     assert_ne!(unsigned, lock);
     let error = Lock::from_yaml(&unsigned).unwrap_err().text;
@@ -252,9 +267,9 @@ fn members_of_a_later_version_are_refused() {
 #[test]
 fn unsupported_version_is_named_before_its_members() {
     let lock = golden_text("lock-v1-first.lock.yaml");
-    let later = lock.replace("lockVersion: 1", "lockVersion: 5\nattestations: []");
+    let later = lock.replace("lockVersion: 1", "lockVersion: 6\nattestations: []");
     let error = Lock::from_yaml(&later).unwrap_err().text;
-    assert!(error.contains("has version 5"), "{error}");
+    assert!(error.contains("has version 6"), "{error}");
     let unknown = lock.replace("lockVersion: 1", "lockVersion: 1\nattestations: []");
     let error = Lock::from_yaml(&unknown).unwrap_err().text;
     assert!(error.contains("attestations"), "{error}");
@@ -289,7 +304,8 @@ fn reader(arguments: &[&str]) -> Result<String, String> {
 fn items<'a>(list: &'a str, digest_at: usize) -> BTreeSet<(&'a str, &'a str, String)> {
     let item = |line: &'a str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let known = ["file", "image", "chart", "manifest", "package"].contains(words.first()?);
+        let known =
+            ["file", "image", "artifact", "chart", "manifest", "package"].contains(words.first()?);
         known.then(|| {
             (
                 words[0],
@@ -414,6 +430,7 @@ fn python_reader_agrees_on_golden_files() {
         "lock-v2.lock.yaml",
         "lock-v3.lock.yaml",
         "lock-v4.lock.yaml",
+        "lock-v5.lock.yaml",
     ] {
         let lock = Lock::from_yaml(&golden_text(name)).unwrap();
         let list = reader(&["list", golden(name).to_str().unwrap()]).unwrap();

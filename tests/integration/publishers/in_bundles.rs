@@ -45,7 +45,7 @@ fn image(blobs: &mut InMemory, name: &str) -> LockedImage {
         manifest: manifest.clone(),
         platforms: vec![PlatformManifest {
             indexes: Vec::new(),
-            arch: Arch::Amd64,
+            arch: Some(Arch::Amd64),
             manifest,
             blobs: vec![config],
         }],

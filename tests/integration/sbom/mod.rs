@@ -71,7 +71,7 @@ impl Made {
             manifest: manifest.clone(),
             platforms: vec![PlatformManifest {
                 indexes: Vec::new(),
-                arch: Arch::Amd64,
+                arch: Some(Arch::Amd64),
                 manifest,
                 blobs,
             }],

@@ -103,7 +103,7 @@ fn platform(blobs: &mut InMemory, family: &str, arch: Arch, seed: u64) -> Platfo
     });
     PlatformManifest {
         indexes: Vec::new(),
-        arch,
+        arch: Some(arch),
         manifest: descriptor(blobs, &manifest_type, manifest.to_string().as_bytes()),
         blobs: vec![config, layer],
     }
@@ -118,7 +118,7 @@ fn indexed(
 ) -> LockedImage {
     let entry = |p: &PlatformManifest| {
         let mut entry = as_json(&p.manifest);
-        entry["platform"] = json!({"os": "linux", "architecture": p.arch.name()});
+        entry["platform"] = json!({"os": "linux", "architecture": p.arch.unwrap().name()});
         entry
     };
     let mut manifests: Vec<Value> = platforms.iter().map(entry).collect();

@@ -25,7 +25,8 @@ impl Pusher {
     /// blobs.
     ///
     /// A registry may refuse an index with platforms that the bundle does not contain. The tag then names an
-    /// index of the contained platforms. That index can be pulled by tag, but not by the publisher's digest.
+    /// index of the contained platforms. That index can be pulled by tag, but not by the publisher's digest. An artifact that is
+    /// not an image is complete, and is never changed.
     ///
     /// # Errors
     /// The bundle is damaged, the registry refuses a request, or it cannot be reached. Pushed content
@@ -131,9 +132,12 @@ fn documents(bundle: &Bundle, image: &LockedImage) -> Result<Documents, BundleEr
     })
 }
 
-/// Returns an index of the platforms that the bundle contains; `None` if the top manifest is not an index. Entries of
+/// Returns an index of the platforms that the bundle contains; `None` if the top manifest is not that of an image, or not an index. Entries of
 /// indexes below it become its own.
 fn reduced(top: &Document, indexes: &[Document], image: &LockedImage) -> Option<Document> {
+    if image.is_artifact() {
+        return None;
+    }
     let mut index: Value = serde_json::from_slice(&top.bytes).ok()?;
     let below = indexes.iter().filter_map(|index| {
         let index: Value = serde_json::from_slice(&index.bytes).ok()?;

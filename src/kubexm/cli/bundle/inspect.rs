@@ -64,6 +64,9 @@ fn print(bundle: &Inspection) {
     outln!("  architectures  {}", arches.join(", "));
     outln!("  files          {}", bundle.files);
     outln!("  images         {}", bundle.images);
+    if bundle.oci_artifacts > 0 {
+        outln!("  artifacts      {}", bundle.oci_artifacts);
+    }
     for publisher in &bundle.publishers {
         outln!(
             "  signed         {} by {}",

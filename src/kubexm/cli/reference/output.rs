@@ -90,6 +90,7 @@ fn inspection() -> Inspection {
         architectures: vec![Arch::Amd64],
         files: 14,
         images: 12,
+        oci_artifacts: 0,
         publishers: vec![SignedBy {
             signer: "krel-trust@k8s-releng-prod.iam.gserviceaccount.com".to_owned(),
             images: 8,
