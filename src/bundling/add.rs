@@ -27,6 +27,8 @@ pub struct AddOptions {
     pub access: BundleAccess,
     /// Images.
     pub images: Vec<ImageRef>,
+    /// Artifacts in OCI registries that are not images.
+    pub artifacts: Vec<ImageRef>,
     /// Files, charts and manifests.
     pub sources: Vec<ArtifactSource>,
     /// Whether to add the images that pods of charts and manifests run.
@@ -84,9 +86,10 @@ pub async fn add(
     events: &Events,
     stop: &Stop,
 ) -> Result<AddReport, CommandError> {
-    if options.sources.is_empty() && options.images.is_empty() {
+    let names = options.images.iter().chain(&options.artifacts);
+    if options.sources.is_empty() && names.count() == 0 {
         return Err(CommandError::configuration(
-            "nothing to add: give --image, --file, --chart or --manifest",
+            "nothing to add: give --image, --artifact, --file, --chart or --manifest",
         ));
     }
     let old = Arc::new(options.access.open_complete(&options.bundle)?);
@@ -136,9 +139,11 @@ impl AddOptions {
             replace(&mut lock, fetched.artifact);
         }
         images.retain(|name| old.image(name).is_none());
+        let mut artifacts: BTreeSet<ImageRef> = self.artifacts.iter().cloned().collect();
+        artifacts.retain(|name| old.image(name).is_none() && !images.contains(name));
         let resolver = Resolver::new(http, catalog, None, policies);
         lock.images
-            .extend(resolver.pull(images, &old.architectures).await?);
+            .extend(resolver.pull(images, artifacts, &old.architectures).await?);
         lock.keep_unrecorded(old);
         lock.sort();
         Ok((lock, added))

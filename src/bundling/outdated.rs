@@ -125,7 +125,14 @@ async fn images(lock: &Lock, puller: &Puller, outdated: &mut Outdated) {
     let answers: Vec<_> = stream::iter(&lock.images)
         .map(|image| {
             let arches: Vec<_> = image.arches().collect();
-            async move { (image, puller.resolve(&image.name, &arches, None).await) }
+            async move {
+                let found = if image.is_artifact() {
+                    puller.resolve_artifact(&image.name, None).await
+                } else {
+                    puller.resolve(&image.name, &arches, None).await
+                };
+                (image, found)
+            }
         })
         .buffered(PARALLEL)
         .collect()

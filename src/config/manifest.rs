@@ -33,6 +33,8 @@ pub struct Manifest {
     pub addons: Vec<(Addon, Version)>,
     /// Images that the user adds, by name and in files.
     pub images: Vec<ImageRef>,
+    /// Artifacts in OCI registries that are not images, such as policies and models.
+    pub oci_artifacts: Vec<ImageRef>,
     /// Files with images, one in a line; `manifest_document` adds their images to `images`.
     pub images_from: Vec<PathBuf>,
     /// Fields of custom resources that name images.

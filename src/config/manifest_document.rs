@@ -118,6 +118,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
     let load_balancer = read_versions(spec.section("loadBalancer"));
     let addons = read_addons(spec, &components);
     let images = spec.values("images");
+    let oci_artifacts = spec.values("artifacts");
     let images_from: Vec<String> = spec.values("imagesFrom");
     let image_paths = spec.sections("imagePaths", artifact_document::image_path);
     let packages = spec.sections("packages", package_source::read);
@@ -134,6 +135,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
         load_balancer,
         addons,
         images,
+        oci_artifacts,
         images_from: images_from.into_iter().map(Into::into).collect(),
         image_paths,
         packages,

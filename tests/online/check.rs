@@ -247,6 +247,7 @@ impl<'a> Check<'a> {
             load_balancer: BTreeMap::new(),
             addons: Vec::new(),
             images: Vec::new(),
+            oci_artifacts: Vec::new(),
             images_from: Vec::new(),
             image_paths: Vec::new(),
             packages: Vec::new(),

@@ -1,7 +1,8 @@
-//! Images over the OCI distribution API
+//! Images and other artifacts over the OCI distribution API
 //! (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md>); manifests are stored byte
 //! for byte.
 
+mod artifact;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod manifest;
@@ -19,6 +20,7 @@ use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use url::Url;
 
 use manifest::{INDEX_TYPES, LARGEST_MANIFEST, MANIFEST_TYPES};
+pub(crate) use platforms::Parts;
 pub use push::{PushAccess, Pushed, Pusher};
 
 use super::client::Access;
@@ -104,6 +106,24 @@ impl Puller {
         arches: &[Arch],
         pinned: Option<Digest>,
     ) -> Result<LockedImage, FetchError> {
+        self.resolve_parts(name, Parts::Of(arches), pinned).await
+    }
+
+    /// Resolves all manifests of an artifact that is not a container image, as [`Puller::resolve`] does.
+    pub async fn resolve_artifact(
+        &self,
+        name: &ImageRef,
+        pinned: Option<Digest>,
+    ) -> Result<LockedImage, FetchError> {
+        self.resolve_parts(name, Parts::All, pinned).await
+    }
+
+    pub(crate) async fn resolve_parts(
+        &self,
+        name: &ImageRef,
+        parts: Parts<'_>,
+        pinned: Option<Digest>,
+    ) -> Result<LockedImage, FetchError> {
         let (found, checksum) = match (pinned, name.digest()) {
             (Some(digest), _) => (self.by_digest(name, digest).await?, None),
             (None, Some(digest)) => {
@@ -115,7 +135,7 @@ impl Puller {
                 (found, Some(self.checksum(name, by)?))
             }
         };
-        self.platforms(name, arches, found, checksum).await
+        self.parts(name, parts, found, checksum).await
     }
 
     /// Fetches a blob of an image into the cache and continues an earlier partial download.

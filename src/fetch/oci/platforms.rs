@@ -19,6 +19,15 @@ const CONFIG_TYPES: [&str; 2] = [
     "application/vnd.docker.container.image.v1+json",
 ];
 
+/// The manifests of a name that a bundle has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Parts<'a> {
+    /// Those of an image for these architectures.
+    Of(&'a [Arch]),
+    /// All: the name is of an artifact that is not a container image.
+    All,
+}
+
 /// An index in the search for a platform, with the indexes above it that are below the top manifest.
 struct Level {
     entries: Vec<Entry>,
@@ -27,10 +36,10 @@ struct Level {
 
 impl Puller {
     /// Resolves the manifests below the top manifest.
-    pub(super) async fn platforms(
+    pub(super) async fn parts(
         &self,
         name: &ImageRef,
-        arches: &[Arch],
+        parts: Parts<'_>,
         (bytes, digest): (Vec<u8>, Digest),
         checksum: Option<ChecksumSource>,
     ) -> Result<LockedImage, FetchError> {
@@ -49,31 +58,10 @@ impl Puller {
             digest,
             size: bytes.len() as u64,
         };
-        let mut platforms = Vec::new();
-        match &top.manifests {
-            None => {
-                // A single manifest has no platform; its configuration has it.
-                let found = self.platform_of(name, &top).await?;
-                let found = found.ok_or_else(|| FetchError::Content {
-                    what: name.to_string(),
-                    reason: Message::new("its configuration does not name a platform").hint(
-                        "name an image: this is perhaps another artifact, and a chart belongs in spec.charts",
-                    ),
-                })?;
-                if let Some(lacking) = arches.iter().find(|wanted| !found.serves(**wanted)) {
-                    let offered = BTreeSet::from([found.to_string()]);
-                    return Err(no_platform(name, *lacking, &offered));
-                }
-                for arch in arches {
-                    platforms.push(platform(name, Some(*arch), descriptor.clone(), &top)?);
-                }
-            }
-            Some(entries) => {
-                for arch in arches {
-                    platforms.push(self.below(name, *arch, entries).await?);
-                }
-            }
-        }
+        let platforms = match parts {
+            Parts::Of(arches) => self.platforms(name, arches, &descriptor, &top).await?,
+            Parts::All => self.all_manifests(name, descriptor.clone(), top).await?,
+        };
         Ok(LockedImage {
             name: name.clone(),
             manifest: descriptor,
@@ -82,6 +70,42 @@ impl Puller {
             checksum,
             unsigned: None,
         })
+    }
+
+    /// Finds the manifests of an image for these architectures.
+    async fn platforms(
+        &self,
+        name: &ImageRef,
+        arches: &[Arch],
+        descriptor: &Descriptor,
+        top: &Manifest,
+    ) -> Result<Vec<PlatformManifest>, FetchError> {
+        let mut platforms = Vec::new();
+        match &top.manifests {
+            None => {
+                // A single manifest has no platform; its configuration has it.
+                let found = self.platform_of(name, top).await?;
+                let found = found.ok_or_else(|| FetchError::Content {
+                    what: name.to_string(),
+                    reason: Message::new("its configuration does not name a platform").hint(
+                        "name an image: another artifact belongs in spec.artifacts, and a chart that is installed in spec.charts",
+                    ),
+                })?;
+                if let Some(lacking) = arches.iter().find(|wanted| !found.serves(**wanted)) {
+                    let offered = BTreeSet::from([found.to_string()]);
+                    return Err(no_platform(name, *lacking, &offered));
+                }
+                for arch in arches {
+                    platforms.push(platform(name, Some(*arch), descriptor.clone(), top)?);
+                }
+            }
+            Some(entries) => {
+                for arch in arches {
+                    platforms.push(self.below(name, *arch, entries).await?);
+                }
+            }
+        }
+        Ok(platforms)
     }
 
     /// Finds the manifest of a platform below an index. An entry that names the platform wins over one without a

@@ -1,12 +1,12 @@
 //! The digests of tags: the publisher's registry states them, or a mirror that the mirror file trusts.
 
-use super::{Puller, manifest_path, manifest_request, origin};
+use super::{Parts, Puller, manifest_path, manifest_request, origin};
 use crate::FetchError;
 use crate::answers::Answers;
 use crate::http::StatedBy;
 use kubexm_bundle::lock::{ChecksumSource, LockedImage};
 use kubexm_config::mirrors::{Checksums, RegistryAddress};
-use kubexm_types::{Arch, Digest, ImageRef};
+use kubexm_types::{Digest, ImageRef};
 
 impl Puller {
     /// Resolves an image whose publisher cannot be asked, so that only a signature can prove its content. The
@@ -14,10 +14,10 @@ impl Puller {
     pub(crate) async fn resolve_unproven(
         &self,
         name: &ImageRef,
-        arches: &[Arch],
+        parts: Parts<'_>,
     ) -> Result<LockedImage, FetchError> {
         let found = self.manifest_of_any(name, None).await?;
-        self.platforms(name, arches, found, Some(ChecksumSource::Signed))
+        self.parts(name, parts, found, Some(ChecksumSource::Signed))
             .await
     }
 

@@ -9,7 +9,7 @@ use super::{PARALLEL, Resolver, partition};
 use crate::FetchError;
 use crate::artifacts::images_in_yaml;
 use crate::image_signatures::Found;
-use crate::oci::Puller;
+use crate::oci::{Parts, Puller};
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, KubeadmFacts, LockedFile, LockedImage};
 use kubexm_config::manifest::Manifest;
@@ -100,23 +100,35 @@ impl Resolver<'_> {
         for file in plugins {
             names.extend(self.images_in(file).await?);
         }
-        self.pull(names, &manifest.architectures).await
+        let artifacts: BTreeSet<ImageRef> = manifest.oci_artifacts.iter().cloned().collect();
+        if let Some(both) = names.intersection(&artifacts).next() {
+            return Err(FetchError::Resolve(
+                Message::new(format!(
+                    "{both} is in spec.artifacts, and the bundle has it as an image"
+                ))
+                .hint("remove it from spec.artifacts: the registry of the cluster has images, too"),
+            ));
+        }
+        self.pull(names, artifacts, &manifest.architectures).await
     }
 
-    /// Resolves images and fetches their blobs.
+    /// Resolves images for these architectures and artifacts that are not images, and fetches their blobs.
     ///
     /// # Errors
-    /// An image cannot be fetched.
+    /// An image or an artifact cannot be fetched.
     pub async fn pull(
         &self,
-        names: BTreeSet<ImageRef>,
+        images: BTreeSet<ImageRef>,
+        artifacts: BTreeSet<ImageRef>,
         arches: &[Arch],
     ) -> Result<Vec<LockedImage>, FetchError> {
         let puller = Puller::new(self.http.clone());
-        let results: Vec<_> = stream::iter(names)
-            .map(|name| {
+        let images = images.into_iter().map(|name| (name, Parts::Of(arches)));
+        let artifacts = artifacts.into_iter().map(|name| (name, Parts::All));
+        let results: Vec<_> = stream::iter(images.chain(artifacts))
+            .map(|(name, parts)| {
                 let puller = &puller;
-                async move { self.image(puller, &name, arches).await }
+                async move { self.image(puller, &name, parts).await }
             })
             .buffer_unordered(PARALLEL)
             .collect()
@@ -138,19 +150,19 @@ impl Resolver<'_> {
         &self,
         puller: &Puller,
         name: &ImageRef,
-        arches: &[Arch],
+        parts: Parts<'_>,
     ) -> Result<(LockedImage, Option<FetchError>), FetchError> {
         if let Some(locked) = self.previous.and_then(|lock| lock.image(name)) {
             let pinned = Some(locked.manifest.digest);
-            let image = puller.resolve(name, arches, pinned).await?;
+            let image = puller.resolve_parts(name, parts, pinned).await?;
             let checksum = locked.checksum.clone();
             return Ok((LockedImage { checksum, ..image }, None));
         }
-        match puller.resolve(name, arches, None).await {
+        match puller.resolve_parts(name, parts, None).await {
             Err(error @ FetchError::Publisher { .. })
                 if self.policies.wanted_of_image(name).is_some() =>
             {
-                match puller.resolve_unproven(name, arches).await {
+                match puller.resolve_unproven(name, parts).await {
                     Err(other) if !other.is_of_a_server() => Err(other),
                     Err(_) => Err(error),
                     Ok(image) => Ok((image, Some(error))),

@@ -13,26 +13,26 @@ use crate::example::example;
 use crate::sandbox::{Sandbox, path};
 use crate::travel::registry::{Registry, programs};
 
-const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
-const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+pub(super) const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
+pub(super) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub(super) const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
 const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
-const NAME: &str = "registry.invalid/team/app:1";
+pub(super) const NAME: &str = "registry.invalid/team/app:1";
 
 /// A repository of a registry.
-struct Repository {
-    origin: Origin,
+pub(super) struct Repository {
+    pub(super) origin: Origin,
 }
 
 impl Repository {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let origin = Origin::start(Rules::default()).await;
         Self { origin }
     }
 
-    fn blob(&self, media_type: &str, content: &[u8]) -> Value {
+    pub(super) fn blob(&self, media_type: &str, content: &[u8]) -> Value {
         let digest = Digest::of(content);
         self.origin
             .put(&format!("/v2/team/app/blobs/{digest}"), content);
@@ -40,7 +40,7 @@ impl Repository {
     }
 
     /// Puts a manifest or an index, also under the tag. Returns its descriptor.
-    fn document(&self, media_type: &str, document: &Value) -> Value {
+    pub(super) fn document(&self, media_type: &str, document: &Value) -> Value {
         let text = document.to_string();
         let digest = Digest::of(text.as_bytes());
         for name in [digest.to_string(), "1".to_owned()] {
@@ -55,7 +55,12 @@ impl Repository {
         self.image_of((OCI_MANIFEST, OCI_CONFIG), platform, number)
     }
 
-    fn image_of(&self, (kind, config): (&str, &str), platform: &str, number: u8) -> Value {
+    pub(super) fn image_of(
+        &self,
+        (kind, config): (&str, &str),
+        platform: &str,
+        number: u8,
+    ) -> Value {
         let (os, architecture) = platform.split_once('/').unwrap();
         let platform = json!({"os": os, "architecture": architecture, "number": number});
         let config = self.blob(config, platform.to_string().as_bytes());
@@ -66,7 +71,7 @@ impl Repository {
         self.document(kind, &manifest)
     }
 
-    fn index(&self, entries: &[Value]) -> Value {
+    pub(super) fn index(&self, entries: &[Value]) -> Value {
         let index = json!({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": entries});
         self.document(OCI_INDEX, &index)
     }
@@ -87,13 +92,16 @@ impl Repository {
             platform.manifest.digest.to_string(),
             expected["digest"].as_str().unwrap()
         );
-        assert_eq!((platform.arch, platform.indexes.len()), (Some(arch), indexes));
+        assert_eq!(
+            (platform.arch, platform.indexes.len()),
+            (Some(arch), indexes)
+        );
         assert_eq!(platform.blobs.len(), 2);
     }
 }
 
 /// Adds a platform to a descriptor.
-fn on(descriptor: &Value, platform: &str) -> Value {
+pub(super) fn on(descriptor: &Value, platform: &str) -> Value {
     let mut parts = platform.split('/');
     let mut entry = descriptor.clone();
     entry["platform"] = json!({"os": parts.next(), "architecture": parts.next()});

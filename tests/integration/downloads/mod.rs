@@ -1,5 +1,6 @@
 //! Large files in ranges: several connections, and never other bytes than published.
 
+mod artifacts;
 mod credentials;
 mod evil_mirror;
 mod images;

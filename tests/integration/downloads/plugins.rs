@@ -23,6 +23,7 @@ fn flannel(version: &Version) -> Manifest {
         load_balancer: Default::default(),
         addons: Vec::new(),
         images: Vec::new(),
+        oci_artifacts: Vec::new(),
         images_from: Vec::new(),
         image_paths: Vec::new(),
         packages: Vec::new(),

@@ -223,7 +223,9 @@ impl Site {
         let policies = Policies::load(&catalog, &manifest.signatures, &[])?;
         let resolver = Resolver::new(&self.http, &catalog, previous, &policies);
         let names = names.iter().cloned().collect();
-        let mut images = resolver.pull(names, &[Arch::Amd64]).await?;
+        let mut images = resolver
+            .pull(names, Default::default(), &[Arch::Amd64])
+            .await?;
         images.sort_by(|a, b| b.name.cmp(&a.name));
         Ok(images)
     }

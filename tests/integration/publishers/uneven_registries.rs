@@ -132,7 +132,9 @@ impl Registry {
         let policies = Policies::load(&catalog, &manifest.signatures, &roots)?;
         let resolver = Resolver::new(http, &catalog, previous, &policies);
         let names = [self.image().parse().unwrap()].into();
-        let mut images = resolver.pull(names, &[Arch::Amd64]).await?;
+        let mut images = resolver
+            .pull(names, Default::default(), &[Arch::Amd64])
+            .await?;
         Ok(images.remove(0))
     }
 }

@@ -451,7 +451,7 @@ async fn refused_additions_are_reported_and_nothing_is_written() {
     error: invalid value 'nginx' for '--image <NAME>': image 'nginx': expected a tag or a digest, as in registry.k8s.io/pause:3.10
 
     For more information, try '--help'.
-    error: nothing to add: give --image, --file, --chart or --manifest
+    error: nothing to add: give --image, --artifact, --file, --chart or --manifest
     ");
 }
 

@@ -25,6 +25,9 @@ pub struct Add {
     /// An image by its full name, such as docker.io/library/nginx:1.29; repeatable
     #[arg(long, value_name = "NAME")]
     image: Vec<ImageRef>,
+    /// An artifact in an OCI registry that is not an image, such as a policy or a model; repeatable
+    #[arg(long, value_name = "NAME")]
+    artifact: Vec<ImageRef>,
     /// A file, with its name in the bundle; repeatable
     #[arg(long, value_name = "NAME=PATH|URL", value_parser = named_file)]
     file: Vec<ArtifactSource>,
@@ -87,6 +90,7 @@ pub async fn run(arguments: Add, events: &Events) -> Result<(), Failure> {
         access: arguments.bundle.access(),
         sources: arguments.sources(),
         images: arguments.image,
+        artifacts: arguments.artifact,
         add_images: !arguments.no_images,
         trusted_roots: arguments.trusted_root.clone(),
         downloads: arguments.downloads.options(),
