@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::chart::Chart;
-use super::wrong;
+use super::failure::wrong;
 use crate::FetchError;
 use kubexm_bundle::Blobs;
 use kubexm_bundle::archive::each_member;

@@ -3,16 +3,16 @@
 
 mod chart;
 mod directory;
+mod failure;
 mod helm;
 mod images;
 mod known;
+mod local_file;
 mod plain;
 mod repository;
 mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 
 pub use chart::Chart;
@@ -22,6 +22,9 @@ pub use images::{Found, images_in_yaml};
 use serde_json::Value;
 use url::Url;
 
+use failure::wrong;
+use local_file::copy_in;
+
 use super::http::{StatedBy, Wanted};
 use super::oci::Puller;
 use super::{FetchError, Http};
@@ -30,7 +33,7 @@ use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, Lock};
 use kubexm_sandbox::Sandbox;
 use kubexm_types::artifact::{ArtifactKind, ArtifactLocation, ArtifactSource};
-use kubexm_types::{Digest, ImagePath, ImageRef, Message, ShownUrl, Version};
+use kubexm_types::{Digest, ImagePath, ImageRef, ShownUrl, Version};
 
 /// Maximum size of a manifest, in bytes; it is read into memory to find its images.
 const LARGEST_MANIFEST: u64 = 64 * 1024 * 1024;
@@ -390,49 +393,6 @@ pub async fn images_of_chart(
     })
 }
 
-/// Copies a local file into the cache.
-fn copy_in(
-    http: &Http,
-    path: &Path,
-    expected: Option<Digest>,
-) -> Result<(Digest, u64), FetchError> {
-    let failed = |error: io::Error| wrong(&path.display(), error.to_string());
-    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            let reason = Message::new("the file does not exist")
-                .hint("check the path; a bundle manifest's paths are relative to the manifest");
-            wrong(&path.display(), reason)
-        }
-        _ => failed(error),
-    })?;
-    if !metadata.is_file() {
-        let reason = Message::new("is not a regular file")
-            .hint("name a file, or the directory with the Chart.yaml of a chart");
-        return Err(wrong(&path.display(), reason));
-    }
-    let mut file = File::open(path).map_err(failed)?;
-    // The key is derived from the path, so that the next run removes what a killed run left.
-    let key = Digest::of(path.as_os_str().as_encoded_bytes()).hex();
-    let partial = http.cache().partial(&key)?;
-    partial.restart()?;
-    let mut buffer = vec![0; 1 << 18];
-    loop {
-        let count = file.read(&mut buffer).map_err(failed)?;
-        if count == 0 {
-            break;
-        }
-        partial.append(&buffer[..count])?;
-    }
-    partial
-        .publish(expected.as_ref())?
-        .map_err(|got| FetchError::Checksum {
-            what: "a file of the user".to_owned(),
-            url: ShownUrl::of_text(&path.display().to_string()),
-            expected: expected.unwrap_or(got),
-            got,
-        })
-}
-
 /// Fetches a file without a stated digest; returns its digest, its size and the trust basis.
 pub(super) async fn first_seen(
     http: &Http,
@@ -444,11 +404,4 @@ pub(super) async fn first_seen(
         StatedBy::Mirror => ChecksumSource::Mirror(wanted.url.clone()),
     };
     Ok((digest, size, checksum))
-}
-
-fn wrong(what: &dyn std::fmt::Display, reason: impl Into<Message>) -> FetchError {
-    FetchError::Content {
-        what: what.to_string(),
-        reason: reason.into(),
-    }
 }
