@@ -9,7 +9,7 @@ use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::{BundleError, Lock};
 use kubexm_catalog::Catalog;
 use kubexm_fetch::Http;
-use kubexm_fetch::artifacts::{ArtifactFetcher, FetchedArtifact, Found};
+use kubexm_fetch::artifacts::{ArtifactFetcher, FetchedArtifact, Found, Renderers};
 use kubexm_fetch::resolve::Resolver;
 use kubexm_fetch::signatures::{Policies, trusted_roots};
 use kubexm_session::downloads::DownloadOptions;
@@ -123,7 +123,7 @@ impl AddOptions {
             http,
             previous: None,
             kubernetes: old.kubernetes.iter().max(),
-            helm: None,
+            renderers: Renderers::default(),
             values: &BTreeMap::new(),
             paths: &[],
         };

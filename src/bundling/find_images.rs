@@ -9,7 +9,9 @@ use serde::Serialize;
 use kubexm_bundle::Lock;
 use kubexm_catalog::Catalog;
 use kubexm_config::manifest::Manifest;
-use kubexm_fetch::artifacts::{ArtifactFetcher, Found, Helm, has_chart, images_in_yaml};
+use kubexm_fetch::artifacts::{
+    ArtifactFetcher, Found, Renderers, has_chart, has_kustomization, images_in_yaml,
+};
 use kubexm_fetch::resolve::Resolver;
 use kubexm_fetch::signatures::{Policies, trusted_roots};
 use kubexm_session::downloads::DownloadOptions;
@@ -26,7 +28,7 @@ const LARGEST_INPUT: u64 = 256 * 1024 * 1024;
 pub enum ImageSource {
     /// A chart: a directory, an archive or an address.
     Chart(ArtifactLocation),
-    /// Manifests.
+    /// Manifests, or the directory of a kustomization.
     Manifest(ArtifactLocation),
     /// A list with one image in a line.
     List(PathBuf),
@@ -34,14 +36,14 @@ pub enum ImageSource {
     Input,
 }
 
-/// Where to look, and with which helm.
+/// Where to look, and with which programs.
 #[derive(Debug, Clone)]
 pub struct FindOptions {
     /// What to search.
     pub sources: Vec<ImageSource>,
-    /// A bundle manifest, whose charts and manifests are searched, too. Its helm renders charts.
+    /// A bundle manifest, whose charts and manifests are searched, too. Its helm and kubectl render.
     pub manifest: Option<PathBuf>,
-    /// A bundle, whose helm renders charts.
+    /// A bundle, whose helm and kubectl render.
     pub bundle: Option<PathBuf>,
     /// How the bundle is opened.
     pub access: BundleAccess,
@@ -91,7 +93,7 @@ impl ImageSource {
     /// Returns what a path or an address has, by its name and by the files in it. `-` is standard input.
     ///
     /// # Errors
-    /// It is a directory without a chart, or an address of another form.
+    /// It is a directory without a chart and a kustomization, or an address of another form.
     pub fn parse(text: &str) -> Result<Self, CommandError> {
         if text == "-" {
             return Ok(Self::Input);
@@ -110,25 +112,13 @@ impl ImageSource {
             None if is_archive || text.starts_with("oci://") => Ok(Self::Chart(location)),
             None => Ok(Self::Manifest(location)),
             Some(folder) if has_chart(&folder) => Ok(Self::Chart(location)),
-            Some(folder) => Err(not_a_chart(text, &folder)),
+            Some(folder) if has_kustomization(&folder) => Ok(Self::Manifest(location)),
+            Some(_) => Err(CommandError::configuration(format!(
+                "{text}: has neither a Chart.yaml nor a kustomization.yaml"
+            ))
+            .hint("name a chart, a kustomization, a manifest or a list of images (.txt)")),
         }
     }
-}
-
-fn not_a_chart(text: &str, folder: &Path) -> CommandError {
-    let names = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
-    let is_kustomization = names.iter().any(|name| folder.join(name).is_file());
-    let (what, hint) = if is_kustomization {
-        let pipe = format!("kubectl kustomize {text} | kubexm bundle find-images -");
-        (
-            "is a kustomization, which kubexm does not render",
-            format!("run `{pipe}`"),
-        )
-    } else {
-        let hint = "name a chart, a manifest or a list of images (.txt)";
-        ("has no Chart.yaml", hint.to_owned())
-    };
-    CommandError::configuration(format!("{text}: {what}")).hint(hint)
 }
 
 /// Searches all sources. Charts that are not on this machine are downloaded into the cache, and so is the helm.
@@ -171,12 +161,15 @@ pub async fn find_images(
         ));
     }
     let http = options.downloads.http(events)?;
-    let is_chart = |source: &Source| matches!(source, Source::Artifact(one) if one.kind == ArtifactKind::Chart);
-    let helm = match (&manifest, &bundle) {
-        _ if !sources.iter().any(is_chart) => None,
-        (_, Some(bundle)) => Helm::unpack(bundle, &bundle.lock().files)?,
-        (Some(manifest), None) => of_manifest(manifest, &http).await?,
-        (None, None) => None,
+    let artifacts = sources.iter().filter_map(|source| match source {
+        Source::Artifact(artifact) => Some((**artifact).clone()),
+        _ => None,
+    });
+    let artifacts: Vec<ArtifactSource> = artifacts.collect();
+    let renderers = match (&manifest, &bundle) {
+        (_, Some(bundle)) => Renderers::unpack(bundle, &bundle.lock().files, artifacts.iter())?,
+        (Some(manifest), None) => of_manifest(manifest, &artifacts, &http).await?,
+        (None, None) => Renderers::default(),
     };
     let fetcher = ArtifactFetcher {
         http: &http,
@@ -185,7 +178,7 @@ pub async fn find_images(
             manifest.as_ref(),
             bundle.as_ref().map(|bundle| bundle.lock()),
         ),
-        helm,
+        renderers,
         values: &options.values_of_charts(manifest.as_ref())?,
         paths: &paths,
     };
@@ -202,17 +195,18 @@ fn version<'a>(manifest: Option<&'a Manifest>, lock: Option<&'a Lock>) -> Option
     versions.or(lock.map(|lock| &lock.kubernetes))?.iter().max()
 }
 
-/// Fetches and verifies the helm of a manifest, as a build does.
+/// Fetches and verifies the programs of a manifest that render artifacts, as a build does.
 async fn of_manifest(
     manifest: &Manifest,
+    artifacts: &[ArtifactSource],
     http: &kubexm_fetch::Http,
-) -> Result<Option<Helm>, CommandError> {
+) -> Result<Renderers, CommandError> {
     let mut manifest = manifest.clone();
     manifest.architectures = Arch::of_this_machine().into_iter().collect();
     let catalog = Catalog::embedded()?;
     let policies = Policies::load(&catalog, &manifest.signatures, &trusted_roots(&[])?)?;
     Ok(Resolver::new(http, &catalog, None, &policies)
-        .helm(&manifest)
+        .renderers(&manifest, artifacts)
         .await?)
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::Mutex;
 
-use super::artifacts::{ArtifactFetcher, Found, HELM, Helm};
+use super::artifacts::{ArtifactFetcher, Found, HELM, KUBECTL, Renderers};
 use super::file_signatures::Signed;
 use super::http::Wanted;
 use super::kubeadm::Kubeadm;
@@ -25,7 +25,7 @@ use kubexm_bundle::lock::{ChecksumSource, FileFormat, Linking, Lock, LockedFile,
 use kubexm_catalog::{Catalog, CatalogError, Download};
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_config::manifest::Manifest;
-use kubexm_types::artifact::ArtifactKind;
+use kubexm_types::artifact::ArtifactSource;
 use kubexm_types::{Arch, Digest, Version, WarningKind};
 use stated::{Stated, only_by_signature, only_signed};
 
@@ -91,8 +91,8 @@ impl<'a> Resolver<'a> {
         let wanted = self.wanted_files(manifest)?;
         let (first, others): (Vec<_>, Vec<_>) = wanted
             .into_iter()
-            .partition(|file| ["kubeadm", TESTS, HELM].contains(&file.component.as_str()));
-        // Only what lists images must be present before images are resolved.
+            .partition(|file| ["kubeadm", TESTS, HELM, KUBECTL].contains(&file.component.as_str()));
+        // Only what lists images, and renders what has them, must be present before images are resolved.
         let images = async {
             let mut files = self.files(first).await?;
             let kubeadm = self.ask_kubeadm(manifest, &files).await?;
@@ -130,16 +130,23 @@ impl<'a> Resolver<'a> {
         Ok(lock)
     }
 
-    /// Fetches the helm of a manifest, as a build does; `None` if the manifest names none for this machine.
+    /// Fetches the programs of a manifest that render these sources, as a build does.
     ///
     /// # Errors
-    /// It cannot be fetched or verified.
-    pub async fn helm(&self, manifest: &Manifest) -> Result<Option<Helm>, FetchError> {
+    /// They cannot be fetched or verified.
+    pub async fn renderers(
+        &self,
+        manifest: &Manifest,
+        sources: &[ArtifactSource],
+    ) -> Result<Renderers, FetchError> {
         let machine = Arch::of_this_machine().ok();
         let mut wanted = self.wanted_files(manifest)?;
-        wanted.retain(|file| file.component == HELM && Some(file.arch) == machine);
+        wanted.retain(|file| {
+            let is_renderer = Renderers::need(&file.component, sources.iter());
+            is_renderer && Some(file.arch) == machine
+        });
         let files = self.files(wanted).await?;
-        Helm::unpack(self.http.cache(), &files)
+        Renderers::unpack(self.http.cache(), &files, sources.iter())
     }
 
     fn wanted_files(&self, manifest: &Manifest) -> Result<Vec<Download>, FetchError> {
@@ -375,23 +382,18 @@ impl<'a> Resolver<'a> {
         let addons = manifest.addons.iter();
         let addons = addons.map(|(addon, version)| self.catalog.addon(*addon, version));
         let addons = addons.collect::<Result<Vec<_>, _>>()?;
-        let sources = || manifest.artifacts.iter().chain(&addons);
-        let helm = if sources().any(|source| source.kind == ArtifactKind::Chart) {
-            Helm::unpack(self.http.cache(), files)?
-        } else {
-            None
-        };
+        let sources = manifest.artifacts.iter().chain(&addons);
         let fetcher = ArtifactFetcher {
             http: self.http,
             previous: self.previous,
             kubernetes: manifest.kubernetes.iter().max(),
-            helm,
+            renderers: Renderers::unpack(self.http.cache(), files, sources.clone())?,
             values: &self.values,
             paths: &manifest.image_paths,
         };
         let warn = |text| self.http.events().warn(WarningKind::Images, text);
         let mut artifacts = Vec::new();
-        for source in sources() {
+        for source in sources {
             let fetched = fetcher.fetch(source).await?;
             let name = fetched.artifact.describe();
             if let Some(doubt) = fetched.doubt {

@@ -24,7 +24,7 @@ pub struct DownloadOptions {
     pub connections: Option<u16>,
     /// The cache folder; `None` for the default one.
     pub cache: Option<PathBuf>,
-    /// How kubeadm and helm run.
+    /// How kubeadm, helm and kubectl run.
     pub sandbox: Sandbox,
 }
 
@@ -49,7 +49,7 @@ impl DownloadOptions {
         if matches!(self.sandbox, Sandbox::Off) {
             events.warn(
                 WarningKind::Rights,
-                "kubeadm and helm run without a sandbox, with all rights of this user",
+                "kubeadm, helm and kubectl run without a sandbox, with all rights of this user",
             );
         }
         let http = Http::new(mirrors, cache, events.clone())?;

@@ -222,7 +222,7 @@ impl<'a> Check<'a> {
             http: &self.http,
             previous: None,
             kubernetes: None,
-            helm: None,
+            renderers: Default::default(),
             values: &BTreeMap::new(),
             paths: &[],
         };

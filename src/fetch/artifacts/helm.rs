@@ -163,7 +163,7 @@ fn copy_values(workspace: &Workspace, number: usize, file: &Path) -> std::io::Re
 }
 
 /// Returns the path of a program in `PATH`, without symbolic links.
-fn find(name: &str) -> Option<PathBuf> {
+pub(super) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));
     places.find(|place| place.is_file())?.canonicalize().ok()

@@ -7,6 +7,9 @@ use serde_json::Value;
 use super::walk;
 use kubexm_types::{ImagePath, ImageRef, Untrusted};
 
+/// Maximum size of a manifest, in bytes; it is read into memory to find its images.
+pub const LARGEST_MANIFEST: u64 = 64 * 1024 * 1024;
+
 /// A value that names an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {

@@ -7,8 +7,10 @@ mod failure;
 mod helm;
 mod images;
 mod known;
+mod kustomize;
 mod local_file;
 mod plain;
+mod renderers;
 mod repository;
 mod walk;
 
@@ -19,10 +21,14 @@ pub use chart::Chart;
 pub use directory::has_chart;
 pub use helm::{COMPONENT as HELM, Helm};
 pub use images::{Found, images_in_yaml};
+pub use kustomize::{COMPONENT as KUBECTL, has_kustomization};
+pub use renderers::Renderers;
 use serde_json::Value;
 use url::Url;
 
 use failure::wrong;
+use images::LARGEST_MANIFEST;
+use kustomize::is_kustomization;
 use local_file::copy_in;
 
 use super::http::{StatedBy, Wanted};
@@ -35,8 +41,6 @@ use kubexm_sandbox::Sandbox;
 use kubexm_types::artifact::{ArtifactKind, ArtifactLocation, ArtifactSource};
 use kubexm_types::{Digest, ImagePath, ImageRef, ShownUrl, Version};
 
-/// Maximum size of a manifest, in bytes; it is read into memory to find its images.
-const LARGEST_MANIFEST: u64 = 64 * 1024 * 1024;
 /// Media type of a chart's layer in a registry (<https://helm.sh/docs/topics/registries/>).
 const CHART_TYPE: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 
@@ -58,8 +62,8 @@ pub struct ArtifactFetcher<'a> {
     pub previous: Option<&'a Lock>,
     /// The Kubernetes version for which charts are rendered.
     pub kubernetes: Option<&'a Version>,
-    /// The program that renders charts; `None` for that of this machine.
-    pub helm: Option<Helm>,
+    /// The programs that render charts and kustomizations.
+    pub renderers: Renderers,
     /// Values of the applications of a cluster, as JSON, by the names of their charts. A chart has the images of each.
     pub values: &'a BTreeMap<String, Vec<String>>,
     /// The fields of custom resources that name images, as the user declares them.
@@ -87,6 +91,9 @@ impl ArtifactFetcher<'_> {
                 if source.kind == ArtifactKind::Chart && directory::has_chart(path) =>
             {
                 self.packed(path, source.sha256).await?
+            }
+            ArtifactLocation::Path(path) if is_kustomization(source) => {
+                self.rendered(path, source.sha256).await?
             }
             ArtifactLocation::Path(path) => self.on_disk(path, source.sha256).await?,
             ArtifactLocation::Address(url) => {
@@ -243,26 +250,46 @@ impl ArtifactFetcher<'_> {
 
     /// Packs a chart's directory into the cache.
     async fn packed(&self, folder: &Path, expected: Option<Digest>) -> Result<Raw, FetchError> {
-        let (cache, from) = (self.http.cache().clone(), folder.to_owned());
+        let from = folder.to_owned();
         let failed = |error: String| wrong(&folder.display(), error);
         let packed = tokio::task::spawn_blocking(move || directory::pack(&from));
         let packed = packed.await.map_err(|error| failed(error.to_string()))?;
         let packed = packed.map_err(|error| failed(error.to_string()))?;
-        let digest = cache.insert(&packed)?;
+        self.made(folder, &packed, expected, String::new())
+    }
+
+    /// Renders a kustomization into the cache. Its name is that of the directory.
+    async fn rendered(&self, folder: &Path, expected: Option<Digest>) -> Result<Raw, FetchError> {
+        let kubectl = self.renderers.kubectl.as_ref();
+        let text = kustomize::render(folder, kubectl, self.http.sandbox()).await?;
+        let real = folder.canonicalize().ok();
+        let name = real.as_deref().unwrap_or(folder).file_name();
+        let name = name.unwrap_or_default().to_string_lossy();
+        self.made(folder, &text, expected, format!("{name}.yaml"))
+    }
+
+    /// Puts what was made of a directory into the cache.
+    fn made(
+        &self,
+        folder: &Path,
+        content: &[u8],
+        expected: Option<Digest>,
+        name: String,
+    ) -> Result<Raw, FetchError> {
+        let digest = self.http.cache().insert(content)?;
         if let Some(expected) = expected.filter(|expected| *expected != digest) {
-            return Err(failed(format!(
-                "has the digest {digest}, and sha256 names {expected}"
-            )));
+            let reason = format!("has the digest {digest}, and sha256 names {expected}");
+            return Err(wrong(&folder.display(), reason));
         }
         Ok(Raw {
             digest,
-            size: packed.len() as u64,
+            size: content.len() as u64,
             checksum: match expected {
                 Some(_) => ChecksumSource::Pinned,
                 None => ChecksumSource::FirstSeen,
             },
             url: None,
-            name: String::new(),
+            name,
         })
     }
 
@@ -344,7 +371,7 @@ impl ArtifactFetcher<'_> {
         let packed = (
             self.http.cache() as &dyn Blobs,
             &fetched.artifact.digest,
-            self.helm.as_ref(),
+            self.renderers.helm.as_ref(),
         );
         let sandbox = self.http.sandbox();
         fetched.found.extend(plain::images_in_annotations(&chart));

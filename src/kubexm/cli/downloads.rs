@@ -24,7 +24,7 @@ pub struct DownloadArgs {
     /// Folder for downloads that are kept between builds
     #[arg(long, value_name = "DIR", env = "KUBEXM_CACHE")]
     cache: Option<PathBuf>,
-    /// Run the downloaded kubeadm, and helm, without a sandbox
+    /// Run the downloaded kubeadm, helm and kubectl without a sandbox
     ///
     /// By default these programs have no network, no write access and no rights. Use this option in a container
     /// that permits neither root nor user namespaces.

@@ -120,7 +120,7 @@ async fn charts_are_downloaded_from_helm_repositories_and_registries() {
                 http: &http,
                 previous: None,
                 kubernetes: None,
-                helm: None,
+                renderers: Default::default(),
                 values: &BTreeMap::new(),
                 paths: &[],
             };

@@ -47,7 +47,7 @@ async fn apps() -> MockServer {
     server
 }
 
-/// A replacement of helm in a directory: prints the rendered chart above.
+/// Replacements of helm and kubectl in a directory: helm prints a rendered chart, and kubectl a file of a kustomization.
 fn helm(folder: &Path) -> PathBuf {
     let bin = folder.join("bin");
     std::fs::create_dir_all(&bin).unwrap();
@@ -55,8 +55,11 @@ fn helm(folder: &Path) -> PathBuf {
         "#!/bin/sh\ncase \"$*\" in *--values*/broken.yaml*) echo 'Error: no such value' >&2; exit 1;; esac\n\
          printf 'kind: Job\\nmetadata: {{name: j}}\\nspec: {{template: {{spec: {{containers: [{{name: main, image: \"{JOB}\"}}]}}}}}}\\n'\n"
     );
-    std::fs::write(bin.join("helm"), script).unwrap();
-    std::fs::set_permissions(bin.join("helm"), PermissionsExt::from_mode(0o755)).unwrap();
+    let kubectl = "#!/bin/sh\n[ \"$1\" = kustomize ] && exec cat \"$2/app.yaml\"\n";
+    for (name, script) in [("helm", script.as_str()), ("kubectl", kubectl)] {
+        std::fs::write(bin.join(name), script).unwrap();
+        std::fs::set_permissions(bin.join(name), PermissionsExt::from_mode(0o755)).unwrap();
+    }
     bin
 }
 
@@ -399,7 +402,7 @@ async fn without_a_sandbox_helm_runs_only_if_the_user_asks_for_it() {
     let (code, out, said) = add(&["--no-sandbox"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(out.contains(JOB), "{out}");
-    let warning = "kubeadm and helm run without a sandbox, with all rights of this user";
+    let warning = "kubeadm, helm and kubectl run without a sandbox, with all rights of this user";
     assert!(said.contains(warning), "{said}");
 }
 
@@ -485,11 +488,22 @@ async fn images_are_found_with_the_object_that_needs_them() {
     ");
     let kustomization = site.at("site");
     std::fs::create_dir(&kustomization).unwrap();
-    std::fs::write(format!("{kustomization}/kustomization.yaml"), "").unwrap();
-    let (code, _, err) = site.run(&["find-images", &kustomization], true);
-    assert_eq!(code, Some(2));
+    let of_kustomization = |text: &str, with_kubectl: bool| {
+        std::fs::write(format!("{kustomization}/kustomization.yaml"), text).unwrap();
+        site.run(&["find-images", &kustomization], with_kubectl)
+    };
+    std::fs::copy(&app, format!("{kustomization}/app.yaml")).unwrap();
+    let (code, printed, err) = of_kustomization("resources: [app.yaml]", true);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(printed.contains("# manifest site.yaml\n"), "{printed}");
+    assert!(printed.contains(WEB), "{printed}");
+    let (code, _, err) = of_kustomization("resources: [app.yaml]", false);
+    assert_ne!(code, Some(0));
     assert!(
-        err.contains("is a kustomization") && err.contains("| kubexm bundle find-images -"),
+        err.contains("nor is kubectl installed") && err.contains("spec.components"),
         "{err}"
     );
+    let (code, _, err) = of_kustomization("bases: [github.com/org/app]", true);
+    assert_ne!(code, Some(0));
+    assert!(err.contains("renders without a network"), "{err}");
 }

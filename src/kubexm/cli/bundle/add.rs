@@ -37,7 +37,7 @@ pub struct Add {
     /// Values to render the charts with, to find their images
     #[arg(long, value_name = "FILE", requires = "chart")]
     values: Vec<PathBuf>,
-    /// Kubernetes manifests; repeatable
+    /// Kubernetes manifests, or the directory of a kustomization; repeatable
     #[arg(long, value_name = "PATH|URL")]
     manifest: Vec<ArtifactLocation>,
     /// Only report the images that pods of charts and manifests run, and do not add them

@@ -20,18 +20,19 @@ use kubexm_types::event::Events;
 #[command(after_long_help = "Examples:
   kubexm bundle find-images app-1.0.0.tgz --values site-values.yaml
   kubexm bundle find-images -f bundle.yaml --cluster cluster.yaml
-  kubexm bundle find-images charts/app images.txt --bundle bundle.tar.zst
+  kubexm bundle find-images charts/app overlays/site --bundle bundle.tar.zst
   kubexm bundle find-images - --output json")]
 pub struct FindImages {
-    /// A chart (directory, .tgz, oci://), a manifest, a list of images (.txt), or - for manifests on standard input
+    /// A chart, a manifest, a kustomization, a list of images (.txt), or - for standard input
     ///
-    /// Standard input is for what other programs print, such as `kubectl kustomize` and `kubectl get pods -A -o yaml`.
+    /// A chart is a directory, an archive (.tgz) or an address (oci://), a kustomization is a directory, and a list has one image
+    /// in a line. Standard input is for manifests that other programs print, such as `kubectl get pods -A -o yaml`.
     #[arg(value_name = "SOURCE", required_unless_present = "manifest")]
     source: Vec<String>,
-    /// Also search the charts and manifests of this bundle manifest, and render with its helm
+    /// Also search the charts and manifests of this bundle manifest, and render with its helm and kubectl
     #[arg(short = 'f', long, alias = "file", value_name = "MANIFEST")]
     manifest: Option<PathBuf>,
-    /// Render with the helm of this bundle
+    /// Render with the helm and the kubectl of this bundle
     #[arg(long, value_name = "BUNDLE")]
     bundle: Option<PathBuf>,
     #[command(flatten)]

@@ -106,7 +106,10 @@ fn has_fields(schema: &Value) -> bool {
 /// The schemas below a field, with what is added to its path.
 fn parts(schema: &Value) -> Vec<(&'static str, &Value)> {
     let mut found = vec![("", schema)];
-    found.extend(schema.get("items").map(|items| ("[]", items)));
+    if let Some(items) = schema.get("items") {
+        let branches = items["oneOf"].as_array().into_iter().flatten();
+        found.extend(branches.chain([items]).map(|item| ("[]", item)));
+    }
     found.extend(
         schema
             .get("additionalProperties")
