@@ -84,6 +84,11 @@ impl Chart {
 }
 
 impl Chart {
+    /// Returns name and version, as in `shop 1.0.0`.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.name, self.version)
+    }
+
     /// Returns `values.yaml` of the chart itself; `None` if it has none.
     pub fn own_values(&self) -> Option<&str> {
         let mut files = self.files.iter();

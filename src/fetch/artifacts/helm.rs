@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::chart::Chart;
 use super::failure::wrong;
 use crate::FetchError;
 use kubexm_bundle::Blobs;
@@ -75,83 +74,152 @@ pub enum Rendered {
     No(String),
 }
 
-/// Renders a packed chart with its own values, overridden by those of files, and then by those in `own`, which are
-/// JSON. Without a helm of the bundle, that of this machine renders it.
-///
-/// # Errors
-/// A values file does not exist, a temporary file cannot be created, or helm cannot be isolated.
-pub async fn render(
-    (blobs, digest, helm): (&dyn Blobs, &Digest, Option<&Helm>),
-    chart: &Chart,
-    (values, own): (&[PathBuf], Option<&str>),
-    kubernetes: Option<&Version>,
-    sandbox: &Sandbox,
-) -> Result<Rendered, FetchError> {
-    let failed = |error: std::io::Error| wrong(&"rendering a chart", error.to_string());
-    let workspace = Workspace::create("kubexm-helm-").map_err(failed)?;
-    let mut arguments = vec!["template".to_owned(), "kubexm".to_owned()];
-    let packed = workspace.inputs().join("chart.tgz");
-    arguments.push(packed.display().to_string());
-    let fixed = ["--include-crds", "--skip-tests", "--namespace", "default"];
-    arguments.extend(fixed.map(str::to_owned));
-    if let Some(version) = kubernetes {
-        arguments.extend(["--kube-version".to_owned(), format!("v{version}")]);
-    }
-    for (number, file) in values.iter().enumerate() {
-        let place = copy_values(&workspace, number, file);
-        let place = place.map_err(|error| wrong(&file.display(), error.to_string()))?;
-        arguments.extend(["--values".to_owned(), place.display().to_string()]);
-    }
-    if let Some(own) = own {
-        let place = workspace.put("own-values.json", own.as_bytes());
-        let place = place.map_err(failed)?;
-        arguments.extend(["--values".to_owned(), place.display().to_string()]);
-    }
-    let program = match helm {
-        Some(helm) => Some(helm.program.clone()),
-        None => find(COMPONENT),
-    };
-    let Some(program) = program else {
-        let reason = "neither the bundle has the component helm, nor is helm installed";
-        return Ok(Rendered::No(reason.to_owned()));
-    };
-    let copied = || -> io::Result<()> {
-        let mut content = blobs.open(digest).map_err(io::Error::other)?;
-        io::copy(&mut content, &mut std::fs::File::create(&packed)?)?;
-        workspace.permit(&packed, 0o644)
-    };
-    copied().map_err(failed)?;
-    // A separate home directory, without the user's plugins and repositories.
-    let mut run = ProgramRun::new(&workspace, program.clone()).map_err(failed)?;
-    run.arguments = arguments;
-    run.readable = vec![program];
-    run.limit = LONGEST;
-    run.largest_output = LARGEST;
-    let (name, version) = (&chart.name, &chart.version);
-    let output = match run.output(sandbox).await {
-        Ok(output) => output,
-        Err(error @ (SandboxError::Start(_) | SandboxError::Unavailable(_))) => {
-            return Err(FetchError::Program {
-                what: "helm".to_owned(),
-                source: error,
-            });
+/// A chart that helm renders.
+pub enum Content<'a> {
+    /// An archive.
+    Packed(&'a dyn Blobs, &'a Digest),
+    /// Files by their paths in the directory of the chart.
+    Files(&'a [(String, String)]),
+}
+
+/// The release that helm renders.
+pub struct Release<'a> {
+    pub name: &'a str,
+    pub namespace: &'a str,
+    /// Whether the release exists.
+    pub exists: bool,
+    /// The API versions of the cluster, as in `apps/v1` and `apps/v1/Deployment`.
+    pub api_versions: &'a [String],
+}
+
+/// How helm renders a chart: with its own values, overridden by those of files, and then by those in `own`, which are JSON.
+pub struct Rendering<'a> {
+    pub content: Content<'a>,
+    /// The chart in messages, as in `shop 1.0.0`.
+    pub title: String,
+    /// The helm of a bundle; `None` for that of this machine.
+    pub helm: Option<&'a Helm>,
+    pub values: &'a [PathBuf],
+    pub own: Option<&'a str>,
+    pub kubernetes: Option<&'a Version>,
+    /// The release whose manifest helm prints; `None` for everything that a chart can install, with definitions of custom
+    /// resources and hooks.
+    pub release: Option<Release<'a>>,
+}
+
+impl Rendering<'_> {
+    /// Renders the chart.
+    ///
+    /// # Errors
+    /// A values file does not exist, a temporary file cannot be created, or helm cannot be isolated.
+    pub async fn run(&self, sandbox: &Sandbox) -> Result<Rendered, FetchError> {
+        let failed = |error: io::Error| wrong(&"rendering a chart", error.to_string());
+        let workspace = Workspace::create("kubexm-helm-").map_err(failed)?;
+        let chart = match self.content {
+            Content::Packed(..) => "chart.tgz",
+            Content::Files(_) => "chart",
+        };
+        let chart = workspace.inputs().join(chart);
+        let mut arguments = self.arguments(&chart);
+        for (number, file) in self.values.iter().enumerate() {
+            let place = copy_values(&workspace, number, file);
+            let place = place.map_err(|error| wrong(&file.display(), error.to_string()))?;
+            arguments.extend(["--values".to_owned(), place.display().to_string()]);
         }
-        Err(error) => {
-            return Ok(Rendered::No(format!(
-                "helm did not finish on {name} {version} ({error})"
-            )));
+        if let Some(own) = self.own {
+            let place = workspace.put("own-values.json", own.as_bytes());
+            let place = place.map_err(failed)?;
+            arguments.extend(["--values".to_owned(), place.display().to_string()]);
         }
-    };
-    if output.is_success {
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        return Ok(Rendered::Text(text));
+        let program = match self.helm {
+            Some(helm) => Some(helm.program.clone()),
+            None => find(COMPONENT),
+        };
+        let Some(program) = program else {
+            let reason = "neither the bundle has the component helm, nor is helm installed";
+            return Ok(Rendered::No(reason.to_owned()));
+        };
+        self.place(&workspace, &chart).map_err(failed)?;
+        // A separate home directory, without the user's plugins and repositories.
+        let mut run = ProgramRun::new(&workspace, program.clone()).map_err(failed)?;
+        run.arguments = arguments;
+        run.readable = vec![program];
+        run.limit = LONGEST;
+        run.largest_output = LARGEST;
+        let output = match run.output(sandbox).await {
+            Ok(output) => output,
+            Err(error @ (SandboxError::Start(_) | SandboxError::Unavailable(_))) => {
+                return Err(FetchError::Program {
+                    what: "helm".to_owned(),
+                    source: error,
+                });
+            }
+            Err(error) => {
+                return Ok(Rendered::No(format!(
+                    "helm did not finish on {} ({error})",
+                    self.title
+                )));
+            }
+        };
+        if output.is_success {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            return Ok(Rendered::Text(text));
+        }
+        let message = String::from_utf8_lossy(&output.stderr);
+        let message = message.lines().rfind(|line| !line.trim().is_empty());
+        let message: String = message.unwrap_or("no message").chars().take(300).collect();
+        Ok(Rendered::No(format!(
+            "helm failed to render it ({message})"
+        )))
     }
-    let message = String::from_utf8_lossy(&output.stderr);
-    let message = message.lines().rfind(|line| !line.trim().is_empty());
-    let message: String = message.unwrap_or("no message").chars().take(300).collect();
-    Ok(Rendered::No(format!(
-        "helm failed to render it ({message})"
-    )))
+
+    fn arguments(&self, chart: &Path) -> Vec<String> {
+        let (name, namespace) = match &self.release {
+            Some(release) => (release.name, release.namespace),
+            None => ("kubexm", "default"),
+        };
+        let chart = chart.display().to_string();
+        let mut arguments = vec!["template", name, &chart, "--namespace", namespace];
+        let versions = self.release.as_ref().map(|one| one.api_versions.join(","));
+        match (&self.release, &versions) {
+            (Some(release), Some(versions)) => {
+                arguments.push("--no-hooks");
+                if release.exists {
+                    arguments.push("--is-upgrade");
+                }
+                if !versions.is_empty() {
+                    arguments.extend(["--api-versions", versions]);
+                }
+            }
+            _ => arguments.extend(["--include-crds", "--skip-tests"]),
+        }
+        let version = self.kubernetes.map(|version| format!("v{version}"));
+        if let Some(version) = &version {
+            arguments.extend(["--kube-version", version]);
+        }
+        arguments.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Writes the chart to the workspace.
+    fn place(&self, workspace: &Workspace, chart: &Path) -> io::Result<()> {
+        match &self.content {
+            Content::Packed(blobs, digest) => {
+                let mut content = blobs.open(digest).map_err(io::Error::other)?;
+                io::copy(&mut content, &mut std::fs::File::create(chart)?)?;
+                workspace.permit(chart, 0o644)
+            }
+            Content::Files(files) => {
+                for (name, text) in *files {
+                    let path = Path::new("chart").join(name);
+                    let folder = path.parent().unwrap_or(Path::new("chart"));
+                    workspace.directory("chart")?;
+                    workspace.directory(&folder.display().to_string())?;
+                    workspace.put(&path.display().to_string(), text.as_bytes())?;
+                }
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Copies a values file under its own name, which helm's messages contain.

@@ -19,7 +19,7 @@ use std::path::Path;
 
 pub use chart::Chart;
 pub use directory::has_chart;
-pub use helm::{COMPONENT as HELM, Helm};
+pub use helm::{COMPONENT as HELM, Content as ChartContent, Helm, Release, Rendered, Rendering};
 pub use images::{Found, images_in_yaml};
 pub use kustomize::{COMPONENT as KUBECTL, has_kustomization};
 pub use renderers::Renderers;
@@ -368,23 +368,26 @@ impl ArtifactFetcher<'_> {
         let chart = opened.map_err(|reason| wrong(&source.location, reason))?;
         fetched.artifact.name.clone_from(&chart.name);
         fetched.artifact.version = Some(chart.version.clone());
-        let packed = (
-            self.http.cache() as &dyn Blobs,
-            &fetched.artifact.digest,
-            self.renderers.helm.as_ref(),
-        );
         let sandbox = self.http.sandbox();
         fetched.found.extend(plain::images_in_annotations(&chart));
         let own = self.values.get(&chart.name).into_iter().flatten();
         let of_kubexm = source.addon.as_ref().map(|addon| addon.values);
         for own in std::iter::once(of_kubexm).chain(own.map(|own| Some(own.as_str()))) {
-            let values = (source.values.as_slice(), own);
-            match helm::render(packed, &chart, values, self.kubernetes, sandbox).await? {
-                helm::Rendered::Text(text) => {
+            let rendering = Rendering {
+                content: ChartContent::Packed(self.http.cache(), &fetched.artifact.digest),
+                title: chart.title(),
+                helm: self.renderers.helm.as_ref(),
+                values: &source.values,
+                own,
+                kubernetes: self.kubernetes,
+                release: None,
+            };
+            match rendering.run(sandbox).await? {
+                Rendered::Text(text) => {
                     let found = images::images_in_yaml(&text, "", self.paths).found;
                     fetched.found.extend(found);
                 }
-                helm::Rendered::No(reason) => {
+                Rendered::No(reason) => {
                     fetched.found.extend(plain::images_in_chart(&chart));
                     fetched.doubt = Some(format!(
                         "{reason}, so kubexm only searched its values and templates for images"
@@ -407,12 +410,18 @@ pub async fn images_of_chart(
     sandbox: &Sandbox,
 ) -> Result<Result<Vec<Found>, String>, FetchError> {
     let chart = Chart::open(blobs, digest).map_err(|reason| wrong(&digest, reason))?;
-    let from = (blobs, digest, Some(helm));
-    let rendered =
-        helm::render(from, &chart, (&[], Some(values)), Some(kubernetes), sandbox).await?;
-    Ok(match rendered {
-        helm::Rendered::No(reason) => Err(reason),
-        helm::Rendered::Text(text) => {
+    let rendering = Rendering {
+        content: ChartContent::Packed(blobs, digest),
+        title: chart.title(),
+        helm: Some(helm),
+        values: &[],
+        own: Some(values),
+        kubernetes: Some(kubernetes),
+        release: None,
+    };
+    Ok(match rendering.run(sandbox).await? {
+        Rendered::No(reason) => Err(reason),
+        Rendered::Text(text) => {
             let mut found = images::images_in_yaml(&text, "", &[]).sorted();
             found.retain(|one| one.is_sure);
             Ok(found)
