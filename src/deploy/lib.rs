@@ -62,9 +62,10 @@ use kubexm_engine::plan::{Plan, PlannedFile, RenderedFile, Task, TaskId};
 use kubexm_types::HostName;
 
 pub use applications::{
-    ApplicationParts, InstalledRelease, Secrets, application_parts, applications, effective_values,
-    former as former_releases, releases, removal as application_removal, unready_pods,
-    values_of_charts,
+    ApplicationParts, ChartContent, InstalledRelease, ManifestObject, PlannedApplication,
+    Resources, Secrets, StoredRelease, application_parts, applications, effective_values,
+    former as former_releases, releases, removal as application_removal, stored_release,
+    unready_pods, values_of_charts,
 };
 pub use deployment::Deployment;
 pub use error::DeployError;

@@ -34,6 +34,11 @@ impl Objects {
         Ok(Self { what, list })
     }
 
+    /// Returns the objects.
+    pub fn list(self) -> Vec<Value> {
+        self.list
+    }
+
     /// Takes the objects of a kind out of the manifest.
     #[must_use]
     pub fn take(&mut self, kind: &str) -> Self {

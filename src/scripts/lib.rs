@@ -256,6 +256,7 @@ scripts! {
         NODES_DIAGNOSIS = "kubernetes/nodes-diagnosis.sh" [kubectl]
         NODE_REMOVE = "kubernetes/node-remove.sh" [kubectl patiently]
         PATCH = "kubernetes/patch.sh" [kubectl]
+        RESOURCES = "kubernetes/resources.sh" [kubectl]
         RESTORED = "kubernetes/restored.sh" [kubectl]
         ROLLOUT = "kubernetes/rollout.sh" [kubectl]
         SAME_CA = "kubernetes/same-ca.sh"

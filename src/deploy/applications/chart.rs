@@ -17,6 +17,15 @@ pub(super) const FOLDER: &str = "/var/lib/kubexm/applications";
 /// Prints the manifests as they are: Helm does not search files beside the templates for its own syntax.
 const TEMPLATE: &str = "{{ .Files.Get \"manifests.yaml\" }}\n";
 
+/// What a chart consists of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChartContent {
+    /// An archive of the bundle.
+    Packed(Digest),
+    /// Files by their paths in the directory of the chart. They may have secrets.
+    Files(Vec<(String, String)>),
+}
+
 /// A chart, and the steps that bring it to the host.
 pub(super) struct Chart {
     /// The archive or the directory.
@@ -25,6 +34,7 @@ pub(super) struct Chart {
     pub(super) digest: Digest,
     /// The version of a chart of the bundle.
     pub(super) version: Option<String>,
+    pub(super) content: ChartContent,
     steps: Vec<Step>,
 }
 
@@ -88,6 +98,7 @@ impl Chart {
             // As it is in the labels of releases.
             digest: Digest::of(chart.digest.to_string().as_bytes()),
             version: chart.version.clone(),
+            content: ChartContent::Packed(chart.digest),
             steps: vec![install.into()],
         })
     }
@@ -133,13 +144,17 @@ impl Chart {
         files.insert(0, ("Chart.yaml", about.to_string()));
         let digests: String = files.iter().map(|(_, text)| text.as_str()).collect();
         let digest = Digest::of(digests.as_bytes());
-        let steps = files.into_iter().map(|(name, text)| {
+        let steps = files.iter().map(|(name, text)| {
             let path = HostPath::parse(&format!("{folder}/{name}"))?;
             // Manifests can have Secrets.
-            Ok(WriteFile::secret(path, text).into())
+            Ok(WriteFile::secret(path, text.clone()).into())
         });
+        let steps = steps.collect::<Result<_, DeployError>>()?;
+        let files = files.into_iter();
+        let files = files.map(|(name, text)| (name.to_owned(), text)).collect();
         Ok(Self {
-            steps: steps.collect::<Result<_, DeployError>>()?,
+            steps,
+            content: ChartContent::Files(files),
             path: folder,
             digest,
             version: None,

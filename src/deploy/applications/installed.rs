@@ -45,6 +45,13 @@ impl Revision {
     }
 }
 
+/// Returns the revision with whose objects Helm compares those of the next one: the newest that is deployed, otherwise the
+/// newest that is not pending.
+pub(super) fn compared(revisions: &[Revision]) -> Option<&Revision> {
+    let ended = revisions.iter().filter(|one| !one.is_pending());
+    ended.max_by_key(|one| (one.status == "deployed", one.number()))
+}
+
 fn is_pending(status: &str) -> bool {
     status.starts_with("pending-") || status == "uninstalling"
 }

@@ -8,7 +8,11 @@ mod chart;
 mod effective;
 mod former;
 mod installed;
+mod object;
+mod planned;
 mod release;
+mod resources;
+mod stored;
 mod values;
 
 use std::collections::BTreeMap;
@@ -17,11 +21,16 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use self::chart::Chart;
+pub use self::chart::ChartContent;
 pub use self::effective::effective_values;
 use self::former::Former;
 pub use self::installed::{InstalledRelease, former, releases, unready_pods};
+pub use self::object::ManifestObject;
+pub use self::planned::PlannedApplication;
 use self::release::Release;
 pub use self::release::removal;
+pub use self::resources::Resources;
+pub use self::stored::{StoredRelease, stored_release};
 pub use self::values::Secrets;
 use super::module::{Component, Module};
 use super::{DeployError, Deployment, Inputs, post_install};

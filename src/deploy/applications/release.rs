@@ -87,8 +87,8 @@ impl Release {
         }
     }
 
-    /// Returns the newest revision; `None` without one.
-    async fn newest(&self, host: &dyn Host) -> Result<Option<Revision>, StepError> {
+    /// Returns the revisions that the cluster has.
+    pub(super) async fn revisions(&self, host: &dyn Host) -> Result<Vec<Revision>, StepError> {
         let selector = format!("owner=helm,name={}", self.name);
         let words = [
             "secrets",
@@ -100,12 +100,17 @@ impl Release {
             REVISIONS,
         ];
         let what = format!("read the release {}", self.name);
-        let revisions = Server::of(host).list::<Revision>(&what, &words).await?;
+        Server::of(host).list::<Revision>(&what, &words).await
+    }
+
+    /// Returns the newest revision; `None` without one.
+    async fn newest(&self, host: &dyn Host) -> Result<Option<Revision>, StepError> {
+        let revisions = self.revisions(host).await?;
         Ok(revisions.into_iter().max_by_key(Revision::number))
     }
 
     /// Returns why an install is needed; `None` if the newest revision has this content.
-    fn difference(&self, newest: Option<&Revision>) -> Option<String> {
+    pub(super) fn difference(&self, newest: Option<&Revision>) -> Option<String> {
         let Some(newest) = newest else {
             return Some(format!("the release {} does not exist", self.name));
         };

@@ -333,6 +333,27 @@ async fn newest_revision_of_a_release_counts() {
 }
 
 #[test]
+fn objects_are_compared_with_the_deployed_revision() {
+    for (revisions, expected) in [
+        (&[("1", "superseded"), ("2", "deployed")][..], Some("2")),
+        (&[("2", "deployed"), ("10", "failed")], Some("2")),
+        (
+            &[("2", "failed"), ("10", "failed"), ("11", "pending-upgrade")],
+            Some("10"),
+        ),
+        (&[("1", "pending-install")], None),
+    ] {
+        let revisions = revisions.iter().map(|(number, status)| {
+            let fields = json!({"secret": "", "release": "", "namespace": "", "revision": number, "status": status});
+            serde_json::from_value(fields).unwrap()
+        });
+        let revisions: Vec<installed::Revision> = revisions.collect();
+        let found = installed::compared(&revisions);
+        assert_eq!(found.map(|one| one.revision.as_str()), expected);
+    }
+}
+
+#[test]
 fn label_has_the_characters_that_kubernetes_permits() {
     for (text, expected) in [
         ("1.2.0+build.1", "1.2.0_build.1"),

@@ -30,3 +30,20 @@ fn api_server_that_does_not_answer_is_not_a_difference() {
         assert_eq!(status(2, 1), (75, String::new()));
     });
 }
+
+#[test]
+fn resources_are_printed_although_an_aggregated_api_server_does_not_answer() {
+    Machine::with_each_shell(|machine| {
+        let fake = |resources: &str| {
+            let fake = format!("case $* in *api-versions*) echo v1 ;; *) {resources} ;; esac");
+            machine.fake("kubectl", &fake);
+            machine.run(kubernetes::RESOURCES, &[])
+        };
+        let found = fake("echo 'pods po v1 true Pod'; exit 1");
+        assert_eq!(
+            (found.status, found.printed.as_str()),
+            (0, "v1\npods po v1 true Pod\n")
+        );
+        assert_eq!(fake("exit 1").status, 75);
+    });
+}

@@ -79,6 +79,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "kubernetes/handshakes.sh",
             "kubernetes/live-settings.sh",
             "kubernetes/nodes-diagnosis.sh",
+            "kubernetes/resources.sh",
             "kubernetes/same-ca.sh",
             "kubernetes/serving-look.sh",
             "kubernetes/survey.sh",

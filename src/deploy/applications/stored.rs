@@ -1,0 +1,120 @@
+//! Revisions of releases as Helm stores them: compressed JSON in a Secret
+//! (<https://helm.sh/docs/topics/advanced/#storage-backends>).
+
+use std::fmt::Display;
+use std::io::Read;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use flate2::read::GzDecoder;
+use kubexm_engine::plan::StepError;
+use kubexm_types::Message;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::installed::InstalledRelease;
+use crate::objects::Server;
+
+/// Prints the stored revision.
+const RELEASE: &str = r#"go-template={"release":"{{.data.release}}"}"#;
+/// The largest revision, in bytes. A Secret has at most 1 MiB.
+const LARGEST: u64 = 64 * 1024 * 1024;
+
+#[derive(Deserialize)]
+struct Secret {
+    release: String,
+}
+
+/// A revision of a release.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct StoredRelease {
+    /// The objects, as YAML. They may have secrets.
+    #[serde(default)]
+    pub manifest: String,
+    /// The values that the chart did not have. They may have secrets.
+    #[serde(default, rename = "config")]
+    pub values: Value,
+}
+
+/// Returns a revision of a release.
+///
+/// # Errors
+/// The API server does not answer, or Helm stores revisions in another form.
+pub(super) async fn stored(
+    server: Server<'_>,
+    namespace: &str,
+    secret: &str,
+) -> Result<StoredRelease, StepError> {
+    let words = ["secret", secret, "-n", namespace, "-o", RELEASE];
+    let what = format!("read the revision {secret}");
+    let found = server.find::<Secret>(&what, &words).await?;
+    let failed = |error: &dyn Display| StepError::Other(Message::new(format!("{what}: {error}")));
+    let found = found.ok_or_else(|| failed(&"the answer of kubectl is empty"))?;
+    // Helm encodes the content, and the API encodes it again.
+    let once = BASE64_STANDARD.decode(found.release);
+    let once = once.map_err(|error| failed(&error))?;
+    let packed = BASE64_STANDARD.decode(once);
+    let packed = packed.map_err(|error| failed(&error))?;
+    let mut text = Vec::new();
+    let read = GzDecoder::new(packed.as_slice())
+        .take(LARGEST)
+        .read_to_end(&mut text);
+    read.map_err(|error| failed(&error))?;
+    // The message of the parser can quote a secret.
+    serde_json::from_slice(&text).map_err(|_| failed(&"it is not JSON of a release"))
+}
+
+/// Returns the newest revision of a release.
+///
+/// # Errors
+/// The API server does not answer, or Helm stores revisions in another form.
+pub async fn stored_release(
+    server: Server<'_>,
+    release: &InstalledRelease,
+) -> Result<StoredRelease, StepError> {
+    let InstalledRelease { name, revision, .. } = release;
+    let secret = format!("sh.helm.release.v1.{name}.v{revision}");
+    stored(server, &release.namespace, &secret).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::fake_host::FakeApi;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use serde_json::json;
+
+    fn packed(text: &str) -> String {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text.as_bytes()).unwrap();
+        let once = BASE64_STANDARD.encode(encoder.finish().unwrap());
+        BASE64_STANDARD.encode(once)
+    }
+
+    #[tokio::test]
+    async fn newest_revision_of_a_release_is_read() {
+        let content = json!({"manifest": "kind: A\n", "config": {"a": 1}, "version": 12});
+        let release = InstalledRelease {
+            name: "shop".to_owned(),
+            namespace: "one".to_owned(),
+            revision: 12,
+            ..InstalledRelease::default()
+        };
+        let read = async |text: &str| {
+            let question = "secret sh.helm.release.v1.shop.v12 -n one";
+            let host = FakeApi::new([(question, json!({"release": packed(text)}))]);
+            let stored = stored_release(Server::of(&host), &release).await;
+            stored.map_err(|error| error.to_string())
+        };
+        let stored = read(&content.to_string()).await.unwrap();
+        assert_eq!(stored.manifest, "kind: A\n");
+        assert_eq!(stored.values, json!({"a": 1}));
+        let error = read("{\"manifest\": {\"password\": \"sesame\"}}")
+            .await
+            .unwrap_err();
+        assert!(error.ends_with("it is not JSON of a release"), "{error}");
+    }
+}
