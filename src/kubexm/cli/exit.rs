@@ -28,7 +28,7 @@ pub fn code(kind: ErrorKind) -> (u8, &'static str) {
         ),
         ErrorKind::Changes => (
             6,
-            "`plan --diff`, or a dry run of `install` or `status --fix` on an installed cluster, found changes",
+            "`plan --diff`, `app diff`, or a dry run of `install` or `status --fix` on an installed cluster, found changes",
         ),
         ErrorKind::Tests => (7, "`conformance`: a test failed"),
         ErrorKind::Certificates => (

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use kubexm_config::Cluster;
+use kubexm_config::cluster::Application;
 use kubexm_deploy::{ApplicationParts, DeployError, Secrets};
 use kubexm_fetch::artifacts::Chart;
 use kubexm_session::{ClusterSource, CommandError};
@@ -42,6 +44,30 @@ impl ApplicationValues {
     }
 }
 
+/// Returns the application of a cluster file with a name.
+///
+/// # Errors
+/// There is none.
+pub(super) fn named<'a>(
+    cluster: &'a Cluster,
+    name: &ReleaseName,
+) -> Result<&'a Application, CommandError> {
+    let mut applications = cluster.applications.iter();
+    if let Some(found) = applications.find(|one| one.name == *name) {
+        return Ok(found);
+    }
+    let names: Vec<&str> = cluster
+        .applications
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect();
+    let text = format!("spec.applications of the cluster file has no {name}");
+    Err(CommandError::configuration(text).hint(match names[..] {
+        [] => "add the application to the cluster file".to_owned(),
+        _ => format!("name one of {}", names.join(", ")),
+    }))
+}
+
 /// Reads the chart of an application, and the values of the cluster file.
 ///
 /// # Errors
@@ -49,19 +75,7 @@ impl ApplicationValues {
 pub fn values(options: &ValuesOptions, events: &Events) -> Result<ApplicationValues, CommandError> {
     let (bundle, cluster) = options.source.read_at_any_version(events)?;
     let name = &options.name;
-    let mut applications = cluster.applications.iter();
-    let Some(application) = applications.find(|one| one.name == *name) else {
-        let names: Vec<&str> = cluster
-            .applications
-            .iter()
-            .map(|one| one.name.as_str())
-            .collect();
-        let text = format!("spec.applications of the cluster file has no {name}");
-        return Err(CommandError::configuration(text).hint(match names[..] {
-            [] => "add the application to the cluster file".to_owned(),
-            _ => format!("name one of {}", names.join(", ")),
-        }));
-    };
+    let application = named(&cluster, name)?;
     let part = ApplicationParts::of(application, bundle.lock(), Secrets::LeftOut)?;
     let (Some(given), [artifact]) = (part.values, part.artifacts.as_slice()) else {
         let missing = format!("a chart of the application {name}, which consists of manifests");

@@ -265,6 +265,11 @@ fn every_command_prints_documented_json() {
             Events,
             vec!["-f", &cluster, "--bundle", &gone, "--unsigned"],
         ),
+        (
+            "app diff",
+            Document("Error"),
+            vec!["shop", "-f", &cluster, "--bundle", &gone],
+        ),
         ("app list", Document("Error"), vec!["-f", &gone]),
         (
             "app remove",

@@ -1,6 +1,7 @@
 //! `kubexm app`: the applications of a running cluster.
 
 mod apply;
+mod diff;
 mod list;
 mod remove;
 mod values;
@@ -22,6 +23,13 @@ pub enum Command {
     /// `kubexm install` applies the applications, too, after everything else. A command that was interrupted continues when it
     /// runs again.
     Apply(apply::Apply),
+    /// Print which objects of applications the next apply would change
+    ///
+    /// Renders the charts of the cluster file by the helm of the bundle, in a sandbox of this machine, and compares their objects
+    /// with those of the releases in the cluster. It changes nothing. Contents of Secrets, values that are secret and what may be a
+    /// secret are masked. Objects of hooks and definitions of custom resources in `crds` are not compared. The exit code is 6 if
+    /// the next `app apply` or install changes an application.
+    Diff(diff::Diff),
     /// List the applications of a running cluster
     ///
     /// Lists the applications of the cluster file, then other releases that kubexm created. --all adds those that other programs
@@ -50,6 +58,7 @@ impl Command {
 pub async fn run(command: Command, output: Output, events: &Events) -> Result<(), Failure> {
     match command {
         Command::Apply(arguments) => apply::run(&arguments, output, events).await,
+        Command::Diff(arguments) => diff::run(&arguments, output, events).await,
         Command::List(arguments) => list::run(&arguments, output, events).await,
         Command::Remove(arguments) => remove::run(&arguments, output, events).await,
         Command::Values(arguments) => values::run(&arguments, output, events),

@@ -33,8 +33,11 @@ use kubexm_bundling::trust::{TrustBasis, TrustGroup, TrustRecord};
 use kubexm_bundling::verify::{Depth, Verification};
 use kubexm_lifecycle::plan::{Difference, HostDiff, PlanDiff, PlanDocument, Reason, TaskId};
 use kubexm_lifecycle::render::Rendered;
-use kubexm_operate::applications::{ApplicationList, ApplicationValues, ListedApplication};
+use kubexm_operate::applications::{
+    ApplicationDiff, ApplicationList, ApplicationValues, ListedApplication,
+};
 use kubexm_operate::conformance::{ConformanceReport, FailedTest};
+use kubexm_session::application_changes::{ApplicationChange, Change, ObjectChange};
 use kubexm_types::message::Listed;
 use kubexm_types::{Arch, Digest};
 
@@ -221,6 +224,30 @@ fn validation() -> Validation {
     }
 }
 
+fn application_change() -> ApplicationChange {
+    let object = |change, api_version: &str, kind: &str, name: &str| ObjectChange {
+        change,
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        namespace: Some("web".to_owned()),
+        name: name.to_owned(),
+        diff: None,
+    };
+    ApplicationChange {
+        name: "shop".to_owned(),
+        namespace: "web".to_owned(),
+        reason: Some("revision 3 of shop has another chart or other values".to_owned()),
+        not_compared: None,
+        objects: vec![
+            ObjectChange {
+                diff: Some("@@ -1,4 +1,4 @@\n apiVersion: v1\n data:\n-  text: first\n+  text: second\n kind: ConfigMap".to_owned()),
+                ..object(Change::Changed, "v1", "ConfigMap", "page")
+            },
+            object(Change::Created, "apps/v1", "Deployment", "cache"),
+        ],
+    }
+}
+
 fn plan_diff() -> PlanDiff {
     let difference = |step: &str, reason| Difference {
         task: TaskId("network/bridge@node1".to_owned()),
@@ -332,6 +359,9 @@ fn kinds() -> Vec<Kind> {
         seconds: 3120,
         report: "conformance/20260131T120000Z".into(),
     };
+    let application_diff = ApplicationDiff {
+        applications: vec![application_change()],
+    };
     let application_list = ApplicationList {
         applications: vec![ListedApplication {
             name: "shop".to_owned(),
@@ -389,6 +419,7 @@ fn kinds() -> Vec<Kind> {
         kind("Plan", "`plan`", &plan()),
         kind("PlanFile", "`plan -o`", &plan_file),
         kind("PlanDiff", "`plan --diff`", &plan_diff()),
+        kind("ApplicationDiff", "`app diff`", &application_diff),
         kind("ApplicationList", "`app list`", &application_list),
         kind("ApplicationValues", "`app values`", &application_values),
         kind("RenderedFiles", "`render`", &rendered),

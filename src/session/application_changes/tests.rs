@@ -1,0 +1,156 @@
+use super::*;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+fn objects(manifest: &str) -> Vec<ManifestObject> {
+    ManifestObject::parse(manifest, "shop", &Resources::default()).unwrap()
+}
+
+fn shown(old: &str, new: &str, secrets: &[&str]) -> String {
+    let secrets: BTreeSet<String> = secrets.iter().map(ToString::to_string).collect();
+    let objects = compare::compare(&objects(old), &objects(new), &Hidden::new(secrets)).unwrap();
+    ApplicationChange {
+        name: "shop".to_owned(),
+        namespace: "shop".to_owned(),
+        reason: Some("revision 1 of shop has another chart or other values".to_owned()),
+        not_compared: None,
+        objects,
+    }
+    .to_string()
+}
+
+#[test]
+fn objects_that_change_are_listed_with_their_differences() {
+    let old = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: page, namespace: shop}
+data: {text: first, other: same}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: old}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, annotations: {helm.sh/resource-policy: keep}}
+---
+apiVersion: policy/v1beta1
+kind: PodDisruptionBudget
+metadata: {name: web}
+---
+{kind: Same, metadata: {name: a, labels: {b: c}}}
+";
+    let new = "
+{kind: Same, metadata: {labels: {b: c}, name: a}}
+---
+apiVersion: v1
+kind: List
+items: [{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: other}}]
+---
+apiVersion: v1
+kind: ConfigMap
+data: {other: same, text: second}
+metadata: {namespace: shop, name: page}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web}
+";
+    insta::assert_snapshot!(shown(old, new, &[]), @"
+    shop in the namespace shop: revision 1 of shop has another chart or other values
+      + Deployment other/web
+      ~ ConfigMap shop/page
+          @@ -2,5 +2,5 @@
+           data:
+             other: same
+          -  text: first
+          +  text: second
+           kind: ConfigMap
+           metadata:
+      ~ PodDisruptionBudget web
+          @@ -1,3 +1,3 @@
+          -apiVersion: policy/v1beta1
+          +apiVersion: policy/v1
+           kind: PodDisruptionBudget
+           metadata:
+      - Service old
+    ");
+}
+
+#[test]
+fn secrets_are_hidden_in_every_object() {
+    let old = "
+kind: Secret
+metadata: {name: login, labels: {app: a}}
+data: {same: c2VzYW1l, other: b2xk, number: 1}
+---
+kind: ConfigMap
+metadata: {name: settings}
+data: {url: 'db://shop:sesame-1@db/', text: \"host: a\\npassword: unknown-1\\n\", mode: abc, level: x}
+";
+    let new = "
+kind: Secret
+metadata: {name: login, labels: {app: b}}
+data: {same: c2VzYW1l, other: bmV3, number: 2, added: eA==}
+---
+kind: ConfigMap
+metadata: {name: settings}
+data: {url: 'db://shop:sesame-2@db/', text: \"host: b\\npassword: unknown-2\\n\", mode: abc-def, level: z}
+";
+    let text = shown(old, new, &["sesame-1", "sesame-2", "x", "z"]);
+    for secret in ["sesame", "b2xk", "bmV3", "eA==", "unknown"] {
+        assert!(!text.contains(secret), "{text}");
+    }
+    insta::assert_snapshot!(text, @r#"
+    shop in the namespace shop: revision 1 of shop has another chart or other values
+      ~ Secret login
+          @@ -1,9 +1,10 @@
+           data:
+          -  number: "[redacted]"
+          -  other: "[redacted]"
+          +  added: "[redacted]"
+          +  number: "[redacted] (changed)"
+          +  other: "[redacted] (changed)"
+             same: "[redacted]"
+           kind: Secret
+           metadata:
+             labels:
+          -    app: a
+          +    app: b
+             name: login
+      ~ ConfigMap settings
+          @@ -1,9 +1,9 @@
+           data:
+          -  level: "[redacted]"
+          -  mode: abc
+          +  level: "[redacted] (changed)"
+          +  mode: abc-def
+             text: |
+          -    host: a
+          -    password: [redacted]
+          -  url: db://[redacted]@db/
+          +    host: b
+          +    password: [redacted]
+          +  url: db://[redacted]@db/ (changed)
+           kind: ConfigMap
+           metadata:
+    "#);
+}
+
+#[test]
+fn application_that_is_as_the_cluster_file_says_is_named() {
+    let change = ApplicationChange {
+        name: "shop".to_owned(),
+        namespace: "web".to_owned(),
+        reason: None,
+        not_compared: None,
+        objects: Vec::new(),
+    };
+    assert_eq!(
+        change.to_string(),
+        "shop in the namespace web: nothing to change\n"
+    );
+    let expected = json!({"name": "shop", "namespace": "web", "objects": []});
+    assert_eq!(serde_json::to_value(&change).unwrap(), expected);
+}
