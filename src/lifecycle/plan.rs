@@ -1,13 +1,20 @@
 //! `plan`: what a first install would do, computed without hosts, and what an install would change on
 //! the hosts as they are now.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::install::InstallOptions;
+use kubexm_bundle::BundleSet;
 use kubexm_deploy::Inputs;
 use kubexm_engine::plan::diff;
 use kubexm_engine::plan::{Plan, show};
+use kubexm_host::Facts;
+use kubexm_session::application_changes::{self, ApplicationChange};
+use kubexm_session::program_settings::Programs;
 use kubexm_session::session::Hosts;
 use kubexm_session::stop::{Stop, unless_stopped};
 use kubexm_session::{
@@ -15,6 +22,7 @@ use kubexm_session::{
     program_settings, session, text_file,
 };
 use kubexm_types::event::Events;
+use kubexm_types::{Message, WarningKind};
 
 pub use kubexm_engine::plan::TaskId;
 pub use kubexm_engine::plan::diff::{Difference, HostDiff, Lost, PlanDiff, Reason};
@@ -51,6 +59,28 @@ impl Planned {
     }
 }
 
+/// What an install would change.
+#[derive(Debug, Serialize)]
+pub struct InstallDiff {
+    #[serde(flatten)]
+    pub plan: PlanDiff,
+    /// The applications whose releases it would create or change; none for a cluster that is not installed yet.
+    pub applications: Vec<ApplicationChange>,
+}
+
+impl fmt::Display for InstallDiff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.plan.fmt(f)?;
+        if self.applications.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "objects of applications:")?;
+        let text: String = self.applications.iter().map(ToString::to_string).collect();
+        let mut lines = text.lines();
+        lines.try_for_each(|line| writeln!(f, "  {line}"))
+    }
+}
+
 /// Connects to the hosts and runs the check of every step that ensures a state. It changes no host, and writes
 /// nothing to the state directory.
 ///
@@ -64,7 +94,7 @@ pub async fn diff(
     options: &InstallOptions,
     events: &Events,
     stop: &Stop,
-) -> Result<PlanDiff, CommandError> {
+) -> Result<InstallDiff, CommandError> {
     options.connection.check()?;
     let (bundle, cluster) = options.source.open(events)?;
     let state = options.connection.state_directory(&cluster, events)?;
@@ -79,9 +109,44 @@ pub async fn diff(
         let encryption = options.ca_encryption.as_ref();
         let certificates = certificates::preview(&cluster, &state, encryption)?;
         let inputs = plan_inputs::with_certificates(&cluster, &bundle, &facts, certificates);
-        compare(&inputs, &hosts).await
+        let plan = compare(&inputs, &hosts).await?;
+        let is_installed = facts.values().any(Facts::is_node);
+        let applications = if is_installed {
+            compare_applications(&bundle, &inputs, &hosts, events).await
+        } else {
+            Vec::new()
+        };
+        Ok(InstallDiff { plan, applications })
     };
     unless_stopped(stop, comparing).await
+}
+
+/// Returns the applications that an install would change. The steps of those that cannot be compared are in the difference of the
+/// plan, so it only warns.
+pub(crate) async fn compare_applications(
+    bundle: &Arc<BundleSet>,
+    inputs: &Inputs<'_>,
+    hosts: &Hosts,
+    events: &Events,
+) -> Vec<ApplicationChange> {
+    let mut names = inputs.cluster.roles.control_plane.iter();
+    let Some(host) = names.find_map(|name| hosts.get(name)) else {
+        return Vec::new();
+    };
+    let programs = Programs::of(bundle);
+    let comparing = application_changes::changes(&programs, inputs, host.as_ref(), &[]);
+    match comparing.await {
+        Ok(mut changes) => {
+            changes.retain(|change| change.reason.is_some());
+            changes
+        }
+        Err(error) => {
+            let text = "the objects of applications are not compared";
+            let message = Message::from(&error).within(text);
+            events.warn(WarningKind::NotChecked, message);
+            Vec::new()
+        }
+    }
 }
 
 /// Compares the plan of an install with the hosts.

@@ -13,7 +13,7 @@ use super::password::CaPassphraseArgs;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
 use kubexm_lifecycle::install::InstallOptions;
-use kubexm_lifecycle::plan::{self, PlanDiff, Planned};
+use kubexm_lifecycle::plan::{self, InstallDiff, Planned};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
@@ -37,7 +37,8 @@ pub struct Plan {
     /// Runs the check of every step that ensures a state, and nothing else. A step whose check needs a value
     /// of another task is listed as "depends on task". Certificates come from the state directory. If it
     /// has none, files with certificates differ. Without --ca-identity or the passphrase, an encrypted key of a CA is not
-    /// compared. Values that may be secrets are masked. The exit code is 6 if an install would change a host.
+    /// compared. Values that may be secrets are masked. Of applications, it prints the objects that change, as `app diff` does.
+    /// The exit code is 6 if an install would change a host.
     #[arg(long)]
     diff: bool,
     /// The identity file of age that encrypts the keys of CAs in the state directory, for --diff
@@ -114,21 +115,21 @@ async fn diff(arguments: &Plan, output: Output, events: &Events) -> Result<(), F
 ///
 /// # Errors
 /// A host could not be compared to the end.
-pub fn print_diff(found: &PlanDiff, output: Output) -> Result<(), Failure> {
+pub fn print_diff(found: &InstallDiff, output: Output) -> Result<(), Failure> {
     match output {
         Output::Json => output::document("PlanDiff", found)?,
         Output::Auto | Output::Plain => output::text(&found.to_string()),
     }
-    Ok(plan::check_reachable(found)?)
+    Ok(plan::check_reachable(&found.plan)?)
 }
 
 /// Prints a comparison as the result of a command.
 ///
 /// # Errors
 /// Fails with the exit code 6 if an install would change a host.
-pub fn report_diff(found: &PlanDiff, output: Output) -> Result<(), Failure> {
+pub fn report_diff(found: &InstallDiff, output: Output) -> Result<(), Failure> {
     print_diff(found, output)?;
-    if found.has_changes() {
+    if found.plan.has_changes() {
         Err(Failure::found(ErrorKind::Changes))
     } else {
         Ok(())

@@ -3,7 +3,7 @@
 use super::options::InstallOptions;
 use super::prepare::{checked, of_membership};
 use crate::addition;
-use crate::plan::{PlanDiff, Planned};
+use crate::plan::{InstallDiff, Planned};
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
 use kubexm_session::identity::KnownCluster;
@@ -16,7 +16,7 @@ pub struct DryRun {
     /// The plan.
     pub planned: Planned,
     /// What an install would change; `None` for a cluster that is not installed yet.
-    pub diff: Option<PlanDiff>,
+    pub diff: Option<InstallDiff>,
     findings: Vec<Finding>,
 }
 
@@ -81,7 +81,10 @@ pub async fn dry_run(
             let certificates = certificates::preview(&cluster, &state, encryption)?;
             let mut known = plan_inputs::with_certificates(&cluster, &bundle, &facts, certificates);
             known.absent = failed.names();
-            Some(crate::plan::compare(&known, &hosts).await?)
+            let plan = crate::plan::compare(&known, &hosts).await?;
+            let applications = crate::plan::compare_applications(&bundle, &known, &hosts, events);
+            let applications = applications.await;
+            Some(InstallDiff { plan, applications })
         } else {
             None
         };

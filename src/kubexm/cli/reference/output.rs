@@ -31,7 +31,9 @@ use kubexm_bundling::outdated::{MovedTag, Outdated, OutdatedComponent};
 use kubexm_bundling::sign::KeyFiles;
 use kubexm_bundling::trust::{TrustBasis, TrustGroup, TrustRecord};
 use kubexm_bundling::verify::{Depth, Verification};
-use kubexm_lifecycle::plan::{Difference, HostDiff, PlanDiff, PlanDocument, Reason, TaskId};
+use kubexm_lifecycle::plan::{
+    Difference, HostDiff, InstallDiff, PlanDiff, PlanDocument, Reason, TaskId,
+};
 use kubexm_lifecycle::render::Rendered;
 use kubexm_operate::applications::{
     ApplicationDiff, ApplicationList, ApplicationValues, ListedApplication,
@@ -418,7 +420,14 @@ fn kinds() -> Vec<Kind> {
         ),
         kind("Plan", "`plan`", &plan()),
         kind("PlanFile", "`plan -o`", &plan_file),
-        kind("PlanDiff", "`plan --diff`", &plan_diff()),
+        kind(
+            "PlanDiff",
+            "`plan --diff`",
+            &InstallDiff {
+                plan: plan_diff(),
+                applications: vec![application_change()],
+            },
+        ),
         kind("ApplicationDiff", "`app diff`", &application_diff),
         kind("ApplicationList", "`app list`", &application_list),
         kind("ApplicationValues", "`app values`", &application_values),
