@@ -1,5 +1,6 @@
 //! `upgrade`: brings a cluster to another version of Kubernetes, on one node after another.
 
+mod applications;
 mod ask;
 mod checks;
 mod context;
@@ -10,6 +11,7 @@ mod live;
 mod live_configs;
 mod prepare;
 mod programs;
+mod removed_apis;
 mod rollback;
 mod runtime;
 mod saved;

@@ -86,6 +86,9 @@ impl Context<'_> {
         let mut saved = None;
         if !is_done {
             findings.extend(self.findings(&survey, first, begun.is_some()));
+            let from = running.oldest().unwrap_or(to);
+            let removed = self.removed_objects((first, host.as_ref()), from, events);
+            findings.extend(removed.await?);
             findings.extend(space::findings(cluster, hosts).await?);
             findings.extend(self.unready(hosts, begun.is_some()).await?);
             let etcd = etcd::read(cluster, hosts).await?;
