@@ -189,4 +189,4 @@ async fn without_those_of_registry(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

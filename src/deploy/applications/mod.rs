@@ -149,30 +149,41 @@ pub fn application_parts<'a>(
         .collect()
 }
 
-/// Plans those applications of a running cluster of which the bundle has all parts, and names the parts that it does not have.
+/// Returns those applications of the cluster of which the bundle has all parts, and the parts that it does not have.
 ///
 /// # Errors
-/// The bundle has none of the applications, or a file with values cannot be read.
-pub fn applications(inputs: &Inputs<'_>) -> Result<(Plan, Vec<String>), DeployError> {
+/// The bundle has none of the applications.
+pub fn applications_of_bundle<'a>(
+    inputs: &Inputs<'a>,
+) -> Result<(Vec<&'a Application>, Vec<String>), DeployError> {
     let missing = Applications.missing(inputs);
-    let Some(first) = inputs.first() else {
-        return Ok((Plan::default(), missing));
-    };
     let all = &inputs.cluster.applications;
     let is_in = |one: &Application| content(inputs.lock, one).is_ok();
     // Objects of an add-on have no part of their own: they stay with it.
     let has_parts = |one: &Application| !matches!(one.content, ApplicationContent::AddonObjects(_));
-    let of_bundle = |one: &Application| {
+    let with_addon = |one: &Application| {
         let of = |name: &ReleaseName| all.iter().find(|other| other.name == *name);
         has_parts(one) || one.needs.iter().filter_map(of).all(is_in)
     };
-    let planned: Vec<&Application> = all
+    let found: Vec<&Application> = all
         .iter()
-        .filter(|one| is_in(one) && of_bundle(one))
+        .filter(|one| is_in(one) && with_addon(one))
         .collect();
-    if planned.is_empty() && !missing.is_empty() {
+    if found.is_empty() && !missing.is_empty() {
         return Err(DeployError::Incomplete(missing));
     }
+    Ok((found, missing))
+}
+
+/// Plans the applications of a running cluster of which the bundle has all parts, and names the parts that it does not have.
+///
+/// # Errors
+/// The bundle has none of the applications, or a file with values cannot be read.
+pub fn applications(inputs: &Inputs<'_>) -> Result<(Plan, Vec<String>), DeployError> {
+    let (planned, missing) = applications_of_bundle(inputs)?;
+    let Some(first) = inputs.first() else {
+        return Ok((Plan::default(), missing));
+    };
     let ids: Vec<TaskId> = planned
         .iter()
         .map(|one| id(&one.name, first).id())

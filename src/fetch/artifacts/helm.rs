@@ -180,18 +180,17 @@ impl Rendering<'_> {
         };
         let chart = chart.display().to_string();
         let mut arguments = vec!["template", name, &chart, "--namespace", namespace];
-        let versions = self.release.as_ref().map(|one| one.api_versions.join(","));
-        match (&self.release, &versions) {
-            (Some(release), Some(versions)) => {
+        match &self.release {
+            Some(release) => {
                 arguments.push("--no-hooks");
                 if release.exists {
                     arguments.push("--is-upgrade");
                 }
-                if !versions.is_empty() {
-                    arguments.extend(["--api-versions", versions]);
-                }
+                // An argument has at most 128 KiB.
+                let versions = release.api_versions.iter();
+                arguments.extend(versions.flat_map(|one| ["--api-versions", one.as_str()]));
             }
-            _ => arguments.extend(["--include-crds", "--skip-tests"]),
+            None => arguments.extend(["--include-crds", "--skip-tests"]),
         }
         let version = self.kubernetes.map(|version| format!("v{version}"));
         if let Some(version) = &version {

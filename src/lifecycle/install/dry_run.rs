@@ -94,5 +94,5 @@ pub async fn dry_run(
             findings,
         })
     };
-    unless_stopped(stop, looking).await
+    unless_stopped(stop, Box::pin(looking)).await
 }

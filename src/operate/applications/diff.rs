@@ -13,6 +13,7 @@ use kubexm_types::ReleaseName;
 use kubexm_types::event::Events;
 
 use super::list::control_plane;
+use super::note_left;
 use super::values::named;
 
 /// Which applications to compare.
@@ -64,6 +65,9 @@ pub async fn diff(
         let (hosts, _) = connecting.await?;
         let host = control_plane(&cluster, &hosts)?;
         let inputs = Inputs::assumed(&cluster, bundle.lock(), Arc::clone(&bundle) as _);
+        if options.names.is_empty() {
+            note_left(&kubexm_deploy::applications_of_bundle(&inputs)?.1, events);
+        }
         let programs = Programs::of(&bundle);
         let comparing =
             application_changes::changes(&programs, &inputs, host.as_ref(), &options.names);

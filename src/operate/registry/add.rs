@@ -9,6 +9,7 @@ use super::change::{Change, ChangeReport, Prepared, bytes, count};
 use super::site::{Site, check_own};
 use super::space;
 use super::sync::{IMAGES, distinct};
+use crate::applications::note_left;
 use kubexm_bundle::{BundleSet, Lock};
 use kubexm_deploy::registry_clients;
 use kubexm_engine::plan::{Check, Plan, Step, Task, TaskId};
@@ -227,11 +228,7 @@ async fn add_applications(
     let inputs = plan_inputs::with_certificates(site.cluster, bundle, &site.facts, certificates);
     let before: Vec<TaskId> = prepared.plan.tasks.iter().map(Task::id).collect();
     let (plan, missing) = kubexm_deploy::applications(&inputs)?;
-    for part in missing {
-        events.note(format!(
-            "left as it is, because the bundle does not have it: {part}"
-        ));
-    }
+    note_left(&missing, events);
     let tasks = needed(site, plan).await?;
     if tasks.is_empty() {
         return Ok(());

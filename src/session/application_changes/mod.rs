@@ -9,6 +9,7 @@ use std::fmt;
 
 use kubexm_deploy::{
     ChartContent, Inputs, ManifestObject, PlannedApplication, Resources, StoredRelease,
+    applications_of_bundle,
 };
 use kubexm_fetch::FetchError;
 use kubexm_fetch::artifacts::{self, Helm, Rendered, Rendering};
@@ -58,7 +59,8 @@ impl fmt::Display for ApplicationChange {
 }
 
 /// Renders the charts of these applications by the helm of the bundle, in a sandbox of this machine, and compares their objects with
-/// those of the releases in the cluster. Without names, it compares all applications of the cluster file. Changes nothing.
+/// those of the releases in the cluster. Without names, it compares all applications of the cluster file of which the bundle has all
+/// parts. Changes nothing.
 ///
 /// # Errors
 /// The bundle does not have a part of them, a file with values cannot be read, or the API server does not answer.
@@ -71,11 +73,13 @@ pub async fn changes(
     let renderer = Renderer::new(programs, &inputs.cluster.kubernetes.version)?;
     let mut resources = None;
     let mut all = Vec::new();
-    let is_named = |name: &ReleaseName| names.is_empty() || names.contains(name);
-    for application in &inputs.cluster.applications {
-        if !is_named(&application.name) {
-            continue;
-        }
+    let applications = if names.is_empty() {
+        applications_of_bundle(inputs)?.0
+    } else {
+        let all = inputs.cluster.applications.iter();
+        all.filter(|one| names.contains(&one.name)).collect()
+    };
+    for application in applications {
         let planned = PlannedApplication::of(inputs, application)?;
         let mut change = ApplicationChange {
             name: application.name.to_string(),

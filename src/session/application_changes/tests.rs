@@ -1,4 +1,11 @@
+use std::sync::Arc;
+
 use super::*;
+use crate::application_images::tests::{Archives, bundle_with};
+use crate::example::cluster_with;
+use kubexm_sandbox::Sandbox;
+use kubexm_types::Digest;
+use kubexm_types::artifact::ArtifactKind;
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -153,4 +160,48 @@ fn application_that_is_as_the_cluster_file_says_is_named() {
     );
     let expected = json!({"name": "shop", "namespace": "web", "objects": []});
     assert_eq!(serde_json::to_value(&change).unwrap(), expected);
+}
+
+/// Prints the objects of a chart's directory, or its own arguments as an object.
+const HELM: &str = "#!/bin/sh\n[ ! -d \"$3\" ] || exec cat \"$3/manifests.yaml\"\n\
+     printf 'kind: A\\nmetadata: {name: \"%s\"}\\n' \"$(echo \"$*\" | sed 's,/[^ ]*/,,g')\"\n";
+
+#[tokio::test]
+async fn release_is_rendered_with_its_name_and_values() {
+    let (mut lock, archives) = bundle_with(HELM);
+    let text = "kind: B\nmetadata: {name: b}\n---\nkind: CustomResourceDefinition\n";
+    let mut manifest = lock.artifacts[0].clone();
+    (manifest.kind, manifest.digest) = (ArtifactKind::Manifest, Digest::of(text.as_bytes()));
+    "text.yaml".clone_into(&mut manifest.name);
+    let mut blobs = archives.0.clone();
+    blobs.insert(manifest.digest, text.as_bytes().to_vec());
+    lock.artifacts.push(manifest);
+    let blobs = Arc::new(Archives(blobs));
+    let cluster = cluster_with(
+        "applications: [{name: web, namespace: one, chart: shop}, {name: text, manifests: [text.yaml]}]",
+    );
+    let programs = Programs {
+        lock: &lock,
+        blobs: Arc::clone(&blobs) as _,
+        sandbox: Sandbox::Off,
+    };
+    let inputs = Inputs::assumed(&cluster, &lock, blobs as _);
+    let version = Version::new(1, 36, 3);
+    let renderer = Renderer::new(&programs, &version).unwrap();
+    let mut names = Vec::new();
+    for application in &cluster.applications {
+        let planned = PlannedApplication::of(&inputs, application).unwrap();
+        let objects = renderer
+            .objects(&planned, true, &Resources::default())
+            .await;
+        names.extend(
+            objects
+                .unwrap()
+                .unwrap()
+                .into_iter()
+                .map(|object| object.name),
+        );
+    }
+    let arguments = "template web chart.tgz --namespace one --no-hooks --is-upgrade --kube-version v1.36.3 --values own-values.json";
+    assert_eq!(names, [arguments, "b"]);
 }

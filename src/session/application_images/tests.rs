@@ -15,7 +15,7 @@ use kubexm_types::{Arch, Digest, Version};
 const HELM: &str = "#!/bin/sh\nfor last; do :; done\nprintf 'kind: Pod\\nmetadata: {name: web}\\nspec: {containers: [{name: main, image: %s}]}\\n' \"$(sed 's/.*\"image\":\"\\([^\"]*\\)\".*/\\1/' \"$last\")\"\n";
 
 /// Archives by digest.
-struct Archives(BTreeMap<Digest, Vec<u8>>);
+pub(crate) struct Archives(pub(crate) BTreeMap<Digest, Vec<u8>>);
 
 impl Blobs for Archives {
     fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
@@ -37,10 +37,14 @@ fn archive(path: &str, content: &str) -> Vec<u8> {
     archive.into_inner().unwrap()
 }
 
-/// Returns a bundle with a chart and helm.
 fn bundle() -> (Lock, Arc<Archives>) {
+    bundle_with(HELM)
+}
+
+/// Returns a bundle with a chart, and with a stand-in for helm.
+pub(crate) fn bundle_with(program: &str) -> (Lock, Arc<Archives>) {
     let chart = archive("shop/Chart.yaml", "name: shop\nversion: 1.0.0\n");
-    let helm = archive("linux/helm", HELM);
+    let helm = archive("linux/helm", program);
     let mut lock = Lock::empty("example");
     lock.artifacts.push(LockedArtifact {
         kind: ArtifactKind::Chart,
@@ -64,8 +68,8 @@ fn bundle() -> (Lock, Arc<Archives>) {
         format: FileFormat::TarGz,
         members: vec![Member {
             path: "linux/helm".to_owned(),
-            size: HELM.len() as u64,
-            digest: Digest::of(HELM.as_bytes()),
+            size: program.len() as u64,
+            digest: Digest::of(program.as_bytes()),
             linking: None,
         }],
         linking: None,
