@@ -88,7 +88,7 @@ fn finding(
         let namespace = object.namespace.as_ref();
         let place = namespace.map_or(String::new(), |namespace| format!("{namespace}/"));
         Some(format!(
-            "{kind} {place}{} ({api_version}: {replacement})",
+            "{kind} {place}{} ({api_version}: {replacement} replaces it)",
             object.name
         ))
     });
@@ -106,9 +106,7 @@ mod tests {
     use super::*;
 
     const MANIFEST: &str = "
-{apiVersion: policy/v1beta1, kind: PodDisruptionBudget, metadata: {name: web, namespace: shop}}
----
-{apiVersion: policy/v1beta1, kind: PodSecurityPolicy, metadata: {name: strict}}
+{apiVersion: flowcontrol.apiserver.k8s.io/v1beta2, kind: PriorityLevelConfiguration, metadata: {name: shop}}
 ---
 {apiVersion: flowcontrol.apiserver.k8s.io/v1beta3, kind: FlowSchema, metadata: {name: shop}}
 ---
@@ -126,9 +124,9 @@ mod tests {
 
     #[test]
     fn objects_that_the_new_version_does_not_serve_are_named_with_their_replacements() {
-        assert_eq!(found(20, 24), None);
-        insta::assert_snapshot!(found(24, 31).unwrap(), @"
-        node1: the application shop has objects whose API versions Kubernetes 1.31 does not serve any more: PodDisruptionBudget shop/web (policy/v1beta1: policy/v1 replaces it), PodSecurityPolicy strict (policy/v1beta1: nothing replaces it)
+        assert_eq!(found(29, 31), None);
+        insta::assert_snapshot!(found(28, 32).unwrap(), @"
+        node1: the application shop has objects whose API versions Kubernetes 1.32 does not serve any more: PriorityLevelConfiguration shop (flowcontrol.apiserver.k8s.io/v1beta2: flowcontrol.apiserver.k8s.io/v1 replaces it), FlowSchema shop (flowcontrol.apiserver.k8s.io/v1beta3: flowcontrol.apiserver.k8s.io/v1 replaces it)
           hint: use a version of the chart or of the manifests with the replacements, and run kubexm app apply before the upgrade
         ");
         insta::assert_snapshot!(found(31, 36).unwrap(), @"
