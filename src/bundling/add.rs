@@ -98,8 +98,9 @@ pub async fn add(
     let policies = Policies::load(&catalog, &[], &trusted_roots(&options.trusted_roots)?)?;
     let http = options.downloads.http(events)?;
     let cache = http.cache().clone();
+    let renderers = Renderers::unpack(old.as_ref(), &old.lock().files, options.sources.iter())?;
     let (lock, added) = tokio::select! {
-        resolved = options.resolve(old.lock(), &http, &catalog, &policies) => resolved?,
+        resolved = options.resolve(old.lock(), renderers, &http, &catalog, &policies) => resolved?,
         () = stop.cancelled() => return Err(BundleError::Stopped.into()),
     };
     let packing = options.target.pack(old, lock, cache, events, stop);
@@ -114,6 +115,7 @@ impl AddOptions {
     async fn resolve(
         &self,
         old: &Lock,
+        renderers: Renderers,
         http: &Http,
         catalog: &Catalog,
         policies: &Policies,
@@ -123,7 +125,7 @@ impl AddOptions {
             http,
             previous: None,
             kubernetes: old.kubernetes.iter().max(),
-            renderers: Renderers::default(),
+            renderers,
             values: &BTreeMap::new(),
             paths: &[],
         };

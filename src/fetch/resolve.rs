@@ -26,7 +26,7 @@ use kubexm_catalog::{Catalog, CatalogError, Download};
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_config::manifest::Manifest;
 use kubexm_types::artifact::ArtifactSource;
-use kubexm_types::{Arch, Digest, Version, WarningKind};
+use kubexm_types::{Arch, Digest, Message, Version, WarningKind};
 use stated::{Stated, only_by_signature, only_signed};
 
 pub use locked::{ChangedEntry, LockComparison};
@@ -392,10 +392,22 @@ impl<'a> Resolver<'a> {
             paths: &manifest.image_paths,
         };
         let warn = |text| self.http.events().warn(WarningKind::Images, text);
-        let mut artifacts = Vec::new();
+        let mut artifacts: Vec<LockedArtifact> = Vec::new();
         for source in sources {
             let fetched = fetcher.fetch(source).await?;
             let name = fetched.artifact.describe();
+            let new = (fetched.artifact.kind, fetched.artifact.file_name());
+            if artifacts
+                .iter()
+                .any(|one| (one.kind, one.file_name()) == new)
+            {
+                return Err(FetchError::Content {
+                    what: name,
+                    reason: Message::new("another one has the same name").hint(
+                        "rename one of them; spec.kustomizations and spec.files have `name` for this",
+                    ),
+                });
+            }
             if let Some(doubt) = fetched.doubt {
                 warn(format!("{name}: {doubt}"));
             }

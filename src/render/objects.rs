@@ -23,14 +23,13 @@ impl Objects {
         };
         let mut list: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
             .map_err(|error| RenderError::new(what, error))?;
-        list.retain(|object| !object.is_null());
-        if let Some(other) = list.iter().find(|object| !object["kind"].is_string()) {
-            let start: String = other.to_string().chars().take(60).collect();
-            return Err(RenderError::new(
-                what,
-                format!("'{start}' is not a Kubernetes object"),
-            ));
+        let is_other = |object: &Value| !object.is_null() && !object["kind"].is_string();
+        if let Some(index) = list.iter().position(is_other) {
+            // The document can have secrets.
+            let text = format!("its document {} is not a Kubernetes object", index + 1);
+            return Err(RenderError::new(what, text));
         }
+        list.retain(|object| !object.is_null());
         Ok(Self { what, list })
     }
 

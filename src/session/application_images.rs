@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::CommandError;
+use crate::application_changes::Hidden;
 use crate::program_settings::Programs;
 use crate::session::Hosts;
 use kubexm_bundle::BundleSet;
@@ -137,7 +138,7 @@ async fn needed(
                 .map(|(image, place)| of(image, Some(place)))
                 .collect())
         }
-        Ok(Err(reason)) => not_checked(&reason),
+        Ok(Err(reason)) => not_checked(&Hidden::new(part.secrets.clone()).text(&reason)),
         Err(FetchError::Program {
             source: SandboxError::Unavailable(why),
             ..

@@ -15,7 +15,7 @@ mod resources;
 mod stored;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -111,6 +111,8 @@ pub struct ApplicationParts<'a> {
     pub artifacts: Vec<&'a LockedArtifact>,
     /// Values for the chart; `None` for manifests. They may have secrets.
     pub values: Option<Value>,
+    /// The texts of secret values, which messages of Helm can quote.
+    pub secrets: BTreeSet<String>,
 }
 
 impl<'a> ApplicationParts<'a> {
@@ -124,12 +126,17 @@ impl<'a> ApplicationParts<'a> {
         secrets: Secrets,
     ) -> Result<Self, DeployError> {
         let has_chart = application.content.chart().is_some();
+        let values = has_chart
+            .then(|| values_of(application, secrets))
+            .transpose()?;
+        let plain = values_of(application, Secrets::LeftOut)?;
         Ok(Self {
             name: &application.name,
             artifacts: content(lock, application).map_err(DeployError::Incomplete)?,
-            values: has_chart
-                .then(|| values_of(application, secrets))
-                .transpose()?,
+            secrets: values.as_ref().map_or_else(BTreeSet::new, |all| {
+                planned::secrets(all, &plain, &Value::Null)
+            }),
+            values,
         })
     }
 }
@@ -152,7 +159,7 @@ pub fn application_parts<'a>(
 /// Returns those applications of the cluster of which the bundle has all parts, and the parts that it does not have.
 ///
 /// # Errors
-/// The bundle has none of the applications.
+/// The bundle has none of the applications, or several versions of a chart and not the one that the application names.
 pub fn applications_of_bundle<'a>(
     inputs: &Inputs<'a>,
 ) -> Result<(Vec<&'a Application>, Vec<String>), DeployError> {
@@ -169,7 +176,13 @@ pub fn applications_of_bundle<'a>(
         .iter()
         .filter(|one| is_in(one) && with_addon(one))
         .collect();
-    if found.is_empty() && !missing.is_empty() {
+    let is_ambiguous = |one: &Application| {
+        let chart = one.content.chart();
+        let same = of_kind(inputs.lock, ArtifactKind::Chart)
+            .filter(|part| Some(part.name.as_str()) == chart);
+        !is_in(one) && same.count() > 1
+    };
+    if found.is_empty() && !missing.is_empty() || all.iter().any(is_ambiguous) {
         return Err(DeployError::Incomplete(missing));
     }
     Ok((found, missing))

@@ -78,5 +78,6 @@ impl ManifestObject {
 
 fn is_list(object: &serde_json::Map<String, Value>) -> bool {
     let kind = object.get("kind").and_then(Value::as_str);
-    kind == Some("List") && object.get("items").is_some_and(Value::is_array)
+    kind.is_some_and(|kind| kind.ends_with("List"))
+        && object.get("items").is_some_and(Value::is_array)
 }

@@ -79,29 +79,40 @@ impl<'a> PlannedApplication<'a> {
     /// Returns the texts of values that are secret, those that a revision has in their place, and how a Secret encodes both.
     pub fn secrets(&self, stored: Option<&StoredRelease>) -> BTreeSet<String> {
         let former = stored.map_or(&Value::Null, |stored| &stored.values);
-        let mut found = BTreeSet::new();
-        secret_texts(&self.values, &self.plain, former, &mut found);
-        let encoded: Vec<String> = found
-            .iter()
-            .map(|text| BASE64_STANDARD.encode(text))
-            .collect();
-        found.extend(encoded);
-        found
+        secrets(&self.values, &self.plain, former)
     }
 }
 
-/// Collects the texts of values that differ without secrets, and of the former values in their place.
-fn secret_texts(all: &Value, plain: &Value, former: &Value, found: &mut BTreeSet<String>) {
-    if all == plain {
-        return;
-    }
+/// Returns the texts of values that differ from those without secrets, of the former values in their place, and of former values
+/// that have gone, which may have been secret. It has their base64, and the longer lines of texts.
+pub(super) fn secrets(all: &Value, plain: &Value, former: &Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    collect(all, plain, former, &mut found);
+    let encoded = found.iter().map(|text| BASE64_STANDARD.encode(text));
+    let lines = found.iter().flat_map(|text| text.lines());
+    let lines = lines.map(|line| line.trim().to_owned());
+    let more: Vec<String> = encoded
+        .chain(lines.filter(|line| line.len() >= LONG_LINE))
+        .collect();
+    found.extend(more);
+    found
+}
+
+/// A line of a text with several ones is a secret of its own from this length: templates indent and escape lines.
+const LONG_LINE: usize = 8;
+
+fn collect(all: &Value, plain: &Value, former: &Value, found: &mut BTreeSet<String>) {
     match (all, plain) {
         (Value::Object(all), Value::Object(plain)) => {
             for (name, value) in all {
                 let plain = plain.get(name).unwrap_or(&Value::Null);
-                secret_texts(value, plain, &former[name], found);
+                collect(value, plain, &former[name], found);
             }
+            let former = former.as_object().into_iter().flatten();
+            let gone = former.filter(|(name, _)| !all.contains_key(*name));
+            gone.for_each(|(_, value)| texts(value, found));
         }
+        _ if all == plain => {}
         _ => {
             texts(all, found);
             texts(former, found);
@@ -113,6 +124,10 @@ fn texts(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::String(text) if !text.trim().is_empty() => {
             found.insert(text.trim().to_owned());
+            found.insert(text.clone());
+        }
+        Value::Number(number) => {
+            found.insert(number.to_string());
         }
         Value::Array(values) => values.iter().for_each(|one| texts(one, found)),
         Value::Object(fields) => fields.values().for_each(|one| texts(one, found)),
@@ -127,13 +142,27 @@ mod tests {
 
     #[test]
     fn secret_values_and_their_predecessors_are_secret() {
-        let all =
-            json!({"a": {"b": "sesame", "c": 1}, "d": ["key\n"], "e": "plain", "f": {"g": "x"}});
+        let all = json!({"a": {"b": "sesame", "c": 1}, "d": ["first line\nend\n"], "e": "plain", "f": {"g": 4711}});
         let plain = json!({"a": {"b": "hidden", "c": 1}, "e": "plain"});
-        let former = json!({"a": {"b": "old", "c": 2}, "e": "other"});
-        let mut found = BTreeSet::new();
-        secret_texts(&all, &plain, &former, &mut found);
-        let found: Vec<&str> = found.iter().map(String::as_str).collect();
-        assert_eq!(found, ["key", "old", "sesame", "x"]);
+        let former = json!({"a": {"b": "old", "c": 2}, "e": "other", "gone": "former"});
+        let found = secrets(&all, &plain, &former);
+        for text in [
+            "sesame",
+            "old",
+            "former",
+            "4711",
+            "first line",
+            "first line\nend",
+            "first line\nend\n",
+        ] {
+            assert!(found.contains(text), "{text}");
+            assert!(
+                found.contains(&BASE64_STANDARD.encode(text)) || text == "first line",
+                "{text}"
+            );
+        }
+        for text in ["plain", "other", "1", "2", "end"] {
+            assert!(!found.contains(text), "{text}");
+        }
     }
 }

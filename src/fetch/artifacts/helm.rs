@@ -166,7 +166,9 @@ impl Rendering<'_> {
             return Ok(Rendered::Text(text));
         }
         let message = String::from_utf8_lossy(&output.stderr);
-        let message = message.lines().rfind(|line| !line.trim().is_empty());
+        // Helm 4 ends with a line about its options.
+        let says = |line: &&str| !line.trim().is_empty() && !line.starts_with("Use --debug");
+        let message = message.lines().rfind(says);
         let message: String = message.unwrap_or("no message").chars().take(300).collect();
         Ok(Rendered::No(format!(
             "helm failed to render it ({message})"

@@ -39,7 +39,7 @@ use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, Lock};
 use kubexm_sandbox::Sandbox;
 use kubexm_types::artifact::{ArtifactKind, ArtifactLocation, ArtifactSource};
-use kubexm_types::{Digest, ImagePath, ImageRef, ShownUrl, Version};
+use kubexm_types::{Digest, ImagePath, ImageRef, Message, ShownUrl, Version};
 
 /// Media type of a chart's layer in a registry (<https://helm.sh/docs/topics/registries/>).
 const CHART_TYPE: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
@@ -79,6 +79,9 @@ struct Raw {
     /// The name that its source gives it.
     name: String,
 }
+
+/// How the file of a kustomization begins, if it names its API version.
+const KUSTOMIZATION: &str = "apiVersion: kustomize.config.k8s.io/";
 
 impl ArtifactFetcher<'_> {
     /// Fetches one artifact into the cache and searches it for images.
@@ -338,6 +341,13 @@ impl ArtifactFetcher<'_> {
         }
         let text = String::from_utf8(self.http.cache().read(&fetched.artifact.digest)?)
             .map_err(|_| wrong(name, "is not UTF-8 text, so it is not a manifest"))?;
+        if text.lines().any(|line| line.starts_with(KUSTOMIZATION)) {
+            let reason = Message::new("is a kustomization, which no API server accepts");
+            return Err(wrong(
+                name,
+                reason.hint("name its directory in spec.kustomizations"),
+            ));
+        }
         let read = images::images_in_yaml(&text, "", self.paths);
         if read.documents == 0 {
             return Err(wrong(

@@ -7,7 +7,8 @@ use super::removed_apis::{is_removed, replacement};
 use super::survey::listed;
 use kubexm_deploy::objects::Server;
 use kubexm_deploy::{
-    DeployError, Inputs, ManifestObject, PlannedApplication, Resources, releases, stored_release,
+    Inputs, InstalledRelease, ManifestObject, PlannedApplication, Resources, releases,
+    stored_release,
 };
 use kubexm_host::Host;
 use kubexm_preflight::Finding;
@@ -39,14 +40,32 @@ impl Context<'_> {
         if cluster.applications.is_empty() && installed.is_empty() {
             return Ok(findings);
         }
+        let not_checked = |what: &str, why: &str| {
+            let text = format!("the API versions of {what} are not checked: {why}");
+            events.warn(WarningKind::NotChecked, Message::new(text));
+        };
         let resources = Resources::read(host).await?;
         let resources = resources.without(|version, kind| is_removed(to.minor(), version, kind));
         for release in &installed {
-            let stored = stored_release(Server::of(host), release).await?;
-            let objects = ManifestObject::parse(&stored.manifest, &release.namespace, &resources);
-            let objects = objects.map_err(DeployError::from)?;
-            let what = format!("the release {} of Helm", release.name);
-            findings.extend(finding(&what, &objects, first, minors));
+            let InstalledRelease {
+                name, namespace, ..
+            } = release;
+            let objects = match stored_release(Server::of(host), release).await {
+                Ok(stored) => ManifestObject::parse(&stored.manifest, namespace, &resources)
+                    .map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            let what = format!("the release {name} of Helm in the namespace {namespace}");
+            match objects {
+                Ok(objects) => {
+                    let is_known = cluster.applications.iter().any(|one| release.is_of(one));
+                    let left =
+                        format!("kubexm app remove {name} --namespace {namespace} removes it");
+                    let hint = if is_known { HINT } else { &left };
+                    findings.extend(finding((&what, hint), &objects, first, minors, true));
+                }
+                Err(why) => not_checked(&what, &why),
+            }
         }
         let programs = Programs::of(self.bundle);
         let renderer = Renderer::new(&programs, to)?;
@@ -58,15 +77,10 @@ impl Context<'_> {
             match renderer.objects(&planned, exists, &resources).await? {
                 Ok(objects) => {
                     let what = format!("the application {}", application.name);
-                    findings.extend(finding(&what, &objects, first, minors));
+                    // Without a cluster, Helm tells charts that former API versions exist: an install can render others.
+                    findings.extend(finding((&what, HINT), &objects, first, minors, false));
                 }
-                Err(why) => {
-                    let name = &application.name;
-                    let text = format!(
-                        "the API versions of the application {name} are not checked: {why}"
-                    );
-                    events.warn(WarningKind::NotChecked, Message::new(text));
-                }
+                Err(why) => not_checked(&format!("the application {}", application.name), &why),
             }
         }
         Ok(findings)
@@ -75,10 +89,11 @@ impl Context<'_> {
 
 /// Returns which of these objects prevent an upgrade from a minor version to another one; `None` if none does.
 fn finding(
-    what: &str,
+    (what, hint): (&str, &str),
     objects: &[ManifestObject],
     first: &HostName,
     minors: (u64, u64),
+    is_fatal: bool,
 ) -> Option<Finding> {
     let gone = objects.iter().filter_map(|object| {
         let ManifestObject {
@@ -98,7 +113,7 @@ fn finding(
         minors.1,
         listed(&gone)
     );
-    (!gone.is_empty()).then(|| Finding::new(FindingKind::Versions, first, true, what, HINT))
+    (!gone.is_empty()).then(|| Finding::new(FindingKind::Versions, first, is_fatal, what, hint))
 }
 
 #[cfg(test)]
@@ -118,7 +133,8 @@ mod tests {
     fn found(from: u64, to: u64) -> Option<String> {
         let objects = ManifestObject::parse(MANIFEST, "shop", &Resources::default()).unwrap();
         let first = "node1".parse().unwrap();
-        let finding = finding("the application shop", &objects, &first, (from, to));
+        let what = ("the application shop", HINT);
+        let finding = finding(what, &objects, &first, (from, to), true);
         finding.map(|finding| finding.to_string())
     }
 

@@ -14,7 +14,7 @@ struct Removed {
 const FLOWS: &[&str] = &["FlowSchema", "PriorityLevelConfiguration"];
 const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io/v1";
 
-/// The removals from Kubernetes 1.29 to 1.36.
+/// The removals from Kubernetes 1.29 to 1.36 of APIs that are on by default.
 const REMOVED: &[Removed] = &[
     Removed {
         minor: 29,

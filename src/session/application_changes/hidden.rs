@@ -7,17 +7,21 @@ use serde_json::Value;
 
 /// A shorter secret is only hidden where it is the whole text: it is part of too many others.
 const SHORTEST: usize = 4;
+/// Fields of a Secret that have no secret.
+const SHOWN: [&str; 4] = ["apiVersion", "kind", "metadata", "type"];
+/// `kubectl apply` keeps the whole object here.
+const APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
 /// Follows a hidden text that replaces another one.
 const CHANGED: &str = " (changed)";
 
 /// The texts of secret values of an application.
-pub(super) struct Hidden {
+pub(crate) struct Hidden {
     /// The longest first: one can be part of another.
     texts: Vec<String>,
 }
 
 impl Hidden {
-    pub(super) fn new(texts: BTreeSet<String>) -> Self {
+    pub(crate) fn new(texts: BTreeSet<String>) -> Self {
         let mut texts: Vec<String> = texts.into_iter().collect();
         texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
         Self { texts }
@@ -27,12 +31,15 @@ impl Hidden {
     /// secret as a whole.
     pub(super) fn hide(&self, object: &mut Value, former: Option<&Value>) {
         let is_secret = object["kind"] == "Secret";
+        if let Some(applied) = object.pointer_mut(APPLIED) {
+            *applied = REPLACEMENT.into();
+        }
         let Value::Object(fields) = object else {
             return;
         };
         for (name, field) in fields {
             let former = former.and_then(|former| former.get(name));
-            if is_secret && ["data", "stringData"].contains(&name.as_str()) {
+            if is_secret && !SHOWN.contains(&name.as_str()) {
                 replace(field, former, &|_| REPLACEMENT.into());
             } else {
                 replace(field, former, &|value| self.without(value));
@@ -43,12 +50,13 @@ impl Hidden {
     fn without(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => self.text(text).into(),
+            Value::Number(number) if self.texts.contains(&number.to_string()) => REPLACEMENT.into(),
             other => other.clone(),
         }
     }
 
     /// Returns a text without secrets.
-    pub(super) fn text(&self, text: &str) -> String {
+    pub(crate) fn text(&self, text: &str) -> String {
         let mut shown = text.to_owned();
         for secret in &self.texts {
             if secret.len() >= SHORTEST {

@@ -22,7 +22,7 @@ pub use compare::{Change, ObjectChange};
 
 use crate::CommandError;
 use crate::program_settings::Programs;
-use hidden::Hidden;
+pub(crate) use hidden::Hidden;
 
 /// What the next install makes of an application.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -97,10 +97,10 @@ pub async fn changes(
             let rendered = renderer.objects(&planned, stored.is_some(), resources);
             let hidden = Hidden::new(planned.secrets(stored.as_ref()));
             match rendered.await? {
-                Ok(new) => {
-                    let old = stored_objects(&planned, stored.as_ref(), resources)?;
-                    change.objects = compare::compare(&old, &new, &hidden)?;
-                }
+                Ok(new) => match stored_objects(&planned, stored.as_ref(), resources) {
+                    Ok(old) => change.objects = compare::compare(&old, &new, &hidden)?,
+                    Err(error) => change.not_compared = Some(error.to_string()),
+                },
                 Err(why) => change.not_compared = Some(hidden.text(&why)),
             }
         }
@@ -113,11 +113,10 @@ fn stored_objects(
     planned: &PlannedApplication<'_>,
     stored: Option<&StoredRelease>,
     resources: &Resources,
-) -> Result<Vec<ManifestObject>, CommandError> {
+) -> Result<Vec<ManifestObject>, kubexm_deploy::DeployError> {
     let manifest = stored.map_or("", |stored| stored.manifest.as_str());
     let namespace = planned.application.namespace.as_str();
-    let objects = ManifestObject::parse(manifest, namespace, resources);
-    Ok(objects.map_err(kubexm_deploy::DeployError::from)?)
+    Ok(ManifestObject::parse(manifest, namespace, resources)?)
 }
 
 /// Renders applications by the helm of a bundle.
@@ -179,7 +178,11 @@ impl<'a> Renderer<'a> {
         };
         let rendered = match rendering.run(&self.programs.sandbox).await {
             Ok(Rendered::Text(text)) => text,
-            Ok(Rendered::No(reason)) => return Ok(Err(reason)),
+            // Helm can quote values.
+            Ok(Rendered::No(reason)) => {
+                let hidden = Hidden::new(planned.secrets(None));
+                return Ok(Err(hidden.text(&reason)));
+            }
             Err(FetchError::Program {
                 source: SandboxError::Unavailable(why),
                 ..

@@ -86,6 +86,35 @@ metadata: {name: web}
 }
 
 #[test]
+fn copies_and_numbers_of_secrets_are_hidden() {
+    let version = |label: &str| {
+        format!(
+            "
+kind: SecretList
+items:
+- kind: Secret
+  metadata: {{name: login, annotations: {{kubectl.kubernetes.io/last-applied-configuration: '{{\"a\":\"b2xk\"}}'}}, label: {label}}}
+  data: {{a: b2xk}}
+  other: b2xk
+---
+kind: ConfigMap
+metadata: {{name: settings, label: {label}}}
+data: {{pin: 4711}}
+"
+        )
+    };
+    let shown = shown(&version("old"), &version("new"), &["4711"]);
+    assert!(
+        shown.contains("label: new") && shown.contains("[redacted]"),
+        "{shown}"
+    );
+    assert!(
+        !shown.contains("b2xk") && !shown.contains("4711"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn secrets_are_hidden_in_every_object() {
     let old = "
 kind: Secret

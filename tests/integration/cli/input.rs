@@ -289,3 +289,28 @@ fn damaged_records_do_not_hide_the_state_of_the_cluster() {
         assert!(problems.iter().any(|one| is_named(&one)), "{record}: {out}");
     }
 }
+
+#[test]
+fn manifests_with_one_name_are_refused_by_a_build() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for place in ["a", "b"] {
+        std::fs::create_dir(path(place)).unwrap();
+        let object = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {place}}}}}");
+        std::fs::write(path(place).join("site.yaml"), object).unwrap();
+    }
+    let manifest = "apiVersion: kubexm.io/v1alpha1\nkind: Bundle\nmetadata: {name: b}\nspec:\n  architectures: [amd64]\n  \
+                    manifests: [a/site.yaml, b/site.yaml]\n";
+    std::fs::write(path("b.yaml"), manifest).unwrap();
+    let place = |name: &str| path(name).display().to_string();
+    let (file, out, cache) = (place("b.yaml"), place("out.tar.zst"), place("cache"));
+    let (code, _, err) = run(&[
+        "bundle", "build", "-f", &file, "-o", &out, "--cache", &cache,
+    ]);
+    assert_eq!(code, Some(3), "{err}");
+    assert!(
+        err.contains("site.yaml: another one has the same name"),
+        "{err}"
+    );
+    assert!(!Path::new(&out).exists());
+}

@@ -77,6 +77,9 @@ fn entries_that_are_not_on_this_machine_are_named() {
         "resources: ['https://user:pass@git.example/app.git']",
         "patches: [{path: 'https://x.example/patch.yaml'}]",
         "transformers: ['http://x.example/t.yaml']",
+        "configMapGenerator: [{name: a, files: ['a.txt=https://x.example/a.txt']}]",
+        "secretGenerator: [{name: a, env: 'https://x.example/a.env'}]",
+        "openapi: {path: 'https://x.example/schema.json'}",
     ] {
         let error = refusal(folder, remote);
         assert!(error.contains("renders without a network"), "{error}");
@@ -93,6 +96,11 @@ fn entries_that_are_not_on_this_machine_are_named() {
     );
     let error = refusal(folder, "helmCharts: [{name: app}]");
     assert!(error.contains("name the chart in spec.charts"), "{error}");
+    let error = refusal(folder, "transformers: [empty]");
+    assert!(
+        error.contains("DIR/empty: has no kustomization.yaml"),
+        "{error}"
+    );
     let error = refusal(folder, "resources: [");
     assert!(error.contains("is not valid YAML"), "{error}");
 }

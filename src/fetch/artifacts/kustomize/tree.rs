@@ -29,6 +29,8 @@ const OTHERS: [&str; 9] = [
     "transformers",
     "validators",
 ];
+/// Fields of these whose entries can be directories with a kustomization.
+const PLUGINS: [&str; 3] = ["generators", "transformers", "validators"];
 /// Fields with charts, for which kustomize needs a helm and a network.
 const CHARTS: [&str; 2] = ["helmCharts", "helmChartInflationGenerator"];
 /// Maximum size of all files, in bytes.
@@ -186,11 +188,34 @@ fn bases(folder: &Path) -> Result<Vec<PathBuf>, FetchError> {
             folders.push(path);
         }
     }
-    let mut others = entries(&content, &OTHERS);
-    if let Some((field, entry)) = others.find(|(_, entry)| is_address(entry)) {
-        return Err(not_here(&file, field, entry));
+    for (field, entry) in entries(&content, &OTHERS).chain(files_of_generators(&content)) {
+        if is_address(entry) {
+            return Err(not_here(&file, field, entry));
+        }
+        let path = folder.join(entry);
+        if PLUGINS.contains(&field) && path.is_dir() {
+            folders.push(path);
+        }
     }
     Ok(folders)
+}
+
+/// Returns the files from which generators of ConfigMaps and Secrets read, and that of the OpenAPI schema.
+fn files_of_generators(content: &Value) -> impl Iterator<Item = (&'static str, &str)> {
+    let generators = ["configMapGenerator", "secretGenerator"].into_iter();
+    let files = generators.flat_map(|field| {
+        let each = content[field].as_array().into_iter().flatten();
+        let named = each.flat_map(|one| {
+            let lists = ["files", "envs"].into_iter();
+            let listed = lists.flat_map(|name| one[name].as_array().into_iter().flatten());
+            listed.chain(one.get("env"))
+        });
+        let texts = named.filter_map(Value::as_str);
+        // A file can have a key before it, as in `key=file`.
+        texts.map(move |text| (field, text.split_once('=').map_or(text, |(_, file)| file)))
+    });
+    let schema = content["openapi"]["path"].as_str();
+    files.chain(schema.map(|path| ("openapi", path)))
 }
 
 /// Returns the entries of fields that are text, and the paths of those that are objects.

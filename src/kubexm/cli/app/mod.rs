@@ -19,6 +19,7 @@ pub enum Command {
     /// Applies spec.applications of the cluster file with charts, manifests and images of the bundle, which may contain
     /// applications alone. It sends the images to the registries first. Each application is a release of Helm: it gets another
     /// revision if its chart or its values have changed, and is left as it is otherwise.
+    /// Applications of which the bundle does not have everything stay, and are named.
     ///
     /// `kubexm install` applies the applications, too, after everything else. A command that was interrupted continues when it
     /// runs again.
