@@ -277,7 +277,7 @@ pub(crate) fn content<'a>(
             one_chart(lock, (chart, version.as_deref()), missing)
         }
         ApplicationContent::Addon { kind, version, .. } => {
-            let missing = format!("add-on {}: add it to spec.addons", kind.name());
+            let missing = format!("add-on {}, a field of spec.addons", kind.name());
             match kind.properties().content {
                 AddonContent::Chart(chart) => one_chart(lock, (chart, version.as_deref()), missing),
                 AddonContent::Manifest { name, .. } => {

@@ -121,7 +121,7 @@ fn a_bundle_with_some_of_the_applications_leaves_the_others() {
             missing,
             [
                 "manifest x.yaml of the application text",
-                "add-on metallb: add it to spec.addons"
+                "add-on metallb, a field of spec.addons"
             ]
         );
     });

@@ -20,7 +20,7 @@ fn addons_are_installed_with_values_of_kubexm_and_objects_of_the_site() {
         crate::plan(inputs).err().unwrap().to_string()
     });
     assert!(
-        missing.contains("add-on local-path-provisioner: add it to spec.addons"),
+        missing.contains("add-on local-path-provisioner, a field of spec.addons"),
         "{missing}"
     );
     for artifact in &mut lock.artifacts {

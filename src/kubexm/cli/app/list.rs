@@ -38,17 +38,26 @@ pub async fn run(arguments: &List, format: Output, events: &Events) -> Result<()
     }
 }
 
-/// Returns the applications for people, in lines of at most 80 columns unless a name is long.
+/// Returns the applications for people, in columns that are as wide as their longest cell.
 fn text(list: &ApplicationList) -> String {
-    let mut lines = vec![row(["NAME", "NAMESPACE", "CHART", "REVISION", "STATUS"])];
-    lines.extend(list.applications.iter().map(line));
     if list.applications.is_empty() {
-        lines = vec!["the cluster has no applications".to_owned()];
+        return "the cluster has no applications\n".to_owned();
     }
-    lines.join("\n") + "\n"
+    let header = ["NAME", "NAMESPACE", "CHART", "REVISION", "STATUS"].map(str::to_owned);
+    let rows: Vec<[String; 5]> = std::iter::once(header)
+        .chain(list.applications.iter().map(row))
+        .collect();
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max();
+    let widths: [usize; 5] = std::array::from_fn(|at| width(at).unwrap_or_default());
+    let line = |row: &[String; 5]| {
+        let cells = row.iter().zip(widths);
+        let cells = cells.map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
 }
 
-fn line(one: &ListedApplication) -> String {
+fn row(one: &ListedApplication) -> [String; 5] {
     let chart = match (&one.chart, &one.chart_version) {
         (Some(chart), Some(version)) => format!("{chart} {version}"),
         (Some(chart), None) => chart.clone(),
@@ -64,11 +73,13 @@ fn line(one: &ListedApplication) -> String {
         (false, false) => ", not of kubexm",
     };
     let status = format!("{}{note}", one.status);
-    row([&one.name, &one.namespace, &chart, &revision, &status])
-}
-
-fn row([name, namespace, chart, revision, status]: [&str; 5]) -> String {
-    format!("{name:<16} {namespace:<15} {chart:<16} {revision:<8} {status}")
+    [
+        one.name.clone(),
+        one.namespace.clone(),
+        chart,
+        revision,
+        status,
+    ]
 }
 
 #[cfg(test)]
@@ -88,12 +99,12 @@ mod tests {
             is_of_kubexm: true,
         };
         let list = ApplicationList {
-            applications: vec![one("shop", true), one("old", false)],
+            applications: vec![one("local-path-provisioner", true), one("old", false)],
         };
         insta::assert_snapshot!(text(&list), @"
-        NAME             NAMESPACE       CHART            REVISION STATUS
-        shop             web             shop 1.2.0       1        deployed
-        old              web             -                -        deployed, not in the cluster file
+        NAME                    NAMESPACE  CHART       REVISION  STATUS
+        local-path-provisioner  web        shop 1.2.0  1         deployed
+        old                     web        -           -         deployed, not in the cluster file
         ");
     }
 }
