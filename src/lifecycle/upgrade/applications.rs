@@ -77,7 +77,7 @@ impl Context<'_> {
             match renderer.objects(&planned, exists, &resources).await? {
                 Ok(objects) => {
                     let what = format!("the application {}", application.name);
-                    // Without a cluster, Helm tells charts that former API versions exist: an install can render others.
+                    // Without a cluster, Helm reports former API versions to charts: an install can render others.
                     findings.extend(finding((&what, HINT), &objects, first, minors, false));
                 }
                 Err(why) => not_checked(&format!("the application {}", application.name), &why),
