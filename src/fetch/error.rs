@@ -156,6 +156,14 @@ impl From<&FetchError> for Message {
     }
 }
 
+/// Returns the error for content that cannot be used: what it is, and why.
+pub(crate) fn wrong(what: &dyn fmt::Display, reason: impl Into<Message>) -> FetchError {
+    FetchError::Content {
+        what: what.to_string(),
+        reason: reason.into(),
+    }
+}
+
 impl fmt::Display for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Message::from(self).fmt(f)

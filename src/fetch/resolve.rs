@@ -13,6 +13,7 @@ use futures_util::stream::{self, StreamExt};
 use tokio::sync::Mutex;
 
 use super::artifacts::{ArtifactFetcher, Found, HELM, KUBECTL, Renderers};
+use super::error::wrong;
 use super::file_signatures::Signed;
 use super::http::Wanted;
 use super::kubeadm::Kubeadm;
@@ -401,12 +402,10 @@ impl<'a> Resolver<'a> {
                 .iter()
                 .any(|one| (one.kind, one.file_name()) == new)
             {
-                return Err(FetchError::Content {
-                    what: name,
-                    reason: Message::new("another one has the same name").hint(
-                        "rename one of them; spec.kustomizations and spec.files have `name` for this",
-                    ),
-                });
+                let reason = Message::new("another one has the same name").hint(
+                    "rename one of them; spec.kustomizations and spec.files have `name` for this",
+                );
+                return Err(wrong(&name, reason));
             }
             if let Some(doubt) = fetched.doubt {
                 warn(format!("{name}: {doubt}"));

@@ -1,17 +1,19 @@
 //! Rendering of charts by the helm of a bundle, or by that of this machine. Templates are programs of the chart's
 //! author, so helm runs in a sandbox.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::failure::wrong;
+use super::unpacked::{Unpacked, or_of_machine};
 use crate::FetchError;
+use crate::error::wrong;
 use kubexm_bundle::Blobs;
 use kubexm_bundle::archive::each_member;
 use kubexm_bundle::lock::LockedFile;
 use kubexm_sandbox::{ProgramRun, Sandbox, SandboxError, Workspace};
-use kubexm_types::{Arch, Digest, Version};
+use kubexm_types::{Digest, Version};
 
 /// Timeout for rendering a chart, which takes seconds.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -22,11 +24,7 @@ const LARGEST: u64 = 256 * 1024 * 1024;
 pub const COMPONENT: &str = "helm";
 
 /// The helm of a bundle, unpacked.
-pub struct Helm {
-    program: PathBuf,
-    /// Deletes the program at the end.
-    _workspace: Workspace,
-}
+pub struct Helm(Unpacked);
 
 impl Helm {
     /// Unpacks the newest helm among files of a lock that runs on this machine; `None` if there is none.
@@ -34,35 +32,21 @@ impl Helm {
     /// # Errors
     /// The archive is damaged, or a temporary file cannot be written.
     pub fn unpack(blobs: &dyn Blobs, files: &[LockedFile]) -> Result<Option<Self>, FetchError> {
-        let machine = Arch::of_this_machine().ok();
-        let runs = |file: &&LockedFile| file.component == COMPONENT && Some(file.arch) == machine;
-        let newest = files
-            .iter()
-            .filter(runs)
-            .max_by_key(|file| &file.version)
-            .and_then(|file| Some((file.digest, file.members.first()?)));
-        let Some((archive, member)) = newest else {
+        let newest = Unpacked::newest(COMPONENT, files);
+        let Some((file, member)) = newest.and_then(|file| Some((file, file.members.first()?)))
+        else {
             return Ok(None);
         };
-        let unpacking = || -> io::Result<Self> {
-            let workspace = Workspace::create("kubexm-helm-")?;
-            let program = workspace.inputs().join(COMPONENT);
-            let archive = blobs.open_content(&archive).map_err(io::Error::other)?;
+        let unpacked = Unpacked::create(COMPONENT, |program| {
+            let archive = blobs.open_content(&file.digest).map_err(io::Error::other)?;
             each_member(archive, |name, content| {
                 if name == member.path {
-                    io::copy(content, &mut std::fs::File::create(&program)?)?;
+                    io::copy(content, &mut File::create(program)?)?;
                 }
                 Ok(())
-            })?;
-            workspace.permit(&program, 0o755)?;
-            Ok(Self {
-                program,
-                _workspace: workspace,
             })
-        };
-        unpacking()
-            .map(Some)
-            .map_err(|error| wrong(&"unpacking helm", error.to_string()))
+        });
+        Ok(Some(Self(unpacked?)))
     }
 }
 
@@ -131,11 +115,8 @@ impl Rendering<'_> {
             let place = place.map_err(failed)?;
             arguments.extend(["--values".to_owned(), place.display().to_string()]);
         }
-        let program = match self.helm {
-            Some(helm) => Some(helm.program.clone()),
-            None => find(COMPONENT),
-        };
-        let Some(program) = program else {
+        let unpacked = self.helm.map(|helm| &helm.0);
+        let Some(program) = or_of_machine(unpacked, COMPONENT) else {
             let reason = "neither the bundle has the component helm, nor is helm installed";
             return Ok(Rendered::No(reason.to_owned()));
         };
@@ -229,11 +210,4 @@ fn copy_values(workspace: &Workspace, number: usize, file: &Path) -> std::io::Re
     workspace.directory(&folder)?;
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     workspace.put(&format!("{folder}/{name}"), &std::fs::read(file)?)
-}
-
-/// Returns the path of a program in `PATH`, without symbolic links.
-pub(super) fn find(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));
-    places.find(|place| place.is_file())?.canonicalize().ok()
 }

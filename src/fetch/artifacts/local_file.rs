@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::failure::wrong;
+use crate::error::wrong;
 use crate::{FetchError, Http};
 use kubexm_types::{Digest, Message, ShownUrl};
 

@@ -3,7 +3,6 @@
 
 mod chart;
 mod directory;
-mod failure;
 mod helm;
 mod images;
 mod known;
@@ -12,6 +11,7 @@ mod local_file;
 mod plain;
 mod renderers;
 mod repository;
+mod unpacked;
 mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ pub use renderers::Renderers;
 use serde_json::Value;
 use url::Url;
 
-use failure::wrong;
+use crate::error::wrong;
 use images::LARGEST_MANIFEST;
 use kustomize::is_kustomization;
 use local_file::copy_in;

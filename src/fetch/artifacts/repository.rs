@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use url::Url;
 
-use super::failure::wrong;
+use crate::error::wrong;
 use crate::http::StatedBy;
 use crate::{FetchError, Http};
 use kubexm_bundle::lock::ChecksumSource;

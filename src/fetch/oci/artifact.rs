@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use super::Puller;
 use super::manifest::{Manifest, parse_manifest, platform};
 use crate::FetchError;
+use crate::error::wrong;
 use kubexm_bundle::lock::{Descriptor, PlatformManifest};
 use kubexm_types::{ImageRef, Message};
 
@@ -108,12 +109,5 @@ fn check_type(name: &ImageRef, text: &str) -> Result<(), FetchError> {
         Ok(())
     } else {
         Err(wrong(name, "its manifest has an invalid media type"))
-    }
-}
-
-fn wrong(name: &ImageRef, reason: impl Into<Message>) -> FetchError {
-    FetchError::Content {
-        what: name.to_string(),
-        reason: reason.into(),
     }
 }

@@ -3,19 +3,20 @@
 
 mod tree;
 
+use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use super::failure::wrong;
-use super::helm;
 use super::images::LARGEST_MANIFEST;
+use super::unpacked::{Unpacked, or_of_machine};
 use crate::FetchError;
+use crate::error::wrong;
 use kubexm_bundle::Blobs;
 use kubexm_bundle::lock::LockedFile;
 use kubexm_sandbox::{ProgramRun, Sandbox, SandboxError, Workspace};
 use kubexm_types::artifact::{ArtifactKind, ArtifactLocation, ArtifactSource};
-use kubexm_types::{Arch, Message, Untrusted};
+use kubexm_types::{Message, Untrusted};
 use tree::Tree;
 pub use tree::has_kustomization;
 
@@ -36,11 +37,7 @@ pub fn is_kustomization(source: &ArtifactSource) -> bool {
 }
 
 /// The kubectl of a bundle.
-pub struct Kubectl {
-    program: PathBuf,
-    /// Deletes the program at the end.
-    _workspace: Workspace,
-}
+pub struct Kubectl(Unpacked);
 
 impl Kubectl {
     /// Copies the newest kubectl among files of a lock that runs on this machine; `None` if there is none.
@@ -48,25 +45,14 @@ impl Kubectl {
     /// # Errors
     /// The program cannot be read, or a temporary file cannot be written.
     pub fn unpack(blobs: &dyn Blobs, files: &[LockedFile]) -> Result<Option<Self>, FetchError> {
-        let machine = Arch::of_this_machine().ok();
-        let runs = |file: &&LockedFile| file.component == COMPONENT && Some(file.arch) == machine;
-        let Some(newest) = files.iter().filter(runs).max_by_key(|file| &file.version) else {
+        let Some(file) = Unpacked::newest(COMPONENT, files) else {
             return Ok(None);
         };
-        let copying = || -> io::Result<Self> {
-            let workspace = Workspace::create("kubexm-kubectl-")?;
-            let program = workspace.inputs().join(COMPONENT);
-            let mut content = blobs.open(&newest.digest).map_err(io::Error::other)?;
-            io::copy(&mut content, &mut std::fs::File::create(&program)?)?;
-            workspace.permit(&program, 0o755)?;
-            Ok(Self {
-                program,
-                _workspace: workspace,
-            })
-        };
-        copying()
-            .map(Some)
-            .map_err(|error| wrong(&"unpacking kubectl", error.to_string()))
+        let unpacked = Unpacked::create(COMPONENT, |program| {
+            let mut content = blobs.open(&file.digest).map_err(io::Error::other)?;
+            io::copy(&mut content, &mut File::create(program)?).map(drop)
+        });
+        Ok(Some(Self(unpacked?)))
     }
 }
 
@@ -81,10 +67,8 @@ pub async fn render(
     sandbox: &Sandbox,
 ) -> Result<Vec<u8>, FetchError> {
     let tree = Tree::of(folder)?;
-    let program = match kubectl {
-        Some(kubectl) => kubectl.program.clone(),
-        None => helm::find(COMPONENT).ok_or_else(|| no_kubectl(folder))?,
-    };
+    let unpacked = kubectl.map(|kubectl| &kubectl.0);
+    let program = or_of_machine(unpacked, COMPONENT).ok_or_else(|| no_kubectl(folder))?;
     let failed = |error: io::Error| wrong(&folder.display(), error.to_string());
     let workspace = Workspace::create("kubexm-kustomize-").map_err(failed)?;
     let copy = tree.copy(&workspace)?;

@@ -1,4 +1,5 @@
 use std::fs;
+use std::path::PathBuf;
 
 use super::*;
 
@@ -125,10 +126,10 @@ async fn real_kubectl_renders_an_overlay() {
         || Path::new(&std::env::var_os("HOME").unwrap()).join(".cache/kubexm-lab"),
         PathBuf::from,
     );
-    let kubectl = Kubectl {
+    let kubectl = Kubectl(Unpacked {
         program: cache.join("upstream/bin/kubernetes-1.36.3/kubectl"),
         _workspace: Workspace::create("kubexm-test-").unwrap(),
-    };
+    });
     let folder = tempfile::tempdir().unwrap();
     let overlay = site(folder.path());
     let render = async || render(&overlay, Some(&kubectl), &Sandbox::Off).await;

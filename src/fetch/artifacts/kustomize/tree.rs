@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::super::failure::wrong;
 use super::super::images;
 use crate::FetchError;
+use crate::error::wrong;
 use kubexm_sandbox::Workspace;
 use kubexm_types::{Message, ShownUrl, Untrusted};
 
