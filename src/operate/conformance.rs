@@ -176,8 +176,8 @@ async fn connect(
     let connecting = options.connection.connect_reachable(cluster, state, events);
     let (hosts, unreachable) = unless_stopped(stop, connecting).await?;
     let hosts = session::watched(&session::logged(hosts, state), events);
-    let mut control_planes = cluster.roles.control_plane.iter();
-    let found = control_planes.find_map(|name| Some((name.clone(), Arc::clone(hosts.get(name)?))));
+    let found = session::first_control_plane(cluster, &hosts);
+    let found = found.map(|(name, host)| (name.clone(), Arc::clone(host)));
     for error in &unreachable {
         events.warn(WarningKind::Host, error);
     }

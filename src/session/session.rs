@@ -25,6 +25,15 @@ const ANSWER: Limit = Limit::new(Duration::from_secs(10), "an answer");
 
 /// Connections by host name.
 pub type Hosts = BTreeMap<HostName, Arc<dyn Host>>;
+/// Returns the first control plane of the cluster file that is connected.
+pub fn first_control_plane<'a>(
+    cluster: &'a Cluster,
+    hosts: &'a Hosts,
+) -> Option<(&'a HostName, &'a Arc<dyn Host>)> {
+    let mut names = cluster.roles.control_plane.iter();
+    names.find_map(|name| Some((name, hosts.get(name)?)))
+}
+
 /// Errors of hosts, in the order of the cluster file.
 pub type HostErrors = Vec<(HostName, HostError)>;
 

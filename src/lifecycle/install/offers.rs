@@ -5,13 +5,12 @@ use kubexm_deploy::objects::Server;
 use kubexm_deploy::offers;
 use kubexm_engine::Limit;
 use kubexm_safekeeping::timer::{self, Job};
-use kubexm_session::session::Hosts;
+use kubexm_session::session::{Hosts, first_control_plane};
 use kubexm_types::event::Offers;
 
 /// Asks the first control plane that answers. An install has succeeded also without an answer, which is `None` then.
 pub(super) async fn of(context: &Context<'_>, hosts: &Hosts) -> Option<Offers> {
-    let mut control_planes = context.cluster.roles.control_plane.iter();
-    let host = control_planes.find_map(|name| hosts.get(name))?;
+    let (_, host) = first_control_plane(context.cluster, hosts)?;
     let server = Server::of(host.as_ref()).limit(Limit::DEFAULT);
     let asked = offers::ask(server).await;
     let asked = asked

@@ -12,7 +12,7 @@ use kubexm_host::{Command, Facts};
 use kubexm_preflight::Finding;
 use kubexm_scripts::kubernetes::API_SERVER_READY;
 use kubexm_session::CommandError;
-use kubexm_session::session::Hosts;
+use kubexm_session::session::{self, Hosts};
 use kubexm_types::{FindingKind, HostName};
 
 impl Context<'_> {
@@ -70,9 +70,7 @@ pub(super) fn first_control_plane<'a>(
     cluster: &'a Cluster,
     hosts: &'a Hosts,
 ) -> Result<(&'a HostName, &'a Arc<dyn kubexm_host::Host>), CommandError> {
-    let mut names = cluster.roles.control_plane.iter();
-    names
-        .find_map(|name| hosts.get(name).map(|host| (name, host)))
+    session::first_control_plane(cluster, hosts)
         .ok_or_else(|| CommandError::defect("the cluster file has no control plane"))
 }
 

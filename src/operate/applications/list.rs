@@ -9,7 +9,7 @@ use kubexm_config::Cluster;
 use kubexm_deploy::objects::Server;
 use kubexm_deploy::{InstalledRelease, releases};
 use kubexm_host::Host;
-use kubexm_session::session::Hosts;
+use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, Connection, Stop, notices};
 use kubexm_types::event::Events;
@@ -85,11 +85,11 @@ pub async fn list(
 /// # Errors
 /// There is none.
 pub(super) fn control_plane<'a>(
-    cluster: &Cluster,
+    cluster: &'a Cluster,
     hosts: &'a Hosts,
 ) -> Result<&'a Arc<dyn Host>, CommandError> {
-    let mut names = cluster.roles.control_plane.iter();
-    names.find_map(|name| hosts.get(name)).ok_or_else(|| {
+    let found = session::first_control_plane(cluster, hosts);
+    found.map(|(_, host)| host).ok_or_else(|| {
         CommandError::refused("no control plane can be reached")
             .hint("run the command again when one answers")
     })
