@@ -138,7 +138,7 @@ async fn needed(
                 .map(|(image, place)| of(image, Some(place)))
                 .collect())
         }
-        Ok(Err(reason)) => not_checked(&Hidden::new(part.secrets.clone()).text(&reason)),
+        Ok(Err(reason)) => not_checked(&Hidden::new(part.secrets()?).text(&reason)),
         Err(FetchError::Program {
             source: SandboxError::Unavailable(why),
             ..

@@ -111,8 +111,7 @@ pub struct ApplicationParts<'a> {
     pub artifacts: Vec<&'a LockedArtifact>,
     /// Values for the chart; `None` for manifests. They may have secrets.
     pub values: Option<Value>,
-    /// The texts of secret values, which messages of Helm can quote.
-    pub secrets: BTreeSet<String>,
+    application: &'a Application,
 }
 
 impl<'a> ApplicationParts<'a> {
@@ -126,18 +125,24 @@ impl<'a> ApplicationParts<'a> {
         secrets: Secrets,
     ) -> Result<Self, DeployError> {
         let has_chart = application.content.chart().is_some();
-        let values = has_chart
-            .then(|| values_of(application, secrets))
-            .transpose()?;
-        let plain = values_of(application, Secrets::LeftOut)?;
         Ok(Self {
             name: &application.name,
             artifacts: content(lock, application).map_err(DeployError::Incomplete)?,
-            secrets: values.as_ref().map_or_else(BTreeSet::new, |all| {
-                planned::secrets(all, &plain, &Value::Null)
-            }),
-            values,
+            values: has_chart
+                .then(|| values_of(application, secrets))
+                .transpose()?,
+            application,
         })
+    }
+
+    /// Returns the texts of secret values, which messages of Helm can quote.
+    ///
+    /// # Errors
+    /// A file with values cannot be read.
+    pub fn secrets(&self) -> Result<BTreeSet<String>, DeployError> {
+        let all = self.values.as_ref().unwrap_or(&Value::Null);
+        let plain = values_of(self.application, Secrets::LeftOut)?;
+        Ok(planned::secrets(all, &plain, &Value::Null))
     }
 }
 
