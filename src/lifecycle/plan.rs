@@ -121,20 +121,20 @@ pub async fn diff(
     unless_stopped(stop, comparing).await
 }
 
-/// Returns the applications that an install would change. The steps of those that cannot be compared are in the difference of the
-/// plan, so it only warns.
+/// Returns the applications that an install would change. If they cannot be
+/// compared, it only warns: their steps are in the difference of the plan.
 pub(crate) async fn compare_applications(
     bundle: &Arc<BundleSet>,
     inputs: &Inputs<'_>,
     hosts: &Hosts,
     events: &Events,
 ) -> Vec<ApplicationChange> {
-    let mut names = inputs.cluster.roles.control_plane.iter();
-    let Some(host) = names.find_map(|name| hosts.get(name)) else {
+    let Some((_, host)) = session::first_control_plane(inputs.cluster, hosts) else {
         return Vec::new();
     };
     let programs = Programs::of(bundle);
-    let comparing = application_changes::changes(&programs, inputs, host.as_ref(), &[]);
+    let all = &inputs.cluster.applications;
+    let comparing = application_changes::changes(&programs, inputs, host.as_ref(), all);
     match comparing.await {
         Ok(mut changes) => {
             changes.retain(|change| change.reason.is_some());

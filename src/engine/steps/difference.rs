@@ -26,7 +26,7 @@ pub fn unified(old: &str, new: &str) -> String {
 }
 
 /// Returns the difference like [`unified`], without what looks like a secret.
-pub(super) fn unified_and_redacted(old: &str, new: &str) -> String {
+pub fn unified_and_redacted(old: &str, new: &str) -> String {
     redacted::without_in(&unified(old, new))
 }
 

@@ -21,7 +21,7 @@ mod write;
 
 pub use block::ManagedBlock;
 pub use config_read_at_init::ConfigReadAtInit;
-pub use difference::unified;
+pub use difference::{unified, unified_and_redacted};
 pub use input::{DeferredArguments, DeferredInput};
 pub use install::{InstallFiles, Payload, Source};
 pub use packages::InstallPackages;

@@ -65,12 +65,18 @@ pub async fn diff(
         let (hosts, _) = connecting.await?;
         let host = control_plane(&cluster, &hosts)?;
         let inputs = Inputs::assumed(&cluster, bundle.lock(), Arc::clone(&bundle) as _);
-        if options.names.is_empty() {
-            note_left(&kubexm_deploy::applications_of_bundle(&inputs)?.1, events);
-        }
+        let applications = if options.names.is_empty() {
+            let (found, missing) = kubexm_deploy::applications_of_bundle(&inputs)?;
+            note_left(&missing, events);
+            found
+        } else {
+            let all = cluster.applications.iter();
+            all.filter(|one| options.names.contains(&one.name))
+                .collect()
+        };
         let programs = Programs::of(&bundle);
         let comparing =
-            application_changes::changes(&programs, &inputs, host.as_ref(), &options.names);
+            application_changes::changes(&programs, &inputs, host.as_ref(), applications);
         Ok(ApplicationDiff {
             applications: comparing.await?,
         })

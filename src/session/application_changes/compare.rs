@@ -3,8 +3,7 @@
 use std::fmt;
 
 use kubexm_deploy::ManifestObject;
-use kubexm_engine::steps::unified;
-use kubexm_types::redacted;
+use kubexm_engine::steps::unified_and_redacted;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -99,6 +98,8 @@ fn difference(old: &Value, new: &Value, hidden: &Hidden) -> Result<String, Comma
         shown.sort_all_objects();
         serde_saphyr::to_string(&shown).map_err(CommandError::defect)
     };
-    let text = unified(&yaml(old, None)?, &yaml(new, Some(old))?);
-    Ok(redacted::without_in(&text))
+    Ok(unified_and_redacted(
+        &yaml(old, None)?,
+        &yaml(new, Some(old))?,
+    ))
 }

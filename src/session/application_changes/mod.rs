@@ -7,15 +7,15 @@ mod tests;
 
 use std::fmt;
 
+use kubexm_config::cluster::Application;
 use kubexm_deploy::{
     ChartContent, Inputs, ManifestObject, PlannedApplication, Resources, StoredRelease,
-    applications_of_bundle,
 };
 use kubexm_fetch::FetchError;
 use kubexm_fetch::artifacts::{self, Helm, Rendered, Rendering};
 use kubexm_host::Host;
 use kubexm_sandbox::SandboxError;
-use kubexm_types::{ReleaseName, Version};
+use kubexm_types::Version;
 use serde::Serialize;
 
 pub use compare::{Change, ObjectChange};
@@ -59,8 +59,7 @@ impl fmt::Display for ApplicationChange {
 }
 
 /// Renders the charts of these applications by the helm of the bundle, in a sandbox of this machine, and compares their objects with
-/// those of the releases in the cluster. Without names, it compares all applications of the cluster file of which the bundle has all
-/// parts. Changes nothing.
+/// those of the releases in the cluster. Changes nothing.
 ///
 /// # Errors
 /// The bundle does not have a part of them, a file with values cannot be read, or the API server does not answer.
@@ -68,17 +67,11 @@ pub async fn changes(
     programs: &Programs<'_>,
     inputs: &Inputs<'_>,
     host: &dyn Host,
-    names: &[ReleaseName],
+    applications: impl IntoIterator<Item = &Application>,
 ) -> Result<Vec<ApplicationChange>, CommandError> {
     let renderer = Renderer::new(programs, &inputs.cluster.kubernetes.version)?;
     let mut resources = None;
     let mut all = Vec::new();
-    let applications = if names.is_empty() {
-        applications_of_bundle(inputs)?.0
-    } else {
-        let all = inputs.cluster.applications.iter();
-        all.filter(|one| names.contains(&one.name)).collect()
-    };
     for application in applications {
         let planned = PlannedApplication::of(inputs, application)?;
         let mut change = ApplicationChange {
