@@ -6,6 +6,7 @@ mod bundle;
 mod bundle_args;
 mod cache;
 mod certs;
+mod columns;
 mod completions;
 mod config;
 mod confirmation;

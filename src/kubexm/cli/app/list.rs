@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::cli::registry::change::ClusterArgs;
-use crate::cli::{Failure, interrupt, output};
+use crate::cli::{Failure, columns, interrupt, output};
 use crate::report::Output;
 use kubexm_operate::applications::{self, ApplicationList, ListOptions, ListedApplication};
 use kubexm_types::event::Events;
@@ -47,13 +47,8 @@ fn text(list: &ApplicationList) -> String {
     let rows: Vec<[String; 5]> = std::iter::once(header)
         .chain(list.applications.iter().map(row))
         .collect();
-    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max();
-    let widths: [usize; 5] = std::array::from_fn(|at| width(at).unwrap_or_default());
-    let line = |row: &[String; 5]| {
-        let cells = row.iter().zip(widths);
-        let cells = cells.map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-    };
+    let widths = columns::widths(&rows);
+    let line = |row: &[String; 5]| columns::line(row.each_ref().map(String::as_str), widths) + "\n";
     rows.iter().map(line).collect()
 }
 

@@ -1,6 +1,7 @@
 //! The table of applications of `kubexm status`.
 
 use super::table::{cut, without_middle};
+use crate::cli::columns;
 use kubexm_diagnose::status::ApplicationState;
 
 /// The most characters of a cell on a terminal.
@@ -11,24 +12,18 @@ pub(super) fn table(applications: &[ApplicationState], columns: Option<usize>) -
     let header = ["APPLICATION", "CHART", "REVISION", "STATE"].map(str::to_owned);
     let mut rows = vec![header];
     rows.extend(applications.iter().map(row));
-    let mut widths = [0; 4];
-    for (width, cell) in rows
-        .iter()
-        .flat_map(|row| row.iter().enumerate())
-        .map(|(at, cell)| (at, cell.chars().count()))
-    {
-        widths[width] = widths[width].max(cell);
-    }
+    let mut widths = columns::widths(&rows);
     if columns.is_some() {
         widths[..3]
             .iter_mut()
             .for_each(|width| *width = (*width).min(CELL));
     }
     let line = |row: &[String; 4]| {
-        let cells = row.iter().zip(widths);
-        let cells = cells.map(|(cell, width)| format!("{:<width$}", without_middle(cell, width)));
-        let line = cells.collect::<Vec<_>>().join("  ");
-        cut(line.trim_end(), columns)
+        let cells: [String; 4] = std::array::from_fn(|at| without_middle(&row[at], widths[at]));
+        cut(
+            &columns::line(cells.each_ref().map(String::as_str), widths),
+            columns,
+        )
     };
     rows.iter().map(line).collect()
 }

@@ -1,5 +1,6 @@
 //! The table of hosts of `kubexm status`.
 
+use crate::cli::columns;
 use kubexm_diagnose::status::{About, HostState, NodeStanding, NodeState, StatusReport};
 
 /// The most characters of a line in the table on a terminal.
@@ -16,12 +17,7 @@ pub(super) fn table(report: &StatusReport, columns: Option<usize>) -> Vec<String
         .map(str::to_owned),
     ];
     rows.extend(report.hosts.iter().map(|host| row(report, host)));
-    let mut widths = [0; 7];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
+    let mut widths = columns::widths(&rows);
     if let Some(columns) = columns {
         widths[0] = widths[0].min(NAME);
         // The roles get what the other columns and the start of the state leave.
@@ -32,10 +28,11 @@ pub(super) fn table(report: &StatusReport, columns: Option<usize>) -> Vec<String
             .max("ROLES".len());
     }
     let line = |row: &[String; 7]| {
-        let cells = row.iter().zip(widths);
-        let cells = cells.map(|(cell, width)| format!("{:<width$}", without_middle(cell, width)));
-        let line = cells.collect::<Vec<_>>().join("  ");
-        cut(line.trim_end(), columns)
+        let cells: [String; 7] = std::array::from_fn(|at| without_middle(&row[at], widths[at]));
+        cut(
+            &columns::line(cells.each_ref().map(String::as_str), widths),
+            columns,
+        )
     };
     rows.iter().map(line).collect()
 }
