@@ -9,7 +9,6 @@ use crate::cli::registry::change::ClusterArgs;
 use crate::cli::{Failure, interrupt, output};
 use crate::report::Output;
 use kubexm_operate::applications::{self, ApplicationDiff, DiffOptions};
-use kubexm_session::ClusterSource;
 use kubexm_types::event::Events;
 use kubexm_types::{ErrorKind, ReleaseName};
 
@@ -36,11 +35,9 @@ pub struct Diff {
 /// Prints the comparison. Fails with the exit code 6 if the next install changes an application.
 pub async fn run(arguments: &Diff, format: Output, events: &Events) -> Result<(), Failure> {
     let options = DiffOptions {
-        source: ClusterSource {
-            bundles: arguments.bundle.clone(),
-            cluster: arguments.cluster.cluster.clone(),
-            access: arguments.access.options(),
-        },
+        source: arguments
+            .cluster
+            .source(&arguments.bundle, &arguments.access),
         connection: arguments.cluster.connection.options()?,
         names: arguments.names.clone(),
     };

@@ -9,7 +9,6 @@ use crate::cli::bundle_args::AccessArgs;
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;
 use kubexm_operate::registry::{self, AddOptions};
-use kubexm_session::ClusterSource;
 use kubexm_types::ImageRef;
 use kubexm_types::event::Events;
 
@@ -57,11 +56,7 @@ impl AddArgs {
     /// Returns the options that add these images, or all of the bundle without one.
     pub fn options(&self, images: &[ImageRef], applications: bool) -> Result<AddOptions, Failure> {
         Ok(AddOptions {
-            source: ClusterSource {
-                bundles: self.bundle.clone(),
-                cluster: self.cluster.cluster.clone(),
-                access: self.access.options(),
-            },
+            source: self.cluster.source(&self.bundle, &self.access),
             connection: self.cluster.connection.options()?,
             unsigned: self.unsigned,
             allow_older: self.allow_older,

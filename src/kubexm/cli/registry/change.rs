@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cli::bundle_args::AccessArgs;
 use crate::cli::connection::ConnectionArgs;
 use crate::cli::output::outln;
 use crate::report::Output;
 use kubexm_operate::registry::ChangeReport;
+use kubexm_session::ClusterSource;
 
 /// A cluster, and how to reach it.
 #[derive(Debug, Args)]
@@ -17,6 +19,17 @@ pub struct ClusterArgs {
     pub cluster: PathBuf,
     #[command(flatten)]
     pub connection: ConnectionArgs,
+}
+
+impl ClusterArgs {
+    /// Returns the cluster file with a bundle.
+    pub fn source(&self, bundles: &[PathBuf], access: &AccessArgs) -> ClusterSource {
+        ClusterSource {
+            bundles: bundles.to_vec(),
+            cluster: self.cluster.clone(),
+            access: access.options(),
+        }
+    }
 }
 
 /// Prints the result of a change for people.

@@ -10,7 +10,6 @@ use crate::cli::password::CaPassphraseArgs;
 use crate::cli::{Failure, interrupt};
 use crate::report::Output;
 use kubexm_operate::registry::{self, MoveOptions};
-use kubexm_session::ClusterSource;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
@@ -66,11 +65,9 @@ pub struct Move {
 pub async fn run(arguments: &Move, output: Output, events: &Events) -> Result<(), Failure> {
     let identity = arguments.ca_identity.as_deref();
     let options = MoveOptions {
-        source: ClusterSource {
-            bundles: arguments.bundle.clone(),
-            cluster: arguments.cluster.cluster.clone(),
-            access: arguments.access.options(),
-        },
+        source: arguments
+            .cluster
+            .source(&arguments.bundle, &arguments.access),
         connection: arguments.cluster.connection.options()?,
         unsigned: arguments.unsigned,
         allow_older: arguments.allow_older,
