@@ -156,7 +156,7 @@ impl From<&FetchError> for Message {
     }
 }
 
-/// Returns the error for content that cannot be used: what it is, and why.
+/// Returns the error for unusable content: what it is, and why kubexm refuses it.
 pub(crate) fn wrong(what: &dyn fmt::Display, reason: impl Into<Message>) -> FetchError {
     FetchError::Content {
         what: what.to_string(),
