@@ -59,11 +59,22 @@ fn answer<'a>(seen: &'a Seen, host: &HostName) -> Option<&'a Result<Status, Stri
     seen.status.get(host)?.etcd.as_ref()
 }
 
-/// Returns whether a member that votes knows a leader, so that a majority of the members elected it.
+/// Returns whether a member that votes knows a leader, and a majority of the members shows that it still follows it: it
+/// answers, or confirmed a list of the members. A member keeps the leader that it knew for seconds.
 fn has_leader(seen: &Seen) -> bool {
-    let members = seen.member_hosts().iter();
-    let mut members = members.filter_map(|host| answer(seen, host)?.as_ref().ok());
-    members.any(|member| member.leader.is_some() && !member.is_learner)
+    let hosts = seen.member_hosts();
+    let members: Vec<&Status> = hosts
+        .iter()
+        .filter_map(|host| answer(seen, host)?.as_ref().ok())
+        .collect();
+    let has_list = |host: &HostName| {
+        let answers = seen.status.get(host);
+        answers.is_some_and(|answers| answers.etcd_members.is_some())
+    };
+    let is_confirmed =
+        members.len() >= kubexm_etcd::needed(hosts.len()) || hosts.iter().any(has_list);
+    let mut voters = members.iter().filter(|member| !member.is_learner);
+    is_confirmed && voters.any(|member| member.leader.is_some())
 }
 
 /// Returns a line of shell that runs etcdctl on the host of a member.

@@ -11,6 +11,9 @@ use kubexm_etcd::{CORRUPT, Status};
 /// (<https://etcd.io/docs/latest/op-guide/maintenance/#space-quota>).
 const QUOTA_PERCENT: u64 = 80;
 
+/// What helps an etcd without a majority.
+const START_OTHERS: &str = "start the other members: more than half of them must run";
+
 /// Judges the members of etcd that answer. Those that do not are problems of their hosts.
 pub(super) fn judge(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EtcdState {
     let cluster = seen.cluster;
@@ -54,8 +57,11 @@ pub(super) fn judge(seen: &Seen<'_>, problems: &mut Vec<Problem>) -> EtcdState {
             add(kind, format!("etcd has the alarm {alarm}"), hint);
         }
         if member.leader.is_none() {
-            let hint = "start the other members: more than half of them must run";
-            add(ProblemKind::NoLeader, "etcd has no leader".to_owned(), hint);
+            add(
+                ProblemKind::NoLeader,
+                "etcd has no leader".to_owned(),
+                START_OTHERS,
+            );
         } else if let Some(error) = member.errors.first() {
             let hint = "read the logs of the members with `kubexm logs etcd`";
             add(ProblemKind::Other, format!("etcd reports '{error}'"), hint);
@@ -116,17 +122,29 @@ fn is_of_others(member: &Status, answering: &BTreeSet<u64>) -> bool {
     !known.is_empty() && !known.contains(&member.id) && known.is_subset(answering)
 }
 
-/// Returns the problem of an etcd with a leader that does not answer who its members are. A learner never does.
+/// Returns the problem of an etcd with a leader that does not answer who its members are. A learner never does, and neither
+/// does a member that still knows the leader of a majority that has stopped.
 fn without_list(seen: &Seen<'_>) -> Option<Problem> {
     let answers = seen.answers.values();
-    let mut members = answers.filter_map(|answers| answers.etcd.as_ref()?.as_ref().ok());
-    members
-        .any(|member| member.leader.is_some() && !member.is_learner)
-        .then(|| {
-            let what = "etcd has a leader and does not list its members, so that they were not compared with the cluster file";
-            let hint = "run the command again; if it fails again, read the logs of the members with `kubexm logs etcd`";
-            Problem::new(About::Etcd, what, hint).of_kind(ProblemKind::Members)
-        })
+    let members: Vec<&Status> = answers
+        .filter_map(|answers| answers.etcd.as_ref()?.as_ref().ok())
+        .collect();
+    let mut voters = members.iter().filter(|member| !member.is_learner);
+    if !voters.any(|member| member.leader.is_some()) {
+        return None;
+    }
+    let (count, answering) = (members_of(seen.cluster).len(), members.len());
+    let needed = kubexm_etcd::needed(count);
+    Some(if answering < needed {
+        let what = format!(
+            "etcd has no quorum: {answering} of {count} members answer, and {needed} are necessary"
+        );
+        Problem::new(About::Etcd, what, START_OTHERS).of_kind(ProblemKind::NoLeader)
+    } else {
+        let what = "etcd has a leader and does not list its members, so that they were not compared with the cluster file";
+        let hint = "run the command again; if it fails again, read the logs of the members with `kubexm logs etcd`";
+        Problem::new(About::Etcd, what, hint).of_kind(ProblemKind::Members)
+    })
 }
 
 fn members_of(cluster: &Cluster) -> BTreeSet<&str> {

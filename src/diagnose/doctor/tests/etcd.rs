@@ -51,8 +51,16 @@ fn refused() -> Option<Result<Status, String>> {
 
 #[test]
 fn member_with_a_leader_proves_a_quorum() {
-    let found = quorum([member(Some(7), false), None, None]);
-    assert_eq!(found, None);
+    let mut listed = with_members([member(Some(7), false), None, None]);
+    let answers = listed.status.get_mut(&name("node1")).unwrap();
+    answers.etcd_members = Some(vec!["node1".to_owned()]);
+    let report = judge(&listed);
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|found| found.check != "etcd-quorum")
+    );
     let found = quorum([member(Some(7), false), refused(), member(None, false)]);
     assert_eq!(found, None);
     assert_eq!(quorum([None, None, None]), None);
@@ -65,7 +73,11 @@ fn members_without_a_leader_have_no_quorum() {
             [member(None, false), refused(), refused()],
             "etcd has no quorum: 1 of 3 members answer, and 2 are necessary",
         ),
-        // A learner keeps the leader that it knew.
+        // A member keeps the leader that it knew for seconds, a learner for as long as it runs.
+        (
+            [member(Some(7), false), refused(), refused()],
+            "etcd has no quorum: 1 of 3 members answer, and 2 are necessary",
+        ),
         (
             [member(Some(7), true), refused(), None],
             "etcd has no quorum: 1 of 3 members answer, and 2 are necessary",

@@ -81,3 +81,23 @@ fn etcd_that_does_not_list_its_members_is_a_problem() {
         assert!(!found.contains("does not list"), "{found}");
     }
 }
+
+#[test]
+fn member_that_knows_the_leader_of_a_stopped_majority_has_no_quorum() {
+    let cluster = kubexm_session::example::cluster_of_four();
+    let mut seen = healthy(&cluster);
+    for answers in seen.answers.values_mut() {
+        answers.etcd_members = None;
+    }
+    for stopped in ["node2", "node3"] {
+        answers(&mut seen, stopped).etcd = Some(Err("refused".to_owned()));
+    }
+    let problems = super::super::cluster::judge(&seen).problems;
+    let of_etcd = |kind| problems.iter().find(|problem| problem.kind == kind);
+    let found = of_etcd(ProblemKind::NoLeader).map(|problem| problem.what.as_str());
+    assert_eq!(
+        found,
+        Some("etcd has no quorum: 1 of 3 members answer, and 2 are necessary")
+    );
+    assert!(of_etcd(ProblemKind::Members).is_none(), "{problems:?}");
+}
