@@ -128,11 +128,7 @@ impl HostKeys {
             }
             Some(file) => match append(file, &host_and_port(address, port), key) {
                 Ok(()) => {
-                    let host = host_and_port(address, port);
-                    let place = file.display();
-                    self.accepted.add(format!(
-                        "{host} has the SSH host key {shown}, now recorded in {place}"
-                    ));
+                    self.report(address, port, key);
                     Verdict::Known
                 }
                 Err(error) => Verdict::Refused(Message::quoting(format!(
@@ -150,6 +146,34 @@ impl HostKeys {
         let keys = recorded.iter().filter(|known| known.mark == Mark::Key);
         keys.filter_map(|known| Some(known.key.as_ref()?.algorithm()))
             .collect()
+    }
+
+    /// Returns whether `ssh` will record the key of a server that is new. Creates the folder of the file for it.
+    pub(super) fn will_record(&self, address: &str, port: u16) -> io::Result<bool> {
+        let Some(file) = &self.accept_new else {
+            return Ok(false);
+        };
+        create_folder(file)?;
+        let recorded = self.recorded(address, port).unwrap_or_default();
+        Ok(!recorded.iter().any(|known| known.mark == Mark::Key))
+    }
+
+    /// Reports the keys of a server that `ssh` recorded now.
+    pub(super) fn report_recorded(&self, address: &str, port: u16) {
+        let recorded = self.recorded(address, port).unwrap_or_default();
+        for key in recorded.iter().filter_map(|known| known.key.as_ref()) {
+            self.report(address, port, key);
+        }
+    }
+
+    fn report(&self, address: &str, port: u16, key: &PublicKey) {
+        let (host, shown) = (host_and_port(address, port), fingerprint(key));
+        let place = self.accept_new.iter().map(|file| file.display());
+        let place: String = place
+            .map(|file| format!(", now recorded in {file}"))
+            .collect();
+        self.accepted
+            .add(format!("{host} has the SSH host key {shown}{place}"));
     }
 
     pub(super) fn recorded(&self, address: &str, port: u16) -> Result<Vec<Recorded>, String> {
@@ -253,12 +277,7 @@ fn glob(pattern: &str, text: &str) -> bool {
 /// Appends a line to a file that only the user can read.
 fn append(file: &Path, name: &str, key: &PublicKey) -> io::Result<()> {
     let _guard = APPENDING.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(folder) = file.parent() {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
-    }
+    create_folder(file)?;
     let mut open = std::fs::OpenOptions::new()
         .read(true)
         .append(true)
@@ -280,6 +299,16 @@ fn append(file: &Path, name: &str, key: &PublicKey) -> io::Result<()> {
     // One write, so that another process cannot write into the line.
     open.write_all(format!("{start}{name} {kind} {key}\n").as_bytes())?;
     open.sync_data()
+}
+
+fn create_folder(file: &Path) -> io::Result<()> {
+    match file.parent() {
+        Some(folder) => std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub mod jump;
 pub mod known_hosts;
 pub mod limit;
 pub mod local;
+pub mod openssh;
 pub mod piped;
 pub mod server;
 pub mod ssh;
@@ -29,6 +30,7 @@ pub use facts::Facts;
 pub use forward::{TunnelError, TunnelStream};
 pub use jump::JumpHosts;
 pub use limit::Limit;
+pub use openssh::OpenSsh;
 pub use server::Server;
 pub use ssh::{SshHost, SshOptions};
 

@@ -42,6 +42,17 @@ pub(super) enum ServerError {
 }
 
 impl ServerError {
+    /// Names the user that the server refused.
+    pub fn with_user(self, user: &str) -> Self {
+        match self {
+            Self::Denied { reason, .. } => Self::Denied {
+                user: user.to_owned(),
+                reason,
+            },
+            other => other,
+        }
+    }
+
     /// Puts text before the cause.
     pub fn within(self, context: &str) -> Self {
         match self {

@@ -3,19 +3,19 @@
 mod login_shell;
 mod options;
 mod session;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use russh::Disconnect;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use self::options::SshOptions;
 use self::session::{Call, MARK, Session};
 use super::supervise::{self, Description, NoResult, Received};
-use super::{Command, Host, HostError, Output, TunnelError, TunnelStream, forward};
+use super::{Command, Host, HostError, Output, TunnelError, TunnelStream};
 use kubexm_types::HostName;
 
 /// The time that kubexm waits for the requests that end cancelled commands, before it ends itself.
@@ -37,10 +37,7 @@ impl SshHost {
 
     /// Ends the connection.
     pub async fn disconnect(&self) {
-        let handle = self.session.handle();
-        let _ = handle
-            .disconnect(Disconnect::ByApplication, "done", "en")
-            .await;
+        self.session.wire().end().await;
     }
 }
 
@@ -125,6 +122,6 @@ impl Host for SshHost {
         target: &str,
         port: u16,
     ) -> Result<Box<dyn TunnelStream>, TunnelError> {
-        forward::open(self.session.handle(), target, port).await
+        self.session.wire().open_tunnel(target, port).await
     }
 }

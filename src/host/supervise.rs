@@ -18,8 +18,8 @@ const GROUP: &[u8] = b"kubexm: process group ";
 /// The number of bytes of output within which the mark and the number of the process group must occur.
 const BEGINNING: usize = 64 * 1024;
 /// The statuses of timeout(1) for a command that it ended by TERM and by KILL, and of a shell that a signal
-/// ended.
-const ENDED: [i32; 4] = [124, 128, 128 + 9, 128 + 15];
+/// ended; the last one is that of ssh(1) for it.
+const ENDED: [i32; 5] = [124, 128, 128 + 9, 128 + 15, 255];
 
 /// What the supervisor prints instead of the process group if the host has the lock of another run.
 const LOCK_LOST: &str = "kubexm: lock lost";

@@ -123,7 +123,7 @@ pub(super) async fn connect(
 }
 
 /// What a user can do about a server that accepts none of kubexm's algorithms.
-const ALGORITHMS: &str = "permit one of the first list in sshd_config of the host, with KexAlgorithms, Ciphers, MACs or HostKeyAlgorithms";
+const ALGORITHMS: &str = "permit one of the first list in sshd_config of the host, with KexAlgorithms, Ciphers, MACs or HostKeyAlgorithms; or set transport: openssh in the cluster file";
 
 /// Verifies the key of a server at the other end of a tunnel.
 pub(super) async fn connect_through(

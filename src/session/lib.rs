@@ -20,6 +20,7 @@ pub mod failed_workers;
 pub mod identity;
 pub mod kubeconfigs;
 pub mod listeners;
+mod logins;
 pub mod notices;
 pub mod older_etcd;
 pub mod outcome;

@@ -8,13 +8,11 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 
-use crate::ssh_config::SshConfig;
 use crate::{CommandError, FileError, data_directories, state};
 use kubexm_config::Cluster;
-use kubexm_config::cluster::{JumpHost, PasswordSource};
 use kubexm_engine::plan::{Journal, LoggedHost, Watch, WatchedHost};
 use kubexm_host::known_hosts::{Accepted, HostKeys};
-use kubexm_host::{Command, Facts, Host, HostError, JumpHosts, Limit, Server, SshHost, SshOptions};
+use kubexm_host::{Command, Facts, Host, HostError, Limit, SshHost, SshOptions};
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, Message, Secret, WarningKind};
 
@@ -134,41 +132,6 @@ impl Connection {
         }
     }
 
-    /// Returns how to connect to each host.
-    ///
-    /// # Errors
-    /// A password cannot be read.
-    fn options(
-        &self,
-        cluster: &Cluster,
-        host_keys: &HostKeys,
-    ) -> Result<Vec<SshOptions>, CommandError> {
-        let mut passwords = Passwords::default();
-        let config = match &self.ssh_config {
-            Some(file) => SshConfig::load(file)?,
-            None => SshConfig::default(),
-        };
-        let jump_hosts = JumpHosts::default();
-        let options = cluster.hosts.iter().map(|host| {
-            let password = match &host.password {
-                Some(source) => Some(passwords.read(source)?),
-                None => self.password.clone(),
-            };
-            let way = match &host.jump_hosts {
-                Some(way) => way.iter().map(|jump| passwords.server_of(jump)).collect(),
-                None => config.way(&host.address),
-            };
-            Ok(SshOptions {
-                name: host.name.clone(),
-                server: config.server(host, password)?,
-                way: way?,
-                jump_hosts: jump_hosts.clone(),
-                host_keys: host_keys.clone(),
-            })
-        });
-        options.collect()
-    }
-
     /// Connects to all hosts of the cluster. Accepted host keys are recorded in the state directory and reported,
     /// because the user must be able to compare them.
     ///
@@ -216,7 +179,7 @@ impl Connection {
     ) -> Result<(Hosts, HostErrors), CommandError> {
         self.check()?;
         let host_keys = self.host_keys(state);
-        let options = self.options(cluster, &host_keys)?;
+        let options = self.logins(cluster, &host_keys)?;
         let connect = async |options: SshOptions| {
             let name = options.name.clone();
             let watch = Watch::new(events, &name, "connect");
@@ -237,34 +200,6 @@ impl Connection {
             );
         }
         Ok(separated(results))
-    }
-}
-
-/// Reads passwords, each source once: a pipe cannot be read twice.
-#[derive(Default)]
-struct Passwords(Vec<(PasswordSource, Secret)>);
-
-impl Passwords {
-    fn read(&mut self, source: &PasswordSource) -> Result<Secret, CommandError> {
-        let known = self.0.iter().find(|(other, _)| other == source);
-        if let Some((_, password)) = known {
-            return Ok(password.clone());
-        }
-        let password = source.read()?;
-        self.0.push((source.clone(), password.clone()));
-        Ok(password)
-    }
-
-    /// A jump host without a password gets none: the password of the command line is for hosts of the cluster.
-    fn server_of(&mut self, jump: &JumpHost) -> Result<Server, CommandError> {
-        let password = jump.password.as_ref();
-        Ok(Server {
-            address: jump.address.clone(),
-            port: jump.port,
-            user: jump.user.clone(),
-            password: password.map(|source| self.read(source)).transpose()?,
-            private_key: jump.private_key_path.clone(),
-        })
     }
 }
 

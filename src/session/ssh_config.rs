@@ -48,8 +48,11 @@ impl SshConfig {
             unknown.any(|name| name.eq_ignore_ascii_case("Match"))
         };
         if hosts.any(has_match) {
-            let cause = "it has a Match section, which kubexm does not support".to_owned();
-            Err(failed(cause).into())
+            let cause = "it has a Match section, which kubexm does not support";
+            let error = FileError::new("read the SSH configuration in", path, cause);
+            let hint =
+                "set transport: openssh in the cluster file, correct the file, or --ssh-config";
+            Err(error.hint(hint).into())
         } else {
             Ok(Self(parsed))
         }
@@ -149,7 +152,7 @@ impl SshConfig {
             (
                 "ProxyCommand",
                 "does not run",
-                "write ProxyJump, or jumpHost in the cluster file",
+                "set transport: openssh for the host in the cluster file, or write ProxyJump",
             ),
             (
                 "RevokedHostKeys",
@@ -287,7 +290,7 @@ Host *
     fn files_with_a_match_section_are_refused() {
         let text = "Host node1\nUser a\nmatch host node2\nUser b\n";
         let error = load(text).err().unwrap().to_string();
-        let expected = "it has a Match section, which kubexm does not support\nhint: correct the file, or --ssh-config";
+        let expected = "it has a Match section, which kubexm does not support\nhint: set transport: openssh in the cluster file, correct the file, or --ssh-config";
         assert!(error.ends_with(expected), "{error}");
     }
 
@@ -307,7 +310,7 @@ Host *
         the jump host unknown.example has no user
         hint: add a User for unknown.example to the SSH configuration
         the SSH configuration has a ProxyCommand for command, which kubexm does not run
-        hint: write ProxyJump, or jumpHost in the cluster file
+        hint: set transport: openssh for the host in the cluster file, or write ProxyJump
         the SSH configuration has a RevokedHostKeys for revoking, which kubexm does not read
         hint: remove the revoked keys from the known hosts, or mark them there with @revoked; then set RevokedHostKeys to none for this host
         cannot read the SSH configuration in /nowhere: No such file or directory (os error 2)

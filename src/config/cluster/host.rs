@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use super::{IpFamilies, PasswordSource};
 use kubexm_types::{Arch, HostName, LabelKey, LabelValue};
@@ -11,6 +12,28 @@ use kubexm_types::{Arch, HostName, LabelKey, LabelValue};
 pub const DEFAULT_PORT: u16 = 22;
 /// The user of SSH logins without another one.
 pub const DEFAULT_USER: &str = "root";
+
+/// Which program speaks SSH with a host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// kubexm itself.
+    #[default]
+    BuiltIn,
+    /// The `ssh` of this machine, with the configuration of the user.
+    OpenSsh,
+}
+
+impl FromStr for Transport {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "builtin" => Ok(Self::BuiltIn),
+            "openssh" => Ok(Self::OpenSsh),
+            _ => Err("expected builtin or openssh".to_owned()),
+        }
+    }
+}
 
 /// A host and how to reach it.
 #[derive(Debug, Clone)]
@@ -21,6 +44,7 @@ pub struct HostSpec {
     pub address: String,
     /// The address that the cluster uses (`node-ip`), or one of each address family. Default: `address`.
     pub internal_addresses: IpFamilies<IpAddr>,
+    pub transport: Transport,
     /// SSH port; `None` for [`DEFAULT_PORT`].
     pub port: Option<u16>,
     /// SSH user: root, or a user with sudo; `None` for [`DEFAULT_USER`].

@@ -41,7 +41,7 @@ pub use etcd::{DEFAULT_ETCD_DATA_DIR, Etcd};
 pub use files::{FileOwner, FileSource, Role, SiteFile};
 pub use high_availability::{HighAvailability, KeepalivedSettings, KubeVipSettings, ProxySettings};
 pub use hooks::{Hook, HookPhase, HookRun, HookTime};
-pub use host::{DEFAULT_PORT, DEFAULT_USER, HostSpec, JumpHost, Taint};
+pub use host::{DEFAULT_PORT, DEFAULT_USER, HostSpec, JumpHost, Taint, Transport};
 pub use ip_families::{IpFamilies, IpFamily, OfFamily};
 pub use kinds::{CgroupDriver, KubernetesKind};
 pub(crate) use kinds::{FORMER_SYSTEMD, FormerNames};

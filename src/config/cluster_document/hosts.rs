@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::controller_file::expand_home;
 use super::jump_host::read_jump_hosts;
 use super::password::read_password;
-use crate::cluster::{DEFAULT_PORT, HostSpec, IpFamilies, Roles, Taint};
+use crate::cluster::{DEFAULT_PORT, HostSpec, IpFamilies, Roles, Taint, Transport};
 use crate::host_range;
 use crate::reader::Fields;
 use kubexm_types::{Arch, HostAddress, HostName, LabelKey, LabelValue, UserName};
@@ -70,6 +70,7 @@ fn check_defaults(defaults: &Fields<'_>) {
     defaults.text("privateKeyPath");
     defaults.value::<UserName>("user");
     read_password(defaults);
+    defaults.value::<Transport>("transport");
     defaults.number("port", 1, 65535);
     defaults.value::<Arch>("arch");
     read_jump_hosts(defaults);
@@ -118,6 +119,17 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
     let private_key_path = private_key_path.map(|path| expand_home(&path));
     let default_way = defaults.and_then(read_jump_hosts);
     let jump_hosts = read_jump_hosts(host).or(default_way);
+    let default_transport = defaults.and_then(|d| d.value("transport"));
+    let transport = host
+        .value("transport")
+        .or(default_transport)
+        .unwrap_or_default();
+    let has_jumps = jump_hosts.as_ref().is_some_and(|way| !way.is_empty());
+    if transport == Transport::OpenSsh && has_jumps {
+        let message = "the transport openssh does not read jumpHost";
+        let hint = "write ProxyJump in the SSH configuration of the user";
+        reader.problem(host.node(), &host.path("jumpHost"), message, Some(hint));
+    }
     let default_arch = defaults.and_then(|d| d.value("arch"));
     let arch = host.value("arch").or(default_arch);
     let mut labels = defaults.map(read_labels).unwrap_or_default();
@@ -128,6 +140,7 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
         name: name?,
         address: address?.to_string(),
         internal_addresses: internal?,
+        transport,
         port: port.map(u16::try_from).transpose().ok()?,
         user,
         password,

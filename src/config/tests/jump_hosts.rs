@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::cluster::{JumpHost, PasswordSource};
+use crate::cluster::{JumpHost, PasswordSource, Transport};
 use crate::{load_cluster, parse_cluster};
 
 /// A cluster file with fields of the defaults and of a host.
@@ -44,6 +44,32 @@ fn the_nearest_jump_host_is_first_and_hosts_override_the_default() {
     assert_eq!(way(one, other), Some(vec![expected]));
     let two = ", jumpHost: {address: b, user: ops, jumpHost: {address: a, user: ops}}";
     assert_eq!(way("", two), Some(vec![jump("a", 22), jump("b", 22)]));
+}
+
+#[test]
+fn the_ssh_of_this_machine_has_its_own_jump_hosts() {
+    let transport = |defaults: &str, host: &str| {
+        let cluster = parse_cluster("c.yaml", &text(defaults, host));
+        cluster.map(|cluster| cluster.hosts[0].transport)
+    };
+    assert_eq!(transport("", "").unwrap(), Transport::BuiltIn);
+    let openssh = "transport: openssh";
+    assert_eq!(transport(openssh, "").unwrap(), Transport::OpenSsh);
+    let builtin = transport(openssh, ", transport: builtin").unwrap();
+    assert_eq!(builtin, Transport::BuiltIn);
+    let jump = "jumpHost: {address: gate, user: ops}";
+    let both = format!("{openssh}, {jump}");
+    assert_eq!(
+        transport(&both, ", jumpHost: none").unwrap(),
+        Transport::OpenSsh
+    );
+    let refused = transport(&both, "").unwrap_err().to_string();
+    assert!(
+        refused.contains("write ProxyJump in the SSH configuration"),
+        "{refused}"
+    );
+    let unknown = transport("transport: ssh", "").unwrap_err().to_string();
+    assert!(unknown.contains("expected builtin or openssh"), "{unknown}");
 }
 
 #[test]

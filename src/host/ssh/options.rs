@@ -3,6 +3,7 @@
 use crate::HostError;
 use crate::jump::JumpHosts;
 use crate::known_hosts::HostKeys;
+use crate::openssh::OpenSsh;
 use crate::server::{Server, ServerError};
 use kubexm_types::{HostName, Message};
 
@@ -12,6 +13,8 @@ pub struct SshOptions {
     /// The host's name in the cluster file.
     pub name: HostName,
     pub server: Server,
+    /// How the system's `ssh` connects; `None` for the connection of kubexm.
+    pub openssh: Option<OpenSsh>,
     /// The jump hosts on the way to the server, the nearest one first.
     pub way: Vec<Server>,
     /// Connections to jump hosts, shared between hosts.

@@ -3,8 +3,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use russh::ChannelReadHalf;
-use russh::client::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -12,10 +10,10 @@ use tokio_util::task::TaskTracker;
 
 use super::login_shell::{LoginShell, QUOTED};
 use super::options::SshOptions;
-use crate::authenticate::{LOGIN_TIMEOUT, log_in, too_slow};
-use crate::channel::{Progress, accept, send};
+use super::wire::Wire;
+use crate::authenticate::{LOGIN_TIMEOUT, too_slow};
+use crate::channel::{Closed, NoChannel, Progress, Reader, accept, send};
 use crate::supervise::{self, Received, TooMuchOutput};
-use crate::transport::{Connection, DisconnectReason, Handler};
 use crate::{HostError, Input, Output};
 use kubexm_scripts::host as scripts;
 use kubexm_types::{HostName, Message, Secret};
@@ -35,8 +33,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// The connection of a host. Requests that end cancelled commands share it.
 pub(super) struct Session {
     options: SshOptions,
-    handle: Handle<Handler>,
-    disconnect: DisconnectReason,
+    wire: Wire,
     become_root: BecomeRoot,
     shell: LoginShell,
     /// The channels that may still be opened. There are fewer in total after sshd has refused some.
@@ -59,24 +56,16 @@ enum BecomeRoot {
 impl Session {
     /// Connects, verifies the host's key, logs in, and determines how commands get root's permissions.
     pub(super) async fn connect(options: SshOptions) -> Result<Self, HostError> {
-        let (server, way) = (&options.server, &options.way);
-        let connecting = options
-            .jump_hosts
-            .connect(way, server, &options.host_keys)
-            .await;
-        let connection = match connecting {
-            Ok(connection) => log_in(server, connection).await,
-            Err(error) => Err(error),
-        };
-        let Connection { handle, disconnect } = connection.map_err(|error| options.error(error))?;
+        let connected = Wire::connect(&options).await;
+        let (wire, server) = connected.map_err(|error| options.error(error))?;
+        let options = SshOptions { server, ..options };
         let mut session = Session {
             become_root: BecomeRoot::AlreadyRoot,
             shell: LoginShell::Posix,
             sessions: Semaphore::new(SESSIONS),
             most_sessions: AtomicUsize::new(SESSIONS),
             commands: TaskTracker::new(),
-            handle,
-            disconnect,
+            wire,
             options,
         };
         let late = |what| Err(session.options.unreachable(too_slow(what)));
@@ -96,8 +85,8 @@ impl Session {
         &self.options.name
     }
 
-    pub(super) fn handle(&self) -> &Handle<Handler> {
-        &self.handle
+    pub(super) fn wire(&self) -> &Wire {
+        &self.wire
     }
 
     pub(super) fn commands(&self) -> &TaskTracker {
@@ -197,22 +186,22 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Result<i32, HostError> {
         let description = call.description.as_str();
-        let broken = |error: russh::Error| {
-            let reason = self.disconnect.or(&error.to_string());
-            self.options
-                .unreachable(reason.within("the connection broke"))
+        let broken = |reason: Message| {
+            let reason = reason.within("the connection broke");
+            self.options.unreachable(reason)
         };
+        let line = self.shell.line(&format!("echo '{MARK}'; {}", call.line));
         let mut refused_since = None;
-        let (_session, channel) = loop {
+        let (_session, (mut read, mut write)) = loop {
             let session = tokio::select! {
                 session = self.sessions.acquire() => {
-                    session.map_err(|_| broken(russh::Error::Disconnect))?
+                    session.map_err(|_| broken(Message::new("kubexm closed it")))?
                 }
                 () = cancel.cancelled() => return Ok(CANCELLED),
             };
-            match self.handle.channel_open_session().await {
+            match self.wire.start(&line).await {
                 Ok(channel) => break (session, channel),
-                Err(russh::Error::ChannelOpenFailure(_)) => {
+                Err(NoChannel::Refused) => {
                     let since = refused_since.get_or_insert_with(Instant::now);
                     if since.elapsed() > REFUSED_TIMEOUT {
                         return Err(self.options.unreachable(no_session()));
@@ -220,19 +209,16 @@ impl Session {
                     self.use_fewer(session);
                     tokio::time::sleep(REFUSED_PAUSE).await;
                 }
-                Err(error) => return Err(broken(error)),
+                Err(NoChannel::Broken(reason)) => return Err(broken(reason)),
             }
         };
-        let line = self.shell.line(&format!("echo '{MARK}'; {}", call.line));
-        channel.exec(true, line).await.map_err(broken)?;
-        let (mut read, write) = channel.split();
         let (prefix, input) = (call.prefix, call.input);
         let sending = async {
             if let Some(first) = prefix {
-                write.data_bytes(first).await.map_err(|_| None)?;
+                write.data(first.into()).await.map_err(|Closed| None)?;
             }
-            send(&write, input).await?;
-            write.eof().await.map_err(|_| None)
+            send(&mut write, input).await?;
+            write.eof().await.map_err(|Closed| None)
         };
         tokio::pin!(sending);
         let mut is_sending = true;
@@ -243,7 +229,7 @@ impl Session {
         let mut give_up = None;
         loop {
             tokio::select! {
-                message = read.wait() => match message.map(|message| accept(message, received)) {
+                piece = read.next() => match piece.map(|piece| accept(piece, received)) {
                     None => break,
                     Some(Ok(Progress::Running)) => {}
                     Some(Ok(Progress::Ended(number))) => status = Some(number),
@@ -284,7 +270,7 @@ impl Session {
             return Ok(CANCELLED);
         }
         let Some(status) = status else {
-            let reason = self.disconnect.or("the host disappeared");
+            let reason = self.wire.disconnected().await;
             let context = format!("the connection broke during '{description}'");
             return Err(self.options.unreachable(reason.within(&context)));
         };
@@ -306,11 +292,10 @@ impl Session {
 
     /// Ends a process group on the host. Discards what it still prints: a channel that is not read blocks all
     /// channels of its connection.
-    async fn end_while_reading(&self, group: u32, read: &mut ChannelReadHalf) {
-        let discard = async { while read.wait().await.is_some() {} };
+    async fn end_while_reading(&self, group: u32, read: &mut Reader) {
         tokio::select! {
             () = self.end(group) => {}
-            () = discard => {}
+            () = read.discard() => {}
         }
     }
 
@@ -321,15 +306,13 @@ impl Session {
         let (line, prefix) = self.as_root(&words);
         let ending = async {
             // Not limited by `sessions`: all of them may be in use by commands that must end.
-            let channel = self.handle.channel_open_session().await?;
-            channel.exec(true, self.shell.line(&line)).await?;
-            let (mut read, write) = channel.split();
+            let (mut read, mut write) = self.wire.start(&self.shell.line(&line)).await?;
             if let Some(password) = prefix {
-                write.data_bytes(password).await?;
+                let _ = write.data(password.into()).await;
             }
-            write.eof().await?;
-            while read.wait().await.is_some() {}
-            Ok::<_, russh::Error>(())
+            let _ = write.eof().await;
+            read.discard().await;
+            Ok::<_, NoChannel>(())
         };
         // Without an answer the time limit on the host ends the command.
         let _ = tokio::time::timeout(END_TIMEOUT, ending).await;

@@ -5,4 +5,5 @@
 mod certificates;
 mod commands;
 mod jump_hosts;
+mod openssh;
 mod sshd;

@@ -6,7 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::known_hosts::HostKeys;
-use crate::{HostError, JumpHosts, Server, SshHost, SshOptions};
+use crate::{HostError, JumpHosts, OpenSsh, Server, SshHost, SshOptions};
+
+/// Which program speaks SSH with the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    Kubexm,
+    OpenSsh,
+}
+
+pub const PROGRAMS: [Program; 2] = [Program::Kubexm, Program::OpenSsh];
 
 /// An sshd that accepts one key for root. Its directory also has the key of an authority for host certificates.
 pub struct Sshd {
@@ -84,6 +93,7 @@ impl Sshd {
         SshOptions {
             name: "node1".parse().unwrap(),
             server: self.server(),
+            openssh: None,
             way: Vec::new(),
             jump_hosts: JumpHosts::default(),
             host_keys: HostKeys {
@@ -108,8 +118,24 @@ impl Sshd {
         panic!("sshd does not accept connections: {}", self.log());
     }
 
-    pub async fn connect(&self) -> Arc<SshHost> {
-        self.try_connect(&self.known("", "host.pub")).await.unwrap()
+    pub async fn connect_by(&self, program: Program) -> Arc<SshHost> {
+        self.listens().await;
+        let mut options = self.options(&self.known("", "host.pub"));
+        if program == Program::OpenSsh {
+            options.openssh = Some(self.openssh(""));
+        }
+        Arc::new(SshHost::connect(options).await.unwrap())
+    }
+
+    /// Returns how `ssh` connects, with a configuration of the user. Without a user and a port, those are in it.
+    pub fn openssh(&self, config: &str) -> OpenSsh {
+        let file = self.file("ssh_config");
+        std::fs::write(&file, config.replace("PORT", &self.port.to_string())).unwrap();
+        OpenSsh {
+            config: Some(file.into()),
+            user: config.is_empty().then(|| "root".to_owned()),
+            port: config.is_empty().then_some(self.port),
+        }
     }
 
     pub async fn try_connect(&self, known_hosts: &str) -> Result<Arc<SshHost>, HostError> {

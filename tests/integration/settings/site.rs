@@ -25,6 +25,7 @@ const OTHERS: &[(&str, &str)] = &[
         "hosts[].jumpHost.privateKeyPath",
         "the file has passwordFile",
     ),
+    (".transport", "without jumpHost: tests/e2e-hosts"),
     ("hosts[].jumpHost.jumpHost.", "the file has it in defaults"),
     ("applications[].", "tests/e2e-apps has them"),
     (

@@ -1,0 +1,427 @@
+//! Connections of the system's `ssh` (ssh(1)), with the user's configuration: Kerberos, security keys, ProxyCommand.
+//!
+//! One master process holds the connection of a host (ControlMaster of ssh_config(5)). Each command and each tunnel is a
+//! client process of its own, because the protocol between both belongs to OpenSSH.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use bytes::Bytes;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
+
+use super::authenticate::{LOGIN_TIMEOUT, too_slow};
+use super::channel::{NoChannel, Piece, Reader, Writer};
+use super::known_hosts::HostKeys;
+use super::server::{Server, ServerError};
+use super::{TunnelError, TunnelStream, forward};
+use kubexm_types::{Message, Untrusted};
+
+/// How the system's `ssh` connects.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OpenSsh {
+    /// The configuration file instead of `~/.ssh/config`.
+    pub config: Option<PathBuf>,
+    /// The user and the port of the cluster file; `None` for those of the configuration.
+    pub user: Option<String>,
+    pub port: Option<u16>,
+}
+
+/// The status of `ssh` for a failure of its own.
+const FAILED: i32 = 255;
+/// A destination that no server has. A client connects to the master, and nowhere else if the master has ended.
+const NOWHERE: [&str; 3] = ["-p", "9", "kubexm.invalid"];
+/// Size in bytes of one piece of output.
+const CHUNK: usize = 32 * 1024;
+
+/// Settings of the user's configuration that would change what a command gets, or give the host more than a command.
+const SETTINGS: [&str; 15] = [
+    "BatchMode=yes",
+    "ClearAllForwardings=yes",
+    "ConnectTimeout=10",
+    // The connection of a kubexm that was killed ends after this time.
+    "ControlPersist=1h",
+    "EscapeChar=none",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "LogLevel=INFO",
+    "PermitLocalCommand=no",
+    "RemoteCommand=none",
+    "RequestTTY=no",
+    "ServerAliveCountMax=3",
+    "ServerAliveInterval=10",
+    "Tunnel=no",
+    "UpdateHostKeys=no",
+];
+
+/// The process that holds the connection. It ends with this value.
+pub(super) struct Master {
+    /// Has the socket of the master and its log.
+    directory: tempfile::TempDir,
+}
+
+impl OpenSsh {
+    /// Returns the server that the configuration means by `server`, for messages and known hosts.
+    ///
+    /// # Errors
+    /// `ssh` is not installed, or refuses the configuration.
+    pub(super) async fn resolve(&self, server: &Server) -> Result<Server, ServerError> {
+        let mut command = ssh();
+        command.arg("-G").args(self.destination(server));
+        let output = command.output().await.map_err(not_started)?;
+        if !output.status.success() {
+            return Err(ServerError::Unreachable(said(&output.stderr).hint(
+                "correct the SSH configuration; `ssh -G HOST` prints what it means",
+            )));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let value = |key: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+            let found = lines.find(|(name, _)| *name == key);
+            found.map(|(_, value)| value.to_owned())
+        };
+        Ok(Server {
+            address: value("hostname").unwrap_or_else(|| server.address.clone()),
+            port: value("port")
+                .and_then(|port| port.parse().ok())
+                .unwrap_or(server.port),
+            user: value("user").unwrap_or_else(|| server.user.clone()),
+            ..server.clone()
+        })
+    }
+
+    /// Returns the options and the name of a server.
+    fn destination(&self, server: &Server) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        let mut add = |option: &str, value: OsString| words.extend([option.into(), value]);
+        if let Some(file) = &self.config {
+            add("-F", file.into());
+        }
+        if let Some(user) = &self.user {
+            add("-l", user.into());
+        }
+        if let Some(port) = self.port {
+            add("-p", port.to_string().into());
+        }
+        if let Some(key) = &server.private_key {
+            add("-o", "IdentitiesOnly=yes".into());
+            add("-i", key.into());
+        }
+        words.extend(["--".into(), server.address.clone().into()]);
+        words
+    }
+}
+
+impl Master {
+    /// Connects to a server. `ssh` verifies its key and logs in.
+    ///
+    /// # Errors
+    /// `ssh` does not connect: the cause is what it printed.
+    pub(super) async fn start(
+        openssh: &OpenSsh,
+        server: &Server,
+        host_keys: &HostKeys,
+    ) -> Result<Self, ServerError> {
+        let failed = |error: std::io::Error| {
+            let reason = Message::quoting(format!("cannot create a directory for ssh: {error}"));
+            ServerError::Unreachable(reason)
+        };
+        let directory = tempfile::Builder::new()
+            .prefix("kubexm-ssh-")
+            .tempdir()
+            .map_err(failed)?;
+        let master = Self { directory };
+        let mut command = ssh();
+        command.arg("-E").arg(master.log());
+        command.arg("-S").arg(master.socket());
+        command.args(["-M", "-f", "-N", "-T"]);
+        for setting in SETTINGS {
+            command.args(["-o", setting]);
+        }
+        for setting in host_key_settings(host_keys) {
+            command.args(["-o", &setting]);
+        }
+        command.args(openssh.destination(server));
+        let running = tokio::time::timeout(LOGIN_TIMEOUT, command.status());
+        match running.await {
+            Ok(Ok(status)) if status.success() => Ok(master),
+            Ok(Ok(_)) => Err(refused(&master.reason(), server)),
+            Ok(Err(error)) => Err(not_started(error)),
+            Err(_) => Err(ServerError::Unreachable(too_slow("the login of ssh"))),
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("socket")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.directory.path().join("log")
+    }
+
+    /// Returns what the master printed last.
+    fn reason(&self) -> Message {
+        said(&std::fs::read(self.log()).unwrap_or_default())
+    }
+
+    /// Returns a client of the master.
+    fn client(&self) -> Command {
+        let mut command = ssh();
+        command.arg("-S").arg(self.socket());
+        command
+    }
+
+    /// Returns whether the master answers.
+    async fn is_connected(&self) -> bool {
+        let asked = self
+            .client()
+            .args(["-O", "check"])
+            .args(NOWHERE)
+            .status()
+            .await;
+        asked.is_ok_and(|status| status.success())
+    }
+
+    /// Returns why the connection does not work.
+    pub(super) async fn broken(&self) -> Message {
+        if self.is_connected().await {
+            Message::new("ssh ended without a reason")
+        } else {
+            self.reason()
+        }
+    }
+
+    /// Ends the connection.
+    pub(super) async fn end(&self) {
+        let _ = self
+            .client()
+            .args(["-O", "exit"])
+            .args(NOWHERE)
+            .status()
+            .await;
+    }
+
+    /// Starts a command line. Returns after the host has started it: before that, no input is sent.
+    pub(super) async fn start_command(&self, line: &str) -> Result<(Reader, Writer), NoChannel> {
+        let mut command = self.client();
+        command.args(["-T", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR"]);
+        command.args(NOWHERE).arg(line);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let broken = |error| NoChannel::Broken(message_of(&error));
+        let mut child = command.spawn().map_err(broken)?;
+        let stdin = child.stdin.take();
+        let (sender, mut pieces) = mpsc::channel(16);
+        tokio::spawn(pump(child, sender));
+        let Some(stdin) = stdin else {
+            return Err(NoChannel::Broken(Message::new("ssh has no input")));
+        };
+        let mut first = VecDeque::new();
+        let mut complaint = Vec::new();
+        loop {
+            match pieces.recv().await {
+                Some(Piece::Stderr(bytes)) => {
+                    complaint.extend_from_slice(&bytes);
+                    first.push_back(Piece::Stderr(bytes));
+                }
+                Some(Piece::Ended(FAILED)) => {
+                    let text = String::from_utf8_lossy(&complaint);
+                    if text.contains("refused by peer") {
+                        return Err(NoChannel::Refused);
+                    }
+                    if !self.is_connected().await {
+                        return Err(NoChannel::Broken(self.reason()));
+                    }
+                    first.push_back(Piece::Ended(FAILED));
+                    break;
+                }
+                Some(piece) => {
+                    first.push_back(piece);
+                    break;
+                }
+                None => break,
+            }
+        }
+        let reader = Reader::OpenSsh {
+            first,
+            rest: pieces,
+        };
+        Ok((reader, Writer::OpenSsh(Some(stdin))))
+    }
+
+    /// Opens a TCP connection from the host to a target.
+    pub(super) async fn open_tunnel(
+        &self,
+        target: &str,
+        port: u16,
+    ) -> Result<Box<dyn TunnelStream>, TunnelError> {
+        let target = if target.contains(':') {
+            format!("[{target}]:{port}")
+        } else {
+            format!("{target}:{port}")
+        };
+        let mut command = self.client();
+        // Only its debug output says that the host has connected.
+        command
+            .args(["-v", "-o", "BatchMode=yes", "-W", &target])
+            .args(NOWHERE);
+        // It ends with its input.
+        command.kill_on_drop(false);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|_| TunnelError::Disconnected)?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let opened = tokio::time::timeout(forward::CONNECT_TIMEOUT, is_open(&mut child));
+        match opened.await {
+            Err(_) => Err(TunnelError::TimedOut),
+            Ok(true) => match stdin.zip(stdout) {
+                Some((stdin, stdout)) => Ok(Box::new(tokio::io::join(stdout, stdin))),
+                None => Err(TunnelError::Disconnected),
+            },
+            Ok(false) if !self.is_connected().await => Err(TunnelError::Disconnected),
+            // The master logs why the server refused the channel.
+            Ok(false) => {
+                let log = std::fs::read(self.log()).unwrap_or_default();
+                let log = String::from_utf8_lossy(&log);
+                let is_prohibited = log.lines().last();
+                if is_prohibited.is_some_and(|line| line.contains("administratively prohibited")) {
+                    Err(TunnelError::NotAllowed)
+                } else {
+                    Err(TunnelError::Refused)
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Master {
+    fn drop(&mut self) {
+        let mut command = ssh().into_std();
+        command
+            .arg("-S")
+            .arg(self.socket())
+            .args(["-O", "exit"])
+            .args(NOWHERE);
+        // The connection ends with kubexm, also if the master does not answer.
+        let _ = command.status();
+    }
+}
+
+/// Returns `ssh` in a process group of its own: Ctrl-C in a terminal is for kubexm, which ends commands on the hosts first.
+fn ssh() -> Command {
+    let mut command = Command::new("ssh");
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.process_group(0).kill_on_drop(true);
+    command
+}
+
+/// Returns the settings for the check of the host's key, with the files that kubexm itself reads.
+fn host_key_settings(host_keys: &HostKeys) -> Vec<String> {
+    let check = match host_keys.accept_new {
+        Some(_) => "accept-new",
+        None => "yes",
+    };
+    // OpenSSH adds a key to the first file, and replaces `%` in names.
+    let files = host_keys.accept_new.iter().chain(&host_keys.files);
+    let files: Vec<String> = files
+        .map(|file| format!("\"{}\"", file.display().to_string().replace('%', "%%")))
+        .collect();
+    vec![
+        format!("StrictHostKeyChecking={check}"),
+        format!("UserKnownHostsFile={}", files.join(" ")),
+    ]
+}
+
+/// Sends what a client prints, and its status at the end. It has no end if the connection broke.
+async fn pump(mut child: Child, sender: mpsc::Sender<Piece>) {
+    let (Some(mut stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        return;
+    };
+    let (mut out, mut err) = (vec![0; CHUNK], vec![0; CHUNK]);
+    let (mut is_out, mut is_err) = (true, true);
+    while is_out || is_err {
+        let piece = tokio::select! {
+            read = stdout.read(&mut out), if is_out => match read {
+                Ok(count) if count > 0 => Piece::Stdout(Bytes::copy_from_slice(&out[..count])),
+                _ => { is_out = false; continue }
+            },
+            read = stderr.read(&mut err), if is_err => match read {
+                Ok(count) if count > 0 => Piece::Stderr(Bytes::copy_from_slice(&err[..count])),
+                _ => { is_err = false; continue }
+            },
+            // The receiver needs no more: the client ends with this task.
+            () = sender.closed() => return,
+        };
+        if sender.send(piece).await.is_err() {
+            return;
+        }
+    }
+    if let Ok(status) = child.wait().await {
+        let _ = sender
+            .send(Piece::Ended(status.code().unwrap_or(FAILED)))
+            .await;
+    }
+}
+
+/// Reads the debug output of a client for a tunnel: whether the host has connected.
+async fn is_open(child: &mut Child) -> bool {
+    let Some(stderr) = child.stderr.take() else {
+        return false;
+    };
+    let mut lines = BufReader::new(stderr).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        if line.contains("master session id") {
+            return true;
+        }
+    }
+    false
+}
+
+/// Returns the last lines that `ssh` printed. Lines before them may be the greeting of the server.
+fn said(printed: &[u8]) -> Message {
+    let text = String::from_utf8_lossy(printed);
+    Message::quoting(match Untrusted::last(&text) {
+        last if last.as_str().is_empty() => "ssh printed no reason".to_owned(),
+        last => last.to_string(),
+    })
+}
+
+fn not_started(error: std::io::Error) -> ServerError {
+    ServerError::Unreachable(message_of(&error))
+}
+
+fn message_of(error: &std::io::Error) -> Message {
+    let reason = Message::quoting(format!("cannot run ssh: {error}"));
+    reason
+        .hint("install OpenSSH's client on this machine, or remove transport from the cluster file")
+}
+
+/// Returns the error of a connection that `ssh` did not make, by what it printed.
+fn refused(printed: &Message, server: &Server) -> ServerError {
+    let text = printed.to_string();
+    if text.contains("Host key verification failed") {
+        let hint = "compare the key on the host (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub) and add it to known_hosts, \
+                    or pass --accept-new-host-keys; remove the line of a host that was reinstalled";
+        ServerError::HostKey(printed.clone().hint(hint))
+    } else if text.contains("Permission denied") {
+        let hint = "ssh cannot ask here: add the key to the agent with ssh-add, or get a ticket with kinit; \
+                    `ssh -v HOST true` shows each method";
+        ServerError::Denied {
+            user: server.user.clone(),
+            reason: printed.clone().hint(hint),
+        }
+    } else {
+        let hint = "check address and port in the cluster file and the SSH configuration; `ssh -v HOST true` shows each step";
+        ServerError::Unreachable(printed.clone().hint(hint))
+    }
+}
