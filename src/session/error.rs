@@ -122,6 +122,14 @@ pub enum CommandError {
     NotCompared(Vec<Lost>),
     /// Steps failed on hosts.
     Steps(StepFailures),
+    /// Conditions did not hold in time, and kubexm has found why.
+    Explained {
+        /// What is wrong, and what the user can do.
+        cause: Message,
+        /// Commands that do what the hint of the cause says.
+        commands: Vec<String>,
+        failures: StepFailures,
+    },
     /// A cluster was installed without workers that cannot be used.
     FailedWorkers(WorkersLeftOut),
     /// Changes on hosts cannot be reverted.
@@ -222,6 +230,18 @@ impl From<&CommandError> for Message {
             .hint(*hint),
             CommandError::NotCompared(lost) => Self::of_all(messages(lost)),
             CommandError::Steps(failures) => Self::from(failures).hint(AGAIN),
+            CommandError::Explained {
+                cause,
+                commands,
+                failures,
+            } => {
+                let waited = failures.unmet().unwrap_or_default();
+                let fix = cause.hint.as_ref();
+                let fix = fix.map(|fix| format!("{fix}; then ")).unwrap_or_default();
+                let hint = format!("{fix}{AGAIN}{}", indented(commands));
+                let text = &cause.text;
+                Self::new(format!("{text}\nThis did not come true in time:\n{waited}")).hint(hint)
+            }
             CommandError::FailedWorkers(workers) => Self::new(format!(
                 "the cluster was installed without these workers:{workers}"
             ))
@@ -269,6 +289,7 @@ impl CommandError {
             | Self::NotReset(_)
             | Self::FailedWorkers(_) => ErrorKind::Host,
             Self::Unhealthy { .. } => ErrorKind::Step,
+            Self::Explained { .. } => ErrorKind::Step,
             Self::Steps(failures) => host_or_step(failures.has_lost_host()),
             Self::Reset(errors) => host_or_step(errors.iter().any(ResetError::is_loss_of_host)),
         }

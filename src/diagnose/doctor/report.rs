@@ -26,6 +26,20 @@ impl DoctorReport {
         self.findings.iter().filter(|found| found.follows.is_none())
     }
 
+    /// Returns the cause that explains most other findings: none that is only possible, and the first of several by the order
+    /// of dependency.
+    pub fn main_cause(&self) -> Option<&Finding> {
+        let is_known = |found: &&Finding| found.certainty != Certainty::Possible;
+        let explains = |found: &Finding| {
+            let mut others = self.consequences();
+            others.any(|other| other.follows == Some(found.check))
+        };
+        let known = || self.causes().filter(is_known);
+        known()
+            .find(|found| explains(found))
+            .or_else(|| known().next())
+    }
+
     /// Returns the findings that follow from another one.
     pub fn consequences(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|found| found.follows.is_some())

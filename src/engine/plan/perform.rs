@@ -116,7 +116,7 @@ async fn poll(
             );
             let message = Message::new(message).hint(TIMED_OUT_HINT);
             return Err(if hosts.is_empty() {
-                StepError::Other(message)
+                StepError::Unmet(message)
             } else {
                 StepError::OtherHosts { hosts, message }
             });

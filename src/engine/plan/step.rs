@@ -40,7 +40,10 @@ pub enum StepError {
     /// The command does not know what the host must have. The message has no secret.
     #[error("{0}")]
     Unknown(Message),
-    /// A step on one host did not reach its goal because of other hosts.
+    /// The condition of a wait does not hold in time.
+    #[error("{0}")]
+    Unmet(Message),
+    /// A condition does not hold in time because of other hosts.
     #[error("{message}")]
     OtherHosts {
         /// The hosts, with the reason for each.
@@ -84,6 +87,7 @@ impl From<&StepError> for Message {
             StepError::Bundle(error) => Self::from(error),
             StepError::Missing(_) => Self::new(error.to_string()),
             StepError::Unknown(message)
+            | StepError::Unmet(message)
             | StepError::OtherHosts { message, .. }
             | StepError::Other(message) => message.clone(),
         }
@@ -98,6 +102,11 @@ impl StepError {
         } else {
             ErrorKind::Step
         }
+    }
+
+    /// Returns whether a condition did not hold in time, of which other parts of the cluster may be the cause.
+    pub fn is_unmet(&self) -> bool {
+        matches!(self, Self::Unmet(_) | Self::OtherHosts { .. })
     }
 
     /// Returns whether the connection to the host broke.

@@ -8,7 +8,7 @@ use super::bundle_args::ClusterArgs;
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::password::CaPassphraseArgs;
-use super::{Failure, interrupt, offers, output, plan};
+use super::{Failure, explain, interrupt, offers, output, plan};
 use crate::report::Output;
 use kubexm_lifecycle::install::{self, InstallOptions, InstallReport};
 use kubexm_types::event::Events;
@@ -88,7 +88,9 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
         }
         return Ok(());
     }
-    let report = install::install(&options, events, &stop).await?;
+    let report = install::install(&options, events, &stop).await;
+    let (cluster, connection) = (&options.source.cluster, &options.connection);
+    let report = explain::cause(report, cluster, connection, events, &stop).await?;
     if output != Output::Json {
         print(&report, &options);
     }

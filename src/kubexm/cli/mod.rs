@@ -17,6 +17,7 @@ mod downloads;
 mod duration;
 mod exec;
 mod exit;
+mod explain;
 mod help;
 mod install;
 mod interrupt;

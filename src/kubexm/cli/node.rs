@@ -11,7 +11,7 @@ use super::confirmation::is_typed;
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::password::CaPassphraseArgs;
-use super::{Failure, duration, interrupt, plan};
+use super::{Failure, duration, explain, interrupt, plan};
 use crate::report::Output;
 use kubexm_lifecycle::install::{CaEncryption, InstallOptions};
 use kubexm_lifecycle::node::{self, AddOptions, Drain, RemoveOptions};
@@ -258,7 +258,9 @@ async fn add(arguments: &Add, output: Output, events: &Events) -> Result<(), Fai
         };
         return plan::print_diff(diff, output);
     }
-    let report = node::add(&options, events, &stop).await?;
+    let report = node::add(&options, events, &stop).await;
+    let (cluster, connection) = (&options.install.source.cluster, &options.install.connection);
+    let report = explain::cause(report, cluster, connection, events, &stop).await?;
     if output != Output::Json {
         outln!(
             "{} in the cluster: {} steps changed a host",
@@ -291,7 +293,9 @@ async fn replace(arguments: &Replace, output: Output, events: &Events) -> Result
     let options = node.removal(leave, false)?;
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     let confirm = async || leave.confirm(&options.names).await;
-    let report = node::replace(&options, confirm, events, &stop).await?;
+    let report = node::replace(&options, confirm, events, &stop).await;
+    let (cluster, connection) = (&options.source.cluster, &options.connection);
+    let report = explain::cause(report, cluster, connection, events, &stop).await?;
     if let (Some(changed), true) = (report.changed, output != Output::Json) {
         outln!(
             "{} in the cluster again: {changed} changes",

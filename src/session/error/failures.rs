@@ -32,6 +32,17 @@ pub struct StepFailures {
 }
 
 impl StepFailures {
+    /// Returns what did not come true in time, without hints; `None` if something else failed as well.
+    pub fn unmet(&self) -> Option<String> {
+        let mut failed = self.failed.iter();
+        if !self.unreachable.is_empty() || !failed.all(|(_, _, error)| error.is_unmet()) {
+            return None;
+        }
+        let texts = self.failed.iter();
+        let texts = texts.map(|(task, _, error)| Message::from(error).within(task).text);
+        Some(texts.collect::<Vec<_>>().join("\n"))
+    }
+
     pub(super) fn has_lost_host(&self) -> bool {
         let mut failed = self.failed.iter();
         !self.unreachable.is_empty() || failed.any(|(_, _, error)| error.is_loss_of_host())
@@ -94,6 +105,42 @@ impl fmt::Display for LeftOver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CommandError;
+
+    fn failures(error: StepError, unreachable: Vec<HostError>) -> StepFailures {
+        StepFailures {
+            failed: vec![(
+                TaskId("dns@cluster".to_owned()),
+                "Wait until CoreDNS answers".to_owned(),
+                error,
+            )],
+            unreachable,
+            left: LeftOver {
+                running: 0,
+                waiting: 0,
+            },
+        }
+    }
+
+    #[test]
+    fn the_cause_of_a_wait_is_the_error_and_its_fix_the_hint() {
+        let waited = Message::new("Wait until CoreDNS answers: the condition does not hold");
+        let waited = StepError::Unmet(waited.hint("remove the cause"));
+        let error = CommandError::Explained {
+            cause: Message::new("node2: a CNI plugin is missing").hint("install it"),
+            commands: vec!["kubexm exec --host node2 -- true".to_owned()],
+            failures: failures(waited, Vec::new()),
+        };
+        insta::assert_snapshot!(error, @"
+        node2: a CNI plugin is missing
+        This did not come true in time:
+        dns@cluster: Wait until CoreDNS answers: the condition does not hold
+        hint: install it; then run the same command again to go on
+          kubexm exec --host node2 -- true
+        ");
+        let other = StepError::Other(Message::new("exit status 1"));
+        assert_eq!(failures(other, Vec::new()).unmet(), None);
+    }
 
     #[test]
     fn a_lost_host_is_named_once() {
@@ -102,21 +149,10 @@ mod tests {
             address: "192.0.2.12:22".to_owned(),
             reason: Message::new("the connection broke"),
         };
-        let failures = StepFailures {
-            failed: vec![(
-                TaskId("join@node1".to_owned()),
-                "Copy the files".to_owned(),
-                StepError::Host(lost()),
-            )],
-            unreachable: vec![lost()],
-            left: LeftOver {
-                running: 0,
-                waiting: 0,
-            },
-        };
+        let failures = failures(StepError::Host(lost()), vec![lost()]);
         assert_eq!(
             Message::from(&failures).text,
-            "join@node1: Copy the files: node2: cannot reach 192.0.2.12:22: the connection broke"
+            "dns@cluster: Wait until CoreDNS answers: node2: cannot reach 192.0.2.12:22: the connection broke"
         );
     }
 }
