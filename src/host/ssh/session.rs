@@ -121,10 +121,10 @@ impl Session {
         }
         // `-k` drops cached credentials of an earlier login, so that the answer is valid for every
         // command. Sudo rules may allow only some programs; every command starts with `env`.
-        let plain = self
-            .execute("sudo -k; sudo -n -- env true", Input::None, None, "sudo")
-            .await?;
+        let line = "sudo -k; sudo -n -- env true || exit; sudo -n -l || :";
+        let plain = self.execute(line, Input::None, None, "sudo").await?;
         if plain.success() {
+            self.check_recording(&plain)?;
             return Ok(BecomeRoot::Sudo);
         }
         let Some(password) = &self.options.server.password else {
@@ -133,11 +133,11 @@ impl Session {
                         in sudoers (NOPASSWD: ALL, without requiretty)";
             return Err(self.options.denied(reason.hint(hint)));
         };
-        let input = Input::Bytes(format!("{}\n", password.0).into_bytes());
-        let output = self
-            .execute("sudo -k -S -p '' -- env true", input, None, "sudo")
-            .await?;
+        let input = Input::Bytes(format!("{0}\n{0}\n", password.0).into_bytes());
+        let line = "sudo -k -S -p '' -- env true || exit; sudo -k -S -p '' -l || :";
+        let output = self.execute(line, input, None, "sudo").await?;
         if output.success() {
+            self.check_recording(&output)?;
             return Ok(BecomeRoot::SudoWithPassword(password.clone()));
         }
         let complaint = output.complaint();
@@ -155,6 +155,21 @@ impl Session {
         let reason = Message::quoting(format!("sudo refuses: {complaint}"));
         let reason = reason.hint("permit the user every command in sudoers, without requiretty");
         Err(self.options.denied(reason))
+    }
+
+    /// Refuses a host whose sudo records what commands read: it would store secrets, and each bundle.
+    fn check_recording(&self, listed: &Output) -> Result<(), HostError> {
+        if !records_input(&listed.text()) {
+            return Ok(());
+        }
+        let user = &self.options.server.user;
+        let reason = Message::new(
+            "sudo records the input of commands (log_input), so that it would store secrets and bundles of the cluster",
+        );
+        let hint = format!(
+            "add `Defaults:{user} !log_input, !log_stdin` to the end of sudoers on the host, or log in as root"
+        );
+        Err(self.options.denied(reason.hint(hint)))
     }
 
     /// Runs one command line as the logged-in user, without a time limit, and returns its output.
@@ -377,6 +392,17 @@ pub(super) struct Call {
     pub(super) description: String,
 }
 
+/// Returns whether `sudo -l` lists a setting or a tag by which sudo stores the standard input of commands: see sudoers(5).
+fn records_input(listed: &str) -> bool {
+    let words = listed.split(|letter: char| letter == ',' || letter.is_whitespace());
+    // The last line about a setting counts.
+    words.fold(false, |records, word| match word {
+        "log_input" | "log_stdin" | "LOG_INPUT:" => true,
+        "!log_input" | "!log_stdin" => false,
+        _ => records,
+    })
+}
+
 /// Quotes a word for a POSIX shell.
 fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
@@ -385,6 +411,28 @@ fn quote(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn recording_sudo_is_recognized() {
+        let listed = |defaults: &str, tags: &str| {
+            format!(
+                "Matching Defaults entries for ops on node2:\n    env_reset, {defaults}, use_pty\n\n\
+                 User ops may run the following commands on node2:\n    (ALL : ALL) NOPASSWD: {tags}ALL\n"
+            )
+        };
+        for (defaults, tags, records) in [
+            ("mail_badpass", "", false),
+            ("log_output", "", false),
+            ("log_input, log_output", "", true),
+            ("log_input, log_output, !log_input", "", false),
+            ("log_stdin", "", true),
+            ("mail_badpass", "LOG_INPUT: ", true),
+            ("mail_badpass", "NOLOG_INPUT: ", false),
+        ] {
+            let found = records_input(&listed(defaults, tags));
+            assert_eq!(found, records, "{defaults} {tags}");
+        }
+    }
 
     #[test]
     fn quoted_words_reach_the_command_unchanged() {
