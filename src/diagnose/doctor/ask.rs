@@ -11,7 +11,7 @@ use super::answers::{self, Answers};
 use super::api::Api;
 use super::network::Label;
 use super::seen::{Logs, Seen, Way};
-use crate::status::{self, Looked};
+use crate::status::{self, Checked, Looked};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind, PluginKind, RuntimeKind};
 use kubexm_config::ports;
@@ -52,10 +52,18 @@ pub(super) async fn all(looked: Looked, line: CommandLine) -> Seen {
         hosts,
         facts,
         answers: status,
+        mut checked,
         nodes,
     } = looked;
-    let owns: Vec<(HostName, Own)> = stream::iter(hosts.iter())
-        .map(async |(name, host)| (name.clone(), own(&cluster, host.as_ref()).await))
+    let asking: Vec<_> = hosts
+        .iter()
+        .map(|(name, host)| (name, host, checked.remove(name)))
+        .collect();
+    let owns: Vec<(HostName, Own)> = stream::iter(asking)
+        .map(async |(name, host, checked)| {
+            let own = own(&cluster, host.as_ref(), checked).await;
+            (name.clone(), own)
+        })
         .buffered(PARALLEL)
         .collect()
         .await;
@@ -116,7 +124,7 @@ pub(super) async fn all(looked: Looked, line: CommandLine) -> Seen {
 }
 
 /// Asks a host about itself.
-async fn own(cluster: &Cluster, host: &dyn Host) -> Own {
+async fn own(cluster: &Cluster, host: &dyn Host, checked: Option<Checked>) -> Own {
     let is_node = cluster.is_node(host.name());
     let kind = match cluster.runtime.kind {
         RuntimeKind::Containerd => "containerd",
@@ -132,7 +140,7 @@ async fn own(cluster: &Cluster, host: &dyn Host) -> Own {
         }
     };
     let (answers, runtime, logs) = tokio::join!(
-        about_host(cluster, host),
+        about_host(cluster, host, checked),
         asking_runtime,
         logs(cluster, host)
     );
@@ -153,11 +161,18 @@ async fn own(cluster: &Cluster, host: &dyn Host) -> Own {
     own
 }
 
-/// Asks what only doctor reads, and what preflight reads, too.
-async fn about_host(cluster: &Cluster, host: &dyn Host) -> Result<Answers, String> {
+/// Asks what only doctor reads, and adds what preflight and status read, too. A host without facts was not asked before.
+async fn about_host(
+    cluster: &Cluster,
+    host: &dyn Host,
+    checked: Option<Checked>,
+) -> Result<Answers, String> {
     let shared = async {
-        let asked = host_checks::ask(cluster, host).await;
-        asked.map_err(|message| message.to_string())
+        let answers = match checked {
+            Some(answers) => answers,
+            None => host_checks::ask(cluster, host).await,
+        };
+        answers.map_err(|message| message.to_string())
     };
     let overlays = PluginKind::all_properties().flat_map(|plugin| plugin.overlays);
     let overlays = overlays.map(|(device, _)| (*device).to_owned()).collect();

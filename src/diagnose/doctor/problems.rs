@@ -10,6 +10,7 @@ pub(super) fn check_of(problem: &Problem) -> &'static str {
     match problem.about {
         About::Unreachable => UNREACHABLE,
         About::Host | About::Identity => "host",
+        About::HostCheck => HOST_CHECKS,
         About::Clock => "clock",
         About::Disk => disk(problem.kind),
         About::Certificate => "certificates",
@@ -27,6 +28,9 @@ pub(super) fn check_of(problem: &Problem) -> &'static str {
         About::Application => application(problem.kind),
     }
 }
+
+/// The name of problems that several checks of doctor report themselves, with their evidence.
+const HOST_CHECKS: &str = "host-checks";
 
 /// Returns whether a unit or a static pod runs a program of a load balancer: its name contains that of the program.
 fn is_balancer(name: &str) -> bool {

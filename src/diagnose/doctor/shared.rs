@@ -1,6 +1,6 @@
 //! Checks of hosts that preflight makes, too.
 
-use kubexm_preflight::host_checks::{Asked, CHECKS as ALL, When};
+use kubexm_preflight::host_checks::{self, Asked, HostCheck, When};
 use kubexm_types::FindingKind;
 
 use super::check::{Check, Found, Outcome, Source};
@@ -62,9 +62,8 @@ pub(super) fn find(seen: &Seen, kind: FindingKind) -> Vec<Found> {
             facts,
             answers,
         };
-        let checks = ALL.iter();
-        let checks = checks.filter(|check| check.kind == kind && check.when == When::Always);
-        for problem in checks.flat_map(|check| check.find(&asked)) {
+        let is_made = |check: &HostCheck| check.kind == kind && check.when == When::Always;
+        for (_, problem) in host_checks::found(&asked, is_made) {
             let found = Found::new(&problem.what)
                 .on(host)
                 .evidence(&problem.evidence)

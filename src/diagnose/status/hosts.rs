@@ -14,6 +14,7 @@ use kubexm_config::cluster::{Cluster, Etcd, HostSpec, LoadBalancer};
 use kubexm_deploy::expected;
 use kubexm_host::facts::Membership;
 use kubexm_host::{Facts, HostError};
+use kubexm_preflight::host_checks::{self, Asked, When};
 use kubexm_safekeeping::certs::{CheckedCertificate, Standing};
 use kubexm_types::{ClusterIdentity, HostName};
 
@@ -80,11 +81,40 @@ pub(super) fn judge(seen: &Seen<'_>, host: &HostSpec) -> Judged {
         programs(&mut judged, answers);
         faults(&mut judged, answers);
     }
+    checks(&mut judged, seen, facts);
     let (disks, problems) = disks::judge(cluster, host, facts);
     judged.state.disks = disks;
     judged.problems.extend(problems);
     certificates(&mut judged, seen);
     judged
+}
+
+/// Adds what prevents the cluster from working on the host, now or after the next boot. Preflight looks for the same.
+fn checks(judged: &mut Judged, seen: &Seen<'_>, facts: &Facts) {
+    let host = judged.state.host.clone();
+    match seen.checked.get(&host) {
+        None => {}
+        Some(Err(message)) => {
+            let what = "does not answer the questions of the checks";
+            let message = message.clone().within(what);
+            let hint = message.hint.unwrap_or_else(|| AGAIN.to_owned());
+            judged.add(About::HostCheck, message.text, hint);
+        }
+        Some(Ok(answers)) => {
+            let asked = Asked {
+                cluster: seen.cluster,
+                host: &host,
+                facts,
+                answers,
+            };
+            for (_, problem) in host_checks::found(&asked, |check| check.when == When::Always) {
+                if problem.breaks {
+                    let (what, hint) = (problem.text(), problem.hint());
+                    judged.add(About::HostCheck, what, hint);
+                }
+            }
+        }
+    }
 }
 
 /// Returns whether an install has changed the host.

@@ -41,7 +41,7 @@ use kubexm_deploy::expected;
 use kubexm_deploy::objects::{Node, Server};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_host::{Command, Facts, Host, HostError, Limit};
-use kubexm_preflight::{Finding, external_checks, registry_checks};
+use kubexm_preflight::{Finding, external_checks, host_checks, registry_checks};
 use kubexm_safekeeping::certs;
 use kubexm_safekeeping::timer;
 use kubexm_scripts::Script;
@@ -63,6 +63,7 @@ pub use report::{
     MemberState, NodeStanding, NodeState, Problem, ProblemKind, RegistryState, StatusReport,
     Subject,
 };
+pub use seen::Checked;
 use seen::Seen;
 
 /// How long the programs of a host may take to answer all questions. Each question has limits of its own.
@@ -98,6 +99,7 @@ pub struct Looked {
     pub hosts: Hosts,
     pub facts: BTreeMap<HostName, Facts>,
     pub answers: BTreeMap<HostName, Answers>,
+    pub checked: BTreeMap<HostName, Checked>,
     /// The nodes by name; `None` if no API server lists them.
     pub nodes: Option<BTreeMap<String, Node>>,
 }
@@ -143,7 +145,10 @@ pub async fn look(
             session::gather_with(&observed, &data_directories::paths(&cluster)).await;
         errors.extend(more);
         let certificates = certs::report(&cluster, &state, &facts, Vec::new());
-        let (answers, more) = ask_all(&cluster, &observed, &facts).await;
+        let ((answers, more), checked) = tokio::join!(
+            ask_all(&cluster, &observed, &facts),
+            check_all(&cluster, &observed, &facts)
+        );
         errors.extend(more);
         let (asked, mut findings) = tokio::join!(
             ask_server(&cluster, &observed, &answers),
@@ -173,6 +178,7 @@ pub async fn look(
             bundle,
             facts,
             answers,
+            checked,
             errors,
             nodes: asked.nodes,
             applications: asked.applications,
@@ -184,20 +190,19 @@ pub async fn look(
         };
         let report = cluster::judge(&seen);
         let nodes = seen.nodes.and_then(Result::ok);
-        Ok((report, observed, seen.facts, seen.answers, nodes))
+        Ok(Looked {
+            cluster: cluster.clone(),
+            report,
+            hosts: observed,
+            facts: seen.facts,
+            answers: seen.answers,
+            checked: seen.checked,
+            nodes,
+        })
     };
     let looked = unless_stopped(stop, looking).await;
     // A look can follow a fix, which has changed hosts.
-    let (report, hosts, facts, answers, nodes) = looked
-        .map_err(|error| stopped(error, "stopped before the state of the cluster was known"))?;
-    Ok(Looked {
-        cluster,
-        report,
-        hosts,
-        facts,
-        answers,
-        nodes,
-    })
+    looked.map_err(|error| stopped(error, "stopped before the state of the cluster was known"))
 }
 
 /// Returns the error of a command that the user stopped with another text, and other errors as they are.
@@ -238,6 +243,23 @@ fn open(
     };
     let (bundle, cluster) = source.open(events)?;
     Ok((Some(bundle), cluster))
+}
+
+/// Asks the hosts what the checks read that preflight makes, too.
+async fn check_all(
+    cluster: &Cluster,
+    hosts: &Hosts,
+    facts: &BTreeMap<HostName, Facts>,
+) -> BTreeMap<HostName, Checked> {
+    let asked = hosts.iter().filter(|(name, _)| facts.contains_key(*name));
+    stream::iter(asked)
+        .map(async |(name, host)| {
+            let answers = host_checks::ask(cluster, host.as_ref()).await;
+            (name.clone(), answers)
+        })
+        .buffered(PARALLEL)
+        .collect()
+        .await
 }
 
 /// Asks the hosts with a cluster about their programs.

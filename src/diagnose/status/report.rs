@@ -277,6 +277,9 @@ pub enum About {
     Unreachable,
     /// A host whose state cannot be read, or that has no cluster.
     Host,
+    /// What preflight looks for, too: a setting or a file of the host with which the cluster does not work, now or after the next
+    /// boot.
+    HostCheck,
     /// The cluster that a host belongs to.
     Identity,
     Clock,

@@ -14,7 +14,10 @@ use kubexm_safekeeping::certs::CertificateReport;
 use kubexm_safekeeping::timer::TimerState;
 use kubexm_session::rollback::Newest;
 use kubexm_session::session::HostErrors;
-use kubexm_types::{ClusterIdentity, HostName};
+use kubexm_types::{ClusterIdentity, HostName, Message};
+
+/// What a host answered to the questions of the checks that preflight makes, too, or why it did not.
+pub type Checked = Result<kubexm_host::Answers, Message>;
 
 /// Everything that kubexm saw.
 pub(super) struct Seen<'a> {
@@ -26,6 +29,8 @@ pub(super) struct Seen<'a> {
     pub(super) bundle: Option<Newest>,
     pub(super) facts: BTreeMap<HostName, Facts>,
     pub(super) answers: BTreeMap<HostName, Answers>,
+    /// What the checks read that preflight makes, too.
+    pub(super) checked: BTreeMap<HostName, Checked>,
     /// Hosts that failed, or cannot be reached.
     pub(super) errors: HostErrors,
     /// The nodes; `None` if no API server is ready.

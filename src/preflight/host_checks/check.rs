@@ -50,6 +50,21 @@ pub struct Problem {
     pub commands: Vec<String>,
 }
 
+impl Problem {
+    /// Returns what is wrong, and which effect it has.
+    pub fn text(&self) -> String {
+        format!("{}: {}", self.what, self.cause)
+    }
+
+    /// Returns what the user can do, with the commands.
+    pub fn hint(&self) -> String {
+        match &self.commands[..] {
+            [] => self.fix.clone(),
+            commands => format!("{}: {}", self.fix, commands.join(" && ")),
+        }
+    }
+}
+
 impl Asked<'_> {
     /// Returns whether the host has a part of a cluster already. Each of its programs has a line in the receipt.
     pub(super) fn is_used(&self) -> bool {

@@ -143,20 +143,24 @@ pub async fn check(
 
 const UNANSWERED: &str = "log in to the host, and look for what is slow or broken";
 
-/// Returns the findings about a host.
-fn judge(asked: &Asked<'_>) -> Vec<Finding> {
-    let all = CHECKS.iter().flat_map(|check| {
+/// Returns what the checks find on a host that `is_made` selects.
+pub fn found<'a>(
+    asked: &'a Asked<'_>,
+    is_made: impl Fn(&HostCheck) -> bool + 'a,
+) -> impl Iterator<Item = (FindingKind, Problem)> + 'a {
+    let checks = CHECKS.into_iter().filter(move |check| is_made(check));
+    checks.flat_map(|check| {
         let found = check.find(asked).into_iter();
         found.map(|problem| (check.kind, problem))
-    });
+    })
+}
+
+/// Returns the findings about a host.
+fn judge(asked: &Asked<'_>) -> Vec<Finding> {
+    let all = found(asked, |_| true);
     all.map(|(kind, problem)| {
         let fatal = problem.breaks && !asked.is_used();
-        let what = format!("{}: {}", problem.what, problem.cause);
-        let hint = match &problem.commands[..] {
-            [] => problem.fix,
-            commands => format!("{}: {}", problem.fix, commands.join(" && ")),
-        };
-        Finding::new(kind, asked.host, fatal, what, &hint)
+        Finding::new(kind, asked.host, fatal, problem.text(), &problem.hint())
     })
     .collect()
 }

@@ -9,7 +9,7 @@ use kubexm_host::facts::Disk;
 use kubexm_safekeeping::certs::{CertificateReport, Content};
 use kubexm_session::data_directories;
 use kubexm_session::example::cluster_of_two as cluster;
-use kubexm_types::{ClusterId, UtcTime};
+use kubexm_types::{ClusterId, Message, UtcTime};
 
 /// Returns what kubexm sees of an installed cluster whose hosts have facts, and no answers.
 pub(in crate::status) fn seen(cluster: &Cluster) -> Seen<'_> {
@@ -37,6 +37,7 @@ pub(in crate::status) fn seen(cluster: &Cluster) -> Seen<'_> {
             .map(|host| (host.name.clone(), facts.clone()))
             .collect(),
         answers: BTreeMap::new(),
+        checked: BTreeMap::new(),
         errors: Vec::new(),
         nodes: None,
         applications: None,
@@ -137,4 +138,27 @@ fn question_without_an_answer_is_a_problem_besides_the_others() {
     ");
     assert_eq!(judged.state.unhealthy, ["containerd"]);
     assert!(judged.state.kubelet.is_some() && judged.state.unknown.is_none());
+}
+
+/// Hardening writes such a file: everything works until the first reboot.
+#[test]
+fn what_the_next_boot_breaks_is_a_problem() {
+    let cluster = cluster("");
+    let mut seen = seen(&cluster);
+    let host = &cluster.hosts[1];
+    let text = "next_sysctl=# /etc/sysctl.d/99-cis.conf\nnext_sysctl=net.ipv4.ip_forward=0\nend=\n";
+    let answers = kubexm_host::Answers::parse(text, host_checks::KEYS).unwrap();
+    seen.checked.insert(host.name.clone(), Ok(answers));
+    let judged = judge(&seen, host);
+    assert_eq!(judged.problems[0].about, About::HostCheck);
+    insta::assert_snapshot!(shown(&judged), @"
+    node2: /etc/sysctl.d/99-cis.conf sets net.ipv4.ip_forward to 0, and the cluster needs 1: the next boot applies this file after /etc/sysctl.d/90-kubexm.conf
+      hint: remove the line from /etc/sysctl.d/99-cis.conf
+    ");
+    let silent = Err(Message::new("no answer within 75 seconds"));
+    seen.checked.insert(host.name.clone(), silent);
+    insta::assert_snapshot!(shown(&judge(&seen, host)), @"
+    node2: does not answer the questions of the checks: no answer within 75 seconds
+      hint: run the command again; if it fails again, log in to the host and look for what is slow or broken
+    ");
 }
