@@ -142,28 +142,30 @@ impl HostKeys {
     /// Returns the types of the recorded keys. kubexm must request these, because a host with several
     /// keys could otherwise present one that is not recorded.
     pub fn algorithms(&self, address: &str, port: u16) -> Vec<Algorithm> {
-        let recorded = self.recorded(address, port).unwrap_or_default();
-        let keys = recorded.iter().filter(|known| known.mark == Mark::Key);
-        keys.filter_map(|known| Some(known.key.as_ref()?.algorithm()))
-            .collect()
+        let keys = self.keys(address, port).into_iter();
+        keys.map(|key| key.algorithm()).collect()
     }
 
-    /// Returns whether `ssh` will record the key of a server that is new. Creates the folder of the file for it.
-    pub(super) fn will_record(&self, address: &str, port: u16) -> io::Result<bool> {
-        let Some(file) = &self.accept_new else {
-            return Ok(false);
-        };
-        create_folder(file)?;
-        let recorded = self.recorded(address, port).unwrap_or_default();
-        Ok(!recorded.iter().any(|known| known.mark == Mark::Key))
-    }
-
-    /// Reports the keys of a server that `ssh` recorded now.
-    pub(super) fn report_recorded(&self, address: &str, port: u16) {
-        let recorded = self.recorded(address, port).unwrap_or_default();
-        for key in recorded.iter().filter_map(|known| known.key.as_ref()) {
-            self.report(address, port, key);
+    /// Returns the recorded keys of a server, before `ssh` may record a new one. Creates the folder for it.
+    pub(super) fn prepare(&self, address: &str, port: u16) -> io::Result<Vec<PublicKey>> {
+        if let Some(file) = &self.accept_new {
+            create_folder(file)?;
         }
+        Ok(self.keys(address, port))
+    }
+
+    /// Reports the keys of a server that `ssh` has recorded besides the ones that were known.
+    pub(super) fn report_new(&self, address: &str, port: u16, known: &[PublicKey]) {
+        let keys = self.keys(address, port).into_iter();
+        for key in keys.filter(|key| !known.contains(key)) {
+            self.report(address, port, &key);
+        }
+    }
+
+    fn keys(&self, address: &str, port: u16) -> Vec<PublicKey> {
+        let recorded = self.recorded(address, port).unwrap_or_default();
+        let keys = recorded.into_iter().filter(|known| known.mark == Mark::Key);
+        keys.filter_map(|known| known.key).collect()
     }
 
     fn report(&self, address: &str, port: u16, key: &PublicKey) {

@@ -5,13 +5,16 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::authenticate::{LOGIN_TIMEOUT, too_slow};
 use super::channel::{NoChannel, Piece, Reader, Writer};
@@ -30,20 +33,35 @@ pub struct OpenSsh {
     pub port: Option<u16>,
 }
 
+/// The port of SSH.
+const DEFAULT_PORT: u16 = 22;
 /// The status of `ssh` for a failure of its own.
 const FAILED: i32 = 255;
-/// A destination that no server has. A client connects to the master, and nowhere else if the master has ended.
-const NOWHERE: [&str; 3] = ["-p", "9", "kubexm.invalid"];
+/// The options and the destination of a client. It reads no configuration, asks for no port to be forwarded, and connects to the
+/// master: without one, it ends.
+const CLIENT: [&str; 8] = [
+    "-F",
+    "/dev/null",
+    "-o",
+    "BatchMode=yes",
+    "-o",
+    "ProxyCommand=false",
+    "--",
+    "kubexm.invalid",
+];
+/// The number of masters that log in at the same time: a jump host refuses more at random (`MaxStartups`).
+const LOGINS: usize = 5;
+static STARTING: Semaphore = Semaphore::const_new(LOGINS);
+/// The directories of the masters that run.
+static MASTERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// Size in bytes of one piece of output.
 const CHUNK: usize = 32 * 1024;
 
 /// Settings of the user's configuration that would change what a command gets, or give the host more than a command.
-const SETTINGS: [&str; 15] = [
+const SETTINGS: [&str; 14] = [
     "BatchMode=yes",
     "ClearAllForwardings=yes",
     "ConnectTimeout=10",
-    // The connection of a kubexm that was killed ends after this time.
-    "ControlPersist=1h",
     "EscapeChar=none",
     "ForwardAgent=no",
     "ForwardX11=no",
@@ -57,6 +75,12 @@ const SETTINGS: [&str; 15] = [
     "UpdateHostKeys=no",
 ];
 
+/// The file of the socket in the directory of a master.
+const SOCKET: &str = "socket";
+/// How long the connection of a kubexm that was killed stays. While kubexm runs, a command that holds a lock asks each host more
+/// often, and no other one waits so long between two commands.
+const PERSIST: &str = "ControlPersist=15m";
+
 /// The process that holds the connection. It ends with this value.
 pub(super) struct Master {
     /// Has the socket of the master and its log.
@@ -64,14 +88,24 @@ pub(super) struct Master {
 }
 
 impl OpenSsh {
-    /// Returns the server that the configuration means by `server`, for messages and known hosts.
+    /// Returns the server that the configuration means by `server`, for messages, and the name and the port of its keys in known
+    /// hosts.
     ///
     /// # Errors
     /// `ssh` is not installed, or refuses the configuration.
-    pub(super) async fn resolve(&self, server: &Server) -> Result<Server, ServerError> {
+    pub(super) async fn resolve(
+        &self,
+        server: &Server,
+    ) -> Result<(Server, (String, u16)), ServerError> {
         let mut command = ssh();
         command.arg("-G").args(self.destination(server));
-        let output = command.output().await.map_err(not_started)?;
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let running = tokio::time::timeout(LOGIN_TIMEOUT, command.output());
+        let Ok(output) = running.await else {
+            let reason = too_slow("reading the SSH configuration with ssh -G");
+            return Err(ServerError::Unreachable(reason));
+        };
+        let output = output.map_err(not_started)?;
         if !output.status.success() {
             return Err(ServerError::Unreachable(said(&output.stderr).hint(
                 "correct the SSH configuration; `ssh -G HOST` prints what it means",
@@ -83,14 +117,20 @@ impl OpenSsh {
             let found = lines.find(|(name, _)| *name == key);
             found.map(|(_, value)| value.to_owned())
         };
-        Ok(Server {
+        let port = value("port").and_then(|port| port.parse().ok());
+        let server = Server {
             address: value("hostname").unwrap_or_else(|| server.address.clone()),
-            port: value("port")
-                .and_then(|port| port.parse().ok())
-                .unwrap_or(server.port),
+            port: port.unwrap_or(server.port),
             user: value("user").unwrap_or_else(|| server.user.clone()),
             ..server.clone()
-        })
+        };
+        // `ssh` records the key of an alias without a port.
+        let alias = value("hostkeyalias").filter(|alias| alias != "none");
+        let recorded = match alias {
+            Some(alias) => (alias, DEFAULT_PORT),
+            None => (server.address.clone(), server.port),
+        };
+        Ok((server, recorded))
     }
 
     /// Returns the options and the name of a server.
@@ -129,15 +169,41 @@ impl Master {
             let reason = Message::quoting(format!("cannot create a directory for ssh: {error}"));
             ServerError::Unreachable(reason)
         };
+        let _login = STARTING.acquire().await;
         let directory = tempfile::Builder::new()
             .prefix("kubexm-ssh-")
+            .permissions(Permissions::from_mode(0o700))
             .tempdir()
             .map_err(failed)?;
         let master = Self { directory };
+        masters(|all| all.push(master.directory.path().to_owned()));
+        let mut has_started = master.log_in(openssh, server, host_keys, PERSIST).await?;
+        // With ControlPersist, ssh hides what a ProxyCommand prints.
+        if !has_started && master.printed().contains("UNKNOWN") {
+            let persist = "ControlPersist=no";
+            has_started = master.log_in(openssh, server, host_keys, persist).await?;
+        }
+        if has_started {
+            Ok(master)
+        } else {
+            Err(refused(&master.reason(), server))
+        }
+    }
+
+    /// Starts the process, which goes into the background after the login. Returns whether it did.
+    async fn log_in(
+        &self,
+        openssh: &OpenSsh,
+        server: &Server,
+        host_keys: &HostKeys,
+        persist: &str,
+    ) -> Result<bool, ServerError> {
+        let log = File::create(self.log()).map_err(not_started)?;
         let mut command = ssh();
-        command.arg("-E").arg(master.log());
-        command.arg("-S").arg(master.socket());
-        command.args(["-M", "-f", "-N", "-T"]);
+        // `ssh` writes there, and what it prints before it reads this option.
+        command.stderr(log).arg("-E").arg(self.log());
+        command.arg("-S").arg(self.socket());
+        command.args(["-M", "-f", "-N", "-T", "-o", persist]);
         for setting in SETTINGS {
             command.args(["-o", setting]);
         }
@@ -145,43 +211,43 @@ impl Master {
             command.args(["-o", &setting]);
         }
         command.args(openssh.destination(server));
-        let running = tokio::time::timeout(LOGIN_TIMEOUT, command.status());
-        match running.await {
-            Ok(Ok(status)) if status.success() => Ok(master),
-            Ok(Ok(_)) => Err(refused(&master.reason(), server)),
+        match tokio::time::timeout(LOGIN_TIMEOUT, command.status()).await {
+            Ok(Ok(status)) => Ok(status.success()),
             Ok(Err(error)) => Err(not_started(error)),
             Err(_) => Err(ServerError::Unreachable(too_slow("the login of ssh"))),
         }
     }
 
     fn socket(&self) -> PathBuf {
-        self.directory.path().join("socket")
+        self.directory.path().join(SOCKET)
     }
 
     fn log(&self) -> PathBuf {
         self.directory.path().join("log")
     }
 
-    /// Returns what the master printed last.
-    fn reason(&self) -> Message {
-        said(&std::fs::read(self.log()).unwrap_or_default())
+    /// Returns what the master has printed.
+    fn printed(&self) -> String {
+        let bytes = std::fs::read(self.log()).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Returns a client of the master.
-    fn client(&self) -> Command {
+    /// Returns what the master printed last.
+    fn reason(&self) -> Message {
+        said(self.printed().as_bytes())
+    }
+
+    /// Returns a client of the master with these options.
+    fn client<'a>(&self, options: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = ssh();
         command.arg("-S").arg(self.socket());
+        command.args(options).args(CLIENT);
         command
     }
 
     /// Returns whether the master answers.
     async fn is_connected(&self) -> bool {
-        let asked = self
-            .client()
-            .args(["-O", "check"])
-            .args(NOWHERE)
-            .status()
-            .await;
+        let asked = self.client(["-O", "check"]).status().await;
         asked.is_ok_and(|status| status.success())
     }
 
@@ -196,19 +262,13 @@ impl Master {
 
     /// Ends the connection.
     pub(super) async fn end(&self) {
-        let _ = self
-            .client()
-            .args(["-O", "exit"])
-            .args(NOWHERE)
-            .status()
-            .await;
+        let _ = self.client(["-O", "exit"]).status().await;
     }
 
     /// Starts a command line. Returns after the host has started it: before that, no input is sent.
     pub(super) async fn start_command(&self, line: &str) -> Result<(Reader, Writer), NoChannel> {
-        let mut command = self.client();
-        command.args(["-T", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR"]);
-        command.args(NOWHERE).arg(line);
+        let mut command = self.client(["-T", "-o", "LogLevel=ERROR"]);
+        command.arg(line);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -216,11 +276,11 @@ impl Master {
         let broken = |error| NoChannel::Broken(message_of(&error));
         let mut child = command.spawn().map_err(broken)?;
         let stdin = child.stdin.take();
-        let (sender, mut pieces) = mpsc::channel(16);
-        tokio::spawn(pump(child, sender));
         let Some(stdin) = stdin else {
             return Err(NoChannel::Broken(Message::new("ssh has no input")));
         };
+        let (sender, mut pieces) = mpsc::channel(16);
+        tokio::spawn(pump(child, self.client(["-O", "check"]), sender));
         let mut first = VecDeque::new();
         let mut complaint = Vec::new();
         loop {
@@ -229,22 +289,14 @@ impl Master {
                     complaint.extend_from_slice(&bytes);
                     first.push_back(Piece::Stderr(bytes));
                 }
-                Some(Piece::Ended(FAILED)) => {
-                    let text = String::from_utf8_lossy(&complaint);
-                    if text.contains("refused by peer") {
-                        return Err(NoChannel::Refused);
-                    }
-                    if !self.is_connected().await {
-                        return Err(NoChannel::Broken(self.reason()));
-                    }
-                    first.push_back(Piece::Ended(FAILED));
-                    break;
+                Some(Piece::Ended(FAILED)) if is_refusal(&complaint) => {
+                    return Err(NoChannel::Refused);
                 }
                 Some(piece) => {
                     first.push_back(piece);
                     break;
                 }
-                None => break,
+                None => return Err(NoChannel::Broken(self.broken().await)),
             }
         }
         let reader = Reader::OpenSsh {
@@ -265,11 +317,8 @@ impl Master {
         } else {
             format!("{target}:{port}")
         };
-        let mut command = self.client();
         // Only its debug output says that the host has connected.
-        command
-            .args(["-v", "-o", "BatchMode=yes", "-W", &target])
-            .args(NOWHERE);
+        let mut command = self.client(["-v", "-W", &target]);
         // It ends with its input.
         command.kill_on_drop(false);
         command
@@ -288,8 +337,7 @@ impl Master {
             Ok(false) if !self.is_connected().await => Err(TunnelError::Disconnected),
             // The master logs why the server refused the channel.
             Ok(false) => {
-                let log = std::fs::read(self.log()).unwrap_or_default();
-                let log = String::from_utf8_lossy(&log);
+                let log = self.printed();
                 let is_prohibited = log.lines().last();
                 if is_prohibited.is_some_and(|line| line.contains("administratively prohibited")) {
                     Err(TunnelError::NotAllowed)
@@ -303,25 +351,43 @@ impl Master {
 
 impl Drop for Master {
     fn drop(&mut self) {
-        let mut command = ssh().into_std();
-        command
-            .arg("-S")
-            .arg(self.socket())
-            .args(["-O", "exit"])
-            .args(NOWHERE);
+        masters(|all| all.retain(|directory| directory != self.directory.path()));
         // The connection ends with kubexm, also if the master does not answer.
-        let _ = command.status();
+        let _ = self.client(["-O", "exit"]).into_std().status();
     }
 }
 
-/// Returns `ssh` in a process group of its own: Ctrl-C in a terminal is for kubexm, which ends commands on the hosts first.
+/// Ends all connections, before kubexm ends in the middle of its work.
+pub fn end_all() {
+    let directories = masters(std::mem::take);
+    let ends = directories.iter().map(|directory| {
+        let mut command = ssh().into_std();
+        command.arg("-S").arg(directory.join(SOCKET));
+        command.args(["-O", "exit"]).args(CLIENT).spawn()
+    });
+    let ends: Vec<_> = ends.collect();
+    for mut end in ends.into_iter().flatten() {
+        let _ = end.wait();
+    }
+    for directory in directories {
+        let _ = std::fs::remove_dir_all(directory);
+    }
+}
+
+fn masters<T>(change: impl FnOnce(&mut Vec<PathBuf>) -> T) -> T {
+    change(&mut MASTERS.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Returns `ssh` in a session of its own. Ctrl-C in a terminal is for kubexm, which ends commands on the hosts first; and an `ssh`
+/// to a jump host cannot ask on the terminal, where questions about several hosts would mix.
 fn ssh() -> Command {
-    let mut command = Command::new("ssh");
+    let mut command = Command::new("setsid");
+    command.arg("ssh").env("SSH_ASKPASS_REQUIRE", "never");
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    command.process_group(0).kill_on_drop(true);
+    command.kill_on_drop(true);
     command
 }
 
@@ -342,8 +408,9 @@ fn host_key_settings(host_keys: &HostKeys) -> Vec<String> {
     ]
 }
 
-/// Sends what a client prints, and its status at the end. It has no end if the connection broke.
-async fn pump(mut child: Child, sender: mpsc::Sender<Piece>) {
+/// Sends what a client prints, and the status of its command at the end. There is none if the connection broke, which `check`
+/// finds: the client ends with the status of a command that failed.
+async fn pump(mut child: Child, mut check: Command, sender: mpsc::Sender<Piece>) {
     let (Some(mut stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
         return;
     };
@@ -366,11 +433,19 @@ async fn pump(mut child: Child, sender: mpsc::Sender<Piece>) {
             return;
         }
     }
-    if let Ok(status) = child.wait().await {
-        let _ = sender
-            .send(Piece::Ended(status.code().unwrap_or(FAILED)))
-            .await;
+    let status = child.wait().await;
+    let Some(status) = status.ok().and_then(|status| status.code()) else {
+        return;
+    };
+    let is_connected = async { check.status().await.is_ok_and(|answer| answer.success()) };
+    if status != FAILED || is_connected.await {
+        let _ = sender.send(Piece::Ended(status)).await;
     }
+}
+
+/// Returns whether the master said that sshd permits no further session.
+fn is_refusal(complaint: &[u8]) -> bool {
+    String::from_utf8_lossy(complaint).contains("refused by peer")
 }
 
 /// Reads the debug output of a client for a tunnel: whether the host has connected.

@@ -2,6 +2,7 @@
 
 mod login_shell;
 mod options;
+mod recording;
 mod session;
 mod wire;
 

@@ -26,7 +26,7 @@ use kubexm_types::{ErrorKind, HostName, Message};
 use self::older_bundle::OlderBundle;
 use crate::stop::AGAIN;
 
-pub use failures::{LeftOver, StepFailures, WorkersLeftOut};
+pub use failures::{Explained, LeftOver, StepFailures, WorkersLeftOut};
 pub use file::FileError;
 
 /// The failure of a command. Its text is complete: what failed, where, the cause, and hints.
@@ -123,13 +123,7 @@ pub enum CommandError {
     /// Steps failed on hosts.
     Steps(StepFailures),
     /// Conditions did not hold in time, and kubexm has found why.
-    Explained {
-        /// What is wrong, and what the user can do.
-        cause: Message,
-        /// Commands that do what the hint of the cause says.
-        commands: Vec<String>,
-        failures: StepFailures,
-    },
+    Explained(Box<Explained>),
     /// A cluster was installed without workers that cannot be used.
     FailedWorkers(WorkersLeftOut),
     /// Changes on hosts cannot be reverted.
@@ -230,18 +224,7 @@ impl From<&CommandError> for Message {
             .hint(*hint),
             CommandError::NotCompared(lost) => Self::of_all(messages(lost)),
             CommandError::Steps(failures) => Self::from(failures).hint(AGAIN),
-            CommandError::Explained {
-                cause,
-                commands,
-                failures,
-            } => {
-                let waited = failures.unmet().unwrap_or_default();
-                let fix = cause.hint.as_ref();
-                let fix = fix.map(|fix| format!("{fix}; then ")).unwrap_or_default();
-                let hint = format!("{fix}{AGAIN}{}", indented(commands));
-                let text = &cause.text;
-                Self::new(format!("{text}\nThis did not come true in time:\n{waited}")).hint(hint)
-            }
+            CommandError::Explained(explained) => Self::from(explained.as_ref()),
             CommandError::FailedWorkers(workers) => Self::new(format!(
                 "the cluster was installed without these workers:{workers}"
             ))
@@ -289,7 +272,7 @@ impl CommandError {
             | Self::NotReset(_)
             | Self::FailedWorkers(_) => ErrorKind::Host,
             Self::Unhealthy { .. } => ErrorKind::Step,
-            Self::Explained { .. } => ErrorKind::Step,
+            Self::Explained(_) => ErrorKind::Step,
             Self::Steps(failures) => host_or_step(failures.has_lost_host()),
             Self::Reset(errors) => host_or_step(errors.iter().any(ResetError::is_loss_of_host)),
         }

@@ -10,6 +10,11 @@ pub use kubexm_engine::plan::Stop;
 /// What to do after a command that was stopped or failed.
 pub const AGAIN: &str = "run the same command again to go on";
 
+/// Ends the connections that other processes hold for this one, before it ends in the middle of its work.
+pub fn end_connections() {
+    kubexm_host::openssh::end_all();
+}
+
 /// Runs work that changes no host; cancels it when the user stops the command.
 pub async fn unless_stopped<T>(
     stop: &Stop,

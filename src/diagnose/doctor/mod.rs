@@ -199,6 +199,7 @@ fn finding(check: &Check, found: Found, follows: Option<&'static str>) -> Findin
         fix: found.fix,
         commands: found.commands,
         follows,
+        is_warning: found.is_warning,
     }
 }
 

@@ -26,18 +26,32 @@ impl DoctorReport {
         self.findings.iter().filter(|found| found.follows.is_none())
     }
 
-    /// Returns the cause that explains most other findings: none that is only possible, and the first of several by the order
-    /// of dependency.
+    /// Returns the cause for which a part of the cluster does not work: the one that explains most other findings, and the first
+    /// of several by the order of dependency. A warning, and what is only possible, is none.
     pub fn main_cause(&self) -> Option<&Finding> {
-        let is_known = |found: &&Finding| found.certainty != Certainty::Possible;
-        let explains = |found: &Finding| {
-            let mut others = self.consequences();
-            others.any(|other| other.follows == Some(found.check))
+        let explained = |found: &Finding| {
+            let others = self.consequences();
+            let others = others.filter(|other| other.follows == Some(found.check));
+            let is_here = |host: &HostName| found.hosts.contains(host);
+            let everywhere = found.hosts.is_empty();
+            others
+                .filter(|other| {
+                    everywhere || other.hosts.is_empty() || other.hosts.iter().any(is_here)
+                })
+                .count()
         };
-        let known = || self.causes().filter(is_known);
-        known()
-            .find(|found| explains(found))
-            .or_else(|| known().next())
+        let causes = self.causes().filter(|found| {
+            found.certainty != Certainty::Possible
+                && !found.is_warning
+                && (explained(found) > 0 || found.area.is_of_programs())
+        });
+        let mut main: Option<&Finding> = None;
+        for found in causes {
+            if main.is_none_or(|main| explained(found) > explained(main)) {
+                main = Some(found);
+            }
+        }
+        main
     }
 
     /// Returns the findings that follow from another one.
@@ -104,6 +118,16 @@ impl Area {
         Self::Dns,
         Self::Workloads,
     ];
+}
+
+impl Area {
+    /// Returns whether the area is about programs of the cluster, and not about what they need of a host.
+    fn is_of_programs(self) -> bool {
+        !matches!(
+            self,
+            Self::Hosts | Self::Time | Self::Disk | Self::Kernel | Self::Certificates
+        )
+    }
 }
 
 impl fmt::Display for Area {
@@ -196,4 +220,7 @@ pub struct Finding {
     pub commands: Vec<String>,
     /// The check whose finding explains this one; `None` if none does.
     pub follows: Option<&'static str>,
+    /// Whether everything still works, as with a certificate that expires soon.
+    #[serde(skip)]
+    pub is_warning: bool,
 }

@@ -25,17 +25,14 @@ impl Wire {
             let connection = log_in(server, connecting.await?).await?;
             return Ok((Self::Russh(connection), server.clone()));
         };
-        let server = openssh.resolve(server).await?;
-        let (address, port) = (&server.address, server.port);
-        let is_new = host_keys.will_record(address, port).map_err(|error| {
+        let (server, (name, port)) = openssh.resolve(server).await?;
+        let known = host_keys.prepare(&name, port).map_err(|error| {
             let text = format!("kubexm cannot record its SSH host key: {error}");
             ServerError::HostKey(Message::quoting(text))
         })?;
         let master = Master::start(openssh, &options.server, host_keys).await;
         let master = master.map_err(|error| error.with_user(&server.user))?;
-        if is_new {
-            host_keys.report_recorded(address, port);
-        }
+        host_keys.report_new(&name, port, &known);
         Ok((Self::OpenSsh(master), server))
     }
 

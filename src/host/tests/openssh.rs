@@ -1,5 +1,7 @@
 //! The system's `ssh` as transport.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
@@ -111,14 +113,23 @@ async fn failures_say_what_ssh_printed() {
 
 #[tokio::test]
 #[ignore = "requires root and sshd"]
-async fn broken_connection_is_an_error() {
+async fn broken_connection_is_an_error_and_no_status() {
     let mut sshd = Sshd::start();
     sshd.listens().await;
-    let host = SshHost::connect(options(&sshd, "", &sshd.known("", "host.pub")))
-        .await
-        .unwrap();
+    let options = options(&sshd, "", &sshd.known("", "host.pub"));
+    let host = Arc::new(SshHost::connect(options).await.unwrap());
+    let started = sshd.file("started");
+    let running = {
+        let (host, started) = (Arc::clone(&host), started.clone());
+        let sleeps = Command::script("echo here; : >\"$1\"; sleep 600", [started]);
+        tokio::spawn(async move { host.run(sleeps).await })
+    };
+    while !Path::new(&started).exists() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     sshd.end();
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    let broken = running.await.unwrap().unwrap_err();
+    assert!(matches!(broken, HostError::Unreachable { .. }), "{broken}");
     let broken = host.run(Command::new("true")).await.unwrap_err();
     assert!(matches!(broken, HostError::Unreachable { .. }), "{broken}");
 }

@@ -1,8 +1,9 @@
-//! Why a command waited in vain.
+//! Why a condition does not come true.
 
 use std::path::Path;
 
 use kubexm_diagnose::doctor::{self, DoctorOptions, Finding};
+use kubexm_session::error::Explained;
 use kubexm_session::{CommandError, Connection, Stop};
 use kubexm_types::Message;
 use kubexm_types::event::Events;
@@ -30,11 +31,11 @@ pub async fn cause<T>(
     let found = examined.ok();
     Err(
         match found.as_ref().and_then(|report| report.main_cause()) {
-            Some(found) => CommandError::Explained {
+            Some(found) => CommandError::Explained(Box::new(Explained {
                 cause: message(found),
                 commands: found.commands.clone(),
                 failures,
-            },
+            })),
             None => CommandError::Steps(failures),
         },
     )
@@ -61,30 +62,35 @@ fn message(found: &Finding) -> Message {
 mod tests {
     use super::*;
     use crate::cli::doctor::example;
+    use doctor::Certainty;
 
     #[test]
-    fn the_cause_that_explains_other_findings_comes_first() {
+    fn the_cause_of_most_findings_is_the_error() {
         let mut report = example::report();
         let unrelated = Finding {
-            check: "clock",
-            what: "the clock is 3 s late".to_owned(),
+            check: "commands",
+            area: doctor::Area::Hosts,
+            what: "an upgrade was interrupted".to_owned(),
             ..report.findings[0].clone()
         };
         report.findings.insert(0, unrelated);
-        let found = report.main_cause().unwrap();
-        let shown = message(found);
+        let shown = message(report.main_cause().unwrap());
         assert_eq!(
             shown.text,
             "node2: swap is on: /swapfile: a kubelet does not start with swap, unless failSwapOn of its configuration is false"
         );
-        assert_eq!(
-            shown.hint.as_deref(),
-            Some("turn swap off, also for the next boot")
-        );
-        // What is only possible is no reason.
-        for found in &mut report.findings {
-            found.certainty = doctor::Certainty::Possible;
-        }
+        let fix = "turn swap off, also for the next boot";
+        assert_eq!(shown.hint.as_deref(), Some(fix));
+        // Without a consequence, nothing says that it is about what the command waited for.
+        report.findings.pop();
+        assert_eq!(report.main_cause(), None);
+        let network = &mut report.findings[1];
+        network.area = doctor::Area::Network;
+        assert!(report.main_cause().is_some());
+        report.findings[1].is_warning = true;
+        assert_eq!(report.main_cause(), None);
+        report.findings[1].is_warning = false;
+        report.findings[1].certainty = Certainty::Possible;
         assert_eq!(report.main_cause(), None);
     }
 }

@@ -4,7 +4,7 @@ use kubexm_types::{ErrorKind, Message, WarningKind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::exit;
-use kubexm_session::stop::{AGAIN, Stop};
+use kubexm_session::stop::{AGAIN, Stop, end_connections};
 use kubexm_types::event::Events;
 
 /// What a command that changes hosts still does after the first signal.
@@ -49,6 +49,7 @@ pub fn watch(events: &Events, stopping: &'static str) -> Stop {
         let kind = ErrorKind::Interrupted;
         let (code, _) = exit::code(kind);
         events.end(code, Some(kind), Some(message));
+        end_connections();
         std::process::exit(code.into());
     });
     stop

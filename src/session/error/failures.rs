@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::stop::AGAIN;
 use kubexm_engine::plan::{StepError, TaskId};
 use kubexm_host::HostError;
 use kubexm_types::{HostName, Message};
@@ -76,6 +77,35 @@ impl From<&StepFailures> for Message {
     }
 }
 
+/// Conditions that did not hold in time, and why.
+#[derive(Debug)]
+pub struct Explained {
+    /// What is wrong, and what the user can do.
+    pub cause: Message,
+    /// Commands that do what the hint of the cause says.
+    pub commands: Vec<String>,
+    pub failures: StepFailures,
+}
+
+impl From<&Explained> for Message {
+    fn from(explained: &Explained) -> Self {
+        let Explained {
+            cause,
+            commands,
+            failures,
+        } = explained;
+        let waited = failures.unmet().unwrap_or_default();
+        let fix = cause.hint.as_ref();
+        let fix = fix.map(|fix| format!("{fix}; then ")).unwrap_or_default();
+        let commands: String = commands.iter().map(|line| format!("\n  {line}")).collect();
+        let (text, left) = (&cause.text, &failures.left);
+        Self::new(format!(
+            "{text}\nThis did not come true in time:\n{waited}{left}"
+        ))
+        .hint(format!("{fix}{AGAIN}{commands}"))
+    }
+}
+
 /// The number of tasks that did not end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeftOver {
@@ -126,11 +156,11 @@ mod tests {
     fn the_cause_of_a_wait_is_the_error_and_its_fix_the_hint() {
         let waited = Message::new("Wait until CoreDNS answers: the condition does not hold");
         let waited = StepError::Unmet(waited.hint("remove the cause"));
-        let error = CommandError::Explained {
+        let error = CommandError::Explained(Box::new(Explained {
             cause: Message::new("node2: a CNI plugin is missing").hint("install it"),
             commands: vec!["kubexm exec --host node2 -- true".to_owned()],
             failures: failures(waited, Vec::new()),
-        };
+        }));
         insta::assert_snapshot!(error, @"
         node2: a CNI plugin is missing
         This did not come true in time:

@@ -59,6 +59,7 @@ pub fn report() -> DoctorReport {
                     "kubexm exec -f cluster.yaml --host node2 -- swapoff -a".to_owned(),
                 ],
                 follows: None,
+                is_warning: false,
             },
             Finding {
                 check: "kubelet",
@@ -73,6 +74,7 @@ pub fn report() -> DoctorReport {
                     "kubexm logs -f cluster.yaml kubelet --host node2".to_owned(),
                 ],
                 follows: Some("swap"),
+                is_warning: false,
             },
         ],
     }
