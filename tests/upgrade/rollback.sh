@@ -19,7 +19,7 @@ programs_at() { # VERSION
   program_versions >"$work/programs"
   cat "$work/programs"
   [ "$(grep -c ' \(program\|pod\|running\) ' "$work/programs")" -gt 3 ] &&
-    ! grep ' \(program\|pod\|running\) ' "$work/programs" | grep -v " $1\$" &&
+    ! grep ' \(program\|pod\|running\) ' "$work/programs" | grep -vE "v${1//./\\.}(@.*)?\"?\$" &&
     ! grep ' cordoned ' "$work/programs"
 }
 object() { kubectl create configmap "$1" --from-literal=name="$1"; }
