@@ -68,6 +68,8 @@ const LOGINS: &str =
     "use containerRuntime.registries, as in {harbor.corp: {username: a, passwordFile: p}}";
 const INSECURE: &str = "use containerRuntime.registries, as in {harbor.corp: {insecure: true}}";
 const REMOVE: &str = "remove the setting: pods do not start with another value";
+const SANDBOX: &str =
+    "remove the setting: the bundle and the registry have the image that kubexm sets";
 
 /// The directories of the CAs of registries, which belong to the user if something else is in them.
 const CERTS_D: &[&str] = &["certs.d/*/", "certs.d/"];
@@ -112,6 +114,8 @@ const CONTAINERD: RuntimeProperties = RuntimeProperties {
         (&["plugins", CRI, "registry", "configs"], LOGINS),
         (&["plugins", CRI, "registry", "config_path"], MIRRORS),
         (&["plugins", TRANSFER, "config_path"], MIRRORS),
+        (&["plugins", IMAGES, "pinned_images", "sandbox"], SANDBOX),
+        (&["plugins", CRI, "sandbox_image"], SANDBOX),
     ],
 };
 
@@ -219,6 +223,7 @@ const CRI_O: RuntimeProperties = RuntimeProperties {
         (&["crio", "image", "insecure_registries"], INSECURE),
         (&["crio", "image", "registries"], MIRRORS),
         (&["crio", "image", "global_auth_file"], LOGINS),
+        (&["crio", "image", "pause_image"], SANDBOX),
     ],
 };
 
@@ -273,6 +278,10 @@ const DOCKER: RuntimeProperties = RuntimeProperties {
     own_settings: &[
         (&["registry-mirrors"], MIRRORS),
         (&["insecure-registries"], INSECURE),
+        (
+            &["hosts"],
+            "remove the setting: dockerd does not start with it, because its unit names the socket",
+        ),
     ],
 };
 
@@ -314,6 +323,7 @@ const ISULAD: RuntimeProperties = RuntimeProperties {
             "use containerRuntime.cgroupDriver",
         ),
         (&["network-plugin"], REMOVE),
+        (&["pod-sandbox-image"], SANDBOX),
         (
             &["registry-mirrors"],
             "remove the setting: kubexm does not configure mirrors of iSulad",

@@ -111,9 +111,58 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
             refuse_flag(spec, program, &component.extra_args, flag, hint);
         }
     }
+    check_values(spec, cluster);
     check_kubeadm_proxy(spec, cluster);
     check_encryption(spec, cluster);
     check_labels(spec, cluster);
+}
+
+/// Refuses values of flags with which the cluster does not work, or with which nodes may do what they want.
+fn check_values(spec: &Fields<'_>, cluster: &Cluster) {
+    let kubernetes = &cluster.kubernetes;
+    let server = &kubernetes.api_server.component.extra_args;
+    let refuse_value = |program: &str, flag: &str, message: &str, hint: &str| {
+        let path = format!("spec.kubernetes.{program}.extraArgs.{flag}");
+        refuse(spec, &path, message, hint);
+    };
+    let lacks = |flag: &str, names: &[&str]| {
+        let given = server.get(flag)?;
+        let has = |name: &&str| given.split(',').any(|one| one.trim() == *name);
+        let missing: Vec<&str> = names.iter().copied().filter(|name| !has(name)).collect();
+        (!missing.is_empty()).then(|| missing.join(" and "))
+    };
+    let modes = "authorization-mode";
+    if let Some(missing) = lacks(modes, &["Node", "RBAC"]) {
+        let message = format!("does not contain {missing}: kubelets and kubexm need it");
+        let hint = "write Node,RBAC, and other modes after them";
+        refuse_value("apiServer", modes, &message, hint);
+    }
+    let plugins = "enable-admission-plugins";
+    if let Some(missing) = lacks(plugins, &["NodeRestriction"]) {
+        let message =
+            format!("does not contain {missing}: a node could change the objects of other nodes");
+        let hint = "add NodeRestriction to the list";
+        refuse_value("apiServer", plugins, &message, hint);
+    }
+    let anonymous = "anonymous-auth";
+    let is_kubeadm = kubernetes.kind == KubernetesKind::Kubeadm;
+    if is_kubeadm && server.get(anonymous).is_some_and(|value| value == "false") {
+        let message =
+            "ends the API server: the probes of kubeadm, and nodes that join, are anonymous";
+        let hint = "remove the flag, or permit /livez, /readyz and /healthz alone with authentication-config";
+        refuse_value("apiServer", anonymous, message, hint);
+    }
+    let allocates = "allocate-node-cidrs";
+    let plugin = cluster.network.plugin.kind();
+    let is_off = kubernetes.controller_manager.extra_args.get(allocates);
+    if plugin.properties().has_bridge && is_off.is_some_and(|value| value == "false") {
+        let message = format!(
+            "leaves nodes without a pod subnet, which {} needs",
+            plugin.name()
+        );
+        let hint = "remove the flag, or use another network plugin";
+        refuse_value("controllerManager", allocates, &message, hint);
+    }
 }
 
 /// Refuses a flag of a program if the user sets it.

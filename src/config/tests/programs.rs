@@ -17,6 +17,66 @@ fn port_of_the_api_server_is_the_default_of_the_endpoint_and_free() {
 }
 
 #[test]
+fn values_with_which_the_cluster_does_not_work_are_refused() {
+    for (program, flag, value, hint) in [
+        (
+            "apiServer",
+            "authorization-mode",
+            "RBAC,Webhook",
+            "Node,RBAC",
+        ),
+        (
+            "apiServer",
+            "authorization-mode",
+            "AlwaysAllow",
+            "Node,RBAC",
+        ),
+        (
+            "apiServer",
+            "enable-admission-plugins",
+            "AlwaysPullImages",
+            "NodeRestriction",
+        ),
+        (
+            "apiServer",
+            "anonymous-auth",
+            "false",
+            "authentication-config",
+        ),
+        (
+            "controllerManager",
+            "allocate-node-cidrs",
+            "false",
+            "another network plugin",
+        ),
+    ] {
+        let settings = format!("{program}: {{extraArgs: {{{flag}: '{value}'}}}}");
+        let path = format!("spec.kubernetes.{program}.extraArgs.{flag}");
+        assert_refused(&settings, "", &path, hint);
+    }
+    for (kubernetes, sections) in [
+        (
+            "apiServer: {extraArgs: {authorization-mode: 'Node,RBAC,Webhook'}}",
+            "",
+        ),
+        (
+            "apiServer: {extraArgs: {enable-admission-plugins: 'NodeRestriction,AlwaysPullImages'}}",
+            "",
+        ),
+        (
+            "type: systemd, apiServer: {extraArgs: {anonymous-auth: 'false'}}",
+            "  etcd: {type: systemd}\n",
+        ),
+        (
+            "controllerManager: {extraArgs: {allocate-node-cidrs: 'false'}}",
+            "  network: {plugin: none}\n",
+        ),
+    ] {
+        read(kubernetes, sections).expect(kubernetes);
+    }
+}
+
+#[test]
 fn fields_that_another_field_decides_are_refused_with_that_field() {
     for (program, settings, field, hint) in [
         (
@@ -112,7 +172,7 @@ fn flags_that_kubexm_sets_are_refused_with_the_field_to_use() {
     }
     for free in [
         "apiServer: {extraArgs: {service-account-issuer: a, audit-log-maxage: 7, bind-address: a}}",
-        "controllerManager: {extraArgs: {allocate-node-cidrs: false, bind-address: 0.0.0.0}}",
+        "controllerManager: {extraArgs: {node-cidr-mask-size: 25, bind-address: 0.0.0.0}}",
         "scheduler: {extraArgs: {config: /etc/kubernetes/site/scheduler.yaml}}",
         "kubelet: {extraArgs: {node-ip: 10.0.0.1, node-labels: a=b}}",
     ] {

@@ -86,6 +86,24 @@ fn settings_of_a_runtime_that_another_field_decides_are_refused() {
             registries,
         ),
         ("cri-o", "crio: {api: null}", "crio.api", "write a mapping"),
+        (
+            "cri-o",
+            "crio: {image: {pause_image: site/pause}}",
+            "crio.image.pause_image",
+            "the image that kubexm sets",
+        ),
+        (
+            "containerd",
+            "plugins: {io.containerd.cri.v1.images: {pinned_images: {sandbox: site/pause}}}",
+            "plugins.io.containerd.cri.v1.images.pinned_images.sandbox",
+            "the image that kubexm sets",
+        ),
+        (
+            "docker",
+            "hosts: ['fd://']",
+            "hosts",
+            "its unit names the socket",
+        ),
         ("containerd", "plugins: 5", "plugins", "write a mapping"),
         ("isulad", "data-root: /srv", "data-root", "use graph"),
         (

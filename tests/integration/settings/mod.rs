@@ -124,7 +124,7 @@ const CONTROLLER_MANAGER: &str = "node1:/etc/systemd/system/kube-controller-mana
 fn flags_of_the_user_are_flags_of_the_control_plane() {
     let kubernetes = "apiServer: {extraArgs: {bind-address: 0.0.0.0, service-node-port-range: 20000-25000, \
         enable-admission-plugins: 'NodeRestriction,AlwaysPullImages'}}, \
-        controllerManager: {extraArgs: {allocate-node-cidrs: false}, featureGates: {D: true}}, \
+        controllerManager: {extraArgs: {bind-address: 0.0.0.1}, featureGates: {D: true}}, \
         scheduler: {extraArgs: {v: 3}, featureGates: {E: false}}";
     let change = change_of(kubernetes, "");
     assert_changes(&[
@@ -135,7 +135,7 @@ fn flags_of_the_user_are_flags_of_the_control_plane() {
                 "- name: \"bind-address\"\n      value: \"0.0.0.0\"\n",
                 "- name: \"service-node-port-range\"\n      value: \"20000-25000\"\n",
                 "- name: \"enable-admission-plugins\"\n      value: \"NodeRestriction,AlwaysPullImages\"\n",
-                "- name: \"allocate-node-cidrs\"\n      value: \"false\"\n",
+                "- name: \"bind-address\"\n      value: \"0.0.0.1\"\n",
                 "- name: \"feature-gates\"\n      value: \"D=true\"\n",
                 "- name: \"feature-gates\"\n      value: \"E=false\"\n",
             ],
@@ -154,8 +154,8 @@ fn flags_of_the_user_are_flags_of_the_control_plane() {
         change(
             Kind::Systemd,
             CONTROLLER_MANAGER,
-            &["--allocate-node-cidrs=false ", "--feature-gates=D=true "],
-            &["--allocate-node-cidrs=true "],
+            &["--bind-address=0.0.0.1 ", "--feature-gates=D=true "],
+            &["--bind-address=127.0.0.1 "],
         ),
         change(
             Kind::Systemd,
