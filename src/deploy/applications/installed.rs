@@ -63,7 +63,9 @@ pub struct InstalledRelease {
     pub name: String,
     /// The number of its newest revision.
     pub revision: u64,
-    /// The status of this revision, as in `deployed`.
+    /// The number of the revision with whose objects Helm compares those of the next one.
+    pub compared: u64,
+    /// The status of the newest revision, as in `deployed`.
     pub status: String,
     /// The chart of this revision; `None` for manifests, and if kubexm did not create it.
     pub chart: Option<String>,
@@ -99,20 +101,26 @@ pub async fn releases(server: Server<'_>) -> Result<Vec<InstalledRelease>, StepE
     let words = ["secrets", "-A", "-l", "owner=helm", "-o", REVISIONS];
     let mut revisions = server.list::<Revision>("read the releases", &words).await?;
     revisions.sort_by_key(Revision::number);
-    let mut found: BTreeMap<(String, String), InstalledRelease> = BTreeMap::new();
+    let mut found: BTreeMap<(String, String), Vec<Revision>> = BTreeMap::new();
     for one in revisions {
-        let number = one.number();
-        let newest = found.entry((one.namespace, one.release)).or_default();
-        newest.revision = number;
-        (newest.status, newest.chart) = (one.status, one.chart);
-        newest.chart_version = one.chart_version;
-        newest.is_of_kubexm |= one.content.is_some();
+        let name = (one.namespace.clone(), one.release.clone());
+        found.entry(name).or_default().push(one);
     }
-    let found = found.into_iter();
-    let found = found.map(|((namespace, name), newest)| InstalledRelease {
-        namespace,
-        name,
-        ..newest
+    let found = found.into_iter().filter_map(|(name, mut revisions)| {
+        let is_of_kubexm = revisions.iter().any(|one| one.content.is_some());
+        let compared = compared(&revisions).map(Revision::number);
+        let newest = revisions.pop()?;
+        let (namespace, name) = name;
+        Some(InstalledRelease {
+            namespace,
+            name,
+            revision: newest.number(),
+            compared: compared.unwrap_or(newest.number()),
+            status: newest.status,
+            chart: newest.chart,
+            chart_version: newest.chart_version,
+            is_of_kubexm,
+        })
     });
     Ok(found.collect())
 }

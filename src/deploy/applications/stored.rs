@@ -64,7 +64,7 @@ pub(super) async fn stored(
     serde_json::from_slice(&text).map_err(|_| failed(&"it is not JSON of a release"))
 }
 
-/// Returns the newest revision of a release.
+/// Returns the revision of a release whose objects the cluster has: Helm compares with it, and a newer one that failed has others.
 ///
 /// # Errors
 /// The API server does not answer, or Helm stores revisions in another form.
@@ -72,8 +72,8 @@ pub async fn stored_release(
     server: Server<'_>,
     release: &InstalledRelease,
 ) -> Result<StoredRelease, StepError> {
-    let InstalledRelease { name, revision, .. } = release;
-    let secret = format!("sh.helm.release.v1.{name}.v{revision}");
+    let InstalledRelease { name, compared, .. } = release;
+    let secret = format!("sh.helm.release.v1.{name}.v{compared}");
     stored(server, &release.namespace, &secret).await
 }
 
@@ -95,12 +95,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn newest_revision_of_a_release_is_read() {
+    async fn deployed_revision_of_a_release_is_read() {
         let content = json!({"manifest": "kind: A\n", "config": {"a": 1}, "version": 12});
         let release = InstalledRelease {
             name: "shop".to_owned(),
             namespace: "one".to_owned(),
-            revision: 12,
+            revision: 13,
+            compared: 12,
             ..InstalledRelease::default()
         };
         let read = async |text: &str| {

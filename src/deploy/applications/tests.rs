@@ -328,6 +328,7 @@ async fn newest_revision_of_a_release_counts() {
     let (chart, version) = (shop.chart.as_deref(), shop.chart_version.as_deref());
     assert_eq!((chart, version), (Some("shop"), Some("10")));
     assert_eq!((shop.revision, shop.status.as_str()), (10, "failed"));
+    assert_eq!(shop.compared, 9);
     // The cluster file does not have to know releases of others.
     assert_eq!(former(&found, &[]).collect::<Vec<_>>(), [shop]);
 }

@@ -133,6 +133,7 @@ mod tests {
             namespace: namespace.to_owned(),
             name: "shop".to_owned(),
             revision: 1,
+            compared: 1,
             status: "deployed".to_owned(),
             is_of_kubexm,
             ..Default::default()

@@ -6,6 +6,7 @@ fn release(namespace: &str, name: &str, status: &str) -> InstalledRelease {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         revision: 3,
+        compared: 3,
         status: status.to_owned(),
         chart: Some("shop".to_owned()),
         chart_version: Some("1.2.0".to_owned()),
