@@ -16,10 +16,10 @@ use std::sync::Arc;
 use time::OffsetDateTime;
 
 use self::content::Content;
-use self::etcdutl::Etcdutl;
 use self::prepare::Prepared;
 use self::replacement::Replacement;
 use self::situation::Situation;
+use crate::etcdutl::{self as bundled, BundledEtcdutl};
 use crate::install::{self, CaEncryption, InstallOptions};
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
@@ -128,7 +128,10 @@ pub async fn restore(
         );
     }
     let programs = match open_bundle(options, &state, events)? {
-        Some(bundle) => unless_stopped(stop, etcdutl::of_bundle(bundle, &cluster)).await?,
+        Some(bundle) => {
+            let version = cluster.kubernetes.version.clone();
+            unless_stopped(stop, bundled::of_bundle(bundle, version)).await?
+        }
         None => BTreeMap::new(),
     };
     let context = Context {
@@ -202,7 +205,7 @@ struct Context<'a> {
     options: &'a RestoreOptions,
     content: &'a Content,
     /// The program etcdutl of the bundle, by architecture; empty without a bundle.
-    programs: &'a BTreeMap<Arch, Etcdutl>,
+    programs: &'a BTreeMap<Arch, BundledEtcdutl>,
     cluster: &'a Cluster,
     state: &'a Path,
     stop: &'a Stop,

@@ -1,23 +1,21 @@
-//! What an upgrade saves before each hop, so that the cluster can go back: a snapshot of etcd with the program that restores
-//! it, and the files that describe the programs of control planes and members.
+//! What an upgrade saves before each hop, so that the cluster can go back: a snapshot of etcd, and the files that describe the
+//! programs of control planes and members. The bundle of the former version has the program that restores the snapshot.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use kubexm_config::Cluster;
 use kubexm_etcd::{Member, Source};
-use kubexm_host::Facts;
 use kubexm_safekeeping::archive::Archive;
 use kubexm_safekeeping::backup::collect::{self, Collected};
 use kubexm_safekeeping::backup::create::{self, Taken};
-use kubexm_safekeeping::backup::{EtcdSnapshot, manifest, programs};
+use kubexm_safekeeping::backup::{EtcdSnapshot, manifest};
 use kubexm_session::sealed::Seal;
 use kubexm_session::session::Hosts;
 use kubexm_session::{CommandError, FileError, private_directory};
 use kubexm_types::event::Events;
-use kubexm_types::{Arch, Digest, HostName, UtcTime, Version, write_atomic};
+use kubexm_types::{Digest, HostName, UtcTime, Version, write_atomic};
 
 /// The file that states what an archive has. It is the last one that is written.
 const FILE: &str = "before-upgrade.json";
@@ -61,11 +59,6 @@ pub(super) fn snapshot(archive: &Path) -> PathBuf {
     archive.join(SNAPSHOT)
 }
 
-/// Returns the program etcdutl of an archive for an architecture.
-pub(super) fn program(archive: &Path, arch: Arch) -> PathBuf {
-    archive.join(manifest::program(arch))
-}
-
 /// Returns the archive with the files of a host, in the archive of an upgrade.
 pub(super) fn files(archive: &Path, host: &HostName) -> PathBuf {
     archive.join(manifest::host_files(host))
@@ -77,7 +70,7 @@ pub(super) fn files(archive: &Path, host: &HostName) -> PathBuf {
 /// No member provides a snapshot, a host was lost, or this machine cannot store the files.
 pub(super) async fn save(
     archive: &Archive,
-    (cluster, hosts, facts): (&Cluster, &Hosts, &BTreeMap<HostName, Facts>),
+    (cluster, hosts): (&Cluster, &Hosts),
     from: &Version,
     events: &Events,
 ) -> Result<Option<PathBuf>, CommandError> {
@@ -100,11 +93,6 @@ pub(super) async fn save(
         let path = place(folder, &file)?;
         let written = archive.seal().write(&path, &file.content);
         written.map_err(|error| FileError::io("write", &path, &error))?;
-    }
-    for program in programs::of_members(facts, &members, &path, events).await? {
-        let path = place(folder, &program)?;
-        write_atomic(&path, &program.content, OWNER_ONLY)
-            .map_err(|error| FileError::io("write", &path, &error))?;
     }
     let former = Former {
         created: UtcTime::now().whole_seconds(),

@@ -113,7 +113,6 @@ pub async fn upgrade(
 struct Before<'a> {
     /// The version of its oldest API server.
     version: &'a Version,
-    facts: &'a BTreeMap<HostName, Facts>,
     hosts: &'a Hosts,
 }
 
@@ -149,7 +148,6 @@ impl Context<'_> {
             let cluster = self.at(&hop);
             let before = Before {
                 version: from.as_ref().unwrap_or(&hop.version),
-                facts: &prepared.facts,
                 hosts: observed,
             };
             let is_again = prepared
@@ -294,12 +292,7 @@ impl Context<'_> {
         let encryption = self.options.ca_encryption.as_ref();
         let archive = Archive::create(self.state, Occasion::Upgrade, encryption, events)?;
         let (cluster, hosts) = (self.cluster, before.hosts);
-        let saving = former::save(
-            &archive,
-            (cluster, hosts, before.facts),
-            before.version,
-            events,
-        );
+        let saving = former::save(&archive, (cluster, hosts), before.version, events);
         let saved = saving.await?;
         archive.save_authorities(cluster, hosts).await?;
         archive.save_state(self.state)?;

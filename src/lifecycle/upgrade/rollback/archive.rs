@@ -23,7 +23,7 @@ pub(super) struct Target<'a> {
     pub(super) is_member: bool,
 }
 
-/// Checks the snapshot, the files of each host, and the program etcdutl for each member.
+/// Checks the snapshot and the files of each host, and that the bundle has etcdutl for each member.
 ///
 /// # Errors
 /// A file is missing or damaged, or a host has an unknown architecture.
@@ -32,6 +32,7 @@ pub(super) fn check(
     opener: &Opener,
     former: &Former,
     targets: &[Target<'_>],
+    has_program: impl Fn(Arch) -> bool,
 ) -> Result<(), CommandError> {
     for Target {
         name,
@@ -48,11 +49,8 @@ pub(super) fn check(
             ))
             .hint(INSTEAD));
         }
-        if *is_member {
-            let program = arch.map(|arch| former::program(archive, arch));
-            if !program.is_some_and(|program| has_content(&program)) {
-                return Err(no_program(name));
-            }
+        if *is_member && !arch.is_some_and(&has_program) {
+            return Err(no_program(name));
         }
     }
     digest(&former::snapshot(archive), opener, Some(former.snapshot)).map(|_| ())
@@ -100,9 +98,9 @@ fn has_content(path: &Path) -> bool {
 
 pub(super) fn no_program(name: &HostName) -> CommandError {
     CommandError::refused(format!(
-        "{name}: the archive has no etcdutl for the architecture of this host"
+        "{name}: the bundle has no etcdutl for the architecture of this host"
     ))
-    .hint("complete the upgrade with the newer version and bundle, without --rollback")
+    .hint("pass the bundle that the cluster was installed from before the upgrade")
 }
 
 /// Returns size and digest of a file of the archive. Compares the digest, if one is known.
@@ -171,14 +169,16 @@ pub(in crate::upgrade) mod tests {
             std::fs::write(path, content).unwrap();
         };
         let opener = Opener::of(archive, None).unwrap();
+        let has_program = std::cell::Cell::new(false);
         let refused = || {
-            let checked = check(archive, &opener, &saved, &targets);
+            let has_program = |_| has_program.get();
+            let checked = check(archive, &opener, &saved, &targets, has_program);
             checked.unwrap_err().to_string()
         };
         assert!(refused().contains("node1.tar has no files of this host"));
         write(&former::files(archive, &names[0]), "x");
-        assert!(refused().starts_with("node1: the archive has no etcdutl"));
-        write(&former::program(archive, Arch::Amd64), "x");
+        assert!(refused().starts_with("node1: the bundle has no etcdutl"));
+        has_program.set(true);
         write(&former::files(archive, &names[1]), "");
         assert!(refused().contains("node2.tar has no files of this host"));
         write(&former::files(archive, &names[1]), "x");
@@ -186,7 +186,7 @@ pub(in crate::upgrade) mod tests {
         write(&former::snapshot(archive), "dat");
         assert!(refused().contains("the file is damaged\nhint: copy"));
         write(&former::snapshot(archive), "data");
-        check(archive, &opener, &saved, &targets).unwrap();
+        check(archive, &opener, &saved, &targets, |_| true).unwrap();
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::archive;
 use super::context::Rollback;
 use super::versions::Programs;
 use super::way::{self, Way};
+use crate::etcdutl;
 use crate::upgrade::checks::{all_nodes, first_control_plane};
 use crate::upgrade::former::Former;
 use crate::upgrade::programs::{self, Target};
@@ -169,7 +170,12 @@ impl Rollback<'_> {
         archive::check_version((cluster, context.bundle.lock()), former, &targets)?;
         match prepared.stage() {
             Some(stage) if stage > RollbackStage::Prepare => Ok(()),
-            _ => archive::check(&self.hop.archive, &self.opener()?, former, &targets),
+            _ => {
+                let lock = context.bundle.lock();
+                let has_program = |arch| etcdutl::is_in(lock, self.to(), arch);
+                let opener = &self.opener()?;
+                archive::check(&self.hop.archive, opener, former, &targets, has_program)
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 
@@ -11,6 +12,7 @@ use super::context::Rollback;
 use super::prepare::Prepared;
 use super::versions::Programs;
 use super::way;
+use crate::etcdutl;
 use crate::restore::{proof, upload};
 use crate::upgrade::former::{self, Former};
 use kubexm_deploy::backup::{self, Phase, RestoreInputs};
@@ -23,7 +25,7 @@ use kubexm_session::change::Session;
 use kubexm_session::outcome::{self, Ended};
 use kubexm_session::sealed::Opener;
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{CommandError, plan_inputs, session};
+use kubexm_session::{CommandError, FileError, plan_inputs, session};
 use kubexm_types::{Digest, WarningKind};
 
 /// A rollback with a snapshot.
@@ -134,6 +136,8 @@ impl SnapshotRollback<'_> {
         let folder = format!("/var/lib/kubexm/restore/{id}");
         let inputs = plan_inputs::without_certificates(cluster, context.bundle, &prepared.facts);
         let opener = &self.rollback.opener()?;
+        let version = self.rollback.to().clone();
+        let programs = &etcdutl::of_bundle(Arc::clone(context.bundle), version).await?;
         let sends = deploy::hosts(&inputs).into_iter().map(async |spec| {
             let name = &spec.name;
             let Some(host) = self.work.observed.get(name) else {
@@ -141,33 +145,24 @@ impl SnapshotRollback<'_> {
             };
             let host = host.as_ref();
             let files = former::files(archive, name);
-            send(
-                host,
-                (opener, &files),
-                &format!("{folder}/former.tar"),
-                "600",
-            )
-            .await?;
+            let former = format!("{folder}/former.tar");
+            write(host, (opener, &files), &former, None).await?;
             if members(cluster).iter().all(|member| member.name != *name) {
                 return Ok(());
             }
             let arch = prepared.facts.get(name).and_then(Facts::arch);
-            let arch = arch.ok_or_else(|| no_program(name))?;
-            let program = former::program(archive, arch);
-            if !program.exists() {
-                return Err(no_program(name));
-            }
-            send(
-                host,
-                (opener, &program),
-                &format!("{folder}/etcdutl"),
-                "700",
-            )
-            .await?;
+            let program = arch.and_then(|arch| programs.get(&arch));
+            let program = program.ok_or_else(|| no_program(name))?;
+            let stream = program.open().map_err(|error| {
+                let place = std::env::temp_dir();
+                FileError::io("read etcdutl in", &place, &error)
+            })?;
+            let (to, about) = (format!("{folder}/etcdutl"), (program.size, program.digest));
+            upload::write(host, &to, "700", about, Box::new(stream)).await?;
             let snapshot = former::snapshot(archive);
             let sent = format!("{folder}/snapshot.db");
             let saved = Some(self.former.snapshot);
-            write(host, (opener, &snapshot), &sent, "600", saved).await
+            write(host, (opener, &snapshot), &sent, saved).await
         });
         try_join_all(sends).await.map(|_| ())
     }
@@ -199,23 +194,13 @@ fn next(prepared: &Prepared) -> Option<(String, RollbackStage)> {
     Some((begun.id.clone(), begun.stage))
 }
 
-async fn send(
-    host: &dyn Host,
-    from: (&Opener, &Path),
-    to: &str,
-    mode: &str,
-) -> Result<(), CommandError> {
-    write(host, from, to, mode, None).await
-}
-
 /// Writes a file of the archive on a host. Compares its digest, if one is known.
 async fn write(
     host: &dyn Host,
     (opener, from): (&Opener, &Path),
     to: &str,
-    mode: &str,
     wanted: Option<Digest>,
 ) -> Result<(), CommandError> {
     let about = archive::digest(from, opener, wanted)?;
-    upload::write(host, to, mode, about, opener.open(from)?).await
+    upload::write(host, to, "600", about, opener.open(from)?).await
 }
