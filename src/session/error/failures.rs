@@ -33,14 +33,18 @@ pub struct StepFailures {
 }
 
 impl StepFailures {
-    /// Returns what did not come true in time, without hints; `None` if something else failed as well.
+    /// Returns what did not come true in time, without hints and without what hosts report, which the end of each task shows;
+    /// `None` if something else failed as well.
     pub fn unmet(&self) -> Option<String> {
         let mut failed = self.failed.iter();
         if !self.unreachable.is_empty() || !failed.all(|(_, _, error)| error.is_unmet()) {
             return None;
         }
         let texts = self.failed.iter();
-        let texts = texts.map(|(task, _, error)| Message::from(error).within(task).text);
+        let texts = texts.map(|(task, _, error)| {
+            let text = Message::from(error).text;
+            format!("{task}: {}", text.lines().next().unwrap_or_default())
+        });
         Some(texts.collect::<Vec<_>>().join("\n"))
     }
 
@@ -154,7 +158,8 @@ mod tests {
 
     #[test]
     fn the_cause_of_a_wait_is_the_error_and_its_fix_the_hint() {
-        let waited = Message::new("Wait until CoreDNS answers: the condition does not hold");
+        let waited =
+            Message::new("Wait until CoreDNS answers: the condition does not hold\nNAME READY");
         let waited = StepError::Unmet(waited.hint("remove the cause"));
         let error = CommandError::Explained(Box::new(Explained {
             cause: Message::new("node2: a CNI plugin is missing").hint("install it"),
