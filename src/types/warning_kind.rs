@@ -6,6 +6,7 @@ crate::kinds::kinds! {
     BackupContent: "What a backup does not contain. If a restore needs it, a warning of the kind `backup-incomplete` follows."
     BackupIncomplete: "A backup that does not have what a restore needs."
     Base: "A bundle that should provide blobs, and does not."
+    Cause: "Why a condition that kubexm waits for does not come true."
     Clock: "A clock that is wrong."
     EarlierRestore: "A restore that has begun earlier, and that this one does not continue."
     EtcdSnapshot: "Snapshots of etcd: members that provide none, or one without the last writes."

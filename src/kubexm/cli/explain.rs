@@ -1,44 +1,115 @@
 //! Why a condition does not come true.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use kubexm_diagnose::doctor::{self, DoctorOptions, Finding};
+use kubexm_diagnose::doctor::{self, DoctorOptions, DoctorReport, Finding};
 use kubexm_session::error::Explained;
 use kubexm_session::{CommandError, Connection, Stop};
-use kubexm_types::Message;
-use kubexm_types::event::Events;
+use kubexm_types::event::{Event, Events, Listener};
+use kubexm_types::{Message, WarningKind};
+use tokio::sync::Notify;
 
-/// Examines the cluster if the result is that of a condition which did not hold in time. The error then begins with the cause
-/// that the doctor found. Returns any other result as it is.
-pub async fn cause<T>(
-    result: Result<T, CommandError>,
-    cluster: &Path,
-    connection: &Connection,
-    events: &Events,
-    stop: &Stop,
-) -> Result<T, CommandError> {
-    let failures = match result {
-        Err(CommandError::Steps(failures)) if failures.unmet().is_some() => failures,
-        other => return other,
-    };
-    events.note("a condition does not hold: the doctor looks for the cause");
-    let options = DoctorOptions {
-        cluster: cluster.to_owned(),
-        connection: connection.clone(),
-    };
-    let examined = Box::pin(doctor::doctor(&options, &Events::silent(), stop)).await;
-    // An examination that fails must not hide what failed before.
-    let found = examined.ok();
-    Err(
-        match found.as_ref().and_then(|report| report.main_cause()) {
-            Some(found) => CommandError::Explained(Box::new(Explained {
-                cause: message(found),
-                commands: found.commands.clone(),
-                failures,
-            })),
-            None => CommandError::Steps(failures),
-        },
-    )
+/// The time without progress after which the doctor looks why a condition does not hold. Pods that start need as long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A cluster, and how the doctor reaches its hosts.
+pub struct Examined<'a> {
+    pub cluster: &'a Path,
+    pub connection: &'a Connection,
+    pub events: &'a Events,
+    pub stop: &'a Stop,
+}
+
+impl Examined<'_> {
+    /// Runs work that waits for conditions. The doctor looks for the cause when one makes no progress, beside the work, and
+    /// when one does not come true in time: the error then begins with the cause.
+    pub async fn during<T>(
+        &self,
+        work: impl AsyncFnOnce(Events) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
+        let waits = Arc::new(Waits {
+            to: self.events.clone(),
+            is_long: Notify::new(),
+        });
+        let events = self.events.through(Arc::clone(&waits) as _);
+        let looking = async {
+            waits.is_long.notified().await;
+            if let Some(report) = self.examine().await
+                && let Some(found) = report.main_cause()
+            {
+                self.events.warn(WarningKind::Cause, warning(found));
+            }
+            std::future::pending().await
+        };
+        let result = tokio::select! {
+            result = work(events) => result,
+            never = looking => never,
+        };
+        let failures = match result {
+            Err(CommandError::Steps(failures)) if failures.unmet().is_some() => failures,
+            other => return other,
+        };
+        self.events
+            .note("a condition does not hold: the doctor looks for the cause");
+        let found = self.examine().await;
+        Err(
+            match found.as_ref().and_then(|report| report.main_cause()) {
+                Some(found) => CommandError::Explained(Box::new(Explained {
+                    cause: message(found),
+                    commands: found.commands.clone(),
+                    failures,
+                })),
+                None => CommandError::Steps(failures),
+            },
+        )
+    }
+
+    /// Makes all checks. An examination that fails must not hide what the work says.
+    async fn examine(&self) -> Option<DoctorReport> {
+        let options = DoctorOptions {
+            cluster: self.cluster.to_owned(),
+            connection: self.connection.clone(),
+        };
+        let silent = Events::silent();
+        Box::pin(doctor::doctor(&options, &silent, self.stop))
+            .await
+            .ok()
+    }
+}
+
+/// Passes events on, and says when a condition makes no progress.
+struct Waits {
+    to: Events,
+    is_long: Notify,
+}
+
+impl Listener for Waits {
+    fn on(&self, event: &Event) {
+        if let Event::Waiting {
+            missing: Some(_),
+            elapsed,
+            ..
+        } = event
+            && *elapsed >= PATIENCE
+        {
+            self.is_long.notify_one();
+        }
+        self.to.emit(event.clone());
+    }
+}
+
+/// Returns what the doctor found while kubexm waits, with the commands that help.
+fn warning(found: &Finding) -> Message {
+    let Message { text, hint, .. } = message(found);
+    let commands: String = found
+        .commands
+        .iter()
+        .map(|line| format!("\n  {line}"))
+        .collect();
+    let hint = hint.map(|fix| format!("{fix}{commands}"));
+    Message::new(format!("kubexm waits, and this may be why: {text}")).or_hint(hint.as_deref())
 }
 
 fn message(found: &Finding) -> Message {
@@ -64,6 +135,34 @@ mod tests {
     use crate::cli::doctor::example;
     use doctor::Certainty;
 
+    #[tokio::test(start_paused = true)]
+    async fn a_condition_without_progress_is_noticed_after_a_minute() {
+        let waits = Arc::new(Waits {
+            to: Events::silent(),
+            is_long: Notify::new(),
+        });
+        let events = Events::silent().through(Arc::clone(&waits) as _);
+        let wait = |missing: Option<&str>, seconds| {
+            events.emit(Event::Waiting {
+                host: None,
+                what: "Wait until CoreDNS answers".to_owned(),
+                missing: missing.map(str::to_owned),
+                elapsed: Duration::from_secs(seconds),
+            });
+        };
+        let is_noticed = async || {
+            let noticed = waits.is_long.notified();
+            let noticed = tokio::time::timeout(Duration::from_millis(1), noticed);
+            noticed.await.is_ok()
+        };
+        wait(Some("no pod is ready"), 30);
+        // A command that runs is no condition.
+        wait(None, 90);
+        assert!(!is_noticed().await);
+        wait(Some("no pod is ready"), 60);
+        assert!(is_noticed().await);
+    }
+
     #[test]
     fn the_cause_of_most_findings_is_the_error() {
         let mut report = example::report();
@@ -74,7 +173,13 @@ mod tests {
             ..report.findings[0].clone()
         };
         report.findings.insert(0, unrelated);
-        let shown = message(report.main_cause().unwrap());
+        let found = report.main_cause().unwrap();
+        insta::assert_snapshot!(warning(found), @"
+        kubexm waits, and this may be why: node2: swap is on: /swapfile: a kubelet does not start with swap, unless failSwapOn of its configuration is false
+        hint: turn swap off, also for the next boot
+          kubexm exec -f cluster.yaml --host node2 -- swapoff -a
+        ");
+        let shown = message(found);
         assert_eq!(
             shown.text,
             "node2: swap is on: /swapfile: a kubelet does not start with swap, unless failSwapOn of its configuration is false"

@@ -8,7 +8,7 @@ use super::bundle_args::ClusterArgs;
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::password::CaPassphraseArgs;
-use super::{Failure, explain, interrupt, offers, output, plan};
+use super::{Failure, explain::Examined, interrupt, offers, output, plan};
 use crate::report::Output;
 use kubexm_lifecycle::install::{self, InstallOptions, InstallReport};
 use kubexm_types::event::Events;
@@ -88,9 +88,15 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
         }
         return Ok(());
     }
-    let report = install::install(&options, events, &stop).await;
-    let (cluster, connection) = (&options.source.cluster, &options.connection);
-    let report = explain::cause(report, cluster, connection, events, &stop).await?;
+    let examined = Examined {
+        cluster: &options.source.cluster,
+        connection: &options.connection,
+        events,
+        stop: &stop,
+    };
+    let report = examined
+        .during(async |events| install::install(&options, &events, &stop).await)
+        .await?;
     if output != Output::Json {
         print(&report, &options);
     }

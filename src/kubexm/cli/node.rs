@@ -11,7 +11,7 @@ use super::confirmation::is_typed;
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::password::CaPassphraseArgs;
-use super::{Failure, duration, explain, interrupt, plan};
+use super::{Failure, duration, explain::Examined, interrupt, plan};
 use crate::report::Output;
 use kubexm_lifecycle::install::{CaEncryption, InstallOptions};
 use kubexm_lifecycle::node::{self, AddOptions, Drain, RemoveOptions};
@@ -258,9 +258,15 @@ async fn add(arguments: &Add, output: Output, events: &Events) -> Result<(), Fai
         };
         return plan::print_diff(diff, output);
     }
-    let report = node::add(&options, events, &stop).await;
-    let (cluster, connection) = (&options.install.source.cluster, &options.install.connection);
-    let report = explain::cause(report, cluster, connection, events, &stop).await?;
+    let examined = Examined {
+        cluster: &options.install.source.cluster,
+        connection: &options.install.connection,
+        events,
+        stop: &stop,
+    };
+    let report = examined
+        .during(async |events| node::add(&options, &events, &stop).await)
+        .await?;
     if output != Output::Json {
         outln!(
             "{} in the cluster: {} steps changed a host",
@@ -293,9 +299,15 @@ async fn replace(arguments: &Replace, output: Output, events: &Events) -> Result
     let options = node.removal(leave, false)?;
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     let confirm = async || leave.confirm(&options.names).await;
-    let report = node::replace(&options, confirm, events, &stop).await;
-    let (cluster, connection) = (&options.source.cluster, &options.connection);
-    let report = explain::cause(report, cluster, connection, events, &stop).await?;
+    let examined = Examined {
+        cluster: &options.source.cluster,
+        connection: &options.connection,
+        events,
+        stop: &stop,
+    };
+    let report = examined
+        .during(async |events| node::replace(&options, confirm, &events, &stop).await)
+        .await?;
     if let (Some(changed), true) = (report.changed, output != Output::Json) {
         outln!(
             "{} in the cluster again: {changed} changes",
