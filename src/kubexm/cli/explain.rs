@@ -44,7 +44,7 @@ impl Examined<'_> {
             std::future::pending().await
         };
         let result = tokio::select! {
-            result = work(events) => result,
+            result = Box::pin(work(events)) => result,
             never = looking => never,
         };
         let failures = match result {
