@@ -156,7 +156,7 @@ mod tests {
             noticed.await.is_ok()
         };
         wait(Some("no pod is ready"), 30);
-        // A command that runs is no condition.
+        // A command that runs is not a condition.
         wait(None, 90);
         assert!(!is_noticed().await);
         wait(Some("no pod is ready"), 60);
