@@ -169,6 +169,11 @@ impl Status {
         self.leader == Some(self.id)
     }
 
+    /// Returns whether the member votes and knows a leader. A learner keeps the one that it knew.
+    pub fn votes_with_a_leader(&self) -> bool {
+        self.leader.is_some() && !self.is_learner
+    }
+
     /// Returns whether the member has a leader and reports nothing but alarms.
     pub fn is_healthy(&self) -> bool {
         self.leader.is_some() && self.errors.is_empty()

@@ -15,7 +15,7 @@ pub use members::Members;
 pub use placement::{
     client_url, has_member, initial_cluster, kind, local_endpoint, member_names, members, peer_url,
 };
-pub use quorum::{Voters, needed};
+pub use quorum::{Voters, missing as missing_quorum, needed};
 pub use snapshot::{Content, Failure, Member, RemoteFile, Source};
 pub use survey::{Disagreement, Part, Survey, by_preference};
 pub use version::{Refusal, is_older, refusal};

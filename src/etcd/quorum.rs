@@ -8,6 +8,16 @@ pub const fn needed(voters: usize) -> usize {
     voters / 2 + 1
 }
 
+/// Returns why so many answering members of all cannot have a quorum; `None` if they can.
+pub fn missing(answering: usize, all: usize) -> Option<String> {
+    let needed = needed(all);
+    (answering < needed).then(|| {
+        format!(
+            "etcd has no quorum: {answering} of {all} members answer, and {needed} are necessary"
+        )
+    })
+}
+
 /// The members that count for the majority, with whether each of them is healthy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Voters<'a>(Vec<(&'a Listed, bool)>);

@@ -73,8 +73,7 @@ fn has_leader(seen: &Seen) -> bool {
     };
     let is_confirmed =
         members.len() >= kubexm_etcd::needed(hosts.len()) || hosts.iter().any(has_list);
-    let mut voters = members.iter().filter(|member| !member.is_learner);
-    is_confirmed && voters.any(|member| member.leader.is_some())
+    is_confirmed && members.iter().any(|member| member.votes_with_a_leader())
 }
 
 /// Returns a line of shell that runs etcdctl on the host of a member.
@@ -262,22 +261,15 @@ fn quorum(seen: &Seen) -> Outcome {
         return Outcome::Known(Vec::new());
     }
     let answers = |host: &HostName| matches!(answer(seen, host), Some(Ok(_)));
-    let (count, needed) = (hosts.len(), kubexm_etcd::needed(hosts.len()));
     let silent: Vec<&HostName> = hosts.iter().filter(|host| !answers(host)).collect();
-    let answering = count - silent.len();
-    let (what, down) = if answering >= needed {
-        (
+    let answering = hosts.len() - silent.len();
+    let (what, down) = match kubexm_etcd::missing_quorum(answering, hosts.len()) {
+        // A member that answers runs, and waits for the others.
+        Some(what) => (what, silent),
+        None => (
             "etcd has no quorum: its members do not elect a leader".to_owned(),
             hosts.iter().collect(),
-        )
-    } else {
-        // A member that answers runs, and waits for the others.
-        (
-            format!(
-                "etcd has no quorum: {answering} of {count} members answer, and {needed} are necessary"
-            ),
-            silent,
-        )
+        ),
     };
     let mut found = Found::new(what)
         .evidence(down.iter().map(|host| match answer(seen, host) {

@@ -129,21 +129,17 @@ fn without_list(seen: &Seen<'_>) -> Option<Problem> {
     let members: Vec<&Status> = answers
         .filter_map(|answers| answers.etcd.as_ref()?.as_ref().ok())
         .collect();
-    let mut voters = members.iter().filter(|member| !member.is_learner);
-    if !voters.any(|member| member.leader.is_some()) {
+    if !members.iter().any(|member| member.votes_with_a_leader()) {
         return None;
     }
-    let (count, answering) = (members_of(seen.cluster).len(), members.len());
-    let needed = kubexm_etcd::needed(count);
-    Some(if answering < needed {
-        let what = format!(
-            "etcd has no quorum: {answering} of {count} members answer, and {needed} are necessary"
-        );
-        Problem::new(About::Etcd, what, START_OTHERS).of_kind(ProblemKind::NoLeader)
-    } else {
-        let what = "etcd has a leader and does not list its members, so that they were not compared with the cluster file";
-        let hint = "run the command again; if it fails again, read the logs of the members with `kubexm logs etcd`";
-        Problem::new(About::Etcd, what, hint).of_kind(ProblemKind::Members)
+    let count = members_of(seen.cluster).len();
+    Some(match kubexm_etcd::missing_quorum(members.len(), count) {
+        Some(what) => Problem::new(About::Etcd, what, START_OTHERS).of_kind(ProblemKind::NoLeader),
+        None => {
+            let what = "etcd has a leader and does not list its members, so that they were not compared with the cluster file";
+            let hint = "run the command again; if it fails again, read the logs of the members with `kubexm logs etcd`";
+            Problem::new(About::Etcd, what, hint).of_kind(ProblemKind::Members)
+        }
     })
 }
 
