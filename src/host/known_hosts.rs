@@ -12,6 +12,7 @@ use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, HashAlg, PublicKey};
 use sha1::Sha1;
 
+use super::server::DEFAULT_PORT;
 use kubexm_types::Message;
 
 /// The files with known keys, and the policy for unknown ones.
@@ -212,7 +213,7 @@ fn fingerprint(key: &PublicKey) -> String {
 fn host_and_port(address: &str, port: u16) -> String {
     let address = address.to_lowercase();
     match port {
-        22 => address,
+        DEFAULT_PORT => address,
         _ => format!("[{address}]:{port}"),
     }
 }

@@ -8,7 +8,7 @@ mod client;
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use super::authenticate::{LOGIN_TIMEOUT, too_slow};
 use super::known_hosts::HostKeys;
-use super::server::{Server, ServerError};
+use super::server::{DEFAULT_PORT, Server, ServerError};
 use kubexm_types::{Message, Untrusted};
 
 /// How the system's `ssh` connects.
@@ -30,8 +30,6 @@ pub struct OpenSsh {
     pub port: Option<u16>,
 }
 
-/// The port of SSH.
-const DEFAULT_PORT: u16 = 22;
 /// The options and the destination of a client. It reads no configuration, asks for no port to be forwarded, and connects to the
 /// master: without one, it ends.
 const CLIENT: [&str; 8] = [
@@ -68,6 +66,8 @@ const SETTINGS: [&str; 14] = [
     "UpdateHostKeys=no",
 ];
 
+/// The options of a client that ends the master.
+const EXIT: [&str; 2] = ["-O", "exit"];
 /// The file of the socket in the directory of a master.
 const SOCKET: &str = "socket";
 /// How long the connection of a kubexm that was killed stays. While kubexm runs, a command that holds a lock asks each host more
@@ -100,7 +100,8 @@ impl OpenSsh {
         };
         let output = output.map_err(not_started)?;
         if !output.status.success() {
-            return Err(ServerError::Unreachable(said(&output.stderr).hint(
+            let printed = String::from_utf8_lossy(&output.stderr);
+            return Err(ServerError::Unreachable(said(&printed).hint(
                 "correct the SSH configuration; `ssh -G HOST` prints what it means",
             )));
         }
@@ -149,13 +150,13 @@ impl OpenSsh {
 }
 
 impl Master {
-    /// Connects to a server. `ssh` verifies its key and logs in.
+    /// Connects to a server. `ssh` verifies its key and logs in. `user` is the one that it resolves, for errors.
     ///
     /// # Errors
     /// `ssh` does not connect: the cause is what it printed.
     pub(super) async fn start(
         openssh: &OpenSsh,
-        server: &Server,
+        (server, user): (&Server, &str),
         host_keys: &HostKeys,
     ) -> Result<Self, ServerError> {
         let failed = |error: std::io::Error| {
@@ -179,7 +180,7 @@ impl Master {
         if has_started {
             Ok(master)
         } else {
-            Err(refused(&master.reason(), server))
+            Err(refused(&master.reason(), user))
         }
     }
 
@@ -198,7 +199,7 @@ impl Master {
         // `ssh` appends to it, and prints what is wrong with its options before it knows the file.
         command.stderr(log.map_err(not_started)?);
         command.arg("-E").arg(self.log());
-        command.arg("-S").arg(self.socket());
+        command.arg("-S").arg(self.directory.path().join(SOCKET));
         command.args(["-M", "-f", "-N", "-T", "-o", persist]);
         for setting in SETTINGS {
             command.args(["-o", setting]);
@@ -214,10 +215,6 @@ impl Master {
         }
     }
 
-    fn socket(&self) -> PathBuf {
-        self.directory.path().join(SOCKET)
-    }
-
     fn log(&self) -> PathBuf {
         self.directory.path().join("log")
     }
@@ -230,15 +227,12 @@ impl Master {
 
     /// Returns what the master printed last.
     fn reason(&self) -> Message {
-        said(self.printed().as_bytes())
+        said(&self.printed())
     }
 
     /// Returns a client of the master with these options.
     fn client<'a>(&self, options: impl IntoIterator<Item = &'a str>) -> Command {
-        let mut command = ssh();
-        command.arg("-S").arg(self.socket());
-        command.args(options).args(CLIENT);
-        command
+        client_of(self.directory.path(), options)
     }
 
     /// Returns whether the master answers.
@@ -258,7 +252,7 @@ impl Master {
 
     /// Ends the connection.
     pub(super) async fn end(&self) {
-        let _ = self.client(["-O", "exit"]).status().await;
+        let _ = self.client(EXIT).status().await;
     }
 }
 
@@ -266,18 +260,16 @@ impl Drop for Master {
     fn drop(&mut self) {
         masters(|all| all.retain(|directory| directory != self.directory.path()));
         // The connection ends with kubexm, also if the master does not answer.
-        let _ = self.client(["-O", "exit"]).into_std().status();
+        let _ = self.client(EXIT).into_std().status();
     }
 }
 
 /// Ends all connections, before kubexm ends in the middle of its work.
 pub fn end_all() {
     let directories = masters(std::mem::take);
-    let ends = directories.iter().map(|directory| {
-        let mut command = ssh().into_std();
-        command.arg("-S").arg(directory.join(SOCKET));
-        command.args(["-O", "exit"]).args(CLIENT).spawn()
-    });
+    let ends = directories
+        .iter()
+        .map(|directory| client_of(directory, EXIT).into_std().spawn());
     let ends: Vec<_> = ends.collect();
     for mut end in ends.into_iter().flatten() {
         let _ = end.wait();
@@ -285,6 +277,14 @@ pub fn end_all() {
     for directory in directories {
         let _ = std::fs::remove_dir_all(directory);
     }
+}
+
+/// Returns a client of the master with this directory.
+fn client_of<'a>(directory: &Path, options: impl IntoIterator<Item = &'a str>) -> Command {
+    let mut command = ssh();
+    command.arg("-S").arg(directory.join(SOCKET));
+    command.args(options).args(CLIENT);
+    command
 }
 
 fn masters<T>(change: impl FnOnce(&mut Vec<PathBuf>) -> T) -> T {
@@ -322,9 +322,8 @@ fn host_key_settings(host_keys: &HostKeys) -> Vec<String> {
 }
 
 /// Returns the last lines that `ssh` printed. Lines before them may be the greeting of the server.
-fn said(printed: &[u8]) -> Message {
-    let text = String::from_utf8_lossy(printed);
-    Message::quoting(match Untrusted::last(&text) {
+fn said(printed: &str) -> Message {
+    Message::quoting(match Untrusted::last(printed) {
         last if last.as_str().is_empty() => "ssh printed no reason".to_owned(),
         last => last.to_string(),
     })
@@ -341,7 +340,7 @@ fn message_of(error: &std::io::Error) -> Message {
 }
 
 /// Returns the error of a connection that `ssh` did not make, by what it printed.
-fn refused(printed: &Message, server: &Server) -> ServerError {
+fn refused(printed: &Message, user: &str) -> ServerError {
     let text = printed.to_string();
     if text.contains("Host key verification failed") {
         let hint = "compare the key on the host (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub) and add it to known_hosts, \
@@ -351,7 +350,7 @@ fn refused(printed: &Message, server: &Server) -> ServerError {
         let hint = "ssh cannot ask here: add the key to the agent with ssh-add, or get a ticket with kinit; \
                     `ssh -v HOST true` shows each method";
         ServerError::Denied {
-            user: server.user.clone(),
+            user: user.to_owned(),
             reason: printed.clone().hint(hint),
         }
     } else {

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use super::HostError;
 use kubexm_types::{HostName, Message, Secret};
 
+/// The port of SSH servers. Records of their keys name another one only.
+pub(super) const DEFAULT_PORT: u16 = 22;
+
 /// An SSH server, and how to log in to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
@@ -42,17 +45,6 @@ pub(super) enum ServerError {
 }
 
 impl ServerError {
-    /// Names the user that the server refused.
-    pub fn with_user(self, user: &str) -> Self {
-        match self {
-            Self::Denied { reason, .. } => Self::Denied {
-                user: user.to_owned(),
-                reason,
-            },
-            other => other,
-        }
-    }
-
     /// Puts text before the cause.
     pub fn within(self, context: &str) -> Self {
         match self {

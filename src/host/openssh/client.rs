@@ -23,10 +23,7 @@ impl Master {
     pub(crate) async fn start_command(&self, line: &str) -> Result<(Reader, Writer), NoChannel> {
         let mut command = self.client(["-T", "-o", "LogLevel=ERROR"]);
         command.arg(line);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        all_piped(&mut command);
         let broken = |error| NoChannel::Broken(message_of(&error));
         let mut child = command.spawn().map_err(broken)?;
         let stdin = child.stdin.take();
@@ -75,10 +72,7 @@ impl Master {
         let mut command = self.client(["-v", "-W", &target]);
         // It ends with its input.
         command.kill_on_drop(false);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        all_piped(&mut command);
         let mut child = command.spawn().map_err(|_| TunnelError::Disconnected)?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let opened = tokio::time::timeout(forward::CONNECT_TIMEOUT, is_open(&mut child));
@@ -136,6 +130,13 @@ async fn pump(mut child: Child, mut check: Command, sender: mpsc::Sender<Piece>)
     if status != FAILED || is_connected.await {
         let _ = sender.send(Piece::Ended(status)).await;
     }
+}
+
+fn all_piped(command: &mut Command) {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
 }
 
 /// Returns whether the master said that sshd permits no further session.

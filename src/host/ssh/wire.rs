@@ -30,8 +30,8 @@ impl Wire {
             let text = format!("kubexm cannot record its SSH host key: {error}");
             ServerError::HostKey(Message::quoting(text))
         })?;
-        let master = Master::start(openssh, &options.server, host_keys).await;
-        let master = master.map_err(|error| error.with_user(&server.user))?;
+        let given = (&options.server, server.user.as_str());
+        let master = Master::start(openssh, given, host_keys).await?;
         host_keys.report_new(&name, port, &known);
         Ok((Self::OpenSsh(master), server))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::sshd::{PROGRAMS, Sshd};
-use crate::{Command, Host, HostError, Input, Limit};
+use crate::{Command, Host, HostError, Input, Limit, SshHost};
 
 /// Writes the process ids of itself and of two children to `$1`. One of the children ignores TERM. Logs to `$2`
 /// what comes after its input.
@@ -105,6 +105,18 @@ async fn commands_have_the_same_environment_on_every_host() {
     }
 }
 
+/// Runs a command, and cancels it when it has created the file `started`.
+async fn cancel_when_started(host: &Arc<SshHost>, command: Command, started: &str) {
+    let running = {
+        let host = Arc::clone(host);
+        tokio::spawn(async move { host.run(command).await })
+    };
+    assert!(until(|| Path::new(started).exists()).await);
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    host.settle().await;
+}
+
 #[tokio::test]
 #[ignore = "requires root and sshd"]
 async fn cancelled_command_ends_without_seeing_the_end_of_its_input() {
@@ -115,14 +127,7 @@ async fn cancelled_command_ends_without_seeing_the_end_of_its_input() {
         let command = Command::script(SCRIPT, [&started, &went_on]);
         let (_end, held) = std::sync::mpsc::channel();
         let command = command.input(Input::Stream(Box::new(Held(held))));
-        let running = {
-            let host = Arc::clone(&host);
-            tokio::spawn(async move { host.run(command).await })
-        };
-        assert!(until(|| Path::new(&started).exists()).await);
-        running.abort();
-        assert!(running.await.unwrap_err().is_cancelled());
-        host.settle().await;
+        cancel_when_started(&host, command, &started).await;
         all_end(&started).await;
         assert!(
             !Path::new(&went_on).exists(),
@@ -141,14 +146,7 @@ async fn command_that_must_finish_continues_when_cancelled() {
         std::fs::write(&hold, "").unwrap();
         let script = "echo $$ >\"$1\"; while [ -e \"$2\" ]; do sleep 0.1; done; echo done >\"$3\"";
         let command = Command::script(script, [&started, &hold, &done]).continues_when_cancelled();
-        let running = {
-            let host = Arc::clone(&host);
-            tokio::spawn(async move { host.run(command).await })
-        };
-        assert!(until(|| Path::new(&started).exists()).await);
-        running.abort();
-        assert!(running.await.unwrap_err().is_cancelled());
-        host.settle().await;
+        cancel_when_started(&host, command, &started).await;
         std::fs::remove_file(&hold).unwrap();
         assert!(until(|| Path::new(&done).exists()).await);
     }
