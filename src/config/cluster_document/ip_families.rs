@@ -4,6 +4,7 @@
 use ipnet::IpNet;
 
 use super::contradiction::refuse;
+use super::own_flags::is_off;
 use crate::cluster::{Cluster, HostSpec, IpFamily, NODE_PREFIX, OfFamily};
 use crate::reader::Fields;
 
@@ -111,10 +112,7 @@ fn check_node_networks(spec: &Fields<'_>, cluster: &Cluster) {
             "use node-cidr-mask-size-ipv4 and node-cidr-mask-size-ipv6",
         );
     }
-    if flags
-        .get("allocate-node-cidrs")
-        .is_some_and(|value| value == "false")
-    {
+    if is_off(flags, "allocate-node-cidrs") {
         return;
     }
     let nodes = cluster.nodes().len();

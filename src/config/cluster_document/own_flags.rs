@@ -122,8 +122,7 @@ fn check_values(spec: &Fields<'_>, cluster: &Cluster) {
     let kubernetes = &cluster.kubernetes;
     let server = &kubernetes.api_server.component.extra_args;
     let refuse_value = |program: &str, flag: &str, message: &str, hint: &str| {
-        let path = format!("spec.kubernetes.{program}.extraArgs.{flag}");
-        refuse(spec, &path, message, hint);
+        refuse_at(spec, (program, flag), message, hint);
     };
     let lacks = |flag: &str, names: &[&str]| {
         let given = server.get(flag)?;
@@ -146,7 +145,7 @@ fn check_values(spec: &Fields<'_>, cluster: &Cluster) {
     }
     let anonymous = "anonymous-auth";
     let is_kubeadm = kubernetes.kind == KubernetesKind::Kubeadm;
-    if is_kubeadm && server.get(anonymous).is_some_and(|value| value == "false") {
+    if is_kubeadm && is_off(server, anonymous) {
         let message =
             "ends the API server: the probes of kubeadm, and nodes that join, are anonymous";
         let hint = "remove the flag, or permit /livez, /readyz and /healthz alone with authentication-config";
@@ -154,8 +153,8 @@ fn check_values(spec: &Fields<'_>, cluster: &Cluster) {
     }
     let allocates = "allocate-node-cidrs";
     let plugin = cluster.network.plugin.kind();
-    let is_off = kubernetes.controller_manager.extra_args.get(allocates);
-    if plugin.properties().has_bridge && is_off.is_some_and(|value| value == "false") {
+    let flags = &kubernetes.controller_manager.extra_args;
+    if plugin.properties().has_bridge && is_off(flags, allocates) {
         let message = format!(
             "leaves nodes without a pod subnet, which {} needs",
             plugin.name()
@@ -174,9 +173,18 @@ fn refuse_flag(
     hint: &str,
 ) {
     if flags.contains_key(flag) {
-        let path = format!("spec.kubernetes.{program}.extraArgs.{flag}");
-        refuse(spec, &path, "is set by kubexm", hint);
+        refuse_at(spec, (program, flag), "is set by kubexm", hint);
     }
+}
+
+fn refuse_at(spec: &Fields<'_>, (program, flag): (&str, &str), message: &str, hint: &str) {
+    let path = format!("spec.kubernetes.{program}.extraArgs.{flag}");
+    refuse(spec, &path, message, hint);
+}
+
+/// Returns whether the user turns a flag off.
+pub(super) fn is_off(flags: &BTreeMap<String, String>, flag: &str) -> bool {
+    flags.get(flag).is_some_and(|value| value == "false")
 }
 
 /// Refuses flags of kube-proxy with kubeadm, whose DaemonSet has a fixed command line.
