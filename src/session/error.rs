@@ -271,8 +271,7 @@ impl CommandError {
             | Self::NotCompared(_)
             | Self::NotReset(_)
             | Self::FailedWorkers(_) => ErrorKind::Host,
-            Self::Unhealthy { .. } => ErrorKind::Step,
-            Self::Explained(_) => ErrorKind::Step,
+            Self::Unhealthy { .. } | Self::Explained(_) => ErrorKind::Step,
             Self::Steps(failures) => host_or_step(failures.has_lost_host()),
             Self::Reset(errors) => host_or_step(errors.iter().any(ResetError::is_loss_of_host)),
         }

@@ -33,27 +33,29 @@ impl Connection {
                 Some(source) => Some(passwords.read(source)?),
                 None => self.password.clone(),
             };
-            let way = match (host.transport, &host.jump_hosts) {
-                (Transport::OpenSsh, _) => Ok(Vec::new()),
-                (_, Some(way)) => way.iter().map(|jump| passwords.server_of(jump)).collect(),
-                (_, None) => config.way(&host.address),
-            };
-            let (server, openssh) = match host.transport {
-                Transport::BuiltIn => (config.server(host, password)?, None),
+            let (server, way, openssh) = match host.transport {
+                Transport::BuiltIn => {
+                    let way: Result<_, _> = match &host.jump_hosts {
+                        Some(way) => way.iter().map(|jump| passwords.server_of(jump)).collect(),
+                        None => config.way(&host.address),
+                    };
+                    (config.server(host, password)?, way?, None)
+                }
                 Transport::OpenSsh => {
+                    let server = SshConfig::default().server(host, password)?;
                     let openssh = OpenSsh {
                         config: self.ssh_config.clone(),
                         user: host.user.clone(),
                         port: host.port,
                     };
-                    (SshConfig::default().server(host, password)?, Some(openssh))
+                    (server, Vec::new(), Some(openssh))
                 }
             };
             Ok(SshOptions {
                 name: host.name.clone(),
                 server,
                 openssh,
-                way: way?,
+                way,
                 jump_hosts: jump_hosts.clone(),
                 host_keys: host_keys.clone(),
             })

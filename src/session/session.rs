@@ -23,6 +23,9 @@ const ANSWER: Limit = Limit::new(Duration::from_secs(10), "an answer");
 
 /// Connections by host name.
 pub type Hosts = BTreeMap<HostName, Arc<dyn Host>>;
+/// Errors of hosts, in the order of the cluster file.
+pub type HostErrors = Vec<(HostName, HostError)>;
+
 /// Returns the first control plane of the cluster file that is connected.
 pub fn first_control_plane<'a>(
     cluster: &'a Cluster,
@@ -31,9 +34,6 @@ pub fn first_control_plane<'a>(
     let mut names = cluster.roles.control_plane.iter();
     names.find_map(|name| Some((name, hosts.get(name)?)))
 }
-
-/// Errors of hosts, in the order of the cluster file.
-pub type HostErrors = Vec<(HostName, HostError)>;
 
 /// How kubexm connects to hosts, and where it keeps the state of the cluster.
 #[derive(Debug, Clone, Default)]

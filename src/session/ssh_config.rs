@@ -48,11 +48,10 @@ impl SshConfig {
             unknown.any(|name| name.eq_ignore_ascii_case("Match"))
         };
         if hosts.any(has_match) {
-            let cause = "it has a Match section, which kubexm does not support";
-            let error = FileError::new("read the SSH configuration in", path, cause);
+            let cause = "it has a Match section, which kubexm does not support".to_owned();
             let hint =
                 "set transport: openssh in the cluster file, correct the file, or --ssh-config";
-            Err(error.hint(hint).into())
+            Err(failed(cause).hint(hint).into())
         } else {
             Ok(Self(parsed))
         }

@@ -1,5 +1,6 @@
 //! The result of `doctor`.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use serde::Serialize;
@@ -45,13 +46,7 @@ impl DoctorReport {
                 && !found.is_warning
                 && (explained(found) > 0 || found.area.is_of_programs())
         });
-        let mut main: Option<&Finding> = None;
-        for found in causes {
-            if main.is_none_or(|main| explained(found) > explained(main)) {
-                main = Some(found);
-            }
-        }
-        main
+        causes.min_by_key(|found| Reverse(explained(found)))
     }
 
     /// Returns the findings that follow from another one.
@@ -118,9 +113,7 @@ impl Area {
         Self::Dns,
         Self::Workloads,
     ];
-}
 
-impl Area {
     /// Returns whether the area is about programs of the cluster, and not about what they need of a host.
     fn is_of_programs(self) -> bool {
         !matches!(

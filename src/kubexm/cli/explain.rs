@@ -15,17 +15,32 @@ use tokio::sync::Notify;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A cluster, and how the doctor reaches its hosts.
-pub struct Examined<'a> {
-    pub cluster: &'a Path,
-    pub connection: &'a Connection,
-    pub events: &'a Events,
-    pub stop: &'a Stop,
+struct Examined<'a> {
+    cluster: &'a Path,
+    connection: &'a Connection,
+    events: &'a Events,
+    stop: &'a Stop,
+}
+
+/// Runs work that waits for conditions. The doctor looks for the cause when one makes no progress, beside the work, and
+/// when one does not come true in time: the error then begins with the cause.
+pub async fn during<T>(
+    (cluster, connection): (&Path, &Connection),
+    events: &Events,
+    stop: &Stop,
+    work: impl AsyncFnOnce(Events) -> Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    let examined = Examined {
+        cluster,
+        connection,
+        events,
+        stop,
+    };
+    examined.during(work).await
 }
 
 impl Examined<'_> {
-    /// Runs work that waits for conditions. The doctor looks for the cause when one makes no progress, beside the work, and
-    /// when one does not come true in time: the error then begins with the cause.
-    pub async fn during<T>(
+    async fn during<T>(
         &self,
         work: impl AsyncFnOnce(Events) -> Result<T, CommandError>,
     ) -> Result<T, CommandError> {
@@ -47,9 +62,11 @@ impl Examined<'_> {
             result = Box::pin(work(events)) => result,
             never = looking => never,
         };
-        let failures = match result {
-            Err(CommandError::Steps(failures)) if failures.unmet().is_some() => failures,
-            other => return other,
+        let Err(CommandError::Steps(failures)) = result else {
+            return result;
+        };
+        let Some(waited) = failures.unmet() else {
+            return Err(CommandError::Steps(failures));
         };
         self.events
             .note("a condition does not hold: the doctor looks for the cause");
@@ -59,7 +76,8 @@ impl Examined<'_> {
                 Some(found) => CommandError::Explained(Box::new(Explained {
                     cause: message(found),
                     commands: found.commands.clone(),
-                    failures,
+                    waited,
+                    left: failures.left,
                 })),
                 None => CommandError::Steps(failures),
             },

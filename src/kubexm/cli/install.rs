@@ -8,7 +8,7 @@ use super::bundle_args::ClusterArgs;
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::password::CaPassphraseArgs;
-use super::{Failure, explain::Examined, interrupt, offers, output, plan};
+use super::{Failure, explain, interrupt, offers, output, plan};
 use crate::report::Output;
 use kubexm_lifecycle::install::{self, InstallOptions, InstallReport};
 use kubexm_types::event::Events;
@@ -88,15 +88,11 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
         }
         return Ok(());
     }
-    let examined = Examined {
-        cluster: &options.source.cluster,
-        connection: &options.connection,
-        events,
-        stop: &stop,
-    };
-    let report = examined
-        .during(async |events| install::install(&options, &events, &stop).await)
-        .await?;
+    let site = (&*options.source.cluster, &options.connection);
+    let report = explain::during(site, events, &stop, async |events| {
+        install::install(&options, &events, &stop).await
+    })
+    .await?;
     if output != Output::Json {
         print(&report, &options);
     }

@@ -11,7 +11,7 @@ use super::confirmation::is_typed;
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::password::CaPassphraseArgs;
-use super::{Failure, duration, explain::Examined, interrupt, plan};
+use super::{Failure, duration, explain, interrupt, plan};
 use crate::report::Output;
 use kubexm_lifecycle::install::{CaEncryption, InstallOptions};
 use kubexm_lifecycle::node::{self, AddOptions, Drain, RemoveOptions};
@@ -258,15 +258,14 @@ async fn add(arguments: &Add, output: Output, events: &Events) -> Result<(), Fai
         };
         return plan::print_diff(diff, output);
     }
-    let examined = Examined {
-        cluster: &options.install.source.cluster,
-        connection: &options.install.connection,
-        events,
-        stop: &stop,
-    };
-    let report = examined
-        .during(async |events| node::add(&options, &events, &stop).await)
-        .await?;
+    let site = (
+        &*options.install.source.cluster,
+        &options.install.connection,
+    );
+    let report = explain::during(site, events, &stop, async |events| {
+        node::add(&options, &events, &stop).await
+    })
+    .await?;
     if output != Output::Json {
         outln!(
             "{} in the cluster: {} steps changed a host",
@@ -299,15 +298,11 @@ async fn replace(arguments: &Replace, output: Output, events: &Events) -> Result
     let options = node.removal(leave, false)?;
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     let confirm = async || leave.confirm(&options.names).await;
-    let examined = Examined {
-        cluster: &options.source.cluster,
-        connection: &options.connection,
-        events,
-        stop: &stop,
-    };
-    let report = examined
-        .during(async |events| node::replace(&options, confirm, &events, &stop).await)
-        .await?;
+    let site = (&*options.source.cluster, &options.connection);
+    let report = explain::during(site, events, &stop, async |events| {
+        node::replace(&options, confirm, &events, &stop).await
+    })
+    .await?;
     if let (Some(changed), true) = (report.changed, output != Output::Json) {
         outln!(
             "{} in the cluster again: {changed} changes",

@@ -12,7 +12,7 @@ use super::confirmation::is_typed;
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::password::CaPassphraseArgs;
-use super::{Failure, duration, explain::Examined, interrupt};
+use super::{Failure, duration, explain, interrupt};
 use crate::report::Output;
 use kubexm_lifecycle::reset::cluster_name;
 use kubexm_lifecycle::upgrade::{self, Drain, UpgradeOptions};
@@ -119,15 +119,11 @@ pub async fn run(arguments: &Upgrade, output: Output, events: &Events) -> Result
     if arguments.rollback {
         return roll_back(arguments, &options, output, events, &stop).await;
     }
-    let examined = Examined {
-        cluster: &options.source.cluster,
-        connection: &options.connection,
-        events,
-        stop: &stop,
-    };
-    let report = examined
-        .during(async |events| upgrade::upgrade(&options, &events, &stop).await)
-        .await?;
+    let site = (&*options.source.cluster, &options.connection);
+    let report = explain::during(site, events, &stop, async |events| {
+        upgrade::upgrade(&options, &events, &stop).await
+    })
+    .await?;
     if let (Some(changed), true) = (report.changed, output != Output::Json) {
         outln!(
             "the cluster runs Kubernetes {}: {changed} steps changed a host",

@@ -88,7 +88,9 @@ pub struct Explained {
     pub cause: Message,
     /// Commands that do what the hint of the cause says.
     pub commands: Vec<String>,
-    pub failures: StepFailures,
+    /// What did not come true: see [`StepFailures::unmet`].
+    pub waited: String,
+    pub left: LeftOver,
 }
 
 impl From<&Explained> for Message {
@@ -96,13 +98,12 @@ impl From<&Explained> for Message {
         let Explained {
             cause,
             commands,
-            failures,
+            waited,
+            left,
         } = explained;
-        let waited = failures.unmet().unwrap_or_default();
         let fix = cause.hint.as_ref();
         let fix = fix.map(|fix| format!("{fix}; then ")).unwrap_or_default();
-        let commands: String = commands.iter().map(|line| format!("\n  {line}")).collect();
-        let (text, left) = (&cause.text, &failures.left);
+        let (text, commands) = (&cause.text, super::indented(commands));
         Self::new(format!(
             "{text}\nThis did not come true in time:\n{waited}{left}"
         ))
@@ -161,10 +162,12 @@ mod tests {
         let waited =
             Message::new("Wait until CoreDNS answers: the condition does not hold\nNAME READY");
         let waited = StepError::Unmet(waited.hint("remove the cause"));
+        let waited = failures(waited, Vec::new());
         let error = CommandError::Explained(Box::new(Explained {
             cause: Message::new("node2: a CNI plugin is missing").hint("install it"),
             commands: vec!["kubexm exec --host node2 -- true".to_owned()],
-            failures: failures(waited, Vec::new()),
+            waited: waited.unmet().unwrap(),
+            left: waited.left,
         }));
         insta::assert_snapshot!(error, @"
         node2: a CNI plugin is missing

@@ -10,7 +10,7 @@ use crate::cli::confirmation::is_typed;
 use crate::cli::connection::ConnectionArgs;
 use crate::cli::output::outln;
 use crate::cli::password::{BackupIdentityArgs, CaPassphraseArgs};
-use crate::cli::{Failure, explain::Examined, interrupt};
+use crate::cli::{Failure, explain, interrupt};
 use crate::report::Output;
 use kubexm_lifecycle::reset::cluster_name;
 use kubexm_lifecycle::restore::{self, RestoreOptions};
@@ -111,15 +111,11 @@ pub async fn run(arguments: &Restore, output: Output, events: &Events) -> Result
         );
         arguments.yes || is_typed(question, name.clone()).await
     };
-    let examined = Examined {
-        cluster: &options.cluster,
-        connection: &options.connection,
-        events,
-        stop: &stop,
-    };
-    let report = examined
-        .during(async |events| restore::restore(&options, confirm, &events, &stop).await)
-        .await?;
+    let site = (&*options.cluster, &options.connection);
+    let report = explain::during(site, events, &stop, async |events| {
+        restore::restore(&options, confirm, &events, &stop).await
+    })
+    .await?;
     if let (Some(former), true) = (&report.former, output != Output::Json) {
         outln!(
             "the cluster has the state of {}; the former data of etcd is {former} on its hosts, and you can delete it",

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use crate::cli::connection::ConnectionArgs;
 use crate::cli::output::outln;
 use crate::cli::password::CaPassphraseArgs;
-use crate::cli::{Failure, explain::Examined, interrupt};
+use crate::cli::{Failure, explain, interrupt};
 use crate::report::Output;
 use kubexm_safekeeping::certs::{self, OldPods, Phase, RotateOptions, Rotated};
 use kubexm_types::Authority;
@@ -184,15 +184,11 @@ pub async fn sa_key(
 
 async fn run(options: RotateOptions, output: Output, events: &Events) -> Result<(), Failure> {
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
-    let examined = Examined {
-        cluster: &options.cluster,
-        connection: &options.connection,
-        events,
-        stop: &stop,
-    };
-    let report = examined
-        .during(async |events| certs::rotate(&options, &events, &stop).await)
-        .await?;
+    let site = (&*options.cluster, &options.connection);
+    let report = explain::during(site, events, &stop, async |events| {
+        certs::rotate(&options, &events, &stop).await
+    })
+    .await?;
     if report.changed.is_some() && output != Output::Json {
         outln!("{}", report.text);
     }
