@@ -95,8 +95,7 @@ fn checks(judged: &mut Judged, seen: &Seen<'_>, facts: &Facts) {
     match seen.checked.get(&host) {
         None => {}
         Some(Err(message)) => {
-            let what = "does not answer the questions of the checks";
-            let message = message.clone().within(what);
+            let message = host_checks::unanswered(message.clone());
             let hint = message.hint.unwrap_or_else(|| AGAIN.to_owned());
             judged.add(About::HostCheck, message.text, hint);
         }

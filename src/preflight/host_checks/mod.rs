@@ -129,16 +129,24 @@ pub async fn check(
                 findings.extend(judge(&asked));
             }
             Err(message) => {
-                let what = format!(
-                    "does not answer the questions of the checks: {}",
-                    message.text
-                );
-                let hint = message.hint.unwrap_or(UNANSWERED.to_owned());
-                findings.push(Finding::new(FindingKind::Host, host, false, what, &hint));
+                let message = unanswered(message).or_hint(Some(UNANSWERED));
+                let hint = message.hint.unwrap_or_default();
+                findings.push(Finding::new(
+                    FindingKind::Host,
+                    host,
+                    false,
+                    message.text,
+                    &hint,
+                ));
             }
         }
     }
     findings
+}
+
+/// Returns the message about a host that [`ask`] could not ask.
+pub fn unanswered(cause: Message) -> Message {
+    cause.within("does not answer the questions of the checks")
 }
 
 const UNANSWERED: &str = "log in to the host, and look for what is slow or broken";
