@@ -49,6 +49,75 @@ fn every_long_help_has_examples_that_parse() {
     }
 }
 
+/// The text of every file below a folder that is Rust or shell.
+fn texts(folder: &std::path::Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            texts(&path, found);
+        } else if path
+            .extension()
+            .is_some_and(|end| end == "rs" || end == "sh")
+        {
+            found.push(std::fs::read_to_string(path).unwrap());
+        }
+    }
+}
+
+/// What is wrong with the words of a command after `kubexm`. Words in capitals or braces are values.
+fn unknown(root: &Command, words: &[&str]) -> Option<String> {
+    let mut command = root;
+    for word in words {
+        if let Some(long) = word.strip_prefix("--") {
+            let long = long.split_once('=').map_or(long, |(name, _)| name);
+            let mut all = command.get_arguments().chain(root.get_arguments());
+            let is_known = |arg: &clap::Arg| {
+                let aliases = arg.get_all_aliases().unwrap_or_default();
+                arg.get_long() == Some(long) || aliases.contains(&long)
+            };
+            if !["help", "version"].contains(&long) && !all.any(is_known) {
+                return Some(format!("has no option --{long}"));
+            }
+        } else if word.contains(['{', '…']) {
+            return None;
+        } else if let Some(below) = command.find_subcommand(word) {
+            command = below;
+        } else if command.has_subcommands() {
+            return Some(format!("has no command {word}"));
+        }
+    }
+    None
+}
+
+#[test]
+fn commands_in_messages_exist() {
+    let mut root = super::command();
+    root.build();
+    assert!(unknown(&root, &["certs", "renewal"]).is_some());
+    assert!(unknown(&root, &["certs", "renew", "--every"]).is_some());
+    let mut all = Vec::new();
+    let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    texts(std::path::Path::new(sources), &mut all);
+    let continued = regex::Regex::new(r"\\\n\s*(?:///? )?").unwrap();
+    let command = regex::Regex::new(concat!("`", r"kubexm ([^`\n]+?)\\?`")).unwrap();
+    let mut found = 0;
+    for text in all {
+        let text = continued.replace_all(&text, "");
+        for part in command.captures_iter(&text) {
+            let words: Vec<&str> = part[1].split_whitespace().collect();
+            found += 1;
+            let problem = unknown(&root, &words);
+            assert!(
+                problem.is_none(),
+                "`kubexm {}` {}",
+                &part[1],
+                problem.unwrap()
+            );
+        }
+    }
+    assert!(found >= 200, "only {found} commands were found");
+}
+
 #[tokio::test]
 async fn panic_is_a_defect() {
     let panics = async { panic!("index {} is too large", 3) };
