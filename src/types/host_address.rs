@@ -19,6 +19,14 @@ fn is_zone(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(inner)
 }
 
+/// Returns whether a text is a name. One that ends with a number after a full stop, as 192.0.2.300, is a wrong IP address: no
+/// top-level domain is a number (RFC 3696, section 2).
+fn is_name(text: &str) -> bool {
+    let last = text.rsplit_once('.').map(|(_, last)| last);
+    let is_number = |last: &str| last.bytes().all(|byte| byte.is_ascii_digit());
+    HostName::parse(text).is_ok() && !last.is_some_and(is_number)
+}
+
 impl HostAddress {
     /// Parses an IP address or a name of letters, digits, `-`, `_` and `.`.
     ///
@@ -32,7 +40,7 @@ impl HostAddress {
         // Resolvers also accept '_', and a final dot.
         let name = text.strip_suffix('.').unwrap_or(text);
         let plain = name.to_ascii_lowercase().replace('_', "-");
-        if text.parse::<IpAddr>().is_ok() || zoned().is_some() || HostName::parse(&plain).is_ok() {
+        if text.parse::<IpAddr>().is_ok() || zoned().is_some() || is_name(&plain) {
             return Ok(Self(text.to_owned()));
         }
         let reason = "expected an IP address or a name, as in 192.0.2.11 or node1.example";
@@ -47,7 +55,7 @@ impl CertificateName {
     /// The text has another form.
     pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         let name = text.strip_prefix("*.").unwrap_or(text);
-        if text.parse::<IpAddr>().is_ok() || HostName::parse(name).is_ok() {
+        if text.parse::<IpAddr>().is_ok() || is_name(name) {
             return Ok(Self(text.to_owned()));
         }
         let reason = "expected an IP address or a DNS name in lower case, as in api.example";
@@ -84,6 +92,8 @@ mod tests {
             "fe80::1%",
             "fe80::1%a b",
             "root@node1",
+            "10.231.2.300",
+            "192.0.2",
         ] {
             assert!(HostAddress::parse(wrong).is_err(), "{wrong}");
         }
@@ -103,6 +113,7 @@ mod tests {
             "*",
             "a.*.b",
             "https://a",
+            "192.0.2.300",
         ] {
             assert!(CertificateName::parse(wrong).is_err(), "{wrong}");
         }
