@@ -90,9 +90,16 @@ fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Returns a stream with its name, without control sequences and secrets. A text that is too long keeps its end.
+/// Returns a stream with its name, without control sequences and secrets. A text that is too long keeps its last lines: the name
+/// of a secret can stand in front of it.
 fn section(name: &str, stream: &[u8]) -> String {
-    let left_out = stream.len().saturating_sub(LARGEST_OUTPUT);
+    let left_out = match stream.len().saturating_sub(LARGEST_OUTPUT) {
+        0 => 0,
+        cut => {
+            let line = stream[cut..].iter().position(|byte| *byte == b'\n');
+            line.map_or(stream.len(), |end| cut + end + 1)
+        }
+    };
     let cut = match left_out {
         0 => String::new(),
         count => format!(" (the first {count} bytes are left out)"),
@@ -196,12 +203,22 @@ mod tests {
         assert!(!log.contains("planted"), "{log}");
     }
 
+    #[test]
+    fn long_output_is_cut_between_lines() {
+        let line = format!("{}\n", "y".repeat(1023));
+        let kept = line.repeat(LARGEST_OUTPUT / line.len() - 1) + &"y".repeat(1015) + "\n";
+        let text = section("stderr", format!("password: PLANTED\n{kept}").as_bytes());
+        assert!(!text.contains("TED"), "{}", &text[..80]);
+        assert!(text.starts_with("-- stderr (the first 18 bytes are left out)\nyy"));
+    }
+
     #[tokio::test]
     async fn files_have_a_largest_size() {
         let folder = tempfile::tempdir().unwrap();
         let host = logged(folder.path());
         for _ in 0..6 {
-            let script = "head -c 6000000 /dev/zero | tr '\\0' y >&2; exit 1";
+            let script =
+                "yes \"$(head -c 9999 /dev/zero | tr '\\0' y)\" | head -c 6000000 >&2; exit 1";
             failure(&host, Command::script(script, [""; 0])).await;
         }
         let size = |name: &str| {

@@ -1,7 +1,7 @@
 //! Names of fields, flags and variables whose values are secret.
 
 /// The ends of names whose values are secret, in lower case and without `-` and `_`.
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 27] = [
     "pass",
     "password",
     "passwords",
@@ -18,6 +18,7 @@ const NAMES: [&str; 26] = [
     "connectionstring",
     "credential",
     "credentials",
+    "creds",
     "encryptionkey",
     "signingkey",
     "keydata",

@@ -8,7 +8,7 @@ use super::{REPLACEMENT, is_secret_name, tokens};
 type Find = fn(&str, usize) -> Option<Range<usize>>;
 
 const TOKEN: &str = "[redacted: a token]";
-const SHAPES: [(Find, &str); 11] = [
+const SHAPES: [(Find, &str); 12] = [
     (pem, "[redacted: PEM]"),
     (age_key, "[redacted: a key of age]"),
     (web_token, TOKEN),
@@ -18,6 +18,7 @@ const SHAPES: [(Find, &str); 11] = [
     (flag, REPLACEMENT),
     (tokens::of_service, TOKEN),
     (tokens::signature, REPLACEMENT),
+    (tokens::hash, "[redacted: a hash]"),
     (tokens::sentence, REPLACEMENT),
     (tokens::option, REPLACEMENT),
 ];
@@ -141,11 +142,22 @@ fn header(text: &str, from: usize) -> Option<Range<usize>> {
     found.min_by_key(|found| found.start)
 }
 
-/// Finds the login in a URL, with or without a password. A password can have `@`.
+/// Finds the login in a URL, with or without a password. A password can have `@`, and in a wrong URL `/`: the text before it is
+/// not a name and a port then.
 fn login(text: &str, from: usize) -> Option<Range<usize>> {
     behind(text, from, "://").find_map(|start| {
-        let is_part = |c: char| !c.is_whitespace() && !"/\"'".contains(c);
-        let end = run(text, start, is_part);
+        let is_part = |c: char| !c.is_whitespace() && !"\"'".contains(c);
+        let all = run(text, start, is_part);
+        let first = run(text, start, |c| is_part(c) && c != '/');
+        let port = text[start..first].split_once(':').map(|(_, port)| port);
+        let is_login = port.is_some_and(|port| {
+            !port.is_empty() && port.bytes().any(|byte| !byte.is_ascii_digit())
+        });
+        let end = if is_login && !text[start..first].contains(['@', '[']) {
+            all
+        } else {
+            first
+        };
         let signs = text[start..end].match_indices('@');
         let ends = signs.map(|(at, _)| start + at);
         // The digest of an image, as in docker-pullable://nginx@sha256:…

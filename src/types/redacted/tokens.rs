@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// The beginnings of tokens, and the least characters behind them.
-const BEGINNINGS: [(&str, usize); 33] = [
+const BEGINNINGS: [(&str, usize); 40] = [
     // Amazon.
     ("AKIA", 16),
     ("ASIA", 16),
@@ -44,6 +44,14 @@ const BEGINNINGS: [(&str, usize); 33] = [
     ("SG.", 30),
     ("dop_v1_", 30),
     ("glsa_", 20),
+    // Anthropic, OpenAI, Hugging Face, Stripe, Tailscale.
+    ("sk-ant-", 20),
+    ("sk-proj-", 20),
+    ("hf_", 30),
+    ("sk_test_", 16),
+    ("rk_live_", 16),
+    ("whsec_", 20),
+    ("tskey-", 16),
 ];
 
 /// Finds a token of a service.
@@ -60,6 +68,22 @@ pub(super) fn of_service(text: &str, from: usize) -> Option<Range<usize>> {
             let end = length.map_or(text.len(), |length| behind + length);
             (is_word && end - behind >= *least).then_some(start..end)
         })
+    });
+    found.min_by_key(|found| found.start)
+}
+
+/// Finds the hash of a password, as in `/etc/shadow` and in files of htpasswd: passwords that people choose can be guessed with it.
+pub(super) fn hash(text: &str, from: usize) -> Option<Range<usize>> {
+    const METHODS: [&str; 12] = [
+        "$1$", "$2a$", "$2b$", "$2y$", "$5$", "$6$", "$7$", "$y$", "$gy$", "$apr1$", "$argon2",
+        "$scrypt",
+    ];
+    let found = METHODS.iter().filter_map(|method| {
+        let start = from + text[from..].find(method)?;
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "$./+=,-".contains(c);
+        let length = text[start..].find(|c| !is_part(c));
+        let end = length.map_or(text.len(), |length| start + length);
+        (end - start > method.len()).then_some(start..end)
     });
     found.min_by_key(|found| found.start)
 }
@@ -148,7 +172,11 @@ pub(super) fn option(text: &str, from: usize) -> Option<Range<usize>> {
                 let value = next.filter(|next| is_login(word(**next)))?;
                 Some(behind(value))
             }
-            "-p" if is_of(&["sshpass"]) => next.map(behind),
+            "-p" if is_of(&["sshpass", " login "]) => next.map(behind),
+            "-w" if is_of(&["ldap"]) => next.map(behind),
+            _ if is_of(&["htpasswd"]) && is_letters(own) && own.contains('b') => {
+                words.last().map(behind)
+            }
             "-a" | "--pass" if is_of(&["redis-cli"]) => next.map(behind),
             _ if own.starts_with("-p")
                 && own.len() > 2
@@ -161,6 +189,12 @@ pub(super) fn option(text: &str, from: usize) -> Option<Range<usize>> {
         }
     });
     found.find(|found| found.start >= from && !text[found.clone()].starts_with("[redacted"))
+}
+
+/// Returns whether a word consists of options of one letter.
+fn is_letters(word: &str) -> bool {
+    let letters = word.strip_prefix('-');
+    letters.is_some_and(|letters| letters.bytes().all(|byte| byte.is_ascii_alphabetic()))
 }
 
 /// Returns whether a word is a name and a password, and not two numbers of a user and a group.
