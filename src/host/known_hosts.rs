@@ -147,18 +147,32 @@ impl HostKeys {
         keys.map(|key| key.algorithm()).collect()
     }
 
-    /// Returns the recorded keys of a server, before `ssh` may record a new one. Creates the folder for it.
-    pub(super) fn prepare(&self, address: &str, port: u16) -> io::Result<Vec<PublicKey>> {
-        if let Some(file) = &self.accept_new {
-            create_folder(file)?;
+    /// Returns the host keys with which `ssh` connects to a server. It takes a key whose type is not recorded for a new host, and
+    /// [`judge`](Self::judge) does not: with any recorded key, `ssh` must accept no other one. Creates the folder for a new key.
+    ///
+    /// # Errors
+    /// The files cannot be read, or the folder cannot be created.
+    pub(super) fn for_openssh(&self, address: &str, port: u16) -> Result<Self, String> {
+        let recorded = self.recorded(address, port)?;
+        if recorded.iter().any(|known| known.mark == Mark::Key) {
+            let files = self.accept_new.iter().chain(&self.files);
+            return Ok(Self {
+                files: files.cloned().collect(),
+                accept_new: None,
+                ..self.clone()
+            });
         }
-        Ok(self.keys(address, port))
+        if let Some(file) = &self.accept_new {
+            create_folder(file).map_err(|error| {
+                format!("cannot create the folder of {}: {error}", file.display())
+            })?;
+        }
+        Ok(self.clone())
     }
 
-    /// Reports the keys of a server that `ssh` has recorded besides the ones that were known.
-    pub(super) fn report_new(&self, address: &str, port: u16, known: &[PublicKey]) {
-        let keys = self.keys(address, port).into_iter();
-        for key in keys.filter(|key| !known.contains(key)) {
+    /// Reports the keys of a server that `ssh` has recorded.
+    pub(super) fn report_new(&self, address: &str, port: u16) {
+        for key in self.keys(address, port) {
             self.report(address, port, &key);
         }
     }

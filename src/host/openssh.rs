@@ -7,6 +7,7 @@ mod client;
 
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -68,6 +69,8 @@ const SETTINGS: [&str; 14] = [
 
 /// The options of a client that ends the master.
 const EXIT: [&str; 2] = ["-O", "exit"];
+/// The number of bytes at the end of the log that are read.
+const LOG: u64 = 64 * 1024;
 /// The file of the socket in the directory of a master.
 const SOCKET: &str = "socket";
 /// How long the connection of a kubexm that was killed stays. While kubexm runs, a command that holds a lock asks each host more
@@ -219,10 +222,17 @@ impl Master {
         self.directory.path().join("log")
     }
 
-    /// Returns what the master has printed.
+    /// Returns what the master has printed, without the start of a long text: the server decides how long its greeting is.
     fn printed(&self) -> String {
-        let bytes = std::fs::read(self.log()).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
+        let end = || {
+            let mut log = File::open(self.log())?;
+            let length = log.metadata()?.len();
+            log.seek(SeekFrom::Start(length.saturating_sub(LOG)))?;
+            let mut bytes = Vec::new();
+            log.take(LOG).read_to_end(&mut bytes)?;
+            Ok::<_, std::io::Error>(bytes)
+        };
+        String::from_utf8_lossy(&end().unwrap_or_default()).into_owned()
     }
 
     /// Returns what the master printed last.

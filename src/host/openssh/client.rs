@@ -17,6 +17,8 @@ use kubexm_types::Message;
 const FAILED: i32 = 255;
 /// Size in bytes of one piece of output.
 const CHUNK: usize = 32 * 1024;
+/// Size in bytes of what `ssh` itself complains about at most. A command that prints more has started.
+const COMPLAINT: usize = 16 * 1024;
 
 impl Master {
     /// Starts a command line. Returns after the host has started it: before that, no input is sent.
@@ -39,6 +41,9 @@ impl Master {
                 Some(Piece::Stderr(bytes)) => {
                     complaint.extend_from_slice(&bytes);
                     first.push_back(Piece::Stderr(bytes));
+                    if complaint.len() > COMPLAINT {
+                        break;
+                    }
                 }
                 Some(Piece::Ended(FAILED)) if is_refusal(&complaint) => {
                     return Err(NoChannel::Refused);

@@ -26,13 +26,14 @@ impl Wire {
             return Ok((Self::Russh(connection), server.clone()));
         };
         let (server, (name, port)) = openssh.resolve(server).await?;
-        let known = host_keys.prepare(&name, port).map_err(|error| {
-            let text = format!("kubexm cannot record its SSH host key: {error}");
-            ServerError::HostKey(Message::quoting(text))
-        })?;
+        let host_keys = host_keys
+            .for_openssh(&name, port)
+            .map_err(|error| ServerError::HostKey(Message::quoting(error)))?;
         let given = (&options.server, server.user.as_str());
-        let master = Master::start(openssh, given, host_keys).await?;
-        host_keys.report_new(&name, port, &known);
+        let master = Master::start(openssh, given, &host_keys).await?;
+        if host_keys.accept_new.is_some() {
+            host_keys.report_new(&name, port);
+        }
         Ok((Self::OpenSsh(master), server))
     }
 

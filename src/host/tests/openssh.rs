@@ -86,6 +86,30 @@ async fn host_with_another_key_is_refused_and_a_new_one_is_recorded() {
 
 #[tokio::test]
 #[ignore = "requires root and sshd"]
+async fn host_with_a_key_of_another_type_is_not_new() {
+    let sshd = Sshd::start_with("", |folder| {
+        let mut keygen = std::process::Command::new("ssh-keygen");
+        keygen.args([
+            "-q",
+            "-t",
+            "ecdsa",
+            "-N",
+            "",
+            "-f",
+            &format!("{folder}/other"),
+        ]);
+        assert!(keygen.status().unwrap().success());
+    });
+    sshd.listens().await;
+    let mut accepting = options(&sshd, "", &sshd.known("", "other.pub"));
+    accepting.host_keys.accept_new = Some(sshd.file("accepted").into());
+    let refused = error(accepting.clone()).await;
+    assert!(matches!(refused, HostError::HostKey { .. }), "{refused}");
+    assert_eq!(accepting.host_keys.accepted.take(), [""; 0]);
+}
+
+#[tokio::test]
+#[ignore = "requires root and sshd"]
 async fn failures_say_what_ssh_printed() {
     let mut sshd = Sshd::start();
     sshd.listens().await;
