@@ -3,6 +3,7 @@
 mod login_shell;
 mod options;
 mod recording;
+mod root;
 mod session;
 mod wire;
 

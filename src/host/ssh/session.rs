@@ -10,14 +10,14 @@ use tokio_util::task::TaskTracker;
 
 use super::login_shell::{LoginShell, QUOTED};
 use super::options::SshOptions;
-use super::recording::recording;
+use super::root::BecomeRoot;
 use super::wire::Wire;
 use crate::authenticate::{LOGIN_TIMEOUT, too_slow};
 use crate::channel::{Closed, NoChannel, Progress, Reader, accept, send};
 use crate::supervise::{self, Received, TooMuchOutput};
 use crate::{HostError, Input, Output};
 use kubexm_scripts::host as scripts;
-use kubexm_types::{HostName, Message, Secret};
+use kubexm_types::{HostName, Message};
 
 /// The number of parallel channels. sshd allows ten per connection by default (MaxSessions).
 const SESSIONS: usize = 8;
@@ -33,7 +33,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The connection of a host. Requests that end cancelled commands share it.
 pub(super) struct Session {
-    options: SshOptions,
+    pub(super) options: SshOptions,
     wire: Wire,
     become_root: BecomeRoot,
     shell: LoginShell,
@@ -42,16 +42,6 @@ pub(super) struct Session {
     most_sessions: AtomicUsize,
     /// The commands that run. A cancelled command is in it until the host knows that it must end.
     commands: TaskTracker,
-}
-
-/// How commands get root's permissions.
-enum BecomeRoot {
-    /// The user is root already.
-    AlreadyRoot,
-    /// `sudo` requires no password.
-    Sudo,
-    /// `sudo` reads the password from the first line of standard input.
-    SudoWithPassword(Secret),
 }
 
 impl Session {
@@ -107,74 +97,8 @@ impl Session {
         }
     }
 
-    /// Determines whether sudo is needed, and whether it requires a password.
-    async fn probe_root(&self) -> Result<BecomeRoot, HostError> {
-        if self.options.server.user == "root" {
-            return Ok(BecomeRoot::AlreadyRoot);
-        }
-        let has_sudo = self
-            .execute("command -v sudo", Input::None, None, "look for sudo")
-            .await?;
-        if !has_sudo.success() {
-            let reason = Message::quoting("the host does not have sudo");
-            let reason = reason.hint("install sudo on the host, or log in as root");
-            return Err(self.options.denied(reason));
-        }
-        // `-k` drops cached credentials of an earlier login, so that the answer is valid for every
-        // command. Sudo rules may allow only some programs; every command starts with `env`.
-        let line = "sudo -k; sudo -n -- env true || exit; sudo -n -l || :";
-        let plain = self.execute(line, Input::None, None, "sudo").await?;
-        if plain.success() {
-            self.check_recording(&plain)?;
-            return Ok(BecomeRoot::Sudo);
-        }
-        let Some(password) = &self.options.server.password else {
-            let reason = Message::quoting(format!("sudo refuses: {}", plain.complaint()));
-            let hint = "set password for the host in the cluster file, or permit the user every command without a password \
-                        in sudoers (NOPASSWD: ALL, without requiretty)";
-            return Err(self.options.denied(reason.hint(hint)));
-        };
-        let input = || Input::Bytes(format!("{}\n", password.0).into_bytes());
-        let line = "sudo -k -S -p '' -- env true";
-        let output = self.execute(line, input(), None, "sudo").await?;
-        if output.success() {
-            // A sudo that records would pass on, and store, a second line of input.
-            let line = "sudo -k -S -p '' -l || :";
-            let listed = self.execute(line, input(), None, "sudo -l").await?;
-            self.check_recording(&listed)?;
-            return Ok(BecomeRoot::SudoWithPassword(password.clone()));
-        }
-        let complaint = output.complaint();
-        // sudo, and sudo-rs.
-        let wrong = [
-            "incorrect password",
-            "Authentication failed",
-            "incorrect authentication",
-        ];
-        if wrong.iter().any(|words| complaint.as_str().contains(words)) {
-            let reason = Message::quoting("sudo refuses the password of the cluster file");
-            let reason = reason.hint("correct password for the host in the cluster file");
-            return Err(self.options.denied(reason));
-        }
-        let reason = Message::quoting(format!("sudo refuses: {complaint}"));
-        let reason = reason.hint("permit the user every command in sudoers, without requiretty");
-        Err(self.options.denied(reason))
-    }
-
-    /// Refuses a host whose sudo records what commands read: it would store secrets, and each bundle.
-    fn check_recording(&self, listed: &Output) -> Result<(), HostError> {
-        let user = &self.options.server.user;
-        let Some(hint) = recording(&listed.text()).map(|recording| recording.end(user)) else {
-            return Ok(());
-        };
-        let reason = Message::new(
-            "sudo records the input of commands (log_input), so that it would store secrets and bundles of the cluster",
-        );
-        Err(self.options.denied(reason.hint(hint)))
-    }
-
     /// Runs one command line as the logged-in user, without a time limit, and returns its output.
-    async fn execute(
+    pub(super) async fn execute(
         &self,
         line: &str,
         input: Input,
