@@ -23,7 +23,7 @@ use kubexm_session::begun::{Operation, StateRecord};
 use kubexm_session::change::{Change, Session};
 pub use kubexm_session::identity::LostCluster;
 use kubexm_session::identity::{KnownCluster, Origins};
-use kubexm_session::rollback::Newest;
+use kubexm_session::rollback::{Newest, OtherBundles};
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::{AGAIN, Stop, in_time, unless_stopped};
 use kubexm_session::{CommandError, Connection, begun, kubeconfigs, notices};
@@ -285,7 +285,13 @@ fn all<T>(results: Vec<Result<T, ResetError>>) -> Result<Vec<T>, CommandError> {
 
 /// Removes the certificates and the kubeconfig of a cluster that no longer exists. The archive contains them.
 fn forget(state: &Path) {
-    let names = ["admin.conf", "pki", ClusterRecord::FILE, Newest::FILE];
+    let names = [
+        "admin.conf",
+        "pki",
+        ClusterRecord::FILE,
+        Newest::FILE,
+        OtherBundles::FILE,
+    ];
     let all = names.into_iter().chain(kubeconfigs::SUPER_ADMIN_FILES);
     for name in all.chain(begun::files()) {
         let path = state.join(name);

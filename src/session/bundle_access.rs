@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::state_record::StateRecord;
 use crate::{CommandError, notices, rollback};
 use kubexm_bundle::{Access, Bundle, BundleSet};
 use kubexm_config::{Cluster, Problems};
@@ -94,17 +93,14 @@ impl Opened {
     /// Returns the bundle and the cluster. A bundle of another name, as that of an application, has its own numbers.
     ///
     /// # Errors
-    /// The bundle is older than the one of its name that the cluster was installed from, and `allow_older` is false.
+    /// The bundle is older than the newest one of its name whose content came into the cluster, and `allow_older` is false.
     pub fn unless_older_of_its_name(
         self,
         state: &Path,
         allow_older: bool,
         events: &Events,
     ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
-        let newest = rollback::Newest::read(state)?;
-        if newest.is_some_and(|newest| newest.name == self.bundle.lock().name) {
-            return self.unless_older(state, allow_older, events);
-        }
+        rollback::check_of_its_name(state, self.bundle.bundle(), allow_older, events)?;
         Ok(self.of_any_age())
     }
 

@@ -29,6 +29,19 @@ pub struct Newest {
     pub sequence: Sequence,
 }
 
+/// The newest signed bundle of each other name, as those of applications, whose content came into a cluster.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OtherBundles {
+    bundles: Vec<Newest>,
+}
+
+impl StateRecord for OtherBundles {
+    const FILE: &'static str = "other-bundles.json";
+    const TITLE: &'static str = "the newest bundles of applications";
+    const HINT: &'static str = Newest::HINT;
+}
+
 impl StateRecord for Newest {
     const FILE: &'static str = "newest-bundle.json";
     const TITLE: &'static str = "the newest bundle of the cluster";
@@ -54,21 +67,64 @@ pub fn check(
     allow_older: bool,
     events: &Events,
 ) -> Result<(), CommandError> {
-    let given = revision(bundle);
-    if given.is_none()
-        && bundle
-            .signature()
-            .is_some_and(|signature| signature.verified)
-    {
+    note_without_revision(bundle, events);
+    match Newest::read(state)? {
+        Some(newest) => compare(
+            bundle,
+            &newest,
+            &state.join(Newest::FILE),
+            allow_older,
+            events,
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Compares a bundle with the newest one of its name whose content came into the cluster: another name, as that of a bundle of
+/// applications, has its own numbers.
+///
+/// # Errors
+/// As of [`check`].
+pub fn check_of_its_name(
+    state: &Path,
+    bundle: &Bundle,
+    allow_older: bool,
+    events: &Events,
+) -> Result<(), CommandError> {
+    let name = &bundle.lock().name;
+    let newest = Newest::read(state)?;
+    if newest.is_none_or(|newest| newest.name == *name) {
+        return check(state, bundle, allow_older, events);
+    }
+    note_without_revision(bundle, events);
+    let record = state.join(OtherBundles::FILE);
+    let others = OtherBundles::read(state)?.unwrap_or_default().bundles;
+    match others.iter().find(|other| other.name == *name) {
+        Some(newest) => compare(bundle, newest, &record, allow_older, events),
+        None => Ok(()),
+    }
+}
+
+fn note_without_revision(bundle: &Bundle, events: &Events) {
+    let is_verified = |bundle: &Bundle| bundle.signature().is_some_and(|it| it.verified);
+    if revision(bundle).is_none() && is_verified(bundle) {
         events.note(format!(
             "{}: its signature has no creation time and no sequence number, so kubexm cannot recognize an \
              older bundle; `kubexm bundle sign` of this version writes both",
             bundle.path().display()
         ));
     }
-    let Some(newest) = Newest::read(state)? else {
-        return Ok(());
-    };
+}
+
+/// Compares a bundle with the newest one of a record.
+fn compare(
+    bundle: &Bundle,
+    newest: &Newest,
+    record: &Path,
+    allow_older: bool,
+    events: &Events,
+) -> Result<(), CommandError> {
+    let given = revision(bundle);
     let lock = bundle.lock_digest();
     let reason = match given.map(|given| given.sequence.cmp(&newest.sequence)) {
         Some(Ordering::Greater) => return Ok(()),
@@ -94,7 +150,7 @@ pub fn check(
         reason,
         given,
         newest: with_lock(text, &newest.lock),
-        record: state.join(Newest::FILE),
+        record: record.to_owned(),
     };
     if !allow_older {
         return Err(older.into());
@@ -134,18 +190,39 @@ pub fn record_rollback(journal: &Journal, bundle: &Bundle) -> Result<(), Command
     }
 }
 
-fn write(
-    journal: &Journal,
-    bundle: &Bundle,
-    Revision { created, sequence }: Revision,
-) -> Result<(), CommandError> {
-    let newest = Newest {
+/// Records a bundle as the newest one of its name, unless it has the name of the cluster's, which an install records, or no trusted
+/// key signed it.
+///
+/// # Errors
+/// A record cannot be read or written.
+pub fn record_of_its_name(state: &Path, bundle: &Bundle) -> Result<(), CommandError> {
+    let name = &bundle.lock().name;
+    let is_of_cluster = Newest::read(state)?.is_none_or(|newest| newest.name == *name);
+    let Some(revision) = revision(bundle).filter(|_| !is_of_cluster) else {
+        return Ok(());
+    };
+    let mut others = OtherBundles::read(state)?.unwrap_or_default();
+    let has = |other: &Newest| other.name == *name;
+    let former = others.bundles.iter().find(|other| has(other));
+    if former.is_some_and(|former| former.sequence >= revision.sequence) {
+        return Ok(());
+    }
+    others.bundles.retain(|other| !has(other));
+    others.bundles.push(newest(bundle, revision));
+    others.save(state)
+}
+
+fn write(journal: &Journal, bundle: &Bundle, revision: Revision) -> Result<(), CommandError> {
+    newest(bundle, revision).save(journal.folder())
+}
+
+fn newest(bundle: &Bundle, Revision { created, sequence }: Revision) -> Newest {
+    Newest {
         name: bundle.lock().name.clone(),
         lock: bundle.lock_digest(),
         created,
         sequence,
-    };
-    newest.save(journal.folder())
+    }
 }
 
 #[cfg(test)]
@@ -239,6 +316,34 @@ mod tests {
             Newest::read(&state).unwrap().unwrap().sequence.to_string(),
             "6"
         );
+    }
+
+    #[test]
+    fn bundles_of_another_name_have_their_own_numbers() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        let [cluster, second, third, fourth] = signed(
+            folder.path(),
+            [("cluster", 9), ("apps", 2), ("apps", 3), ("apps", 4)],
+        );
+        let events = Events::silent();
+        let journal = Journal::open(&state).unwrap();
+        record(&journal, &cluster).unwrap();
+        for bundle in [&third, &second, &cluster] {
+            record_of_its_name(&state, bundle).unwrap();
+        }
+        check_of_its_name(&state, &third, false, &events).unwrap();
+        check_of_its_name(&state, &fourth, false, &events).unwrap();
+        check_of_its_name(&state, &cluster, false, &events).unwrap();
+        let refused = check_of_its_name(&state, &second, false, &events).unwrap_err();
+        let refused = refused.to_string();
+        for part in [
+            "sequence number 3 of the bundle 'apps'",
+            "other-bundles.json",
+        ] {
+            assert!(refused.contains(part), "{part}: {refused}");
+        }
+        check_of_its_name(&state, &second, true, &events).unwrap();
     }
 
     #[test]
