@@ -46,6 +46,7 @@ fn once() -> RunToCompletion {
         }),
         cleanup: "echo clean >>/etc/test-log".into(),
         arguments: Vec::new(),
+        waits_for: "tests",
         limit: Limit::CHANGE,
         undo: ["input", "guard", "command"].map(created).into(),
     }

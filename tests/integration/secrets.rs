@@ -49,6 +49,7 @@ async fn secrets_are_not_in_arguments_events_journal_or_receipt() {
         }),
         cleanup: ":".into(),
         arguments: vec![end.to_owned()],
+        waits_for: "tests",
         limit: Limit::CHANGE,
         undo: Vec::new(),
     };

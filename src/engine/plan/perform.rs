@@ -74,6 +74,9 @@ pub(super) async fn perform_watched(
                     context.events.note(note);
                 }
                 tracing::debug!(host = %context.host.name(), step = step.id(), reason, "apply");
+                if let Some(missing) = ensure.waits_for() {
+                    watch.missing(missing);
+                }
                 ensure.apply(context).await.map(|()| Done::Changed)
             }
         },

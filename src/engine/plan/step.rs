@@ -43,6 +43,9 @@ pub enum StepError {
     /// The condition of a wait does not hold in time.
     #[error("{0}")]
     Unmet(Message),
+    /// A command failed that waits for other parts of the cluster: see [`Ensure::waits_for`].
+    #[error("{0}")]
+    Awaited(Message),
     /// A condition does not hold in time because of other hosts.
     #[error("{message}")]
     OtherHosts {
@@ -88,6 +91,7 @@ impl From<&StepError> for Message {
             StepError::Missing(_) => Self::new(error.to_string()),
             StepError::Unknown(message)
             | StepError::Unmet(message)
+            | StepError::Awaited(message)
             | StepError::OtherHosts { message, .. }
             | StepError::Other(message) => message.clone(),
         }
@@ -240,6 +244,11 @@ pub trait Ensure: Describe {
 
     /// Produces the desired state. It first records in `context.undo` how to revert the change.
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError>;
+
+    /// Returns what `apply` waits for, if that depends on other parts of the cluster.
+    fn waits_for(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Work that runs once in every plan that contains it: it mints a token or fetches a file.

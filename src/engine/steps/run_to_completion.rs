@@ -13,7 +13,7 @@ use kubexm_host::{Host, Limit};
 use kubexm_scripts::steps as scripts;
 use kubexm_scripts::undo::COMMAND_END;
 use kubexm_scripts::{Parameters, Script};
-use kubexm_types::HostPath;
+use kubexm_types::{HostPath, Message};
 
 /// How long the script waits for a command of an earlier run, and for its lock.
 const EARLIER_RUN: Duration = Duration::from_secs(1260);
@@ -35,6 +35,8 @@ pub struct RunToCompletion {
     pub cleanup: Script,
     /// The arguments of `command` and `cleanup`.
     pub arguments: Vec<String>,
+    /// What the command waits for. If it fails, other parts of the cluster may be the cause.
+    pub waits_for: &'static str,
     /// How long `command` may run, and `cleanup` as well.
     pub limit: Limit,
     /// How a reset reverts the command.
@@ -114,8 +116,16 @@ impl Ensure for RunToCompletion {
         let command = after_input(scripts::RUN_TO_COMPLETION, arguments, input);
         let limit = self.limit.after(self.limit.time()).after(EARLIER_RUN);
         let command = command.limit(limit).continues_when_cancelled();
-        run_command(context.host, &self.title, command)
-            .await
-            .map(|_| ())
+        match run_command(context.host, &self.title, command).await {
+            Ok(_) => Ok(()),
+            Err(failed @ StepError::Command { .. }) => {
+                Err(StepError::Awaited(Message::from(&failed)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn waits_for(&self) -> Option<&str> {
+        Some(self.waits_for)
     }
 }

@@ -1,5 +1,6 @@
 //! Why a condition does not come true.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,10 @@ use kubexm_types::event::{Event, Events, Listener};
 use kubexm_types::{Message, WarningKind};
 use tokio::sync::Notify;
 
-/// The time without progress after which the doctor looks why a condition does not hold. Pods that start need as long.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The time without progress after which the doctor looks why a condition does not hold.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The time after a look that found no cause until the next one.
+const PAUSE: Duration = Duration::from_secs(60);
 
 /// A cluster, and how the doctor reaches its hosts.
 struct Examined<'a> {
@@ -49,39 +52,49 @@ impl Examined<'_> {
             is_long: Notify::new(),
         });
         let events = self.events.through(Arc::clone(&waits) as _);
-        let looking = async {
-            waits.is_long.notified().await;
-            if let Some(report) = self.examine().await
-                && let Some(found) = report.main_cause()
-            {
-                self.events.warn(WarningKind::Cause, warning(found));
-            }
-            std::future::pending().await
-        };
         let result = tokio::select! {
             result = Box::pin(work(events)) => result,
-            never = looking => never,
+            never = self.look(&waits.is_long) => match never {},
         };
         let Err(CommandError::Steps(failures)) = result else {
             return result;
         };
-        let Some(waited) = failures.unmet() else {
+        let unmet = failures.unmet();
+        if unmet.is_none() && !failures.has_awaited() {
             return Err(CommandError::Steps(failures));
-        };
+        }
         self.events
             .note("a condition does not hold: the doctor looks for the cause");
-        let found = self.examine().await;
-        Err(
-            match found.as_ref().and_then(|report| report.main_cause()) {
-                Some(found) => CommandError::Explained(Box::new(Explained {
-                    cause: message(found),
-                    commands: found.commands.clone(),
-                    waited,
-                    left: failures.left,
-                })),
-                None => CommandError::Steps(failures),
-            },
-        )
+        let report = self.examine().await;
+        let found = report.as_ref().and_then(|report| report.main_cause());
+        Err(match (found, unmet) {
+            (Some(found), Some(waited)) => CommandError::Explained(Box::new(Explained {
+                cause: message(found),
+                commands: found.commands.clone(),
+                waited,
+                left: failures.left,
+            })),
+            // What the command itself says can be more exact.
+            (Some(found), None) => {
+                self.events.warn(WarningKind::Cause, warning(found));
+                CommandError::Steps(failures)
+            }
+            (None, _) => CommandError::Steps(failures),
+        })
+    }
+
+    /// Looks for the cause whenever a condition makes no progress, until there is one.
+    async fn look(&self, is_long: &Notify) -> Infallible {
+        loop {
+            is_long.notified().await;
+            if let Some(report) = self.examine().await
+                && let Some(found) = report.main_cause()
+            {
+                self.events.warn(WarningKind::Cause, warning(found));
+                return std::future::pending().await;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// Makes all checks. An examination that fails must not hide what the work says.
@@ -154,7 +167,7 @@ mod tests {
     use doctor::Certainty;
 
     #[tokio::test(start_paused = true)]
-    async fn a_condition_without_progress_is_noticed_after_a_minute() {
+    async fn a_condition_without_progress_is_noticed() {
         let waits = Arc::new(Waits {
             to: Events::silent(),
             is_long: Notify::new(),
@@ -173,11 +186,11 @@ mod tests {
             let noticed = tokio::time::timeout(Duration::from_millis(1), noticed);
             noticed.await.is_ok()
         };
-        wait(Some("no pod is ready"), 30);
+        wait(Some("no pod is ready"), 29);
         // A command that runs is not a condition.
         wait(None, 90);
         assert!(!is_noticed().await);
-        wait(Some("no pod is ready"), 60);
+        wait(Some("no pod is ready"), 30);
         assert!(is_noticed().await);
     }
 

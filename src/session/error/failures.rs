@@ -48,6 +48,12 @@ impl StepFailures {
         Some(texts.collect::<Vec<_>>().join("\n"))
     }
 
+    /// Returns whether a command failed while it waited for other parts of the cluster, and no host was lost.
+    pub fn has_awaited(&self) -> bool {
+        let is_awaited = |error: &StepError| matches!(error, StepError::Awaited(_));
+        self.unreachable.is_empty() && self.failed.iter().any(|(_, _, error)| is_awaited(error))
+    }
+
     pub(super) fn has_lost_host(&self) -> bool {
         let mut failed = self.failed.iter();
         !self.unreachable.is_empty() || failed.any(|(_, _, error)| error.is_loss_of_host())

@@ -62,6 +62,7 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
             static_pods: yes_or_no(load_balancer::is_static_pod(inputs.cluster)),
         }
         .arguments(),
+        waits_for: "the kubelet and the control plane start",
         limit: LIMIT,
         undo: undo::undo(inputs, first),
     });

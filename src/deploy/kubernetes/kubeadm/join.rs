@@ -43,6 +43,7 @@ pub(super) fn join(
         input: Some(config_file(inputs.cluster, host, secrets)?),
         cleanup: kubeadm::NODE.verb("clean-up"),
         arguments: arguments(inputs, host),
+        waits_for: "the kubelet starts, and the API server knows the node",
         limit: LIMIT,
         undo: undo::undo(inputs, host),
     });
