@@ -186,6 +186,23 @@ impl HostAuthorities {
         first.or_else(|| other(("sa.pub", "sa.key"), &is_key_of))
     }
 
+    /// Returns the present fingerprint of each authority.
+    fn fingerprints(&self) -> impl Iterator<Item = (Authority, Digest)> {
+        AUTHORITIES.iter().filter_map(|(name, authority)| {
+            let found = authority::fingerprints(self.contents.get(name)?);
+            Some((*authority, *found.first()?))
+        })
+    }
+
+    /// Returns the authorities that are others than a record of the cluster has. A rotation after the backup has replaced them.
+    pub fn replaced_in(&self, record: &ClusterRecord) -> Vec<Authority> {
+        let others = self.fingerprints().filter(|(authority, found)| {
+            let recorded = record.authorities().get(authority);
+            recorded.is_some_and(|recorded| recorded != found)
+        });
+        others.map(|(authority, _)| authority).collect()
+    }
+
     /// Returns whether these are more of the authorities than the others are.
     pub fn is_better(&self, other: &Self) -> bool {
         let rank = |one: &Self| (one.lacks().len(), one.entries.missing(true).len());
@@ -300,30 +317,17 @@ pub fn save(state: &Path, archive: &[u8]) -> Result<(), CommandError> {
     written.map_err(|error| FileError::io("write", &path, &error).into())
 }
 
-/// Records the fingerprints of the authorities in the record of the cluster. It can have those of a later rotation, which the
-/// restored cluster does not have.
+/// Records the fingerprints of the authorities of a control plane in the record of the cluster. It can have those of a later rotation,
+/// which the restored cluster does not have.
 ///
 /// # Errors
-/// The archive is damaged, or the record cannot be read or written.
-pub fn learn(state: &Path, archive: &[u8]) -> Result<(), CommandError> {
-    let file = state.join(ClusterRecord::FILE);
+/// The record cannot be read or written.
+pub fn learn(state: &Path, host: &HostAuthorities) -> Result<(), CommandError> {
     let Some(mut record) = ClusterRecord::read(state)? else {
         return Ok(());
     };
-    let unreadable =
-        |error: io::Error| FileError::io("read the authorities of the backup for", &file, &error);
-    let mut archive = tar::Archive::new(archive);
-    for entry in archive.entries().map_err(unreadable)? {
-        let mut entry = entry.map_err(unreadable)?;
-        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        let Some((_, authority)) = AUTHORITIES.iter().find(|(known, _)| *known == name) else {
-            continue;
-        };
-        let mut text = String::new();
-        entry.read_to_string(&mut text).map_err(unreadable)?;
-        if let Some(fingerprint) = authority::fingerprints(&text).first() {
-            record.replace(*authority, *fingerprint);
-        }
+    for (authority, fingerprint) in host.fingerprints() {
+        record.replace(authority, fingerprint);
     }
     record.save(state)
 }
@@ -414,6 +418,37 @@ mod tests {
         let lacks = of_host(files.as_slice(), false).unwrap();
         assert_eq!(lacks.lacks(), ["ca.key (a symbolic link)", "sa.pub"]);
         assert_eq!(of_host(&b""[..], false).unwrap().lacks().len(), 6);
+    }
+
+    /// A restore of an older backup on new hosts overwrote the newer fingerprints.
+    #[test]
+    fn authorities_that_a_rotation_has_replaced_are_found() {
+        let block = |content: &str| {
+            format!("-----BEGIN CERTIFICATE-----\n{content}\n-----END CERTIFICATE-----\n")
+        };
+        let mut files = tar::Builder::new(Vec::new());
+        for (name, text) in [
+            ("ca.crt", block("YWJj")),
+            ("front-proxy-ca.crt", block("YWJk")),
+        ] {
+            append(
+                &mut files,
+                &format!("etc/kubernetes/pki/{name}"),
+                text.as_bytes(),
+            )
+            .unwrap();
+        }
+        let host = of_host(files.into_inner().unwrap().as_slice(), true).unwrap();
+        let state = tempfile::tempdir().unwrap();
+        let mut record = ClusterRecord::new("example".parse().unwrap()).unwrap();
+        assert_eq!(host.replaced_in(&record), []);
+        record.learn(Authority::Kubernetes, Digest::of(b"rotated"));
+        record.learn(Authority::FrontProxy, Digest::of(b"abd"));
+        assert_eq!(host.replaced_in(&record), [Authority::Kubernetes]);
+        record.save(state.path()).unwrap();
+        learn(state.path(), &host).unwrap();
+        let record = ClusterRecord::read(state.path()).unwrap().unwrap();
+        assert_eq!(host.replaced_in(&record), []);
     }
 
     #[test]

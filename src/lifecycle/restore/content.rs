@@ -12,7 +12,7 @@ use kubexm_safekeeping::backup::{Authorities, Origin, PUBLIC};
 use kubexm_session::authorities::{self, HostAuthorities, is_of_rotation};
 use kubexm_session::begun::{self, RenewalRecord, RotationRecord, StateRecord, UpgradeRecord};
 use kubexm_session::{CommandError, FileError, background};
-use kubexm_types::Message;
+use kubexm_types::{Authority, Message};
 
 /// Removes the records of commands that have begun on hosts that do not exist any more, and the authorities of a rotation beside
 /// the present ones: new hosts would trust them, and the next rotation would take them for its own.
@@ -156,6 +156,14 @@ impl Content {
         self.authorities.best().map(HostAuthorities::lacks)
     }
 
+    /// Returns the authorities that new hosts would get, although a rotation after the backup has replaced them in the record of the
+    /// cluster.
+    pub(super) fn replaced_authorities(&self, record: &ClusterRecord) -> Vec<Authority> {
+        let best = self.authorities.best();
+        best.map(|best| best.replaced_in(record))
+            .unwrap_or_default()
+    }
+
     /// Returns why authorities of hosts are not used.
     pub(super) fn foreign_authorities(&self) -> Vec<String> {
         self.authorities.problems()
@@ -184,9 +192,9 @@ impl Content {
             }
         }
         match self.authorities.best() {
-            Some(HostAuthorities { archive, .. }) if is_new => {
-                authorities::save(state, archive)?;
-                authorities::learn(state, archive)
+            Some(best) if is_new => {
+                authorities::save(state, &best.archive)?;
+                authorities::learn(state, best)
             }
             _ => Ok(()),
         }

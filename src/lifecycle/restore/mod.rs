@@ -64,6 +64,8 @@ pub struct RestoreOptions {
     pub ca_encryption: Option<CaEncryption>,
     /// Whether to accept a backup of which nothing shows that a run with this state directory made it.
     pub unknown_origin: bool,
+    /// Whether new hosts may get authorities that a rotation after the backup has replaced.
+    pub older_authorities: bool,
     /// What becomes of hosts that the backup has and the cluster file has not, on new hosts.
     pub other_hosts: Option<OtherHosts>,
     /// Whether to end after the plan.
@@ -243,6 +245,7 @@ impl Context<'_> {
             cluster: self.cluster,
             situation: prepared.situation,
             gone: &prepared.gone,
+            replaced: &prepared.replaced,
             begun: prepared.begun.as_ref(),
             is_down: prepared.is_down && prepared.begun.is_none(),
         }
@@ -261,6 +264,14 @@ impl Context<'_> {
                 "the restore was not confirmed; nothing was touched",
             )
             .hint("type the cluster's name, or pass --yes"));
+        }
+        if !prepared.replaced.is_empty() {
+            let text = format!(
+                "the cluster gets authorities of before a rotation: {}",
+                text::authorities(&prepared.replaced)
+            );
+            let hint = format!("after the restore: {}", text::rotations(&prepared.replaced));
+            events.warn(WarningKind::BackupContent, Message::new(text).hint(hint));
         }
         // No other command may use the state directory meanwhile.
         let journal = session::journal(self.state)?;

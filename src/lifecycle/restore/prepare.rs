@@ -1,10 +1,11 @@
 //! What a restore looks at before its first change.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::etcdutl::{self, Etcdutl};
 use super::situation::{self, Situation};
-use super::text::names;
+use super::text::{self, names};
 use super::{Context, OtherHosts};
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
 use kubexm_engine::cluster::ClusterRecord;
@@ -27,6 +28,8 @@ pub(super) struct Prepared<'a> {
     pub(super) situation: Situation,
     /// Hosts of the backup whose nodes the restore deletes.
     pub(super) gone: Vec<HostName>,
+    /// The authorities of the backup that a rotation has replaced, and that new hosts get because the user accepts it.
+    pub(super) replaced: Vec<Authority>,
     pub(super) begun: Option<RestoreRecord>,
     /// Whether the restore that has begun, also of another backup, has stopped the cluster.
     pub(super) is_down: bool,
@@ -97,9 +100,9 @@ impl<'a> Context<'a> {
                 situation::no_other_members(cluster, &observed).await?;
             }
         }
-        let gone = match situation {
-            Situation::New => self.gone()?,
-            Situation::Existing => Vec::new(),
+        let (gone, replaced) = match situation {
+            Situation::New => (self.gone()?, self.replaced(record.as_ref())?),
+            Situation::Existing => (Vec::new(), Vec::new()),
         };
         let programs = etcdutl::of_members(self.programs, content, cluster, &facts)?;
         for (_, error) in &unreachable {
@@ -112,9 +115,23 @@ impl<'a> Context<'a> {
             programs,
             situation,
             gone,
+            replaced,
             begun,
             is_down,
         })
+    }
+
+    /// Returns the authorities that a rotation has replaced since the backup, and that the user accepts.
+    ///
+    /// # Errors
+    /// See [`accepted`].
+    fn replaced(&self, record: Option<&ClusterRecord>) -> Result<Vec<Authority>, CommandError> {
+        let is_kubeadm = self.cluster.kubernetes.kind == KubernetesKind::Kubeadm;
+        // The state directory keeps its own authorities.
+        let record = record.filter(|_| is_kubeadm);
+        let replaced = record.map(|record| self.content.replaced_authorities(record));
+        let replaced = replaced.unwrap_or_default();
+        accepted(replaced, self.options.older_authorities, &self.content.path)
     }
 
     /// Returns the hosts of the backup that the user calls gone.
@@ -198,5 +215,50 @@ impl<'a> Context<'a> {
             "take these files out of the backup (age -d -i IDENTITY FILE | zstd -d | tar -x \
              state), put them back, and run kubexm install",
         ))
+    }
+}
+
+/// Returns authorities that a rotation has replaced since the backup. After a compromise, others have the keys of them.
+///
+/// # Errors
+/// There are some, and the user does not accept them.
+fn accepted(
+    replaced: Vec<Authority>,
+    accepts: bool,
+    backup: &Path,
+) -> Result<Vec<Authority>, CommandError> {
+    if replaced.is_empty() || accepts {
+        return Ok(replaced);
+    }
+    let cause = format!(
+        "a rotation after it has replaced authorities that new hosts would get again: {}",
+        text::authorities(&replaced)
+    );
+    let error = FileError::new("restore from the backup", backup, cause);
+    let hint = format!(
+        "use a backup of after the rotation; or pass --accept-older-authorities, and run {} after the restore",
+        text::rotations(&replaced)
+    );
+    Err(error.hint(hint).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A rotation after a compromise was reverted without a word.
+    #[test]
+    fn replaced_authorities_come_back_only_if_the_user_accepts_it() {
+        let of = |replaced: &[Authority], accepts| {
+            let accepted = accepted(replaced.to_vec(), accepts, Path::new("backup"));
+            accepted.map_err(|error| error.to_string())
+        };
+        let replaced = [Authority::Kubernetes];
+        assert_eq!(of(&replaced, true).unwrap(), replaced);
+        assert_eq!(of(&[], false).unwrap(), []);
+        insta::assert_snapshot!(of(&replaced, false).unwrap_err(), @"
+        cannot restore from the backup backup: a rotation after it has replaced authorities that new hosts would get again: Kubernetes CA
+        hint: use a backup of after the rotation; or pass --accept-older-authorities, and run `kubexm certs rotate-ca` after the restore
+        ");
     }
 }

@@ -9,7 +9,7 @@ use kubexm_etcd::members;
 use kubexm_safekeeping::backup::EtcdSnapshot;
 use kubexm_safekeeping::backup::manifest::Manifest;
 use kubexm_session::begun::{RestoreRecord, RestoreStage as Stage};
-use kubexm_types::{HostName, UtcTime};
+use kubexm_types::{Authority, HostName, UtcTime};
 
 /// What a restore is going to do.
 pub(super) struct Plan<'a> {
@@ -21,6 +21,8 @@ pub(super) struct Plan<'a> {
     pub(super) situation: Situation,
     /// Hosts of the backup whose nodes are deleted.
     pub(super) gone: &'a [HostName],
+    /// Authorities that a rotation after the backup has replaced.
+    pub(super) replaced: &'a [Authority],
     /// The restore that this one continues.
     pub(super) begun: Option<&'a RestoreRecord>,
     /// Whether an earlier restore has stopped the cluster.
@@ -40,6 +42,15 @@ impl Plan<'_> {
         );
         if !self.is_own {
             text.push_str("\n  NOTHING SHOWS WHO MADE THIS BACKUP: you accept it with --accept-unknown-origin");
+        }
+        if !self.replaced.is_empty() {
+            let _ = write!(
+                text,
+                "\n  ITS AUTHORITIES ARE OF BEFORE A ROTATION: the new hosts trust the former {}; you accept it with \
+                 --accept-older-authorities; run {} after the restore",
+                authorities(self.replaced),
+                rotations(self.replaced)
+            );
         }
         loss(
             &mut text,
@@ -151,6 +162,25 @@ fn place(stage: Stage) -> &'static str {
     }
 }
 
+/// Returns the names of authorities.
+pub(super) fn authorities(all: &[Authority]) -> String {
+    let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+    names.join(", ")
+}
+
+/// Returns the commands that replace authorities.
+pub(super) fn rotations(all: &[Authority]) -> String {
+    let is_key = |authority: &Authority| *authority == Authority::ServiceAccounts;
+    let mut commands = Vec::new();
+    if !all.iter().all(is_key) {
+        commands.push("`kubexm certs rotate-ca`");
+    }
+    if all.iter().any(is_key) {
+        commands.push("`kubexm certs rotate-sa-key`");
+    }
+    commands.join(" and ")
+}
+
 /// Returns names with commas between them.
 pub fn names(hosts: Vec<&HostName>) -> String {
     let names: Vec<&str> = hosts.into_iter().map(HostName::as_str).collect();
@@ -202,6 +232,7 @@ mod tests {
             cluster: &cluster,
             situation: Situation::New,
             gone: &["node9".parse().unwrap()],
+            replaced: &[Authority::Kubernetes, Authority::ServiceAccounts],
             begun: Some(&begun),
             is_down: false,
         };
@@ -216,6 +247,7 @@ mod tests {
         let after = after.split_once(" ago)").unwrap().1;
         insta::assert_snapshot!(format!("{before}{after}"), @r"
         restores the cluster 'example' from backup:
+          ITS AUTHORITIES ARE OF BEFORE A ROTATION: the new hosts trust the former Kubernetes CA, key of service accounts; you accept it with --accept-older-authorities; run `kubexm certs rotate-ca` and `kubexm certs rotate-sa-key` after the restore
           the snapshot is of 2026-02-01T12:00:00Z, with 321 keys at revision 1234; Kubernetes 1.36.3, etcd 3.6.8
           lost: everything that the API servers stored after that time
           kept as it is: volumes, images, and pods that run until Kubernetes compares them with its objects

@@ -49,6 +49,11 @@ pub struct Restore {
     /// A backup is signed with a key of the state directory. Earlier versions signed none.
     #[arg(long)]
     accept_unknown_origin: bool,
+    /// Give new hosts the authorities of the backup, although a rotation has replaced them since
+    ///
+    /// The keys of before the rotation are then valid again, until the next one.
+    #[arg(long)]
+    accept_older_authorities: bool,
     /// What becomes of hosts that the backup has and the cluster file has not, if new hosts are installed
     ///
     /// With `remove`, the cluster forgets their nodes and pods.
@@ -98,6 +103,7 @@ pub async fn run(arguments: &Restore, output: Output, events: &Events) -> Result
             .ca_passphrase
             .encryption(arguments.ca_identity.as_deref(), arguments.dry_run)?,
         unknown_origin: arguments.accept_unknown_origin,
+        older_authorities: arguments.accept_older_authorities,
         other_hosts: arguments.other_hosts.map(|what| match what {
             OtherHosts::Remove => restore::OtherHosts::Remove,
             OtherHosts::Keep => restore::OtherHosts::Keep,
