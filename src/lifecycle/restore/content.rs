@@ -46,8 +46,8 @@ fn forget_rotation(state: &Path, folder: &str) -> io::Result<()> {
 }
 
 /// What a user does about a backup of which nothing shows who made it.
-const UNKNOWN: &str = "if the state directory is lost, put backup-signing.pub into a new one, or pass --accept-unknown-origin with \
-                       --bundle if you trust the storage of the backup";
+const UNKNOWN: &str = "if the state directory is lost, put backup-signing.pub into a new one, or pass --accept-unknown-origin \
+                       if you trust the storage of the backup";
 
 /// A file of the state directory. It may be secret.
 type StateFile = (String, Vec<u8>);

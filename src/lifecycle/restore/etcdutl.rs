@@ -1,84 +1,60 @@
-//! The program etcdutl, which creates the new data of etcd on the members as root. It comes from the bundle, or from a backup that a
-//! run with this state directory made.
+//! The program etcdutl, which creates the new data of etcd on the members as root. It comes from the bundle: that of a backup is of a
+//! host, and root there can have changed it.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read};
 
-use super::content::Content;
 use crate::etcdutl::BundledEtcdutl;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::HostSpec;
 use kubexm_etcd::members;
 use kubexm_host::Facts;
-use kubexm_safekeeping::backup::file;
-use kubexm_safekeeping::backup::manifest::program;
 use kubexm_session::CommandError;
-use kubexm_types::{Arch, Digest, HostName};
-
-/// The program for an architecture.
-#[derive(Clone)]
-pub(super) struct Etcdutl {
-    pub(super) size: u64,
-    pub(super) digest: Digest,
-    source: Source,
-}
-
-#[derive(Clone)]
-enum Source {
-    /// The path in the backup.
-    Backup(String),
-    Bundle(BundledEtcdutl),
-}
-
-impl Etcdutl {
-    /// Returns the content.
-    ///
-    /// # Errors
-    /// The backup or the file cannot be read.
-    pub(super) fn stream(&self, content: &Content) -> io::Result<Box<dyn Read + Send>> {
-        match &self.source {
-            Source::Backup(path) => file::stream(&content.path, &content.identity, path),
-            Source::Bundle(program) => Ok(Box::new(program.open()?)),
-        }
-    }
-}
+use kubexm_types::{Arch, HostName};
 
 /// Returns the program for each member.
 ///
 /// # Errors
-/// Neither the bundle nor the backup has it for the architecture of a host.
+/// The bundle does not have it for the architecture of a host.
 pub(super) fn of_members<'a>(
     of_bundle: &BTreeMap<Arch, BundledEtcdutl>,
-    content: &Content,
     cluster: &'a Cluster,
     facts: &BTreeMap<HostName, Facts>,
-) -> Result<Vec<(&'a HostSpec, Etcdutl)>, CommandError> {
+) -> Result<Vec<(&'a HostSpec, BundledEtcdutl)>, CommandError> {
     let members = members(cluster).into_iter().map(|host| {
         let arch = facts.get(&host.name).and_then(Facts::arch);
-        let of_bundle = arch.and_then(|arch| of_bundle.get(&arch));
-        let of_bundle = of_bundle.map(|program| Etcdutl {
-            size: program.size,
-            digest: program.digest,
-            source: Source::Bundle(program.clone()),
-        });
-        let of_backup = || {
-            let file = content.manifest.file(&arch.map(program)?)?;
-            Some(Etcdutl {
-                size: file.size,
-                digest: file.digest,
-                source: Source::Backup(file.path.clone()),
-            })
-        };
-        // A backup of unknown origin gives hosts no program.
-        let of_backup = || content.is_own().then(of_backup).flatten();
-        match of_bundle.or_else(of_backup) {
-            Some(program) => Ok((host, program)),
-            None => Err(CommandError::refused(format!(
-                "{}: no etcdutl for the architecture of this host, neither in the bundle nor in a backup of this state directory",
+        let program = arch.and_then(|arch| of_bundle.get(&arch));
+        let program = program.ok_or_else(|| {
+            CommandError::refused(format!(
+                "{}: the bundle has no etcdutl for the architecture of this host",
                 host.name
             ))
-            .hint("pass the bundle of the cluster with --bundle")),
-        }
+            .hint("pass the bundle of the cluster with --bundle")
+        })?;
+        Ok((host, program.clone()))
     });
     members.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kubexm_session::example::cluster_of_four;
+
+    /// The program of a backup, which one member had provided, ran as root on all members.
+    #[test]
+    fn only_the_bundle_provides_a_program() {
+        let machine = "x86_64".to_owned();
+        let facts = Facts {
+            machine,
+            ..Facts::default()
+        };
+        let facts = [("node1".parse().unwrap(), facts)].into();
+        let cluster = cluster_of_four();
+        let found = of_members(&BTreeMap::new(), &cluster, &facts);
+        let refused = found.err().unwrap().to_string();
+        assert_eq!(
+            refused,
+            "node1: the bundle has no etcdutl for the architecture of this host\nhint: pass the bundle of the cluster with --bundle"
+        );
+    }
 }

@@ -52,7 +52,7 @@ pub struct RestoreOptions {
     pub cluster: PathBuf,
     /// How to reach the hosts.
     pub connection: Connection,
-    /// The bundle, for hosts without a cluster and for the program etcdutl; empty if none was given.
+    /// The bundle, for the program etcdutl and for hosts without a cluster.
     pub bundles: Vec<PathBuf>,
     /// How the bundle is opened.
     pub access: BundleAccess,
@@ -129,13 +129,9 @@ pub async fn restore(
             Message::new(text).hint("kubexm backup verify"),
         );
     }
-    let programs = match open_bundle(options, &state, events)? {
-        Some(bundle) => {
-            let version = cluster.kubernetes.version.clone();
-            unless_stopped(stop, bundled::of_bundle(bundle, version)).await?
-        }
-        None => BTreeMap::new(),
-    };
+    let bundle = open_bundle(options, &state, events)?;
+    let version = cluster.kubernetes.version.clone();
+    let programs = unless_stopped(stop, bundled::of_bundle(bundle, version)).await?;
     let context = Context {
         options,
         content: &content,
@@ -162,21 +158,18 @@ pub async fn restore(
     Ok(context.report(Some(id)))
 }
 
-/// Opens the bundle, if there is one.
+/// Opens the bundle.
 fn open_bundle(
     options: &RestoreOptions,
     state: &Path,
     events: &Events,
-) -> Result<Option<Arc<BundleSet>>, CommandError> {
-    if options.bundles.is_empty() {
-        return Ok(None);
-    }
+) -> Result<Arc<BundleSet>, CommandError> {
     // The restore, or its install, emits the notices about the cluster file.
     let opened = options
         .source()
         .open_at_any_version(options.unsigned, &Events::silent())?;
     let (bundle, _) = opened.unless_older(state, options.allow_older, events)?;
-    Ok(Some(bundle))
+    Ok(bundle)
 }
 
 /// Returns the CAs of the first control plane that has them.
@@ -206,7 +199,7 @@ enum Part {
 struct Context<'a> {
     options: &'a RestoreOptions,
     content: &'a Content,
-    /// The program etcdutl of the bundle, by architecture; empty without a bundle.
+    /// The program etcdutl of the bundle, by architecture.
     programs: &'a BTreeMap<Arch, BundledEtcdutl>,
     cluster: &'a Cluster,
     state: &'a Path,

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::etcdutl::{self, Etcdutl};
+use super::etcdutl;
 use super::situation::{self, Situation};
 use super::text::{self, names};
 use super::{Context, OtherHosts};
+use crate::etcdutl::BundledEtcdutl;
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_etcd::initial_cluster;
@@ -24,7 +25,7 @@ pub(super) struct Prepared<'a> {
     pub(super) unreachable: HostErrors,
     pub(super) facts: BTreeMap<HostName, Facts>,
     /// The program etcdutl for each member.
-    pub(super) programs: Vec<(&'a HostSpec, Etcdutl)>,
+    pub(super) programs: Vec<(&'a HostSpec, BundledEtcdutl)>,
     pub(super) situation: Situation,
     /// Hosts of the backup whose nodes the restore deletes.
     pub(super) gone: Vec<HostName>,
@@ -104,7 +105,7 @@ impl<'a> Context<'a> {
             Situation::New => (self.gone()?, self.replaced(record.as_ref())?),
             Situation::Existing => (Vec::new(), Vec::new()),
         };
-        let programs = etcdutl::of_members(self.programs, content, cluster, &facts)?;
+        let programs = etcdutl::of_members(self.programs, cluster, &facts)?;
         for (_, error) in &unreachable {
             events.warn(WarningKind::Host, error);
         }
@@ -165,12 +166,6 @@ impl<'a> Context<'a> {
                 CommandError::host(format!("cannot install all hosts: {error}"))
                     .hint("repair the host, or remove it from the cluster file"),
             );
-        }
-        if self.options.bundles.is_empty() {
-            return Err(CommandError::configuration(
-                "the hosts have no cluster: kubexm must install them before it restores the backup",
-            )
-            .hint("name the bundle of the cluster with --bundle"));
         }
         let known = self.content.cluster_record()?;
         let known = known.authorities().get(&Authority::Kubernetes);

@@ -3,8 +3,8 @@
 use futures_util::future::join_all;
 use kubexm_types::{Message, WarningKind};
 
-use super::etcdutl::Etcdutl;
 use super::{Context, proof, upload};
+use crate::etcdutl::BundledEtcdutl;
 use kubexm_config::cluster::HostSpec;
 use kubexm_deploy::backup::{self as deploy, Phase, RestoreInputs};
 use kubexm_engine::plan::StepError;
@@ -39,7 +39,10 @@ impl Replacement<'_> {
     ///
     /// # Errors
     /// A step failed, or the restored data is not that of the backup.
-    pub(super) async fn run(&self, programs: &[(&HostSpec, Etcdutl)]) -> Result<(), CommandError> {
+    pub(super) async fn run(
+        &self,
+        programs: &[(&HostSpec, BundledEtcdutl)],
+    ) -> Result<(), CommandError> {
         let Self {
             context,
             record,

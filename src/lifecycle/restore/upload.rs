@@ -1,11 +1,11 @@
-//! Sends the snapshot and the program etcdutl of a backup to the members.
+//! Sends the snapshot of a backup, and the program etcdutl of the bundle, to the members.
 
 use std::io::{self, Cursor, Read};
 
 use futures_util::future::try_join_all;
 
 use super::content::Content;
-use super::etcdutl::Etcdutl;
+use crate::etcdutl::BundledEtcdutl;
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::StepError;
 use kubexm_host::{Command, Host, Input, Limit};
@@ -22,7 +22,7 @@ use kubexm_types::Digest;
 /// A host was lost, has no space, or the backup cannot be read any more.
 pub(super) async fn to_members(
     content: &Content,
-    programs: &[(&HostSpec, Etcdutl)],
+    programs: &[(&HostSpec, BundledEtcdutl)],
     hosts: &Hosts,
     id: &str,
 ) -> Result<(), CommandError> {
@@ -39,9 +39,12 @@ pub(super) async fn to_members(
         }
         let host = host.as_ref();
         let unreadable = |error: io::Error| FileError::io("read the backup", &content.path, &error);
-        let stream = program.stream(content).map_err(unreadable)?;
+        let stream = program
+            .open()
+            .map_err(|error| FileError::io("read etcdutl in", &std::env::temp_dir(), &error))?;
         let about = (program.size, program.digest);
-        write(host, &format!("{folder}/etcdutl"), "700", about, stream).await?;
+        let to = format!("{folder}/etcdutl");
+        write(host, &to, "700", about, Box::new(stream)).await?;
         if let Some(file) = content.manifest.file(SNAPSHOT) {
             let stream = file::stream(&content.path, &content.identity, &file.path);
             let stream = stream.map_err(unreadable)?;

@@ -36,7 +36,7 @@ pub(super) fn gaps(
         match of(host) {
             Some(arch) if has_program(arch) => {}
             Some(arch) => push(format!(
-                "{}: the backup has no etcdutl for {arch}, so this host cannot be restored from it",
+                "{}: the backup has no etcdutl for {arch}, so no machine of this kind can verify it",
                 host.name
             )),
             // It most likely has the architecture of all others.
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(of(&cluster_of_units(), &found), "");
     }
 
-    /// A restore on such a member failed, without a warning before.
+    /// `backup verify` left out the trial restore, without a warning before.
     #[test]
     fn backup_without_etcdutl_for_a_member_is_not_complete() {
         let found = of(
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(
             found,
             [
-                "node2: the backup has no etcdutl for arm64, so this host cannot be restored from it",
+                "node2: the backup has no etcdutl for arm64, so no machine of this kind can verify it",
                 "node3: its architecture is not known, so the backup may have no etcdutl for this host; `arch` of the host in \
                  the cluster file states it"
             ]

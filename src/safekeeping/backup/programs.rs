@@ -1,4 +1,4 @@
-//! The program etcdutl in a backup. A restore needs the one that fits the snapshot and the host.
+//! The program etcdutl in a backup. `backup verify` runs it in a sandbox; hosts run only that of a bundle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -36,7 +36,7 @@ pub async fn of_members(
     }
     if files.is_empty() {
         return Err(CommandError::step(format!(
-            "cannot copy the program etcdutl of the members, without which a backup cannot be restored:\n{}",
+            "cannot copy the program etcdutl of the members, without which a backup cannot be verified:\n{}",
             failures.join("\n")
         )));
     }

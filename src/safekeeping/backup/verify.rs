@@ -22,7 +22,7 @@ use kubexm_types::Arch;
 const FOREIGN: &str = "someone has changed the host or the backup: compare the file with that of the other control planes, and use \
                        another backup";
 /// What to do about a backup that another key has signed, or none.
-const UNKNOWN: &str = "pass backup-signing.pub of the state directory that made it; without --trust, its origin does not matter";
+const UNKNOWN: &str = "pass backup-signing.pub of the state directory that made it; without --trust, the backup is read, but its etcdutl does not run";
 /// The names of temporary directories start with this.
 const PREFIX: &str = "kubexm-backup-";
 
@@ -45,7 +45,7 @@ pub struct VerifyReport {
     /// Whether the key that the user passed verifies the manifest; `false` without a key.
     #[serde(rename = "originVerified")]
     pub is_origin_verified: bool,
-    /// What the trial restore found; `None` if the backup has no etcdutl for this machine.
+    /// What the trial restore found; `None` if the origin is not verified, or the backup has no etcdutl for this machine.
     pub trial: Option<Trial>,
 }
 
@@ -58,8 +58,8 @@ pub struct Trial {
     pub hash: u64,
 }
 
-/// Reads the whole backup, compares all digests, and restores the snapshot into a temporary directory with the program
-/// etcdutl of the backup.
+/// Reads the whole backup, and compares all digests. If its origin is verified, also restores the snapshot into a temporary directory
+/// with the program etcdutl of the backup.
 ///
 /// # Errors
 /// The backup cannot be decrypted, is damaged, or its snapshot cannot be restored.
@@ -81,11 +81,13 @@ async fn verified(options: &VerifyOptions) -> Result<VerifyReport, CommandError>
     })?;
     let (inputs, own) = (workspace.inputs(), wanted.clone());
     let trust = options.trust.clone();
+    // The program of an unknown author does not run here.
+    let is_trusted = trust.is_some();
     let (manifest, authorities) = background::run(move || {
         let mut authorities = Authorities::default();
         let (manifest, evidence) = file::read(&path, &identity, |manifest, name, content| {
             // Nothing else can read the snapshot.
-            let has_program = manifest.file(&own).is_some();
+            let has_program = is_trusted && manifest.file(&own).is_some();
             let needed = space::of_trial(manifest);
             if name == SNAPSHOT && has_program {
                 space::check(&inputs, needed)?;
@@ -112,7 +114,7 @@ async fn verified(options: &VerifyOptions) -> Result<VerifyReport, CommandError>
         let error = FileError::new("verify the backup", &options.backup, cause);
         return Err(error.hint(FOREIGN).into());
     }
-    let trial = match manifest.file(&wanted) {
+    let trial = match manifest.file(&wanted).filter(|_| is_trusted) {
         None => None,
         Some(_) => {
             let trial = TrialRestore::prepare(options, &workspace, &manifest)?;
@@ -167,5 +169,29 @@ mod tests {
                 && error.contains("\nhint: pass backup-signing.pub"),
             "{error}"
         );
+    }
+
+    /// The sandbox was off, or had a gap: a program of the owner of the storage ran.
+    #[tokio::test]
+    async fn program_of_an_unknown_author_does_not_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let (backup, ran) = (folder.path().join("backup"), folder.path().join("ran"));
+        let identity = KeyIdentity::of_passphrase("open sesame");
+        let program = program(Arch::of_this_machine().unwrap());
+        let text = format!("#!/bin/sh\ntouch {}\nexit 1\n", ran.display());
+        let files = [
+            (program.as_str(), text.into_bytes()),
+            (SNAPSHOT, b"snapshot".to_vec()),
+        ];
+        write(&backup, &identity.into(), &example(&files), &files);
+        let options = VerifyOptions {
+            backup,
+            identity: BackupIdentity::Passphrase(Secret("open sesame".into())),
+            trust: None,
+            sandbox: Sandbox::Off,
+        };
+        let report = verified(&options).await.unwrap();
+        assert!(report.trial.is_none() && !report.is_origin_verified);
+        assert!(!ran.exists());
     }
 }

@@ -415,7 +415,16 @@ fn every_command_prints_documented_json() {
         (
             "backup restore",
             Events,
-            vec![&gone, "-f", &cluster, "--identity", &gone, "--yes"],
+            vec![
+                &gone,
+                "-f",
+                &cluster,
+                "--bundle",
+                &gone,
+                "--identity",
+                &gone,
+                "--yes",
+            ],
         ),
         (
             "backup list",

@@ -29,9 +29,9 @@ pub enum Command {
     List(list::List),
     /// Read a whole backup, and try a restore of its snapshot on this machine
     ///
-    /// Decrypts the file, compares all digests with its manifest, and restores the snapshot into a temporary directory with
-    /// the program etcdutl of the backup. The directory needs about three times the size of the snapshot; TMPDIR names
-    /// another one.
+    /// Decrypts the file, and compares all digests with its manifest. With --trust, it also restores the snapshot into a
+    /// temporary directory with the program etcdutl of the backup. The directory needs about three times the size of the
+    /// snapshot; TMPDIR names another one.
     Verify(verify::Verify),
     /// Bring a cluster back to the state of a backup
     ///

@@ -19,9 +19,9 @@ use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  kubexm backup restore BACKUP -f cluster.yaml --identity key.txt --dry-run
-  kubexm backup restore BACKUP -f cluster.yaml --identity key.txt
-  kubexm backup restore BACKUP -f cluster.yaml --bundle b.zst --trust site.pub")]
+  kubexm backup restore BACKUP -f c.yaml --bundle b.zst --identity key --dry-run
+  kubexm backup restore BACKUP -f c.yaml --bundle b.zst --identity key
+  kubexm backup restore BACKUP -f c.yaml --bundle b.zst --trust site.pub")]
 pub struct Restore {
     /// The backup
     #[arg(value_name = "BACKUP")]
@@ -33,8 +33,10 @@ pub struct Restore {
     connection: ConnectionArgs,
     #[command(flatten)]
     identity: BackupIdentityArgs,
-    /// The bundle, for hosts without a cluster and for the program etcdutl; repeatable
-    #[arg(long = "bundle", value_name = "BUNDLE")]
+    /// The bundle of the cluster; repeatable, with the base bundles of an incremental bundle before it
+    ///
+    /// Members of etcd run its program etcdutl as root, and hosts without a cluster are installed from it.
+    #[arg(long = "bundle", value_name = "BUNDLE", required = true)]
     bundles: Vec<PathBuf>,
     #[command(flatten)]
     access: AccessArgs,

@@ -24,6 +24,8 @@ pub struct Verify {
     #[command(flatten)]
     identity: BackupIdentityArgs,
     /// Fail unless a run with the state directory of this public key, backup-signing.pub, made the backup
+    ///
+    /// Without a key, there is no trial restore: etcdutl of an unknown author does not run on this machine.
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
     /// Run etcdutl of the backup with all rights of this user, without isolation
@@ -87,7 +89,12 @@ pub async fn run(arguments: &Verify, output: Output, events: &Events) -> Result<
             "  trial restore: the data ends at revision {}",
             trial.revision
         ),
-        None => outln!("  no trial restore: the backup has no etcdutl for this machine"),
+        None if report.is_origin_verified => {
+            outln!("  no trial restore: the backup has no etcdutl for this machine");
+        }
+        None => outln!(
+            "  no trial restore: etcdutl of a backup runs only if --trust verifies its origin"
+        ),
     }
     Ok(())
 }
