@@ -280,6 +280,9 @@ fn visit(
         match entry.header().entry_type() {
             tar::EntryType::Symlink => entries.links.push(name),
             // A file can be empty after its disk was full.
+            _ if entries.found.contains(name) => {
+                return Err(io::Error::other(format!("it has {name} twice")));
+            }
             tar::EntryType::Regular if (1..=LARGEST).contains(&entry.size()) => {
                 let mut content = Vec::new();
                 entry.read_to_end(&mut content)?;

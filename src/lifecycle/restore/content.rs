@@ -1,14 +1,16 @@
 //! What a restore reads from a backup before it looks at a host.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use super::situation;
+use kubexm_config::Cluster;
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::KeyIdentity;
 use kubexm_safekeeping::backup::collect;
 use kubexm_safekeeping::backup::file;
 use kubexm_safekeeping::backup::manifest::{Manifest, STATE};
-use kubexm_safekeeping::backup::{Authorities, Origin, PUBLIC};
+use kubexm_safekeeping::backup::{Authorities, Evidence, Origin, PUBLIC};
 use kubexm_session::authorities::{self, HostAuthorities, is_of_rotation};
 use kubexm_session::begun::{self, RenewalRecord, RotationRecord, StateRecord, UpgradeRecord};
 use kubexm_session::{CommandError, FileError, background};
@@ -65,20 +67,30 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Reads a backup, compares all digests, and finds out who made it.
+    /// Finds out who made a backup, then reads it and compares all digests.
     ///
     /// # Errors
-    /// The backup cannot be decrypted, is damaged, or has a wrong signature.
+    /// The backup cannot be decrypted, is of another cluster, has a wrong signature, or is damaged. Nothing shows who made it, and
+    /// `accepts_unknown` does not accept that.
     pub(super) async fn read(
         path: &Path,
         identity: KeyIdentity,
         state_directory: &Path,
+        cluster: &Cluster,
+        accepts_unknown: bool,
     ) -> Result<Self, CommandError> {
         let (path, state_directory) = (path.to_owned(), state_directory.to_owned());
+        let cluster = cluster.clone();
         background::run(move || {
             let mut state = Vec::new();
             let mut authorities = Authorities::default();
-            let (manifest, evidence) = file::read(&path, &identity, |manifest, path, content| {
+            let decide = |manifest: &Manifest, evidence: &Evidence| {
+                let record = ClusterRecord::read(&state_directory)?;
+                situation::same_cluster(&path, manifest, &cluster, record.as_ref())?;
+                let origin = evidence.origin(&path, &state_directory.join(PUBLIC))?;
+                accepted(origin, accepts_unknown, &path)
+            };
+            let visit = |manifest: &Manifest, path: &str, content: &mut dyn Read| {
                 if let Some(name) = path.strip_prefix(STATE) {
                     let mut bytes = Vec::new();
                     content.read_to_end(&mut bytes)?;
@@ -87,8 +99,8 @@ impl Content {
                     return Ok(());
                 }
                 Ok(authorities.add(manifest, path, content)?)
-            })?;
-            let origin = evidence.origin(&path, &state_directory.join(PUBLIC))?;
+            };
+            let (manifest, origin) = file::read(&path, &identity, decide, visit)?;
             Ok(Self {
                 path,
                 identity,
@@ -104,21 +116,6 @@ impl Content {
     /// Returns whether a run with this state directory made it.
     pub(super) fn is_own(&self) -> bool {
         self.origin == Origin::Own
-    }
-
-    /// Fails if nothing shows who made the backup, and the user does not accept that.
-    ///
-    /// # Errors
-    /// See above.
-    pub(super) fn check_origin(&self, accepts_unknown: bool) -> Result<(), CommandError> {
-        match &self.origin {
-            Origin::Unknown(why) if !accepts_unknown => {
-                let cause = format!("nothing shows who made it: {why}");
-                let error = FileError::new("restore from the backup", &self.path, cause);
-                Err(error.hint(UNKNOWN).into())
-            }
-            Origin::Unknown(_) | Origin::Own => Ok(()),
-        }
     }
 
     /// Returns the names of the keys that encrypt Secrets in the backup and that the state directory does not have.
@@ -198,6 +195,21 @@ impl Content {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Returns the origin of a backup.
+///
+/// # Errors
+/// Nothing shows who made it, and the user does not accept that.
+fn accepted(origin: Origin, accepts_unknown: bool, backup: &Path) -> Result<Origin, CommandError> {
+    match origin {
+        Origin::Unknown(why) if !accepts_unknown => {
+            let cause = format!("nothing shows who made it: {why}");
+            let error = FileError::new("restore from the backup", backup, cause);
+            Err(error.hint(UNKNOWN).into())
+        }
+        Origin::Unknown(_) | Origin::Own => Ok(origin),
     }
 }
 

@@ -120,7 +120,8 @@ pub async fn restore(
     let identity = options.identity.parsed()?;
     let state = options.connection.state_directory(&cluster, events)?;
     events.phase("verify");
-    let content = Content::read(&options.backup, identity, &state);
+    let accepts_unknown = options.unknown_origin;
+    let content = Content::read(&options.backup, identity, &state, &cluster, accepts_unknown);
     let content = unless_stopped(stop, content).await?;
     for problem in content.foreign_authorities() {
         let text = format!("{problem}; the restore does not use the authorities of this host");

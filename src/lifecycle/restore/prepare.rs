@@ -44,8 +44,6 @@ impl<'a> Context<'a> {
     pub(super) async fn prepare(&self, events: &Events) -> Result<Prepared<'a>, CommandError> {
         let (cluster, content) = (self.cluster, self.content);
         let record = ClusterRecord::read(self.state)?;
-        situation::same_cluster(content, cluster, record.as_ref())?;
-        content.check_origin(self.options.unknown_origin)?;
         let snapshot = self.snapshot()?;
         let former = RestoreRecord::read(self.state)?;
         let is_of_another = |former: &RestoreRecord| former.snapshot != snapshot;

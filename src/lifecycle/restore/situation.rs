@@ -1,11 +1,11 @@
 //! Whether a backup fits a cluster and its hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::content::Content;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_engine::cluster::ClusterRecord;
@@ -34,13 +34,13 @@ pub(super) enum Situation {
 /// # Errors
 /// The backup is one of another cluster, or of another version or deployment.
 pub(super) fn same_cluster(
-    content: &Content,
+    backup: &Path,
+    manifest: &Manifest,
     cluster: &Cluster,
     record: Option<&ClusterRecord>,
 ) -> Result<(), CommandError> {
-    let manifest = &content.manifest;
     let refused = |cause: String, hint: &str| {
-        let error = FileError::new("restore from the backup", &content.path, cause);
+        let error = FileError::new("restore from the backup", backup, cause);
         Err(CommandError::from(error.hint(hint)))
     };
     let of = &manifest.cluster;

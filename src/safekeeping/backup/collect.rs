@@ -50,9 +50,11 @@ const NOT_KEPT: [&str; 6] = [
 /// The directory of certificates and keys in the state directory.
 const PKI: &str = "pki";
 /// The largest file of the state directory that a backup contains, in bytes. kubexm writes no larger one.
-const LARGEST: u64 = 64 << 20;
+pub(super) const LARGEST: u64 = 64 << 20;
 /// The largest size of all these files, in bytes. They are in memory, and a link can lead to a large directory.
 const LARGEST_STATE: u64 = 1 << 30;
+/// The largest size of all files of a backup that are in memory, in bytes: those of the state directory and of hosts.
+pub(super) const LARGEST_ALL: u64 = 2 * LARGEST_STATE;
 /// The least size that a file counts with, in bytes.
 const SMALLEST: u64 = 4 << 10;
 

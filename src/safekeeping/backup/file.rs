@@ -6,7 +6,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
 
-use super::manifest::{FORMAT, MANIFEST, Manifest, SIGNED};
+use super::collect;
+use super::manifest::{FORMAT, MANIFEST, Manifest, PROGRAMS, SIGNED, SNAPSHOT, STATE};
 use super::origin::{Evidence, SIGNATURE};
 use kubexm_host::piped::piped;
 use kubexm_pki::{EncryptedWriter, KeyIdentity, OpenError, Recipients};
@@ -170,8 +171,14 @@ fn parse(path: &Path, text: &[u8]) -> Result<Manifest, CommandError> {
 /// The file cannot be decrypted, or does not begin as a backup.
 pub(super) fn manifest(path: &Path, identity: &KeyIdentity) -> Result<Manifest, CommandError> {
     let mut archive = open(path, identity)?;
-    let mut entries = archive.entries().map_err(|error| damaged(path, &error))?;
+    let mut entries = entries(&mut archive).map_err(|error| damaged(path, &error))?;
     Ok(first(path, &mut entries)?.0)
+}
+
+/// Returns the entries of a backup as [`Writer`] writes them. The names and sizes of extended entries, which it does not write, would
+/// be read into memory without a limit.
+fn entries(archive: &mut Content) -> io::Result<tar::Entries<'_, Box<dyn Read>>> {
+    Ok(archive.entries()?.raw(true))
 }
 
 /// Reads the manifest, and the signature that follows it.
@@ -222,26 +229,34 @@ impl From<io::Error> for VisitError {
     }
 }
 
-/// Reads the whole file, and compares every digest with the manifest. `visit` gets the manifest and the name of each file, and
-/// may read a part of it. Returns the manifest, and what shows who made the backup.
+/// Reads the whole file, and compares every digest with the manifest. `decide` gets the manifest and what shows who made the backup,
+/// before anything else is read. `visit` gets the manifest and the name of each file, and may read a part of it. Returns the manifest
+/// and the decision.
 ///
 /// # Errors
-/// The file cannot be decrypted, is damaged or incomplete, or `visit` fails.
-pub fn read(
+/// The file cannot be decrypted, is damaged or incomplete, or `decide` or `visit` fails.
+pub fn read<T>(
     path: &Path,
     identity: &KeyIdentity,
+    decide: impl FnOnce(&Manifest, &Evidence) -> Result<T, CommandError>,
     mut visit: impl FnMut(&Manifest, &str, &mut dyn Read) -> Result<(), VisitError>,
-) -> Result<(Manifest, Evidence), CommandError> {
+) -> Result<(Manifest, T), CommandError> {
     let mut archive = open(path, identity)?;
     let failed = |error: io::Error| damaged(path, &error);
-    let mut entries = archive.entries().map_err(failed)?;
+    let mut entries = entries(&mut archive).map_err(failed)?;
     let (manifest, evidence) = first(path, &mut entries)?;
+    let decision = decide(&manifest, &evidence)?;
+    if let Some(file) = too_large(&manifest) {
+        return Err(unreadable(path, format!("{file} is too large")));
+    }
     for file in &manifest.files {
         let missing = || unreadable(path, format!("it does not contain {}", file.path));
         let entry = entries.next().ok_or_else(missing)?.map_err(failed)?;
         if entry.path_bytes().as_ref() != file.path.as_bytes() {
             return Err(missing());
         }
+        // What `visit` reads into memory is not more than the manifest states.
+        let entry = entry.take(file.size.saturating_add(1));
         let mut content = DigestReader::new(entry);
         visit(&manifest, &file.path, &mut content).map_err(|error| match error {
             VisitError::Backup(error) => failed(error),
@@ -266,7 +281,23 @@ pub fn read(
     // A file that was cut off fails at its end.
     let mut rest = archive.into_inner();
     io::copy(&mut rest, &mut io::sink()).map_err(failed)?;
-    Ok((manifest, evidence))
+    Ok((manifest, decision))
+}
+
+/// Returns the first file that is larger than kubexm writes one, apart from the snapshot and programs, which are not read into memory.
+fn too_large(manifest: &Manifest) -> Option<&str> {
+    let is_in_memory = |path: &str| path != SNAPSHOT && !path.starts_with(PROGRAMS);
+    let mut left = collect::LARGEST_ALL;
+    let mut files = manifest.files.iter();
+    let found = files.find(|file| {
+        if !is_in_memory(&file.path) {
+            return false;
+        }
+        let rest = left.checked_sub(file.size);
+        left = rest.unwrap_or_default();
+        rest.is_none() || file.path.starts_with(STATE) && file.size > collect::LARGEST
+    });
+    found.map(|file| file.path.as_str())
 }
 
 /// Returns a file of the backup as a stream, which a thread decrypts.
@@ -282,7 +313,7 @@ pub fn stream(
     piped(move |mut output| {
         let mut archive =
             open(&path, &identity).map_err(|error| io::Error::other(error.to_string()))?;
-        for entry in archive.entries()? {
+        for entry in entries(&mut archive)? {
             let mut entry = entry?;
             if entry.path_bytes().as_ref() == wanted.as_bytes() {
                 return io::copy(&mut entry, &mut output).map(|_| ());
@@ -382,7 +413,8 @@ pub mod tests {
             seen.push((path.to_owned(), bytes));
             Ok(())
         };
-        assert_eq!(read(&path, &identity, visit).unwrap().0, manifest);
+        let read = read(&path, &identity, |_, _| Ok(()), visit);
+        assert_eq!(read.unwrap().0, manifest);
         let expected: Vec<_> = files
             .iter()
             .map(|(path, bytes)| ((*path).to_owned(), bytes.clone()))
@@ -421,9 +453,8 @@ pub mod tests {
         let path = folder.path().join("backup");
         let (identity, files) = (identity(), files());
         let check = || {
-            let error = read(&path, &identity, |_, _, _| Ok(()))
-                .unwrap_err()
-                .to_string();
+            let read = read(&path, &identity, |_, _| Ok(()), |_, _, _| Ok(()));
+            let error = read.unwrap_err().to_string();
             assert!(error.contains("\nhint: "), "{error}");
             error
         };
@@ -450,6 +481,50 @@ pub mod tests {
         manifest.format = FORMAT + 1;
         write(&path, &identity.clone().into(), &manifest, &files);
         assert!(check().contains("this version of kubexm reads up to 2"));
+    }
+
+    /// Who has the public key of age could exhaust the memory of this machine.
+    #[test]
+    fn forged_backup_is_refused_before_its_files_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("backup");
+        let (identity, files) = (identity(), files());
+        let mut manifest = example(&files);
+        let refused = |manifest: &Manifest, is_own| {
+            write(&path, &identity.clone().into(), manifest, &files);
+            let decide = |_: &Manifest, evidence: &Evidence| {
+                assert_eq!(evidence.signature.as_deref(), Some("of another program"));
+                if is_own {
+                    Ok(())
+                } else {
+                    Err(CommandError::refused("of another program"))
+                }
+            };
+            let read = read(&path, &identity, decide, |_, _, _| panic!("it is read"));
+            read.unwrap_err().to_string()
+        };
+        assert_eq!(refused(&manifest, false), "of another program");
+        manifest.files[0].size = collect::LARGEST_ALL + 1;
+        let large = refused(&manifest, true);
+        assert!(
+            large.contains("hosts/node1.tar is too large\nhint: "),
+            "{large}"
+        );
+        manifest.files[0].path = "state/x".to_owned();
+        manifest.files[0].size = collect::LARGEST + 1;
+        assert!(refused(&manifest, true).contains("state/x is too large"));
+        let mut manifest = example(&files);
+        manifest.files[0].size = 0;
+        let visit = |_: &Manifest, _: &str, content: &mut dyn Read| {
+            let mut bytes = Vec::new();
+            content.read_to_end(&mut bytes)?;
+            assert_eq!(bytes.len(), 1);
+            Ok(())
+        };
+        write(&path, &identity.clone().into(), &manifest, &files);
+        let read = read(&path, &identity, |_, _| Ok(()), visit);
+        let other = read.unwrap_err().to_string();
+        assert!(other.contains("hosts/node1.tar has 1 bytes"), "{other}");
     }
 
     #[test]

@@ -85,9 +85,12 @@ pub(super) const CLUSTER_FILE: &str = "cluster.yaml";
 /// The directory of the files of the state directory.
 pub const STATE: &str = "state/";
 
+/// The directory of programs.
+pub(super) const PROGRAMS: &str = "programs/";
+
 /// Returns the path of the program etcdutl for an architecture.
 pub fn program(arch: Arch) -> String {
-    format!("programs/etcdutl-{arch}")
+    format!("{PROGRAMS}etcdutl-{arch}")
 }
 
 /// Returns the path of the archive with the files of a host.

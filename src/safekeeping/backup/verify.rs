@@ -3,6 +3,7 @@
 mod space;
 mod trial;
 
+use std::io::Read;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -12,7 +13,7 @@ use super::authorities::Authorities;
 use super::file;
 use super::identity::BackupIdentity;
 use super::manifest::{Manifest, SNAPSHOT, program};
-use super::origin::Origin;
+use super::origin::{Evidence, Origin};
 use kubexm_sandbox::{Sandbox, Workspace};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, FileError, Stop, background};
@@ -85,7 +86,17 @@ async fn verified(options: &VerifyOptions) -> Result<VerifyReport, CommandError>
     let is_trusted = trust.is_some();
     let (manifest, authorities) = background::run(move || {
         let mut authorities = Authorities::default();
-        let (manifest, evidence) = file::read(&path, &identity, |manifest, name, content| {
+        let decide = |_: &Manifest, evidence: &Evidence| {
+            let origin = trust.map(|key| evidence.origin(&path, &key)).transpose()?;
+            match origin {
+                Some(Origin::Unknown(why)) => {
+                    let error = FileError::new("verify the backup", &path, why);
+                    Err(error.hint(UNKNOWN).into())
+                }
+                Some(Origin::Own) | None => Ok(()),
+            }
+        };
+        let visit = |manifest: &Manifest, name: &str, content: &mut dyn Read| {
             // Nothing else can read the snapshot.
             let has_program = is_trusted && manifest.file(&own).is_some();
             let needed = space::of_trial(manifest);
@@ -98,13 +109,8 @@ async fn verified(options: &VerifyOptions) -> Result<VerifyReport, CommandError>
                 authorities.add(manifest, name, content)?;
             }
             Ok(())
-        })?;
-        if let Some(key) = trust
-            && let Origin::Unknown(why) = evidence.origin(&path, &key)?
-        {
-            let error = FileError::new("verify the backup", &path, why);
-            return Err(error.hint(UNKNOWN).into());
-        }
+        };
+        let (manifest, ()) = file::read(&path, &identity, decide, visit)?;
         Ok::<_, CommandError>((manifest, authorities))
     })
     .await?;

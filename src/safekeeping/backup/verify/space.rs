@@ -85,9 +85,10 @@ mod tests {
         let files = [(SNAPSHOT, vec![7; 4 << 20])];
         let manifest = example(&files);
         write(&path, &identity().into(), &manifest, &files);
-        let refused = file::read(&path, &identity(), |manifest, _, content| {
+        let visit = |manifest: &Manifest, _: &str, content: &mut dyn Read| {
             copy(content, Path::new("/dev/full"), of_trial(manifest))
-        });
+        };
+        let refused = file::read(&path, &identity(), |_, _| Ok(()), visit);
         let refused = refused.unwrap_err().to_string();
         assert_eq!(
             refused,
@@ -104,9 +105,10 @@ mod tests {
         write(&path, &identity().into(), &example(&files), &files);
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() - 20]).unwrap();
-        let refused = file::read(&path, &identity(), |_, _, content| {
+        let visit = |_: &Manifest, _: &str, content: &mut dyn Read| {
             copy(content, &folder.path().join("copy"), 0)
-        });
+        };
+        let refused = file::read(&path, &identity(), |_, _| Ok(()), visit);
         let refused = refused.unwrap_err().to_string();
         assert!(
             refused.contains("it is damaged, or its end is missing"),
