@@ -55,6 +55,17 @@ space() {
     enough "$there" "$made"
   fi
 }
+# The data directory belongs to the user of etcd, and a compromised one can exchange what is there for a link. So root works inside of a
+# directory that it has created and that no other user can change.
+enter() {
+  cd -P "$data"
+  wanted=$(pwd -P)/restore-$id
+  cd -P "restore-$id"
+  case $(pwd -P)=$(stat -c '%u=%A' .) in
+  "$wanted=$(id -u)=d"????-??-?) ;;
+  *) echo "$new is not the directory that this restore has created" >&2; exit 1 ;;
+  esac
+}
 prepare() {
   umask 077
   size=$(wc -c <"$folder/snapshot.db")
@@ -67,29 +78,36 @@ prepare() {
       "hint: make room there; nothing has changed yet" >&2
     exit 1
   fi
+  # With the mode, a default access list of the data directory permits nothing.
+  mkdir -m 700 "$new"
+  enter
   # The revision of every object is larger than all that clients have seen, so that none keeps a cache of what is lost.
   said=$("$folder/etcdutl" snapshot restore "$folder/snapshot.db" --name "$name" --initial-cluster "$members" \
-    --initial-cluster-token "$id" --initial-advertise-peer-urls "$peer" --data-dir "$new" \
+    --initial-cluster-token "$id" --initial-advertise-peer-urls "$peer" --data-dir data \
     --bump-revision "$bump" --mark-compacted 2>&1) || {
     printf '%s\n' "etcdutl cannot restore the snapshot:" "$said" >&2
     exit 1
   }
   owner=$(stat -c %u:%g "$data/member" 2>/dev/null || :)
   [ "$kind" != systemd ] || owner=etcd:etcd
-  chown -R "${owner:-0:0}" "$new"
-  chmod -R go= "$new"
-  if command -v restorecon >/dev/null; then restorecon -R "$new" || :; fi
-  sync -f "$new" 2>/dev/null || sync
+  chmod -R go= data
+  chown -Rh "${owner:-0:0}" data
+  mv data/member member
+  rmdir data
+  if command -v restorecon >/dev/null; then restorecon -R member || :; fi
+  sync -f . 2>/dev/null || sync
+  enter
   : >"$folder/prepared"
 }
 replace_data() {
   ! is_running || { echo "etcd still runs" >&2; exit 1; }
   # A run that was killed between the two renames has moved the former data already.
   if [ -d "$new/member" ]; then
+    enter
     former=$data/member.before-$id
     while [ -e "$former" ]; do former=${former}x; done
-    [ ! -e "$data/member" ] || mv "$data/member" "$former"
-    mv "$new/member" "$data/member"
+    [ ! -e "$data/member" ] || mv -T "$data/member" "$former"
+    mv -T member "$data/member"
     sync -f "$data" 2>/dev/null || sync
   fi
   [ -d "$data/member/wal" ] || { echo "$data/member has no data" >&2; exit 1; }

@@ -109,6 +109,33 @@ fn data_is_replaced_and_the_former_data_stays() {
     });
 }
 
+/// Root changed the modes of all files behind a link of a compromised etcd.
+#[test]
+fn link_in_the_data_directory_is_not_followed() {
+    Machine::with_each_shell(|machine| {
+        with_member(machine);
+        machine.write("/srv/site/page", "x");
+        let path = machine.at("/srv/site/page");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        let program = "/var/lib/kubexm/restore/20260131T093000Z/etcdutl";
+        let exchange = "cd /var/lib/etcd\nmv restore-20260131T093000Z moved\nln -s /srv/site restore-20260131T093000Z\n";
+        let honest = machine.read(program);
+        machine.write(program, &format!("{honest}{exchange}"));
+        let refused = machine.run(RESTORE.verb("prepare"), &MEMBER);
+        assert_eq!(
+            (refused.status, refused.complained.as_str()),
+            (
+                1,
+                "/var/lib/etcd/restore-20260131T093000Z is not the directory that this restore has created\n"
+            )
+        );
+        let mode = path.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o644);
+        assert_eq!(machine.run(RESTORE.verb("prepared"), &MEMBER).status, 1);
+        assert_eq!(machine.read("/var/lib/etcd/member/wal/0.wal"), "old");
+    });
+}
+
 #[test]
 fn damaged_snapshot_changes_nothing() {
     Machine::with_each_shell(|machine| {
@@ -141,7 +168,7 @@ fn restored_unit_does_not_begin_another_cluster() {
             machine
                 .calls()
                 .iter()
-                .any(|call| call.starts_with("chown -R etcd:etcd "))
+                .any(|call| call == "chown -Rh etcd:etcd data")
         );
     });
 }
