@@ -6,6 +6,8 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::ca_encryption::CaEncryption;
+use crate::sealed::{self, Opener, Seal};
 use crate::state_record::StateRecord;
 use crate::{CommandError, FileError};
 use kubexm_config::Cluster;
@@ -13,12 +15,15 @@ use kubexm_deploy::{GivenAuthorities, SITE_CA};
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_engine::plan::StepError;
 use kubexm_pki::{CertificateStore, Pair, is_key_of, site_ca};
-use kubexm_types::{Authority, Digest, authority, write_atomic};
+use kubexm_types::{Authority, Digest, authority, remove_if_exists, write_atomic};
 
-/// The file in the state directory: a tar archive of files below `/etc/kubernetes/pki`.
-pub const FILE: &str = "pki/kubeadm-authorities.tar";
-/// The name of the file in the directory of certificates.
+/// The file in the directory of certificates: a tar archive of files below `/etc/kubernetes/pki`. It is encrypted if the keys of CAs
+/// are.
 const NAME: &str = "kubeadm-authorities.tar";
+/// The names of the files in an encrypted archive, one in a line: a plan needs them without the identity.
+const NAMES: &str = "kubeadm-authorities.names";
+/// The directory of certificates in the state directory.
+const PKI: &str = "pki";
 /// The directory of the files on a control plane.
 pub const DIRECTORY: &str = "/etc/kubernetes/pki";
 /// The files, below this directory. `etcd/ca` exists if kubeadm runs etcd.
@@ -98,12 +103,39 @@ pub fn is_of_rotation(name: &str) -> bool {
 /// The file cannot be read, or is damaged.
 pub fn load(store: &CertificateStore) -> Result<Option<GivenAuthorities>, CommandError> {
     let path = store.path(NAME);
-    let failed = |error: io::Error| CommandError::from(FileError::io("read", &path, &error));
-    match std::fs::read(&path) {
-        Ok(archive) => given(archive).map(Some).map_err(failed),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(error)),
+    let Some(stored) = sealed::stored(&path) else {
+        return Ok(None);
+    };
+    if stored == path {
+        let archive = std::fs::read(&path).and_then(given);
+        let archive = archive.map_err(|error| FileError::io("read", &path, &error))?;
+        return Ok(Some(archive));
     }
+    let names = store.path(NAMES);
+    let text = std::fs::read_to_string(&names);
+    let text = text.map_err(|error| FileError::io("read", &names, &error))?;
+    let store = store.clone();
+    Ok(Some(GivenAuthorities {
+        names: text.lines().map(str::to_owned).collect(),
+        archive: Arc::new(move || {
+            opened(&store).map_err(|error| StepError::Other((&error).into()))
+        }),
+    }))
+}
+
+/// Returns the content of an encrypted archive.
+fn opened(store: &CertificateStore) -> Result<Vec<u8>, CommandError> {
+    let path = store.path(NAME);
+    let mut content = Vec::new();
+    let mut reader = Opener::of_store(store)?.open(&path)?;
+    let read = reader.read_to_end(&mut content);
+    read.map_err(|error| FileError::io("read", &path, &error))?;
+    Ok(content)
+}
+
+/// Returns whether the state directory has authorities of a backup.
+pub(crate) fn are_given(state: &Path) -> bool {
+    sealed::stored(&state.join(PKI).join(NAME)).is_some()
 }
 
 /// Returns the CA of the site; `None` if the cluster file names none. kubeadm creates the other authorities. The key is read when the
@@ -307,17 +339,28 @@ fn first_block(content: &[u8]) -> usize {
     rest.unwrap_or(content.len())
 }
 
-/// Writes the archive to the state directory.
+/// Writes the archive of a control plane to the state directory. It is encrypted if the keys of CAs are, or if `encryption` is given.
 ///
 /// # Errors
-/// The file system refuses it.
-pub fn save(state: &Path, archive: &[u8]) -> Result<(), CommandError> {
-    let path = state.join(FILE);
-    if let Some(folder) = path.parent() {
-        crate::private_directory::create(folder, "create the directory of certificates")?;
+/// The file system refuses it, or `encryption` does not open what encrypts it: an install could not read it.
+pub fn save(
+    state: &Path,
+    host: &HostAuthorities,
+    encryption: Option<&CaEncryption>,
+) -> Result<(), CommandError> {
+    let folder = state.join(PKI);
+    crate::private_directory::create(&folder, "create the directory of certificates")?;
+    let seal = Seal::with(state, encryption)?;
+    Opener::of(state, encryption)?;
+    let (path, names) = (folder.join(NAME), folder.join(NAMES));
+    let failed = |error: io::Error| FileError::io("write", &path, &error);
+    let found: Vec<&str> = host.contents.keys().copied().collect();
+    write_atomic(&names, found.join("\n").as_bytes(), 0o600).map_err(failed)?;
+    let written = seal.write(&path, &host.archive).map_err(failed)?;
+    if written != path {
+        remove_if_exists(&path).map_err(failed)?;
     }
-    let written = write_atomic(&path, archive, 0o600);
-    written.map_err(|error| FileError::io("write", &path, &error).into())
+    Ok(())
 }
 
 /// Records the fingerprints of the authorities of a control plane in the record of the cluster. It can have those of a later rotation,
@@ -337,12 +380,19 @@ pub fn learn(state: &Path, host: &HostAuthorities) -> Result<(), CommandError> {
 
 /// Removes the archive from the state directory.
 pub fn remove(state: &Path) {
-    let _ = std::fs::remove_file(state.join(FILE));
+    let folder = state.join(PKI);
+    while let Some(stored) = sealed::stored(&folder.join(NAME)) {
+        if std::fs::remove_file(stored).is_err() {
+            break;
+        }
+    }
+    let _ = std::fs::remove_file(folder.join(NAMES));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::certificates::tests::identity_file;
 
     fn host_files(names: &[&str]) -> Vec<u8> {
         let mut builder = tar::Builder::new(Vec::new());
@@ -469,12 +519,27 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let store = || CertificateStore::read_only(state.path().join("pki"));
         assert!(load(&store()).unwrap().is_none());
-        let archive = [0; 1024];
-        save(state.path(), &archive).unwrap();
+        let host = of_host(host_files(&["pki/ca.key", "pki/sa.pub"]).as_slice(), true).unwrap();
+        save(state.path(), &host, None).unwrap();
         let loaded = load(&store()).unwrap().unwrap();
-        assert_eq!((loaded.archive)().unwrap(), archive);
+        assert_eq!((loaded.archive)().unwrap(), host.archive);
+        // The keys of all CAs of kubeadm were in clear text beside encrypted ones.
+        let encryption = identity_file(state.path());
+        save(state.path(), &host, Some(&encryption)).unwrap();
+        assert!(!state.path().join("pki").join(NAME).exists() && are_given(state.path()));
+        let loaded = load(&store()).unwrap().unwrap();
+        assert_eq!(loaded.names, ["ca.key", "sa.pub"]);
+        assert!((loaded.archive)().is_err());
+        let identity = encryption.identity().unwrap();
+        let opened = load(&store().encrypted(Some(identity))).unwrap().unwrap();
+        assert_eq!((opened.archive)().unwrap(), host.archive);
+        let refused = save(state.path(), &host, None).unwrap_err().to_string();
+        assert!(
+            refused.contains("archive.key.age is encrypted"),
+            "{refused}"
+        );
         remove(state.path());
-        assert!(load(&store()).unwrap().is_none());
+        assert!(load(&store()).unwrap().is_none() && !are_given(state.path()));
     }
 
     #[test]

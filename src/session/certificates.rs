@@ -1,6 +1,5 @@
 //! Issues the certificates of a cluster.
 
-mod encryption;
 mod owner;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,9 +8,9 @@ use std::sync::Arc;
 
 use base64::Engine;
 
+pub use crate::ca_encryption::CaEncryption;
+pub use crate::ca_encryption::identity_in;
 use crate::{CommandError, authorities, kubeconfigs};
-pub use encryption::CaEncryption;
-pub use encryption::identity_in;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind};
 use kubexm_deploy::{Certificates, EtcdCertificates, GivenAuthorities};
@@ -265,8 +264,8 @@ pub(crate) mod tests {
     use std::net::IpAddr;
     use std::path::PathBuf;
 
-    use super::encryption::tests::IDENTITY;
     use super::*;
+    use crate::ca_encryption::tests::IDENTITY;
     use kubexm_config::example::cluster_of;
     use kubexm_pki::kubernetes::CaKey;
     use kubexm_types::Secret;
@@ -344,7 +343,8 @@ pub(crate) mod tests {
         });
         assert_eq!(given(&cluster).unwrap().names, ["ca.crt", "ca.key"]);
         // Those of a backup are of the cluster.
-        authorities::save(state.path(), &[0; 1024]).unwrap();
+        let none = authorities::of_host([0; 1024].as_slice(), false).unwrap();
+        authorities::save(state.path(), &none, None).unwrap();
         assert_eq!(given(&cluster).unwrap().names, [""; 0]);
     }
 

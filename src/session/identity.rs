@@ -86,7 +86,7 @@ impl KnownCluster {
             state: state.display().to_string(),
             authorities,
             began_on: Journal::hosts(state),
-            has_authorities: state.join(authorities::FILE).exists(),
+            has_authorities: authorities::are_given(state),
             accept_earlier: false,
         };
         Ok(Self {

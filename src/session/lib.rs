@@ -6,6 +6,7 @@ pub mod authorities;
 pub mod background;
 pub mod begun;
 pub mod bundle_access;
+mod ca_encryption;
 pub mod certificate_names;
 pub mod certificates;
 pub mod change;

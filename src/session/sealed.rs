@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use crate::certificates::CaEncryption;
+use crate::ca_encryption::CaEncryption;
 use crate::{CommandError, FileError};
 use kubexm_pki::{CertificateStore, EncryptedWriter, KeyIdentity, Recipients};
 use kubexm_types::event::Events;
@@ -27,6 +27,19 @@ impl Seal {
         Ok(Self(store.archive_recipients()?))
     }
 
+    /// Does the same for a state directory whose keys are going to be encrypted: with what encrypts them, it gets the public key now.
+    ///
+    /// # Errors
+    /// As [`Seal::of`], and the public key cannot be written.
+    pub fn with(state: &Path, encryption: Option<&CaEncryption>) -> Result<Self, CommandError> {
+        if let Some(encryption) = encryption {
+            let identity = Some(encryption.identity()?);
+            let store = CertificateStore::new(state.join("pki"));
+            store.encrypted(identity).keep_archive_key()?;
+        }
+        Self::of(state)
+    }
+
     /// Does the same for a state directory whose keys an earlier version has encrypted: that one has no public key. With what
     /// encrypts the keys, it gets one; otherwise emits a warning.
     ///
@@ -40,10 +53,7 @@ impl Seal {
         let store = CertificateStore::new(state.join("pki"));
         if store.lacks_archive_key()? {
             match encryption {
-                Some(encryption) => {
-                    let identity = Some(encryption.identity()?);
-                    store.encrypted(identity).keep_archive_key()?;
-                }
+                Some(_) => return Self::with(state, encryption),
                 None => events.warn(
                     WarningKind::StateDirectory,
                     Message::new(
@@ -151,7 +161,15 @@ impl Opener {
             return Ok(Self(None));
         }
         let identity = encryption.map(CaEncryption::identity).transpose()?;
-        Ok(Self(store.encrypted(identity).archive_identity()?))
+        Self::of_store(&store.encrypted(identity))
+    }
+
+    /// Returns what opens files of a store, with its identity.
+    ///
+    /// # Errors
+    /// The key is encrypted, and the identity does not open it.
+    pub(crate) fn of_store(store: &CertificateStore) -> Result<Self, CommandError> {
+        Ok(Self(store.archive_identity()?))
     }
 
     /// Opens the file that was written for `path`.

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::situation;
+use crate::install::CaEncryption;
 use kubexm_config::Cluster;
 use kubexm_engine::cluster::ClusterRecord;
 use kubexm_pki::KeyIdentity;
@@ -170,8 +171,13 @@ impl Content {
     /// kubeadm, until the install has used them, and no SSH host keys: those hosts have other ones.
     ///
     /// # Errors
-    /// The file system refuses a file.
-    pub(super) fn put_back(&self, state: &Path, is_new: bool) -> Result<(), CommandError> {
+    /// The file system refuses a file, or `encryption` does not open the keys of the state directory.
+    pub(super) fn put_back(
+        &self,
+        state: &Path,
+        is_new: bool,
+        encryption: Option<&CaEncryption>,
+    ) -> Result<(), CommandError> {
         let failed = |error| FileError::io("write the files of the backup in", state, &error);
         // The record of the cluster comes last: without it, the next run puts back everything.
         let is_record = |name: &str| name == ClusterRecord::FILE;
@@ -190,7 +196,7 @@ impl Content {
         }
         match self.authorities.best() {
             Some(best) if is_new => {
-                authorities::save(state, &best.archive)?;
+                authorities::save(state, best, encryption)?;
                 authorities::learn(state, best)
             }
             _ => Ok(()),

@@ -276,7 +276,7 @@ impl Context<'_> {
         if let Some(begun) = prepared.begun {
             if begun.stage == Stage::Install {
                 // Without the authorities of the backup, an install would create another cluster.
-                self.content.put_back(self.state, with_authorities)?;
+                self.put_back(with_authorities)?;
                 self.note_hosts(&prepared.gone, former.as_ref())?;
             }
             return Ok(begun);
@@ -288,7 +288,7 @@ impl Context<'_> {
             // Commands that had begun on the former hosts.
             content::forget_commands(self.state)?;
         }
-        self.content.put_back(self.state, with_authorities)?;
+        self.put_back(with_authorities)?;
         if is_new {
             MoveRecord::remove(self.state)?;
         }
@@ -297,6 +297,12 @@ impl Context<'_> {
             self.note_hosts(&prepared.gone, former.as_ref())?;
         }
         Ok(record)
+    }
+
+    fn put_back(&self, with_authorities: bool) -> Result<(), CommandError> {
+        let encryption = self.options.ca_encryption.as_ref();
+        self.content
+            .put_back(self.state, with_authorities, encryption)
     }
 
     /// Notes in the record of the cluster which hosts left it, and that those of the cluster file are new. `former` is the record

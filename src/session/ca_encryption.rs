@@ -76,11 +76,11 @@ pub fn identity_in(file: &Path, option: &str) -> Result<KeyIdentity, CommandErro
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// An identity that protects nothing.
-    pub(in crate::certificates) const IDENTITY: &str =
+    pub(crate) const IDENTITY: &str =
         "AGE-SECRET-KEY-1QQQSYQCYQ5RQWZQFPG9SCRGWPUGPZYSNZS23V9CCRYDPK8QARC0SWRYDWG";
 
     /// `status --fix` needs the identity for the fix and for the state afterwards.
