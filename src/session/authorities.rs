@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::begun::{Phase, RotationRecord};
 use crate::ca_encryption::CaEncryption;
 use crate::sealed::{self, Opener, Seal};
 use crate::state_record::StateRecord;
@@ -57,10 +58,34 @@ const LARGEST: u64 = 1 << 20;
 #[derive(Debug, Default)]
 pub struct Known {
     record: BTreeMap<Authority, Digest>,
-    rotation: BTreeSet<Digest>,
+    pub(crate) rotation: BTreeSet<Digest>,
+    /// Those whose rotation is in its last phase, or is cancelled: hosts can have another one that the state directory has forgotten.
+    pub(crate) ending: BTreeSet<Authority>,
 }
 
 impl Known {
+    /// Reads what a state directory records.
+    ///
+    /// # Errors
+    /// A file is damaged, or cannot be read.
+    pub fn of(state: &Path) -> Result<Self, CommandError> {
+        let failed = |error: io::Error| FileError::io("read the authorities in", state, &error);
+        let mut known = Self::default();
+        if let Some(record) = ClusterRecord::read(state)? {
+            known.record = record.authorities().clone();
+        }
+        let is_public = |name: &String| name.ends_with(".crt") || name.ends_with(".pub");
+        let files = files_of_rotation(state).map_err(failed)?;
+        for name in files.into_iter().filter(is_public) {
+            let content = std::fs::read(state.join(&name)).map_err(failed)?;
+            known.add(&name, &content).map_err(failed)?;
+        }
+        let ending = RotationRecord::read(state)?
+            .filter(|record| record.is_cancelled || record.phase == Phase::Remove);
+        known.ending = ending.map(|record| record.authorities).unwrap_or_default();
+        Ok(known)
+    }
+
     /// Adds a file of the state directory, if it records authorities. `name` is its path there.
     ///
     /// # Errors
@@ -78,12 +103,15 @@ impl Known {
     }
 
     /// Returns whether a file has this authority, and no other one than a rotation has.
-    fn has(&self, authority: Authority, text: &str) -> bool {
+    pub(crate) fn has(&self, authority: Authority, text: &str) -> bool {
         let Some(expected) = self.record.get(&authority) else {
             return true;
         };
         let found = authority::fingerprints(text);
         let is_known = |one: &Digest| one == expected || self.rotation.contains(one);
+        if self.ending.contains(&authority) {
+            return found.contains(expected);
+        }
         !found.is_empty() && found.iter().all(is_known)
     }
 }
@@ -95,6 +123,32 @@ pub fn is_of_rotation(name: &str) -> bool {
         let is_other = |end: &str| name.contains(&format!(".{end}."));
         name.starts_with("rotation/") || is_other("next") || is_other("former")
     })
+}
+
+/// Returns the files of a state directory for which [`is_of_rotation`] holds, by their paths there.
+///
+/// # Errors
+/// A directory cannot be read.
+pub fn files_of_rotation(state: &Path) -> io::Result<Vec<String>> {
+    fn list(state: &Path, folder: &str, found: &mut Vec<String>) -> io::Result<()> {
+        let entries = match std::fs::read_dir(state.join(folder)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+            if entry.file_type()?.is_dir() {
+                list(state, &name, found)?;
+            } else if is_of_rotation(&name) {
+                found.push(name);
+            }
+        }
+        Ok(())
+    }
+    let mut found = Vec::new();
+    list(state, PKI, &mut found)?;
+    Ok(found)
 }
 
 /// Returns the authorities of the backup in a directory of certificates; `None` if it has none.

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 
+use crate::authorities::Known;
 use crate::sealed::{self, Seal};
 use crate::session::Hosts;
 use crate::{CommandError, FileError, LeftOver, StepFailures};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Journal, StepError, TaskId, TaskValue};
 use kubexm_host::{Command, Host};
-use kubexm_types::{HostName, remove_if_exists, write_atomic};
+use kubexm_types::{Authority, HostName, remove_if_exists, write_atomic};
 
 /// The kubeconfig of the group system:masters in a state directory.
 pub const SUPER_ADMIN: &str = "super-admin.conf";
@@ -27,17 +28,38 @@ pub fn super_admin(state: &Path) -> Option<PathBuf> {
 }
 
 /// Writes the administrator's kubeconfig to the state directory, and returns its path.
+///
+/// # Errors
+/// Its CA is not that of the cluster, or the file cannot be written.
 pub fn save_kubeconfig(journal: &Journal, text: &str) -> Result<PathBuf, CommandError> {
+    accept(journal.folder(), text)?;
     let saved = journal.save("admin.conf", text.as_bytes());
     saved.map_err(|error| FileError::io("write admin.conf in", journal.folder(), &error).into())
+}
+
+/// Fails if a kubeconfig has a CA that the state directory does not record. Root on a control plane would choose whom `kubectl` trusts.
+fn accept(state: &Path, text: &str) -> Result<(), CommandError> {
+    let ca = field(text, "certificate-authority-data");
+    if Known::of(state)?.has(Authority::Kubernetes, &String::from_utf8_lossy(&ca)) {
+        return Ok(());
+    }
+    let text = "the kubeconfig of the first control plane has another CA than the Kubernetes CA of the cluster";
+    let hint = "someone has changed the host: compare its /etc/kubernetes/admin.conf and /etc/kubernetes/pki/ca.crt with those of \
+                another control plane; `kubexm node replace` creates the files again";
+    Err(CommandError::refused(text).hint(hint))
 }
 
 /// Writes the kubeconfig of the group system:masters to the state directory: encrypted if the keys of CAs are, with its
 /// certificate beside it, which states when it expires.
 ///
 /// # Errors
-/// A file cannot be written.
+/// Its CA is not that of the cluster, or a file cannot be written.
 pub fn save_super_admin(state: &Path, text: &str) -> Result<(), CommandError> {
+    accept(state, text)?;
+    write_super_admin(state, text)
+}
+
+fn write_super_admin(state: &Path, text: &str) -> Result<(), CommandError> {
     let path = state.join(SUPER_ADMIN);
     let written = Seal::of(state)?.write(&path, text.as_bytes());
     let written = written.map_err(|error| FileError::io("write", &path, &error))?;
@@ -62,7 +84,7 @@ pub fn seal_super_admin(state: &Path) -> Result<(), CommandError> {
     }
     let text =
         std::fs::read_to_string(&path).map_err(|error| FileError::io("read", &path, &error))?;
-    save_super_admin(state, &text)
+    write_super_admin(state, &text)
 }
 
 /// Returns the decoded value of a field of a kubeconfig of kubexm; nothing if it has none.
@@ -121,7 +143,11 @@ const REMOVE_SUPER_ADMIN: &str =
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::begun::{Phase, RotationRecord};
     use crate::certificates::tests::{encrypted_state, identity_file};
+    use crate::state_record::StateRecord;
+    use kubexm_engine::cluster::ClusterRecord;
+    use kubexm_types::Digest;
 
     /// A state directory of an earlier version has it in clear text, although keys of CAs are encrypted.
     #[test]
@@ -142,5 +168,45 @@ mod tests {
         let opener = sealed::Opener::of(state, Some(&encryption)).unwrap();
         let read = std::io::read_to_string(opener.open(&clear).unwrap());
         assert_eq!(read.unwrap(), text);
+    }
+
+    /// Root on one control plane chose the CA that `kubectl` and the users of `kubexm kubeconfig` trust.
+    #[test]
+    fn kubeconfig_with_another_ca_is_not_stored() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path();
+        let [own, next, other] = ["YWJj", "YWJk", "YWJl"].map(|content| {
+            format!("-----BEGIN CERTIFICATE-----\n{content}\n-----END CERTIFICATE-----\n")
+        });
+        let journal = Journal::open(state).unwrap();
+        let save = |cas: &[&String]| {
+            let text: String = cas.iter().map(|ca| ca.as_str()).collect();
+            let data = base64::engine::general_purpose::STANDARD.encode(text);
+            let text = format!("    certificate-authority-data: {data}\n");
+            let saved = [
+                save_kubeconfig(&journal, &text).map(drop),
+                save_super_admin(state, &text),
+            ];
+            saved.map(|saved| saved.is_ok())
+        };
+        // The first install learns it.
+        assert_eq!(save(&[&other]), [true; 2]);
+        let mut record = ClusterRecord::new("example".parse().unwrap()).unwrap();
+        record.learn(Authority::Kubernetes, Digest::of(b"abc"));
+        record.save(state).unwrap();
+        assert_eq!(save(&[&own]), [true; 2]);
+        for cas in [&[&other][..], &[&own, &other], &[&own, &next], &[]] {
+            assert_eq!(save(cas), [false; 2]);
+        }
+        std::fs::create_dir_all(state.join("pki/rotation")).unwrap();
+        std::fs::write(state.join("pki/rotation/kubernetes.next.crt"), &next).unwrap();
+        assert_eq!(save(&[&own, &next]), [true; 2]);
+        assert_eq!(save(&[&own, &other]), [false; 2]);
+        // Its last phase has forgotten the former one.
+        let mut rotation = RotationRecord::new([Authority::Kubernetes].into());
+        rotation.phase = Phase::Remove;
+        rotation.save(state).unwrap();
+        assert_eq!(save(&[&own, &other]), [true; 2]);
+        assert_eq!(save(&[&other]), [false; 2]);
     }
 }

@@ -105,18 +105,22 @@ impl Kubeconfig {
     /// Reads a kubeconfig with one cluster and one user.
     ///
     /// # Errors
-    /// It has another form, or the key of the user is not that of the certificate.
+    /// It has another form, the key of the user is not that of the certificate, or the CA has not signed that one.
     pub fn parse(text: &str) -> Result<Self, Message> {
         let file = File::parse(text)?;
         let server = file.server()?;
         let invalid = |error: PkiError| Message::new(error.to_string());
-        Certificate::parse_all("its CA", &server.ca).map_err(invalid)?;
+        let cas = Certificate::parse_all("its CA", &server.ca).map_err(invalid)?;
         let [NamedUser { user }] = &file.users[..] else {
             return Err(other());
         };
         let certificate = pem(&user.client_certificate_data)?;
         let user = Pair::of("its user", certificate, pem(&user.client_key_data)?);
         let user = user.map_err(invalid)?;
+        let own = Certificate::first("its user", &user.certificate).map_err(invalid)?;
+        if !cas.iter().any(|ca| own.is_signed_by(ca)) {
+            return Err("its CA has not signed the certificate of its user".into());
+        }
         Ok(Self { server, user })
     }
 
@@ -321,6 +325,13 @@ mod tests {
         text["users"][0]["user"]["client-key-data"] = key.clone();
         let refused = written(&text.to_string()).unwrap_err();
         assert!(refused.text.contains("its user"), "{refused}");
+        let mut text = of_host();
+        text["clusters"] = other["clusters"].clone();
+        let refused = written(&text.to_string()).unwrap_err();
+        assert_eq!(
+            refused.text,
+            "its CA has not signed the certificate of its user"
+        );
         let expected = "it is not a kubeconfig with one server, CA, certificate and key";
         let exec = "users: [{user: {exec: {command: a}}}]";
         for text in ["a", "clusters: []\nusers: []\n", exec] {

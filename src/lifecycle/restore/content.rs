@@ -1,6 +1,6 @@
 //! What a restore reads from a backup before it looks at a host.
 
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::situation;
@@ -26,24 +26,9 @@ pub(super) fn forget_commands(state: &Path) -> Result<(), CommandError> {
     RenewalRecord::remove(state)?;
     RotationRecord::remove(state)?;
     UpgradeRecord::remove(state)?;
-    forget_rotation(state, "pki")
-        .map_err(|error| FileError::io("remove files of a rotation in", state, &error).into())
-}
-
-/// Removes files of a rotation below a directory of the state directory.
-fn forget_rotation(state: &Path, folder: &str) -> io::Result<()> {
-    let entries = match std::fs::read_dir(state.join(folder)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
-        let entry = entry?;
-        let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
-        if entry.file_type()?.is_dir() {
-            forget_rotation(state, &name)?;
-        } else if is_of_rotation(&name) {
-            std::fs::remove_file(entry.path())?;
-        }
+    let failed = |error| FileError::io("remove files of a rotation in", state, &error);
+    for name in authorities::files_of_rotation(state).map_err(failed)? {
+        std::fs::remove_file(state.join(name)).map_err(failed)?;
     }
     Ok(())
 }
