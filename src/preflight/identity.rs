@@ -19,12 +19,26 @@ pub struct Controller {
     /// The authorities that the controller knows. An authority of kubeadm is unknown until the first control
     /// plane has it.
     pub authorities: BTreeMap<Authority, Expected>,
+    /// The other authorities of a rotation that has begun.
+    pub rotation: BTreeSet<Digest>,
+    /// The authorities whose rotation is about to end: the controller has forgotten the other one, which hosts can still have.
+    pub ending: BTreeSet<Authority>,
     /// The hosts on which runs with this state directory began to work.
     pub began_on: BTreeSet<HostName>,
     /// Whether the controller has the authorities of kubeadm from a backup, so that `kubeadm init` creates none.
     pub has_authorities: bool,
     /// Whether the user states that hosts of an earlier version belong to the cluster.
     pub accept_earlier: bool,
+}
+
+impl Controller {
+    /// Returns whether a host has this authority, and no other one than a rotation has. Programs on the host trust each of them.
+    fn is_own(&self, authority: Authority, expected: &Expected, found: &[Digest]) -> bool {
+        let is_known =
+            |one: &Digest| expected.fingerprint == Some(*one) || self.rotation.contains(one);
+        let has_own = expected.fingerprint.is_some_and(|own| found.contains(&own));
+        has_own && (self.ending.contains(&authority) || found.iter().all(is_known))
+    }
 }
 
 /// An authority of the controller.
@@ -124,15 +138,11 @@ fn earlier(
         let Some(expected) = controller.authorities.get(authority) else {
             continue;
         };
-        match expected.fingerprint {
-            Some(expected) if fingerprints.contains(&expected) => is_proved = true,
-            _ => {
-                return Err((
-                    mismatch(controller, path, *authority, fingerprints, expected),
-                    KEEP_CA,
-                ));
-            }
+        if !controller.is_own(*authority, expected, fingerprints) {
+            let what = mismatch(controller, path, *authority, fingerprints, expected);
+            return Err((what, KEEP_CA));
         }
+        is_proved = true;
     }
     let state = &controller.state;
     match is_proved {
@@ -176,9 +186,7 @@ pub fn check(
     for (name, facts) in facts {
         for (path, authority, fingerprints) in authorities(cluster, facts) {
             if let Some(expected) = controller.authorities.get(&authority) {
-                let is_same =
-                    matches!(expected.fingerprint, Some(known) if fingerprints.contains(&known));
-                if !is_same {
+                if !controller.is_own(authority, expected, fingerprints) {
                     let what = mismatch(controller, path, authority, fingerprints, expected);
                     findings.push(Finding::new(
                         FindingKind::Cluster,
@@ -315,8 +323,17 @@ fn mismatch(
     found: &[Digest],
     expected: &Expected,
 ) -> String {
+    let others = found
+        .iter()
+        .filter(|one| expected.fingerprint != Some(**one) && !controller.rotation.contains(one));
+    let others: Vec<Digest> = others.copied().collect();
+    let has_own = others.len() < found.len();
     let (found, source, state) = (shown(found), &expected.source, &controller.state);
     match expected.fingerprint {
+        Some(_) if has_own => format!(
+            "{path} also has the {authority} {}, which the state directory {state} does not record",
+            shown(&others)
+        ),
         Some(known) => format!(
             "{path} has the {authority} {found}, but the state directory {state} has {known} ({source})"
         ),

@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use futures_util::future::join_all;
 
+use crate::authorities::Known;
 use crate::session::Hosts;
 use crate::state_record::StateRecord;
 use crate::{CommandError, FileError, authorities, certificates, preflight};
@@ -80,11 +81,13 @@ impl KnownCluster {
                 .hint("pass another directory with --state, or correct metadata.name")
                 .into());
         }
-        let authorities = expected(cluster, state, record.as_ref())?;
+        let known = Known::of(state)?;
         let controller = Controller {
             identity: record.as_ref().map(|record| record.identity().clone()),
             state: state.display().to_string(),
-            authorities,
+            authorities: expected(cluster, state, record.as_ref())?,
+            rotation: known.rotation,
+            ending: known.ending,
             began_on: Journal::hosts(state),
             has_authorities: authorities::are_given(state),
             accept_earlier: false,

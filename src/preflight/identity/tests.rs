@@ -35,6 +35,8 @@ fn controller() -> Controller {
         identity: Some(ours()),
         state: "/state".to_owned(),
         authorities: [(Authority::Registry, registry)].into(),
+        rotation: BTreeSet::new(),
+        ending: BTreeSet::new(),
         began_on: BTreeSet::new(),
         has_authorities: false,
         accept_earlier: false,
@@ -230,4 +232,50 @@ fn first_control_plane_that_was_replaced_does_not_create_a_second_cluster() {
     node1: is the first control plane, and kubeadm would create a second cluster on it: the cluster has the Kubernetes CA sha256:2f431040beac8795a67e6dd81c208e168503ca1d7059e97308edc39b78dd3141
       hint: restore the host from a backup; for a new cluster, run `kubexm reset` for all hosts of the old one, and then pass another directory with --state
     ");
+}
+
+/// Programs on the host trusted a CA that someone had added.
+#[test]
+fn another_authority_beside_the_own_one_is_that_of_a_rotation() {
+    let facts = Facts {
+        authorities: [(
+            REGISTRY.to_owned(),
+            vec![Digest::of(b"registry"), Digest::of(b"added")],
+        )]
+        .into(),
+        ..host(&[])
+    };
+    let facts = as_facts([("node1", facts)]);
+    let found = |controller: &Controller| {
+        let findings = check(&cluster("", ""), controller, &facts);
+        findings.iter().map(ToString::to_string).collect::<String>()
+    };
+    let refused = found(&controller());
+    let expected = format!(
+        "node1: {REGISTRY} also has the registry CA {}, which the state directory /state does not record",
+        Digest::of(b"added")
+    );
+    assert!(refused.starts_with(&expected), "{refused}");
+    let rotating = Controller {
+        rotation: [Digest::of(b"added")].into(),
+        ..controller()
+    };
+    assert_eq!(found(&rotating), "");
+    let ending = Controller {
+        ending: [Authority::Registry].into(),
+        ..controller()
+    };
+    assert_eq!(found(&ending), "");
+    let other = Controller {
+        rotation: [Digest::of(b"registry")].into(),
+        authorities: BTreeMap::from([(
+            Authority::Registry,
+            Expected {
+                fingerprint: Some(Digest::of(b"next")),
+                source: String::new(),
+            },
+        )]),
+        ..rotating
+    };
+    assert!(!found(&other).is_empty());
 }
