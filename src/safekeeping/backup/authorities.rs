@@ -4,13 +4,15 @@ use std::io::{self, Read};
 
 use super::manifest::{CLUSTER_FILE, Manifest, STATE, host_files};
 use kubexm_session::authorities::{self, HostAuthorities, Known};
+use kubexm_types::HostName;
 
 /// The authorities in the files of hosts. A host that is not a control plane may not provide them, and one that has others than the
 /// state directory records may not either.
 #[derive(Default)]
 pub struct Authorities {
     known: Known,
-    /// The paths of the files of control planes; `None` if the cluster file of the backup has errors for this version.
+    /// The paths of the files of control planes; `None` if nothing states them: the backup is of an earlier version, and its cluster
+    /// file has errors for this one.
     control_planes: Option<Vec<String>>,
     /// Paths in the backup, and what they have.
     hosts: Vec<(String, HostAuthorities)>,
@@ -28,11 +30,15 @@ impl Authorities {
         content: &mut dyn Read,
     ) -> io::Result<()> {
         let mut text = Vec::new();
-        if path == CLUSTER_FILE {
+        let files_of = |names: &Vec<HostName>| names.iter().map(host_files).collect();
+        if let Some(names) = &manifest.control_planes {
+            self.control_planes = Some(files_of(names));
+        }
+        if path == CLUSTER_FILE && manifest.control_planes.is_none() {
             content.read_to_end(&mut text)?;
             let cluster = kubexm_config::parse_cluster(path, &String::from_utf8_lossy(&text));
-            let names = cluster.ok().map(|cluster| cluster.roles.control_plane);
-            self.control_planes = names.map(|names| names.iter().map(host_files).collect());
+            let cluster = cluster.ok();
+            self.control_planes = cluster.map(|cluster| files_of(&cluster.roles.control_plane));
         } else if let Some(name) = path.strip_prefix(STATE) {
             content.read_to_end(&mut text)?;
             self.known.add(name, &text)?;
@@ -45,13 +51,22 @@ impl Authorities {
     }
 
     fn of_control_planes(&self) -> impl Iterator<Item = &(String, HostAuthorities)> {
-        let names = self.control_planes.as_ref();
-        let is_one = move |path: &String| names.is_none_or(|names| names.contains(path));
-        self.hosts.iter().filter(move |(path, _)| is_one(path))
+        let names = self.control_planes.as_deref().unwrap_or_default();
+        self.hosts
+            .iter()
+            .filter(move |(path, _)| names.contains(path))
     }
 
     /// Returns why the authorities of control planes are not those of the cluster, in a line for each.
     pub fn problems(&self) -> Vec<String> {
+        if self.control_planes.is_none() {
+            let unknown = |(path, _): &(String, _)| {
+                format!(
+                    "{path}: nothing shows whether this host is a control plane, because this version cannot read {CLUSTER_FILE}"
+                )
+            };
+            return self.hosts.iter().map(unknown).collect();
+        }
         let problems = self.of_control_planes().filter_map(|(path, host)| {
             let problem = host.problem(&self.known)?;
             Some(format!("{path}: {problem}"))
@@ -132,9 +147,20 @@ pub(super) mod tests {
         node1: &[(&str, String)],
         node2: &[(&str, String)],
     ) -> Authorities {
+        let cluster = text_of(ROLES, "", "");
+        with(None, &cluster, state, node1, node2)
+    }
+
+    fn with(
+        control_planes: Option<Vec<HostName>>,
+        cluster: &str,
+        state: &[(&str, Vec<u8>)],
+        node1: &[(&str, String)],
+        node2: &[(&str, String)],
+    ) -> Authorities {
         let mut manifest = example(&[]);
         manifest.etcd.deployment = "systemd".to_owned();
-        let cluster = text_of(ROLES, "", "");
+        manifest.control_planes = control_planes;
         let mut found = Authorities::default();
         let state = state
             .iter()
@@ -214,5 +240,26 @@ pub(super) mod tests {
         own[0].1.push_str(&next[0].1);
         assert_eq!(of(&begun, &own, &[]).problems(), [""; 0]);
         assert_eq!(of(&other, &own, &[]).problems().len(), 1);
+    }
+
+    /// All hosts counted as control planes, so that any of them chose the CA of a restored cluster.
+    #[test]
+    fn cluster_file_of_another_version_makes_no_host_a_control_plane() {
+        let (own, other) = (of_kubeadm(), of_kubeadm());
+        let of = |names, cluster| with(names, cluster, &[], &own[..1], &other);
+        let recorded = Some(vec!["node1".parse().unwrap()]);
+        let readable = text_of(ROLES, "", "");
+        for cluster in ["future: true", readable.as_str()] {
+            let found = of(recorded.clone(), cluster);
+            assert_eq!(found.problems(), [""; 0]);
+            assert_eq!(found.best().unwrap().lacks().len(), 5);
+        }
+        let unknown = of(None, "future: true");
+        assert!(unknown.best().is_none());
+        let problems = unknown.problems().join("\n");
+        assert!(
+            problems.starts_with("hosts/node1.tar: nothing shows") && problems.contains("node2"),
+            "{problems}"
+        );
     }
 }

@@ -279,6 +279,7 @@ impl Work<'_> {
                 .filter(|name| self.hosts.contains_key(*name))
                 .cloned()
                 .collect(),
+            control_planes: Some(self.cluster.roles.control_plane.clone()),
             files: entries.chain([snapshot]).collect(),
         }
     }

@@ -354,6 +354,7 @@ pub mod tests {
                 keys: 321,
             },
             hosts: vec!["node1".parse().unwrap()],
+            control_planes: None,
             files: files
                 .iter()
                 .map(|(path, content)| BackedUpFile {

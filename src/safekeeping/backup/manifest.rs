@@ -27,6 +27,9 @@ pub struct Manifest {
     pub etcd: EtcdSnapshot,
     /// The hosts whose configuration the backup contains.
     pub hosts: Vec<HostName>,
+    /// The control planes of the cluster file; `None` in backups of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_planes: Option<Vec<HostName>>,
     /// All other files, in their order.
     pub files: Vec<BackedUpFile>,
 }

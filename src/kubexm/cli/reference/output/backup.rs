@@ -42,6 +42,7 @@ fn manifest() -> Manifest {
             keys: 1208,
         },
         hosts: vec![host("node1"), host("node2")],
+        control_planes: Some(vec![host("node1"), host("node2")]),
         files: vec![BackedUpFile {
             path: "etcd/snapshot.db".to_owned(),
             size: 12_345_376,
