@@ -2,6 +2,7 @@
 # Takes a snapshot of etcd from the member on this host, and reads what a backup records about it.
 #   has-data  exits with 0 if the member has data
 #   save      writes the snapshot, and prints its size in bytes and its SHA-256. It stays until `remove`, for at most six hours
+#             or until the host starts again
 #   describe  prints what etcdutl reads in the snapshot, as JSON
 #   read      prints a part of it, of 8 MiB
 #   remove    removes it
@@ -18,6 +19,7 @@ systemd) file=/var/lib/kubexm/etcd-snapshot.db ;;
 *) echo "usage: snapshot.sh has-data|save|describe|read|remove|program|read-program kubeadm|systemd" >&2; exit 2 ;;
 esac
 timer=kubexm-snapshot
+boot=/etc/tmpfiles.d/$timer.conf
 # MiB for the writes of etcd while the snapshot exists.
 reserve=256
 most=600
@@ -47,7 +49,11 @@ save)
   rm -f "$file" "$file.part"
   systemctl stop "$timer.timer" 2>/dev/null || :
   # A kubexm that was killed does not call `remove`, and the snapshot has the Secrets of the cluster.
-  systemd-run --quiet --collect --unit="$timer" --on-active=6h /bin/rm -f "$file" "$file.part"
+  systemd-run --quiet --collect --unit="$timer" --on-active=6h /bin/rm -f "$file" "$file.part" "$boot"
+  # The timer does not survive a reboot. systemd-tmpfiles removes the snapshot then, and this file.
+  (umask 022; mkdir -p "${boot%/*}")
+  printf 'r! "%s"\n' "$file" "$file.part" "$boot" >"$boot"
+  sync "$boot" 2>/dev/null || sync
   # etcd ends if its disk is full. A snapshot is not larger than the database.
   size=$(stat -c %s "$data/member/snap/db" 2>/dev/null || echo 0)
   needed=$((size / 1048576 + 1 + reserve))
@@ -68,7 +74,7 @@ describe)
   ;;
 read) dd if="$file" bs=8388608 skip="$part" count=1 status=none ;;
 remove)
-  rm -f "$file" "$file.part"
+  rm -f "$file" "$file.part" "$boot"
   systemctl stop "$timer.timer" 2>/dev/null || :
   ;;
 program)

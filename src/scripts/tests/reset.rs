@@ -313,6 +313,17 @@ fn snapshot_of_etcd_is_written_and_read_in_parts() {
                 "{timer}"
             );
             assert!(timer.contains("snapshot.db "), "{timer}");
+            // Also if the host starts again meanwhile.
+            let boot = "/etc/tmpfiles.d/kubexm-snapshot.conf";
+            let file = match kind {
+                "kubeadm" => "/var/lib/etcd/kubexm-snapshot.db",
+                _ => "/var/lib/kubexm/etcd-snapshot.db",
+            };
+            assert!(machine.has(file));
+            assert_eq!(
+                machine.read(boot),
+                format!("r! \"{file}\"\nr! \"{file}.part\"\nr! \"{boot}\"\n")
+            );
             assert_eq!(ended.printed.trim().len(), 2 + 64, "{}", ended.complained);
             assert!(ended.printed.starts_with("9 "), "{}", ended.printed);
             assert_eq!(call("read").printed, "snapshot\n");
@@ -331,7 +342,7 @@ fn snapshot_of_etcd_is_written_and_read_in_parts() {
                 Some("systemctl stop kubexm-snapshot.timer")
             );
             assert!(!machine.has("/var/lib/etcd/kubexm-snapshot.db"));
-            assert!(!machine.has("/var/lib/kubexm/etcd-snapshot.db"));
+            assert!(!machine.has("/var/lib/kubexm/etcd-snapshot.db") && !machine.has(boot));
             std::fs::remove_file(machine.at("/var/lib/etcd/member/wal/0.wal")).unwrap();
         }
     });

@@ -60,6 +60,7 @@ pub(super) fn snapshots() {
         let arguments = [kind, "data=/var/lib/etcd"];
         kill_everywhere(&Case {
             before: |machine| {
+                machine.write("/etc/tmpfiles.d/site.conf", "");
                 machine.write("/var/lib/etcd/member/wal/0.wal", "");
                 machine.fake("df", "printf 'head\\nx 1 1 9999 1%% /\\n'");
                 machine.fake("systemctl", "");
