@@ -65,7 +65,7 @@ pub use applications::{
     ApplicationParts, ChartContent, InstalledRelease, ManifestObject, PlannedApplication,
     Resources, Secrets, StoredRelease, application_parts, applications, applications_of_bundle,
     effective_values, former as former_releases, releases, removal as application_removal,
-    stored_release, unready_pods, values_of_charts,
+    removed_namespaces, stored_release, unready_pods, values_of_charts,
 };
 pub use deployment::Deployment;
 pub use error::DeployError;

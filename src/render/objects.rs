@@ -48,6 +48,27 @@ impl Objects {
         }
     }
 
+    /// Replaces each list (`kind: List`) by its items.
+    pub fn flatten(&mut self) {
+        let all = std::mem::take(&mut self.list).into_iter();
+        self.list = all.flat_map(items).collect();
+    }
+
+    /// Sets an annotation of all objects of a kind.
+    pub fn annotate(&mut self, kind: &str, name: &str, value: &str) {
+        for object in self.list.iter_mut().filter(|one| one["kind"] == kind) {
+            let metadata = &mut object["metadata"];
+            if !metadata.is_object() {
+                *metadata = json!({});
+            }
+            let annotations = &mut metadata["annotations"];
+            if !annotations.is_object() {
+                *annotations = json!({});
+            }
+            annotations[name] = value.into();
+        }
+    }
+
     /// Returns the object of a kind and name.
     ///
     /// # Errors
@@ -128,6 +149,17 @@ impl Objects {
             text.push('\n');
         }
         Ok(text)
+    }
+}
+
+/// Returns the items of a list, or the object itself.
+fn items(mut object: Value) -> Vec<Value> {
+    let is_list = object["kind"]
+        .as_str()
+        .is_some_and(|kind| kind.ends_with("List"));
+    match object.get_mut("items").filter(|_| is_list) {
+        Some(Value::Array(items)) => std::mem::take(items),
+        _ => vec![object],
     }
 }
 

@@ -16,6 +16,8 @@ use kubexm_types::{Digest, HostPath};
 pub(super) const FOLDER: &str = "/var/lib/kubexm/applications";
 /// Prints the manifests as they are: Helm does not search files beside the templates for its own syntax.
 const TEMPLATE: &str = "{{ .Files.Get \"manifests.yaml\" }}\n";
+/// The annotation by which Helm keeps an object when its release goes (<https://helm.sh/docs/howto/charts_tips_and_tricks/>).
+pub(super) const POLICY: &str = "helm.sh/resource-policy";
 
 /// What a chart consists of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,6 +117,10 @@ impl Chart {
         for part in parts {
             let text = manifest::of_bundle(inputs, "manifest of an application", &part.digest)?;
             let mut read = Objects::parse("manifest of an application", &text)?;
+            // Helm reads the annotation of a whole document.
+            read.flatten();
+            // With a namespace, everything in it would go, and the Secrets of the release before Helm has removed it.
+            read.annotate("Namespace", POLICY, "keep");
             definitions.push_str(&read.take("CustomResourceDefinition").text()?);
             objects.push_str(&read.text()?);
         }

@@ -30,7 +30,7 @@ pub use self::planned::PlannedApplication;
 use self::release::Release;
 pub use self::release::removal;
 pub use self::resources::Resources;
-pub use self::stored::{StoredRelease, stored_release};
+pub use self::stored::{StoredRelease, removed_namespaces, stored_release};
 pub use self::values::Secrets;
 use super::module::{Component, Module};
 use super::{DeployError, Deployment, Inputs, post_install};

@@ -4,6 +4,7 @@ use kubexm_render::RenderError;
 use kubexm_render::objects::Objects;
 use serde_json::Value;
 
+use super::chart::POLICY;
 use super::resources::Resources;
 
 /// An object of a manifest.
@@ -70,9 +71,14 @@ impl ManifestObject {
             && group(self) == group(other)
     }
 
+    /// Returns whether it is a namespace, which goes with everything in it.
+    pub fn is_namespace(&self) -> bool {
+        (self.api_version.as_str(), self.kind.as_str()) == ("v1", "Namespace")
+    }
+
     /// Returns whether Helm leaves the object in the cluster when a chart does not have it any more.
     pub fn is_kept(&self) -> bool {
-        self.value["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+        self.value["metadata"]["annotations"][POLICY] == "keep"
     }
 }
 

@@ -13,6 +13,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::installed::InstalledRelease;
+use super::object::ManifestObject;
+use super::resources::Resources;
 use crate::objects::Server;
 
 /// Prints the stored revision.
@@ -72,9 +74,36 @@ pub async fn stored_release(
     server: Server<'_>,
     release: &InstalledRelease,
 ) -> Result<StoredRelease, StepError> {
-    let InstalledRelease { name, compared, .. } = release;
-    let secret = format!("sh.helm.release.v1.{name}.v{compared}");
-    stored(server, &release.namespace, &secret).await
+    revision(server, release, release.compared).await
+}
+
+/// Returns the namespaces that Helm deletes when it removes a release: those of its newest revision, without those that it keeps.
+///
+/// # Errors
+/// The API server does not answer, or the revision cannot be read.
+pub async fn removed_namespaces(
+    server: Server<'_>,
+    release: &InstalledRelease,
+) -> Result<Vec<String>, StepError> {
+    let stored = revision(server, release, release.revision).await?;
+    let (manifest, resources) = (&stored.manifest, Resources::default());
+    let objects = ManifestObject::parse(manifest, &release.namespace, &resources);
+    let objects = objects.map_err(|error| StepError::Other(error.to_string().into()))?;
+    let gone = objects.into_iter();
+    let gone = gone.filter(|object| object.is_namespace() && !object.is_kept());
+    Ok(gone.map(|object| object.name).collect())
+}
+
+async fn revision(
+    server: Server<'_>,
+    release: &InstalledRelease,
+    number: u64,
+) -> Result<StoredRelease, StepError> {
+    let InstalledRelease {
+        name, namespace, ..
+    } = release;
+    let secret = format!("sh.helm.release.v1.{name}.v{number}");
+    stored(server, namespace, &secret).await
 }
 
 #[cfg(test)]
@@ -117,5 +146,24 @@ mod tests {
             .await
             .unwrap_err();
         assert!(error.ends_with("it is not JSON of a release"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn namespaces_of_the_newest_revision_go_unless_helm_keeps_them() {
+        let manifest = "{apiVersion: v1, kind: Namespace, metadata: {name: web}}\n---\n\
+            {apiVersion: v1, kind: Namespace, metadata: {name: data, annotations: {helm.sh/resource-policy: keep}}}\n---\n\
+            {apiVersion: example.org/v1, kind: Namespace, metadata: {name: other}}\n";
+        let release = InstalledRelease {
+            name: "shop".to_owned(),
+            namespace: "one".to_owned(),
+            revision: 13,
+            compared: 12,
+            ..InstalledRelease::default()
+        };
+        let question = "secret sh.helm.release.v1.shop.v13 -n one";
+        let content = packed(&json!({"manifest": manifest}).to_string());
+        let host = FakeApi::new([(question, json!({"release": content}))]);
+        let gone = removed_namespaces(Server::of(&host), &release).await;
+        assert_eq!(gone.unwrap(), ["web"]);
     }
 }

@@ -148,6 +148,31 @@ fn manifests_without_definitions_have_no_file_for_them() {
     assert!(file("manifests.yaml").is_some() && file("crds/crds.yaml").is_none());
 }
 
+/// With a namespace, Helm would delete everything in it, and its own Secrets.
+#[test]
+fn namespaces_of_manifests_stay_when_the_release_goes() {
+    let cluster = cluster(
+        "",
+        "network: {plugin: none}\napplications: [{name: text, manifests: [app.yaml]}]",
+    );
+    let lock = with_applications(&[]);
+    let text = "apiVersion: v1\nkind: List\nitems:\n  - {apiVersion: v1, kind: Namespace, metadata: {name: notes}}\n  \
+        - {apiVersion: v1, kind: ConfigMap, metadata: {name: text, namespace: notes}}\n";
+    let blobs = Arc::new(crate::example::OneFile(text.into()));
+    let inputs = Inputs::assumed(&cluster, &lock, blobs);
+    let planned = PlannedApplication::of(&inputs, &cluster.applications[0]).unwrap();
+    let ChartContent::Files(files) = planned.chart else {
+        panic!("manifests are files of a chart")
+    };
+    let (_, text) = files
+        .iter()
+        .find(|(name, _)| name == "manifests.yaml")
+        .unwrap();
+    let objects = ManifestObject::parse(text, "one", &Resources::default()).unwrap();
+    let kept: Vec<bool> = objects.iter().map(ManifestObject::is_kept).collect();
+    assert_eq!(kept, [true, false]);
+}
+
 /// Their charts may not work with the versions between those of the cluster and the cluster file.
 #[test]
 fn no_hop_of_an_upgrade_applies_them() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::list::control_plane;
 use crate::registry::{Change, ChangeReport, Prepared, Site};
 use kubexm_deploy::objects::Server;
-use kubexm_deploy::{InstalledRelease, application_removal, releases};
+use kubexm_deploy::{InstalledRelease, application_removal, releases, removed_namespaces};
 use kubexm_engine::plan::{Plan, TaskName};
 use kubexm_session::begun::Operation;
 use kubexm_session::{CommandError, Connection, Stop, notices};
@@ -68,9 +68,12 @@ async fn prepared(options: &RemoveOptions, site: &Site<'_>) -> Result<Prepared, 
             .hint("remove it from the cluster file, and run the same command again"));
     }
     let step = application_removal(&found.name, &found.namespace);
+    let gone = removed_namespaces(Server::of(host.as_ref()), &found).await?;
     let text = format!(
-        "application that is removed from the cluster '{}':\n    - {}\n      its definitions of custom resources stay, and so do volumes that its claims do not delete",
-        site.cluster.name, step.title
+        "application that is removed from the cluster '{}':\n    - {}\n      {}",
+        site.cluster.name,
+        step.title,
+        what_stays(&gone)
     );
     Ok(Prepared {
         text,
@@ -80,6 +83,19 @@ async fn prepared(options: &RemoveOptions, site: &Site<'_>) -> Result<Prepared, 
         afterwards: "run the same command again",
         remaining: None,
     })
+}
+
+/// Returns what a removal leaves, for the user. `gone` are namespaces that Helm deletes: those of a chart that does not keep them.
+fn what_stays(gone: &[String]) -> String {
+    let stays =
+        "definitions of custom resources stay, and so do volumes that its claims do not delete";
+    match gone {
+        [] => format!("its namespaces and {stays}"),
+        gone => format!(
+            "these namespaces are deleted with everything in them: {}\n      its {stays}",
+            gone.join(", ")
+        ),
+    }
 }
 
 /// Returns the only release that the options name.
@@ -138,6 +154,16 @@ mod tests {
             is_of_kubexm,
             ..Default::default()
         }
+    }
+
+    #[test]
+    fn namespaces_that_go_with_a_chart_are_named() {
+        assert!(what_stays(&[]).starts_with("its namespaces and definitions"));
+        let gone = what_stays(&["web".to_owned(), "data".to_owned()]);
+        assert!(
+            gone.contains("deleted with everything in them: web, data"),
+            "{gone}"
+        );
     }
 
     #[test]
