@@ -159,7 +159,7 @@ macro_rules! scripts {
 scripts! {
     /// Applications of the user.
     applications {
-        RELEASE = "applications/release.sh" [kubectl] { Release: name namespace chart labels pending adopts waits seconds }
+        RELEASE = "applications/release.sh" [kubectl] { Release: name namespace chart files labels pending adopts waits seconds }
     }
     /// DNS in the cluster.
     dns {

@@ -11,7 +11,7 @@ use kubexm_engine::{Host, Limit};
 use kubexm_scripts::applications;
 use kubexm_types::{Digest, Message, Namespace, ReleaseName};
 
-use super::chart::Chart;
+use super::chart::{Chart, ChartContent, FOLDER};
 use super::installed::{REVISIONS, Revision, label};
 use crate::kubernetes::system_pods::troubles;
 use crate::objects::{Pod, Server, checked};
@@ -28,6 +28,8 @@ pub(super) struct Release {
     name: ReleaseName,
     namespace: Namespace,
     chart: String,
+    /// The files of a chart that kubexm writes, relative to its directory.
+    files: String,
     /// The digest of chart and values.
     pub(super) content: String,
     /// Labels of its revisions, as Helm reads them.
@@ -40,11 +42,12 @@ pub(super) struct Release {
     timeout: Duration,
 }
 
-/// Returns a step that removes a release. Definitions of custom resources stay.
-pub fn removal(name: &str, namespace: &str) -> RunScript {
+/// Returns a step that removes a release, and its chart on the host. Definitions of custom resources stay.
+pub fn removal(name: &ReleaseName, namespace: &str) -> RunScript {
     let arguments = applications::Release {
-        name: name.to_owned(),
+        name: name.to_string(),
         namespace: namespace.to_owned(),
+        chart: format!("{FOLDER}/{name}"),
         seconds: REMOVAL.as_secs().to_string(),
         ..Default::default()
     };
@@ -78,6 +81,13 @@ impl Release {
             name: application.name.clone(),
             namespace: application.namespace.clone(),
             chart: chart.path.to_string(),
+            files: match &chart.content {
+                ChartContent::Packed(_) => String::new(),
+                ChartContent::Files(files) => {
+                    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+                    names.join(" ")
+                }
+            },
             content,
             values,
             // Helm creates the namespace before manifests do.
@@ -210,6 +220,7 @@ impl Ensure for Release {
             name: self.name.to_string(),
             namespace: self.namespace.to_string(),
             chart: self.chart.clone(),
+            files: self.files.clone(),
             labels: self.labels.clone(),
             pending: self.left(newest.as_ref())?,
             adopts: yes(self.adopts),

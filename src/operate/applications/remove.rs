@@ -67,7 +67,7 @@ async fn prepared(options: &RemoveOptions, site: &Site<'_>) -> Result<Prepared, 
         return Err(CommandError::refused(text)
             .hint("remove it from the cluster file, and run the same command again"));
     }
-    let step = application_removal(&found.name, &found.namespace);
+    let step = application_removal(&options.name, &found.namespace);
     let gone = removed_namespaces(Server::of(host.as_ref()), &found).await?;
     let text = format!(
         "application that is removed from the cluster '{}':\n    - {}\n      {}",

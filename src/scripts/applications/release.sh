@@ -3,20 +3,22 @@
 # resources that a chart has in `crds` when it upgrades: they are applied before. A removal leaves them.
 # Verbs: `apply`, `remove`.
 #   name, namespace  those of the release
-#   chart            path of the chart: an archive or a directory
+#   chart            path of the chart: an archive or a directory; with `remove`, the path without `.tgz`
+#   files            the files of this directory, relative to it, as in `a.yaml b/c.yaml`
 #   labels           labels of the revision, as in `a=b,c=d`
 #   pending          the Secret of a revision that a killed run has left, if there is one
 #   adopts           `yes` if objects that exist become part of the release
 #   waits            `yes` if Helm waits until all objects are ready
 #   seconds          how long Helm may take
 # Standard input: values for the templates, as JSON.
-: "${verb=}" "${name=}" "${namespace=}" "${chart=}" "${labels=}" "${pending=}" "${adopts=}" "${waits=}" "${seconds=}"
+: "${verb=}" "${name=}" "${namespace=}" "${chart=}" "${files=}" "${labels=}" "${pending=}" "${adopts=}" "${waits=}" "${seconds=}"
 exec 3<&0 </dev/null
 # Helm uses no settings, plugins and repositories of a user of this host.
 export HOME=/run/kubexm/helm KUBECONFIG=/etc/kubernetes/admin.conf
 helm=/usr/local/bin/helm
 install -d -m 700 /run/kubexm /run/kubexm/helm
 [ "$verb" != remove ] || {
+  rm -rf "$chart" "$chart.tgz"
   "$helm" uninstall "$name" --namespace "$namespace" --ignore-not-found --wait --timeout "${seconds}s" >/dev/null
   exit
 }
@@ -26,6 +28,10 @@ last=$(cat "$mark" 2>/dev/null || echo none)
 left() { tr '\0' ' ' 2>/dev/null <"/proc/$last/cmdline" | grep -q "^/usr/local/bin/helm upgrade --install $name "; }
 while left; do kill -KILL "$last" 2>/dev/null || :; sleep 1; done
 [ -z "$pending" ] || kubectl delete secret --ignore-not-found -n "$namespace" "$pending" >/dev/null
+# Helm would apply the definitions and templates of a former version again.
+[ ! -d "$chart" ] || find "$chart" -type f | while IFS= read -r file; do
+  case " $files " in *" ${file#"$chart/"} "*) ;; *) rm -f "$file" ;; esac
+done
 definitions=$("$helm" show crds "$chart")
 if [ -n "$definitions" ]; then
   printf '%s\n' "$definitions" | kubectl apply --server-side --force-conflicts --field-manager=kubexm -f - >/dev/null

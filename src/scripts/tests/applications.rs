@@ -9,6 +9,7 @@ fn arguments(pending: &str, yes: &str) -> Vec<String> {
         name: "shop".to_owned(),
         namespace: "one".to_owned(),
         chart: "/var/lib/kubexm/applications/shop.tgz".to_owned(),
+        files: String::new(),
         labels: "kubexm.io/content=876a".to_owned(),
         pending: pending.to_owned(),
         adopts: yes.to_owned(),
@@ -50,12 +51,49 @@ fn helm_gets_the_values_on_its_standard_input() {
 fn removal_waits_for_the_end_of_the_objects() {
     Machine::with_each_shell(|machine| {
         machine.fake("helm", ":");
-        let arguments = arguments("", "");
+        let folder = "/var/lib/kubexm/applications";
+        for file in ["text/Chart.yaml", "text.tgz", "texts/Chart.yaml"] {
+            machine.write(&format!("{folder}/{file}"), "content");
+        }
+        let arguments = of_folder(folder);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         machine.done(RELEASE.verb("remove"), &arguments);
         let expected =
             "helm uninstall shop --namespace one --ignore-not-found --wait --timeout 600s";
         assert_eq!(machine.calls(), [expected]);
+        let is_left =
+            ["text", "text.tgz", "texts"].map(|name| machine.has(&format!("{folder}/{name}")));
+        assert_eq!(is_left, [false, false, true]);
+    });
+}
+
+fn of_folder(folder: &str) -> Vec<String> {
+    let chart = format!("{folder}/text");
+    let files = "Chart.yaml templates/manifests.yaml".to_owned();
+    let (name, namespace, seconds) = ("shop".to_owned(), "one".to_owned(), "600".to_owned());
+    let release = Release {
+        name,
+        namespace,
+        chart,
+        files,
+        seconds,
+        ..Default::default()
+    };
+    release.arguments()
+}
+
+/// Helm would apply former definitions of custom resources again.
+#[test]
+fn files_that_a_chart_does_not_have_any_more_are_removed() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("kubectl", ":");
+        machine.fake("helm", ":");
+        let chart = "/var/lib/kubexm/applications/text";
+        let files = ["Chart.yaml", "templates/manifests.yaml", "crds/crds.yaml"];
+        let files = files.map(|name| format!("{chart}/{name}"));
+        files.iter().for_each(|file| machine.write(file, "content"));
+        run(machine, &of_folder("/var/lib/kubexm/applications"));
+        assert_eq!(files.map(|file| machine.has(&file)), [true, true, false]);
     });
 }
 
