@@ -62,7 +62,7 @@ use kubexm_engine::plan::{Plan, PlannedFile, RenderedFile, Task, TaskId};
 use kubexm_types::HostName;
 
 pub use applications::{
-    ApplicationParts, ChartContent, InstalledRelease, ManifestObject, PlannedApplication,
+    ApplicationParts, ChartContent, Hidden, InstalledRelease, ManifestObject, PlannedApplication,
     Resources, Secrets, StoredRelease, application_parts, applications, applications_of_bundle,
     effective_values, former as former_releases, releases, removal as application_removal,
     removed_namespaces, stored_release, unready_pods, values_of_charts,

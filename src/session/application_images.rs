@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::CommandError;
-use crate::application_changes::Hidden;
 use crate::program_settings::Programs;
 use crate::session::Hosts;
 use kubexm_bundle::BundleSet;
@@ -138,7 +137,7 @@ async fn needed(
                 .map(|(image, place)| of(image, Some(place)))
                 .collect())
         }
-        Ok(Err(reason)) => not_checked(&Hidden::new(part.secrets()?).text(&reason)),
+        Ok(Err(reason)) => not_checked(&part.hidden()?.text(&reason)),
         Err(FetchError::Program {
             source: SandboxError::Unavailable(why),
             ..

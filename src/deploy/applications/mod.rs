@@ -7,6 +7,7 @@ mod addon;
 mod chart;
 mod effective;
 mod former;
+mod hidden;
 mod installed;
 mod object;
 mod planned;
@@ -15,7 +16,7 @@ mod resources;
 mod stored;
 mod values;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -24,6 +25,7 @@ use self::chart::Chart;
 pub use self::chart::ChartContent;
 pub use self::effective::effective_values;
 use self::former::Former;
+pub use self::hidden::Hidden;
 pub use self::installed::{InstalledRelease, former, releases, unready_pods};
 pub use self::object::ManifestObject;
 pub use self::planned::PlannedApplication;
@@ -135,14 +137,14 @@ impl<'a> ApplicationParts<'a> {
         })
     }
 
-    /// Returns the texts of secret values, which messages of Helm can quote.
+    /// Returns the secret values, which messages of Helm can quote.
     ///
     /// # Errors
     /// A file with values cannot be read.
-    pub fn secrets(&self) -> Result<BTreeSet<String>, DeployError> {
+    pub fn hidden(&self) -> Result<Hidden, DeployError> {
         let all = self.values.as_ref().unwrap_or(&Value::Null);
         let plain = values_of(self.application, Secrets::LeftOut)?;
-        Ok(planned::secrets(all, &plain, &Value::Null))
+        Ok(Hidden::of(all, &plain, &Value::Null))
     }
 }
 
@@ -241,7 +243,8 @@ fn task(
     }
     let values = values_of(application, Secrets::Read)?;
     let chart = Chart::of(inputs, application, &parts)?;
-    let release = Release::new(application, &chart, values.to_string());
+    let plain = values_of(application, Secrets::LeftOut)?;
+    let release = Release::new(application, &chart, (values, plain));
     Ok(chart.add_to(task).step(release))
 }
 

@@ -10,9 +10,12 @@ use kubexm_engine::steps::RunScript;
 use kubexm_engine::{Host, Limit};
 use kubexm_scripts::applications;
 use kubexm_types::{Digest, Message, Namespace, ReleaseName};
+use serde_json::Value;
 
 use super::chart::{Chart, ChartContent, FOLDER};
-use super::installed::{REVISIONS, Revision, label};
+use super::hidden::Hidden;
+use super::installed::{REVISIONS, Revision, compared, label};
+use super::stored::{StoredRelease, stored};
 use crate::kubernetes::system_pods::troubles;
 use crate::objects::{Pod, Server, checked};
 
@@ -34,8 +37,10 @@ pub(super) struct Release {
     pub(super) content: String,
     /// Labels of its revisions, as Helm reads them.
     labels: String,
-    /// Values for the templates, as JSON. Secret.
-    values: String,
+    /// Values for the templates. They may have secrets.
+    values: Value,
+    /// The values without those that are secret.
+    plain: Value,
     /// Whether objects that exist become part of the release.
     adopts: bool,
     waits: bool,
@@ -67,7 +72,12 @@ pub fn removal(name: &ReleaseName, namespace: &str) -> RunScript {
 }
 
 impl Release {
-    pub(super) fn new(application: &Application, chart: &Chart, values: String) -> Self {
+    /// Creates a step with the values of an application, and these without those that are secret.
+    pub(super) fn new(
+        application: &Application,
+        chart: &Chart,
+        (values, plain): (Value, Value),
+    ) -> Self {
         let content = Digest::of(format!("{}\n{values}", chart.digest).as_bytes());
         let content: String = content.hex().chars().take(DIGITS).collect();
         // Helm keeps the labels of the last revision: those of manifests are empty.
@@ -90,6 +100,7 @@ impl Release {
             },
             content,
             values,
+            plain,
             // Helm creates the namespace before manifests do.
             adopts: application.content.chart().is_none(),
             waits: application.waits,
@@ -113,10 +124,17 @@ impl Release {
         Server::of(host).list::<Revision>(&what, &words).await
     }
 
-    /// Returns the newest revision; `None` without one.
-    async fn newest(&self, host: &dyn Host) -> Result<Option<Revision>, StepError> {
-        let revisions = self.revisions(host).await?;
-        Ok(revisions.into_iter().max_by_key(Revision::number))
+    fn has_secrets(&self) -> bool {
+        self.values != self.plain
+    }
+
+    /// Returns what Helm stores of a revision.
+    pub(super) async fn stored(
+        &self,
+        host: &dyn Host,
+        revision: &Revision,
+    ) -> Result<StoredRelease, StepError> {
+        stored(Server::of(host), self.namespace.as_str(), &revision.secret).await
     }
 
     /// Returns why an install is needed; `None` if the newest revision has this content.
@@ -159,7 +177,7 @@ impl Release {
     }
 
     /// Adds which pods of the namespace do not become ready, and why, to the error of Helm, which knows only that they do not.
-    async fn explained(&self, host: &dyn Host, error: StepError) -> StepError {
+    async fn explained(&self, host: &dyn Host, error: StepError, hidden: &Hidden) -> StepError {
         if !matches!(error, StepError::Command { .. }) {
             return error;
         }
@@ -171,7 +189,8 @@ impl Release {
         match troubles(host, &pods).await {
             Ok(found) if !found.is_empty() => {
                 let message = Message::from(&error);
-                let text = format!("{}\n{}", message.text, found.join("\n"));
+                let found = hidden.text(&found.join("\n"));
+                let text = format!("{}\n{found}", message.text);
                 let hint = format!(
                     "correct the application, and run the same command again; `helm history {} -n {}` shows its revisions",
                     self.name, self.namespace
@@ -181,6 +200,10 @@ impl Release {
             _ => error,
         }
     }
+}
+
+fn newest(revisions: &[Revision]) -> Option<&Revision> {
+    revisions.iter().max_by_key(|one| one.number())
 }
 
 impl Describe for Release {
@@ -205,16 +228,25 @@ impl From<Release> for Step {
 #[async_trait]
 impl Ensure for Release {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let newest = self.newest(host).await;
-        checked(newest.map(|newest| match self.difference(newest.as_ref()) {
-            None => Check::Satisfied,
-            Some(reason) => Check::needed(reason),
-        }))
+        let revisions = self.revisions(host).await;
+        checked(
+            revisions.map(|revisions| match self.difference(newest(&revisions)) {
+                None => Check::Satisfied,
+                Some(reason) => Check::needed(reason),
+            }),
+        )
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let host = context.host;
-        let newest = self.newest(host).await?;
+        let revisions = self.revisions(host).await?;
+        let newest = newest(&revisions);
+        // Helm can quote former values, too.
+        let former = match compared(&revisions).filter(|_| self.has_secrets()) {
+            Some(revision) => self.stored(host, revision).await?.values,
+            None => Value::Null,
+        };
+        let hidden = Arc::new(Hidden::of(&self.values, &self.plain, &former));
         let yes = |is: bool| if is { "yes" } else { "" }.to_owned();
         let arguments = applications::Release {
             name: self.name.to_string(),
@@ -222,20 +254,22 @@ impl Ensure for Release {
             chart: self.chart.clone(),
             files: self.files.clone(),
             labels: self.labels.clone(),
-            pending: self.left(newest.as_ref())?,
+            pending: self.left(newest)?,
             adopts: yes(self.adopts),
             waits: yes(self.waits),
             seconds: self.timeout.as_secs().to_string(),
         };
-        let values = self.values.clone();
+        let values = self.values.to_string();
+        let hiding = Arc::clone(&hidden);
         let script = applications::RELEASE.verb("apply");
         let run = RunScript::new(&self.id(), self.describe(), script, script)
             .arguments(arguments)
             .input(Arc::new(move || Ok(values.clone().into_bytes())))
+            .hiding(Arc::new(move |text| hiding.text(text)))
             .limit(Limit::new(self.timeout + BESIDES, "an application"));
         match Ensure::apply(&run, context).await {
             Ok(()) => Ok(()),
-            Err(error) => Err(self.explained(host, error).await),
+            Err(error) => Err(self.explained(host, error, &hidden).await),
         }
     }
 }

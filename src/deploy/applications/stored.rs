@@ -106,22 +106,22 @@ async fn revision(
     stored(server, namespace, &secret).await
 }
 
+/// Returns the text of a revision as Helm stores it.
 #[cfg(test)]
-mod tests {
+pub(super) fn packed(text: &str) -> String {
     use std::io::Write;
 
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    let once = BASE64_STANDARD.encode(encoder.finish().unwrap());
+    BASE64_STANDARD.encode(once)
+}
+
+#[cfg(test)]
+mod tests {
     use super::*;
     use crate::fake_host::FakeApi;
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
     use serde_json::json;
-
-    fn packed(text: &str) -> String {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        encoder.write_all(text.as_bytes()).unwrap();
-        let once = BASE64_STANDARD.encode(encoder.finish().unwrap());
-        BASE64_STANDARD.encode(once)
-    }
 
     #[tokio::test]
     async fn deployed_revision_of_a_release_is_read() {

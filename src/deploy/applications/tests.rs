@@ -10,6 +10,7 @@ use kubexm_bundle::Lock;
 use kubexm_bundle::lock::ChecksumSource;
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Check, Step, StepContext};
+use kubexm_engine::{Command, HostError, Output};
 use kubexm_types::Digest;
 use kubexm_types::event::Events;
 
@@ -214,6 +215,12 @@ fn artifacts_without_an_application_are_counted() {
 
 /// Returns the release of an application with this namespace.
 fn release(values: &str) -> Release {
+    let values: Value = serde_json::from_str(values).unwrap();
+    release_with(values.clone(), values)
+}
+
+/// Returns a release with values, and those without secrets.
+fn release_with(values: Value, plain: Value) -> Release {
     let application = cluster(
         "",
         "applications: [{name: shop, namespace: one, chart: shop}]",
@@ -224,7 +231,7 @@ fn release(values: &str) -> Release {
     let cluster = cluster("", "");
     with_plan(&cluster, &lock, |inputs| {
         let chart = Chart::of(inputs, application, &parts).unwrap();
-        Release::new(application, &chart, values.to_owned())
+        Release::new(application, &chart, (values, plain))
     })
 }
 
@@ -328,6 +335,53 @@ async fn revision_that_a_killed_run_left_is_replaced_and_that_of_others_is_not()
     cannot change the release shop: another program works on it, or was killed: revision 3 is pending-install
     hint: wait until it ends, or run `helm rollback shop -n one`; then run the same command again
     ");
+}
+
+/// A host on which helm quotes a value that it refuses.
+struct Quoting(FakeApi);
+
+#[async_trait::async_trait]
+impl kubexm_engine::Host for Quoting {
+    fn name(&self) -> &kubexm_types::HostName {
+        self.0.name()
+    }
+
+    async fn run(&self, command: Command) -> Result<Output, HostError> {
+        let is_helm = command.description().starts_with("Install");
+        // Its output is not in the log of the host.
+        assert!(command.has_secret_output());
+        let mut output = self.0.run(command).await?;
+        if is_helm {
+            output.status = 1;
+            output.stderr = b"invalid value: \"sesame-open\"; it was \"former-value\"".to_vec();
+        }
+        Ok(output)
+    }
+}
+
+#[tokio::test]
+async fn messages_of_helm_have_no_secret() {
+    let release = release_with(json!({"a": "sesame-open"}), json!({"a": "hidden"}));
+    let revision = json!({"items": [{
+        "secret": "sh.helm.release.v1.shop.v1", "release": "shop", "namespace": "one",
+        "revision": "1", "status": "deployed", "content": "other",
+    }]});
+    let stored = stored::packed(&json!({"config": {"a": "former-value"}}).to_string());
+    let question = "secret sh.helm.release.v1.shop.v1";
+    let host = Quoting(FakeApi::new([
+        ("secrets", revision),
+        (question, json!({"release": stored})),
+    ]));
+    let Step::Ensure(step) = Step::from(release) else {
+        panic!("a release is a step with a check")
+    };
+    let error = crate::fake_host::apply(step.as_ref(), &host)
+        .await
+        .unwrap_err();
+    assert!(
+        error.contains("invalid value: \"[redacted]\"; it was \"[redacted]\""),
+        "{error}"
+    );
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ pub use packages::InstallPackages;
 pub use provide_value::{Parse, ProvideValue};
 pub use run_hook::{RunHook, RunHookAlways, remove_hook_files};
 pub use run_to_completion::{InputFile, RunToCompletion};
-pub use script::RunScript;
+pub use script::{Hiding, RunScript};
 pub use track_new_dirs::TrackNewDirs;
 pub use undo::Undo;
 pub use unit::{ManageUnit, Reload};

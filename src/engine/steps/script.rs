@@ -1,12 +1,17 @@
 //! Runs a script if its check says that it is needed.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use super::input::{DeferredArguments, DeferredInput, script_with_input};
-use super::{Undo, run_check, run_command};
+use super::{Undo, run_check};
 use crate::plan::{Check, Describe, Ensure, PlannedFile, Step, StepContext, StepError};
 use kubexm_host::{Command, Host, Limit};
 use kubexm_scripts::Script;
+
+/// Returns a text without secrets.
+pub type Hiding = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// A change that a script makes.
 pub struct RunScript {
@@ -32,6 +37,8 @@ pub struct RunScript {
     pub undo_place: Option<String>,
     /// Files that the script writes on the host, for `kubexm render`.
     pub files: Vec<PlannedFile>,
+    /// Hides secrets in what `apply` prints. The output is then not in the log file of the host.
+    pub hiding: Option<Hiding>,
 }
 
 impl RunScript {
@@ -54,6 +61,7 @@ impl RunScript {
             undo: Vec::new(),
             undo_place: None,
             files: Vec::new(),
+            hiding: None,
         }
     }
 
@@ -100,6 +108,13 @@ impl RunScript {
         self
     }
 
+    /// Hides secrets in what `apply` prints.
+    #[must_use]
+    pub fn hiding(mut self, hiding: Hiding) -> Self {
+        self.hiding = Some(hiding);
+        self
+    }
+
     fn all_arguments(&self) -> Result<Vec<String>, StepError> {
         let more = self.more_arguments.as_ref().map(|more| more());
         let mut all = self.arguments.clone();
@@ -141,8 +156,17 @@ impl Ensure for RunScript {
             context.undo.record(place, undo.to_value()?).await?;
         }
         let command = script_with_input(self.apply, &self.all_arguments()?, self.input.as_ref())?;
-        run_command(context.host, &self.title, command.limit(self.limit))
-            .await
-            .map(|_| ())
+        let command = command.limit(self.limit).describe(&self.title);
+        let output = match &self.hiding {
+            None => context.host.run(command).await?,
+            Some(hiding) => {
+                let mut output = context.host.run(command.secret_output()).await?;
+                for stream in [&mut output.stdout, &mut output.stderr] {
+                    *stream = hiding(&String::from_utf8_lossy(stream)).into_bytes();
+                }
+                output
+            }
+        };
+        StepError::unless_done(&self.title, output).map(drop)
     }
 }

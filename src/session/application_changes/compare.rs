@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use kubexm_deploy::ManifestObject;
+use kubexm_deploy::{Hidden, ManifestObject};
 use kubexm_engine::steps::unified_and_redacted;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::hidden::Hidden;
+use super::hidden::hide;
 use crate::CommandError;
 
 /// What happens to an object.
@@ -93,7 +93,7 @@ pub(super) fn compare(
 fn difference(old: &Value, new: &Value, hidden: &Hidden) -> Result<String, CommandError> {
     let yaml = |object: &Value, former: Option<&Value>| {
         let mut shown = object.clone();
-        hidden.hide(&mut shown, former);
+        hide(hidden, &mut shown, former);
         // Another order of fields is not a difference.
         shown.sort_all_objects();
         serde_saphyr::to_string(&shown).map_err(CommandError::defect)

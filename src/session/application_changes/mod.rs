@@ -22,7 +22,6 @@ pub use compare::{Change, ObjectChange};
 
 use crate::CommandError;
 use crate::program_settings::Programs;
-pub(crate) use hidden::Hidden;
 
 /// What the next install makes of an application.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -88,7 +87,7 @@ pub async fn changes(
                 None => resources.insert(Resources::read(host).await?),
             };
             let rendered = renderer.objects(&planned, stored.is_some(), resources);
-            let hidden = Hidden::new(planned.secrets(stored.as_ref()));
+            let hidden = planned.hidden(stored.as_ref());
             match rendered.await? {
                 Ok(new) => match stored_objects(&planned, stored.as_ref(), resources) {
                     Ok(old) => change.objects = compare::compare(&old, &new, &hidden)?,
@@ -173,7 +172,7 @@ impl<'a> Renderer<'a> {
             Ok(Rendered::Text(text)) => text,
             // Helm can quote values.
             Ok(Rendered::No(reason)) => {
-                let hidden = Hidden::new(planned.secrets(None));
+                let hidden = planned.hidden(None);
                 return Ok(Err(hidden.text(&reason)));
             }
             Err(FetchError::Program {

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::application_images::tests::{Archives, bundle_with};
 use crate::example::cluster_with;
+use kubexm_deploy::Hidden;
 use kubexm_sandbox::Sandbox;
 use kubexm_types::Digest;
 use kubexm_types::artifact::ArtifactKind;
