@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::values::{Secrets, merge, merged};
+use super::values::{HIDDEN, Secrets, merge, merged};
 use crate::{DeployError, controller_file};
 use kubexm_config::cluster::{Addon, ApplicationValues, SiteObjects};
 use kubexm_render::RenderError;
@@ -29,12 +29,15 @@ pub(super) fn values(
 ///
 /// # Errors
 /// A file cannot be read.
-pub(super) fn site_values(objects: &SiteObjects) -> Result<Value, DeployError> {
+pub(super) fn site_values(objects: &SiteObjects, secrets: Secrets) -> Result<Value, DeployError> {
     Ok(match objects {
         SiteObjects::Addresses(addresses) => json!({"addresses": addresses}),
         SiteObjects::Issuer { certificate, key } => json!({
             "certificate": controller_file::read_at_most(certificate, LARGEST)?,
-            "key": controller_file::read_at_most(key, LARGEST)?,
+            "key": match secrets {
+                Secrets::Read => controller_file::read_at_most(key, LARGEST)?,
+                Secrets::LeftOut => HIDDEN.to_owned(),
+            },
         }),
     })
 }

@@ -258,7 +258,7 @@ fn values_of(application: &Application, secrets: Secrets) -> Result<Value, Deplo
         ApplicationContent::Addon { kind, values, .. } => {
             addon::values(*kind, values, secrets)?.into()
         }
-        ApplicationContent::AddonObjects(objects) => addon::site_values(objects)?,
+        ApplicationContent::AddonObjects(objects) => addon::site_values(objects, secrets)?,
         ApplicationContent::Manifests(_) => Value::Object(Map::new()),
     })
 }

@@ -53,8 +53,7 @@ impl<'a> PlannedApplication<'a> {
         host: &dyn Host,
     ) -> Result<Option<(String, Option<StoredRelease>)>, StepError> {
         let revisions = self.release.revisions(host).await?;
-        let newest = revisions.iter().max_by_key(|one| one.number());
-        let Some(reason) = self.release.difference(newest) else {
+        let Some(reason) = self.release.difference(host, &revisions).await? else {
             return Ok(None);
         };
         let compared = match compared(&revisions) {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::chart::{Chart, ChartContent, FOLDER};
 use super::hidden::Hidden;
 use super::installed::{REVISIONS, Revision, compared, label};
-use super::stored::{StoredRelease, stored};
+use super::stored::{StoredRelease, has_values, stored};
 use crate::kubernetes::system_pods::troubles;
 use crate::objects::{Pod, Server, checked};
 
@@ -33,7 +33,7 @@ pub(super) struct Release {
     chart: String,
     /// The files of a chart that kubexm writes, relative to its directory.
     files: String,
-    /// The digest of chart and values.
+    /// The digest of chart and values without secrets.
     pub(super) content: String,
     /// Labels of its revisions, as Helm reads them.
     labels: String,
@@ -78,7 +78,8 @@ impl Release {
         chart: &Chart,
         (values, plain): (Value, Value),
     ) -> Self {
-        let content = Digest::of(format!("{}\n{values}", chart.digest).as_bytes());
+        // Arguments and labels have no digest of a secret, by which it could be guessed.
+        let content = Digest::of(format!("{}\n{plain}", chart.digest).as_bytes());
         let content: String = content.hex().chars().take(DIGITS).collect();
         // Helm keeps the labels of the last revision: those of manifests are empty.
         let name = application.content.chart().unwrap_or_default();
@@ -138,18 +139,26 @@ impl Release {
     }
 
     /// Returns why an install is needed; `None` if the newest revision has this content.
-    pub(super) fn difference(&self, newest: Option<&Revision>) -> Option<String> {
-        let Some(newest) = newest else {
-            return Some(format!("the release {} does not exist", self.name));
+    ///
+    /// # Errors
+    /// The API server does not answer, or the revision cannot be read.
+    pub(super) async fn difference(
+        &self,
+        host: &dyn Host,
+        revisions: &[Revision],
+    ) -> Result<Option<String>, StepError> {
+        let Some(newest) = newest(revisions) else {
+            return Ok(Some(format!("the release {} does not exist", self.name)));
         };
         let (name, revision) = (&self.name, &newest.revision);
-        if newest.content.as_ref() != Some(&self.content) {
-            return Some(format!(
-                "revision {revision} of {name} has another chart or other values"
-            ));
+        let is_other = newest.content.as_ref() != Some(&self.content)
+            || self.has_secrets() && !has_values(&self.stored(host, newest).await?, &self.values);
+        if is_other {
+            let reason = format!("revision {revision} of {name} has another chart or other values");
+            return Ok(Some(reason));
         }
-        (newest.status != "deployed")
-            .then(|| format!("revision {revision} of {name} is {}", newest.status))
+        let is_deployed = newest.status == "deployed";
+        Ok((!is_deployed).then(|| format!("revision {revision} of {name} is {}", newest.status)))
     }
 
     /// Returns the Secret of a revision that a killed run of kubexm has left.
@@ -228,13 +237,14 @@ impl From<Release> for Step {
 #[async_trait]
 impl Ensure for Release {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let revisions = self.revisions(host).await;
-        checked(
-            revisions.map(|revisions| match self.difference(newest(&revisions)) {
-                None => Check::Satisfied,
-                Some(reason) => Check::needed(reason),
-            }),
-        )
+        let difference = async {
+            let revisions = self.revisions(host).await?;
+            self.difference(host, &revisions).await
+        };
+        checked(difference.await.map(|difference| match difference {
+            None => Check::Satisfied,
+            Some(reason) => Check::needed(reason),
+        }))
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {

@@ -10,7 +10,7 @@ use flate2::read::GzDecoder;
 use kubexm_engine::plan::StepError;
 use kubexm_types::Message;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::installed::InstalledRelease;
 use super::object::ManifestObject;
@@ -36,6 +36,34 @@ pub struct StoredRelease {
     /// The values that the chart did not have. They may have secrets.
     #[serde(default, rename = "config")]
     pub values: Value,
+}
+
+/// Returns whether a revision has these values. Helm leaves out a null, and stores numbers in another form.
+pub(super) fn has_values(stored: &StoredRelease, values: &Value) -> bool {
+    is_same(&stored.values, values)
+}
+
+fn is_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let mut names = one.keys().chain(other.keys());
+            let field = |fields: &Map<String, Value>, name| fields.get(name).cloned();
+            names.all(|name| {
+                let (one, other) = (field(one, name), field(other, name));
+                is_same(&one.unwrap_or_default(), &other.unwrap_or_default())
+            })
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            let mut pairs = one.iter().zip(other);
+            one.len() == other.len() && pairs.all(|(one, other)| is_same(one, other))
+        }
+        (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
+        // Helm stores no values instead of an empty mapping.
+        (Value::Null, Value::Object(fields)) | (Value::Object(fields), Value::Null) => {
+            fields.values().all(Value::is_null)
+        }
+        _ => one == other,
+    }
 }
 
 /// Returns a revision of a release.
@@ -165,5 +193,17 @@ mod tests {
         let host = FakeApi::new([(question, json!({"release": content}))]);
         let gone = removed_namespaces(Server::of(&host), &release).await;
         assert_eq!(gone.unwrap(), ["web"]);
+    }
+
+    #[test]
+    fn values_are_the_same_in_another_form() {
+        let values = json!({"a": {"b": "sesame", "c": [1, 2.5]}, "d": null, "e": {}});
+        let has = |stored: Value| is_same(&stored, &values);
+        assert!(has(json!({"a": {"b": "sesame", "c": [1.0, 2.5]}})));
+        assert!(!has(json!({"a": {"b": "other", "c": [1, 2.5]}})));
+        assert!(!has(json!({"a": {"b": "sesame", "c": [1]}})));
+        assert!(!has(
+            json!({"a": {"b": "sesame", "c": [1, 2.5]}, "f": "gone"})
+        ));
     }
 }

@@ -295,6 +295,30 @@ async fn release_is_satisfied_by_its_newest_revision() {
     assert!(checked(release("{}"), &FakeApi::silent()).await.is_err());
 }
 
+/// A label is for all who read Secrets of the namespace, and arguments of helm are for all users of the host.
+#[tokio::test]
+async fn secret_values_are_compared_with_those_that_helm_stores() {
+    let secret = |text: &str| release_with(json!({"a": text}), json!({"a": "hidden"}));
+    let content = secret("sesame").content;
+    assert_eq!(content, secret("other").content);
+    let revision = json!({"items": [{
+        "secret": "sh.helm.release.v1.shop.v1", "release": "shop", "namespace": "one",
+        "revision": "1", "status": "deployed", "content": content,
+    }]});
+    let stored = stored::packed(&json!({"config": {"a": "sesame"}}).to_string());
+    let question = "secret sh.helm.release.v1.shop.v1";
+    let host = FakeApi::new([
+        ("secrets", revision),
+        (question, json!({"release": stored})),
+    ]);
+    assert_eq!(checked(secret("sesame"), &host).await.unwrap(), "satisfied");
+    let other = checked(secret("other"), &host).await.unwrap();
+    assert_eq!(
+        other,
+        "revision 1 of shop has another chart or other values"
+    );
+}
+
 async fn applied(host: &FakeApi) -> Result<String, String> {
     let Step::Ensure(step) = Step::from(release("{}")) else {
         panic!("a release is a step with a check")

@@ -14,6 +14,9 @@ use kubexm_types::{Message, Secret};
 /// The largest size of a file with values, in bytes.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
+/// Takes the place of a secret value that is left out.
+pub(super) const HIDDEN: &str = "hidden";
+
 /// Whether values are complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Secrets {
@@ -44,7 +47,7 @@ pub(super) fn merged(
     for secret in &values.secrets {
         let text = match secrets {
             Secrets::Read => read(&secret.source)?,
-            Secrets::LeftOut => "hidden".to_owned(),
+            Secrets::LeftOut => HIDDEN.to_owned(),
         };
         let mut names = secret.path.iter().rev();
         let innermost = names.next().map(|name| (name.clone(), text.into()));

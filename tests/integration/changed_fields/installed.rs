@@ -6,6 +6,8 @@ use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use kubexm_engine::plan::{Check, Plan, Step, StepContext, StepError, UndoLog};
@@ -338,6 +340,16 @@ impl Machine {
                     {
                         list(releases(&state.generated, words))
                     }
+                    [_, name, _, namespace, ..]
+                        if state
+                            .generated
+                            .contains_key(&format!("values {namespace}/{name}")) =>
+                    {
+                        let values = &state.generated[&format!("values {namespace}/{name}")];
+                        let stored = json!({"config": values});
+                        let packed = STANDARD.encode(compressed(&stored.to_string()));
+                        json!({"release": STANDARD.encode(packed)}).to_string()
+                    }
                     [.., last] if last == "--ignore-not-found" => String::new(),
                     _ => list(Vec::new()),
                 };
@@ -371,6 +383,9 @@ impl Machine {
                 });
                 let key = format!("release {namespace}/{name}");
                 state.generated.insert(key, revision);
+                let values = serde_json::from_str(&first_line(input)).unwrap();
+                let key = format!("values {namespace}/{name}");
+                state.generated.insert(key, values);
                 (0, String::new())
             }
             _ if text == kubernetes::NODE_METADATA.text => {

@@ -56,6 +56,8 @@ fn addons_are_installed_with_values_of_kubexm_and_objects_of_the_site() {
     assert_eq!(values[0]["storageClass"]["reclaimPolicy"], "Delete");
     assert_eq!(values[1]["crds"]["enabled"], true);
     assert_eq!(values[2], json!({"certificate": "PEM", "key": "PEM"}));
+    let plain = values_of(&cluster.applications[2], Secrets::LeftOut).unwrap();
+    assert_eq!(plain["key"], "hidden");
     let of_charts = values_of_charts(&cluster).unwrap();
     assert_eq!(of_charts.keys().collect::<Vec<_>>(), ["cert-manager"]);
 }
