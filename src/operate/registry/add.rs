@@ -13,14 +13,16 @@ use crate::applications::note_left;
 use kubexm_bundle::{BundleSet, Lock};
 use kubexm_deploy::registry_clients;
 use kubexm_engine::plan::{Check, Plan, Step, Task, TaskId};
-use kubexm_engine::seed::{RegistryContent, Storage, StoreImages};
+use kubexm_engine::seed::{self, RegistryContent, Storage, StoreImages};
 use kubexm_host::HostError;
+use kubexm_preflight::registry_checks;
 use kubexm_session::begun::Operation;
 use kubexm_session::bundle_access::verify;
 use kubexm_session::program_settings::Programs;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{
     ClusterSource, CommandError, Connection, Stop, application_images, certificates, plan_inputs,
+    preflight,
 };
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, ImageRef, Message, WarningKind};
@@ -202,12 +204,18 @@ async fn prepared(
     })
 }
 
-/// Fails if nodes could not pull images of the applications.
+/// Fails if nodes could not pull images of the bundle from an external registry, or images of the applications.
 async fn check_images(
     site: &Site<'_>,
     bundle: &Arc<BundleSet>,
     events: &Events,
 ) -> Result<(), CommandError> {
+    let images = bundle.lock().images.iter().map(|image| &image.name);
+    let images: Vec<_> = images
+        .map(|name| (name.clone(), seed::repository(name)))
+        .collect();
+    let findings = registry_checks::check(site.cluster, &site.hosts, &images).await;
+    preflight::report(&findings, events)?;
     let programs = Programs::of(bundle);
     let missing = application_images::missing(&programs, site.cluster, &site.hosts, events).await?;
     if missing.is_empty() {
@@ -266,7 +274,7 @@ fn lines(lock: &Lock, storage: &Storage) -> Vec<String> {
         if RegistryContent::new(&only).missing_in(storage).is_empty() {
             continue;
         }
-        let repository = kubexm_engine::seed::repository(&image.name);
+        let repository = seed::repository(&image.name);
         let tags = storage.repositories();
         let before = image
             .name
@@ -324,7 +332,7 @@ fn clients(
         .map(|image| image.name.registry().to_owned());
     let new: Vec<String> = distinct(sources)
         .into_iter()
-        .filter(|source| !known.contains(&kubexm_engine::seed::prefix(source)))
+        .filter(|source| !known.contains(&seed::prefix(source)))
         .collect();
     let login = site.state.join("pki/registry-login");
     if kubexm_deploy::registry_has_login(site.cluster) && !login.exists() {
