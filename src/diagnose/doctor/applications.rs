@@ -7,6 +7,8 @@ use super::needs::{Claim, Ingress, Job, Need, Service};
 use super::report::Area;
 use super::seen::Seen;
 use crate::status::{ProblemKind, Subject};
+use kubexm_config::Cluster;
+use kubexm_config::cluster::{Addon, ApplicationContent, SiteObjects};
 use kubexm_deploy::objects::{Class, Metadata};
 use kubexm_deploy::offers::{INGRESS_LINE, STORAGE_LINE};
 use kubexm_session::quoting::quoted;
@@ -246,6 +248,12 @@ fn service_address(seen: &Seen) -> Outcome {
             .cause("kube-vip assigns no address: its range is used up or missing, or its pods do not run")
             .fix("read the events of the Service and the log of kube-vip")
             .likely()
+    } else if with.is_empty() && has_metallb_without_addresses(&seen.cluster) {
+        found
+            .cause("the add-on metallb of the cluster file has no addresses")
+            .fix("add addresses to its line in spec.applications, as in `{addon: metallb, addresses: [10.0.0.200-10.0.0.220]}`, and apply it")
+            .run(seen.line.with_bundle("app apply"))
+            .likely()
     } else if with.is_empty() {
         found
             .cause("nothing in the cluster assigns addresses to Services")
@@ -258,6 +266,30 @@ fn service_address(seen: &Seen) -> Outcome {
             .possible()
     };
     Outcome::Known(vec![found.run(describe(seen, "service", first))])
+}
+
+/// The cluster can have pools of addresses that the cluster file does not know: Services get addresses then.
+fn has_metallb_without_addresses(cluster: &Cluster) -> bool {
+    let has = |is: &dyn Fn(&ApplicationContent) -> bool| {
+        let mut applications = cluster.applications.iter();
+        applications.any(|one| is(&one.content))
+    };
+    let metallb = |one: &ApplicationContent| {
+        matches!(
+            one,
+            ApplicationContent::Addon {
+                kind: Addon::MetalLb,
+                ..
+            }
+        )
+    };
+    let pool = |one: &ApplicationContent| {
+        matches!(
+            one,
+            ApplicationContent::AddonObjects(SiteObjects::Addresses(_))
+        )
+    };
+    has(&metallb) && !has(&pool)
 }
 
 fn releases(seen: &Seen) -> Outcome {

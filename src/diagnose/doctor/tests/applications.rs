@@ -115,6 +115,24 @@ fn services_without_an_address_are_found() {
 }
 
 #[test]
+fn metallb_without_addresses_is_found() {
+    let mut seen = seen_with(|api| api.needs = needs(&["served"]));
+    for (addresses, is_named) in [("", true), (", addresses: [10.0.0.8-10.0.0.9]", false)] {
+        let text = format!("applications: [{{addon: metallb{addresses}}}]");
+        seen.cluster.applications = kubexm_session::example::cluster_with(&text).applications;
+        let found = &findings(&judge(&seen), "service-address")[0];
+        assert_eq!(
+            found.fix.contains("add addresses to its line"),
+            is_named,
+            "{}",
+            found.fix
+        );
+        let apply = "kubexm app apply --bundle BUNDLE -f cluster.yaml";
+        assert_eq!(found.commands.iter().any(|one| one == apply), is_named);
+    }
+}
+
+#[test]
 fn objects_of_a_moment_ago_may_get_what_they_need() {
     let mut seen = seen_with(|api| api.needs = needs(&[]));
     seen.api.as_mut().unwrap().now -= 4000;
