@@ -20,7 +20,7 @@ use kubexm_host::Facts;
 use kubexm_session::begun::UpgradeRecord;
 use kubexm_session::identity::KnownCluster;
 use kubexm_session::session::{self, Hosts};
-use kubexm_session::{CommandError, notices, preflight};
+use kubexm_session::{CommandError, application_images, notices, preflight};
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, Message};
 
@@ -82,6 +82,8 @@ impl Context<'_> {
         };
         let mut findings = preflight::check_upgrade(cluster, hosts, &facts, self.bundle).await;
         findings.extend(known.findings(cluster, &facts));
+        let images = application_images::findings(self.bundle, cluster, hosts, events);
+        findings.extend(images.await?);
         let mut members = Vec::new();
         let mut saved = None;
         if !is_done {
