@@ -19,6 +19,7 @@ use kubexm_preflight::registry_checks;
 use kubexm_session::begun::Operation;
 use kubexm_session::bundle_access::verify;
 use kubexm_session::program_settings::Programs;
+use kubexm_session::session::Hosts;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{
     ClusterSource, CommandError, Connection, Stop, application_images, certificates, plan_inputs,
@@ -183,7 +184,7 @@ async fn prepared(
         |error: &mut HostError| !clients.tasks.is_empty() && cluster.is_node(error.host());
     let waiting = site.others.extract_if(.., is_client);
     site.lost.extend(waiting);
-    for task in needed(site, clients).await? {
+    for task in needed(&site.hosts, clients).await? {
         let _ = writeln!(text, "  {}", task.host);
         for step in &task.steps {
             let _ = writeln!(text, "    - {}", step.describe());
@@ -237,8 +238,8 @@ async fn add_applications(
     let before: Vec<TaskId> = prepared.plan.tasks.iter().map(Task::id).collect();
     let (plan, missing) = kubexm_deploy::applications(&inputs)?;
     note_left(&missing, events);
-    let tasks = needed(site, plan).await?;
-    if tasks.is_empty() {
+    let tasks = with_needed_steps(&site.hosts, plan).await?;
+    if tasks.iter().all(|task| task.steps.is_empty()) {
         return Ok(());
     }
     let _ = writeln!(
@@ -248,7 +249,7 @@ async fn add_applications(
     );
     for task in tasks {
         for step in &task.steps {
-            let _ = writeln!(prepared.text, "    - {}", step.describe());
+            let _ = writeln!(prepared.text, "    - {}: {}", task.host, step.describe());
         }
         prepared.plan.tasks.push(task.after(before.clone()));
     }
@@ -290,10 +291,26 @@ fn lines(lock: &Lock, storage: &Storage) -> Vec<String> {
 }
 
 /// Returns the tasks with the steps that a host needs, one after another.
-async fn needed(site: &Site<'_>, plan: Plan) -> Result<Vec<Task>, CommandError> {
+async fn needed(hosts: &Hosts, plan: Plan) -> Result<Vec<Task>, CommandError> {
+    let mut tasks: Vec<Task> = Vec::new();
+    for mut task in with_needed_steps(hosts, plan).await? {
+        task.after = tasks.last().map(Task::id).into_iter().collect();
+        if !task.steps.is_empty() {
+            tasks.push(task);
+        }
+    }
+    Ok(tasks)
+}
+
+/// Returns the tasks of hosts that answer, with the steps that they need. Tasks without such a step stay, because others wait for
+/// them.
+pub(super) async fn with_needed_steps(
+    hosts: &Hosts,
+    plan: Plan,
+) -> Result<Vec<Task>, CommandError> {
     let mut tasks: Vec<Task> = Vec::new();
     for mut task in plan.tasks {
-        let Some(host) = site.hosts.get(&task.host) else {
+        let Some(host) = hosts.get(&task.host) else {
             continue;
         };
         let mut steps = Vec::new();
@@ -308,10 +325,12 @@ async fn needed(site: &Site<'_>, plan: Plan) -> Result<Vec<Task>, CommandError> 
             }
         }
         task.steps = steps;
-        task.after = tasks.last().map(Task::id).into_iter().collect();
-        if !task.steps.is_empty() {
-            tasks.push(task);
-        }
+        tasks.push(task);
+    }
+    let ids: BTreeSet<TaskId> = tasks.iter().map(Task::id).collect();
+    for task in &mut tasks {
+        task.after.retain(|id| ids.contains(id));
+        task.after_end.retain(|id| ids.contains(id));
     }
     Ok(tasks)
 }

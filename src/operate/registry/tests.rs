@@ -6,6 +6,7 @@ mod lost;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use super::add::with_needed_steps;
 use super::catalog::Catalog;
 use super::change::Prepared;
 use super::image::Image;
@@ -13,6 +14,7 @@ use super::{only_on, remove, sync};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Plan, Stop, Task};
 use kubexm_engine::seed::{CollectGarbage, Garbage};
+use kubexm_engine::steps::RunScript;
 use kubexm_host::Facts;
 use kubexm_host::facts::Disk;
 use kubexm_session::example::{Site, cluster_with};
@@ -322,6 +324,30 @@ async fn removed_image_takes_its_signature_and_leaves_what_others_need() {
             .unwrap()
             .is_empty()
     );
+}
+
+/// An application that fails stops those that need it, also over one that is as it should be, and no other one.
+#[tokio::test(flavor = "multi_thread")]
+async fn applications_wait_for_those_that_they_need() {
+    let site = site();
+    let host = "node1".parse().unwrap();
+    let task = |name: &str, check: &'static str| {
+        Task::new("applications", name, &host).step(RunScript::new(name, name, check, "true"))
+    };
+    let broken = task("broken", "exit 1");
+    let database = task("database", "exit 0").after([broken.id()]);
+    let shop = task("shop", "exit 1").after([database.id(), Task::new("a", "b", &host).id()]);
+    let other = task("other", "exit 1").after_end([shop.id()]);
+    let plan = Plan {
+        tasks: vec![broken, database, shop, other],
+    };
+    let tasks = with_needed_steps(&site.hosts, plan).await.unwrap();
+    let steps: Vec<usize> = tasks.iter().map(|task| task.steps.len()).collect();
+    assert_eq!(steps, [1, 0, 1, 1]);
+    assert_eq!(tasks[1].after, [tasks[0].id()]);
+    assert_eq!(tasks[2].after, [tasks[1].id()]);
+    assert!(tasks[3].after.is_empty());
+    assert_eq!(tasks[3].after_end, [tasks[2].id()]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
