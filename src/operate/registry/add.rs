@@ -88,7 +88,7 @@ pub async fn add(
         dry_run: options.dry_run,
     };
     let prepare = async |site: &mut Site<'_>, events: &Events| {
-        let mut prepared = prepared(site, &bundle, &lock, events).await?;
+        let mut prepared = prepared(site, &bundle, &lock, options.applications, events).await?;
         if options.applications {
             check_images(site, &bundle, events).await?;
             add_applications(&mut prepared, site, &bundle, events).await?;
@@ -130,10 +130,12 @@ fn selected(lock: &Lock, images: &[ImageRef]) -> Result<Lock, CommandError> {
     Ok(selected)
 }
 
+/// Plans what sends the images, and lets nodes pull them. `applications` says whether pods need them at once.
 async fn prepared(
     site: &mut Site<'_>,
     bundle: &Arc<BundleSet>,
     lock: &Lock,
+    applications: bool,
     events: &Events,
 ) -> Result<Prepared, CommandError> {
     let cluster = site.cluster;
@@ -178,7 +180,25 @@ async fn prepared(
         plan.tasks.push(task);
     }
     space::check(&cluster.registry.data_dir, &site.facts, &sizes)?;
-    let clients = clients(site, bundle, &lock, events)?;
+    let clients = match clients(site, bundle, &lock)? {
+        Clients::Planned(plan) => plan,
+        Clients::AtStart(sources) => {
+            let message = Message::new(format!(
+                "nodes cannot pull images of {} yet: their container runtime reads its registries when it starts",
+                sources.join(", ")
+            ));
+            // kubexm does not know which images of an external registry nodes can pull.
+            if applications && cluster.registry.external.is_none() {
+                return Err(CommandError::refused(message).hint(
+                    "send the images with kubexm registry add, and run kubexm install with the bundle of the cluster, which \
+                     restarts the runtime; then run the same command again",
+                ));
+            }
+            let hint = "run kubexm install with the bundle of the cluster, which restarts it";
+            events.warn(WarningKind::Registry, message.hint(hint));
+            Plan::default()
+        }
+    };
     // Such a node cannot pull images of another public registry until it knows where they are.
     let is_client =
         |error: &mut HostError| !clients.tasks.is_empty() && cluster.is_node(error.host());
@@ -335,13 +355,16 @@ pub(super) async fn with_needed_steps(
     Ok(tasks)
 }
 
+/// How nodes learn about registries of images that are new to the cluster.
+enum Clients {
+    /// By files that they read for each pull.
+    Planned(Plan),
+    /// When their container runtime starts: these registries.
+    AtStart(Vec<String>),
+}
+
 /// Plans the settings of nodes for registries of images that are new to the cluster.
-fn clients(
-    site: &Site<'_>,
-    bundle: &Arc<BundleSet>,
-    lock: &Lock,
-    events: &Events,
-) -> Result<Plan, CommandError> {
+fn clients(site: &Site<'_>, bundle: &Arc<BundleSet>, lock: &Lock) -> Result<Clients, CommandError> {
     let registries = site.cluster.roles.registry.iter();
     let facts = registries.filter_map(|name| site.facts.get(name));
     let known = distinct(facts.flat_map(|facts| facts.registry_sources.iter().cloned()));
@@ -356,7 +379,7 @@ fn clients(
     let login = site.state.join("pki/registry-login");
     if kubexm_deploy::registry_has_login(site.cluster) && !login.exists() {
         if new.is_empty() {
-            return Ok(Plan::default());
+            return Ok(Clients::Planned(Plan::default()));
         }
         return Err(CommandError::configuration(format!(
             "cannot let nodes pull from {}: {} with the login at the registries does not exist",
@@ -373,18 +396,9 @@ fn clients(
     let mut inputs =
         plan_inputs::with_certificates(site.cluster, bundle, &site.facts, certificates);
     inputs.lock = lock;
-    match registry_clients(&inputs)? {
-        Some(plan) => Ok(plan),
-        None => {
-            if !new.is_empty() {
-                let text = format!(
-                    "nodes cannot pull images of {} yet: their container runtime reads its registries when it starts",
-                    new.join(", ")
-                );
-                let hint = "run kubexm install with the bundle of the cluster, which restarts it";
-                events.warn(WarningKind::Registry, Message::new(text).hint(hint));
-            }
-            Ok(Plan::default())
-        }
-    }
+    Ok(match registry_clients(&inputs)? {
+        Some(plan) => Clients::Planned(plan),
+        None if new.is_empty() => Clients::Planned(Plan::default()),
+        None => Clients::AtStart(new),
+    })
 }
