@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::sources::values_of_charts;
 use kubexm_bundle::Lock;
 use kubexm_catalog::Catalog;
 use kubexm_config::manifest::Manifest;
@@ -179,7 +180,7 @@ pub async fn find_images(
             bundle.as_ref().map(|bundle| bundle.lock()),
         ),
         renderers,
-        values: &options.values_of_charts(manifest.as_ref())?,
+        values: &options.values_of_charts(manifest.as_ref(), events)?,
         paths: &paths,
     };
     let mut found = Vec::new();
@@ -230,6 +231,7 @@ impl FindOptions {
     fn values_of_charts(
         &self,
         manifest: Option<&Manifest>,
+        events: &Events,
     ) -> Result<BTreeMap<String, Vec<String>>, CommandError> {
         let Some(path) = &self.cluster else {
             return Ok(BTreeMap::new());
@@ -238,7 +240,7 @@ impl FindOptions {
             Some(manifest) => kubexm_config::load_cluster_for(path, &manifest.kubernetes)?,
             None => kubexm_config::load_cluster(path)?,
         };
-        Ok(kubexm_deploy::values_of_charts(&cluster)?)
+        values_of_charts(&cluster, events)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Resolves a manifest: downloads everything that it names, and checks that clusters can be installed
 //! from the result.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::completeness;
@@ -14,7 +15,7 @@ use kubexm_fetch::signatures::{Policies, trusted_roots};
 use kubexm_session::downloads::DownloadOptions;
 use kubexm_session::{CommandError, Stop, notices};
 use kubexm_types::event::Events;
-use kubexm_types::{Arch, WarningKind};
+use kubexm_types::{Arch, Message, WarningKind};
 
 /// What a bundle is built from.
 #[derive(Debug, Clone)]
@@ -97,7 +98,7 @@ impl Sources {
         let cache = http.cache().clone();
         let mut resolver = Resolver::new(&http, &catalog, previous, &policies);
         if let Some(cluster) = &cluster {
-            resolver.values = kubexm_deploy::values_of_charts(cluster)?;
+            resolver.values = values_of_charts(cluster, events)?;
         }
         let resolved = async {
             if previous.is_some() {
@@ -144,4 +145,24 @@ impl Sources {
             }
         }
     }
+}
+/// Returns the values of the applications of a cluster by the names of their charts, and warns about those that this machine
+/// cannot read.
+///
+/// # Errors
+/// A file with values cannot be read.
+pub(crate) fn values_of_charts(
+    cluster: &Cluster,
+    events: &Events,
+) -> Result<BTreeMap<String, Vec<String>>, CommandError> {
+    for (application, file) in kubexm_deploy::encrypted_values(cluster)? {
+        let text = format!(
+            "images of the application {application} are found without the values of {}: the file is encrypted",
+            file.display()
+        );
+        let hint =
+            "name images that only these values select in spec.images of the bundle manifest";
+        events.warn(WarningKind::NotChecked, Message::new(text).hint(hint));
+    }
+    Ok(kubexm_deploy::values_of_charts(cluster)?)
 }

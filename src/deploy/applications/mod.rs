@@ -17,6 +17,7 @@ mod stored;
 mod values;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -101,6 +102,23 @@ pub fn values_of_charts(cluster: &Cluster) -> Result<BTreeMap<String, Vec<String
             let values = values_of(application, Secrets::LeftOut)?;
             let all = found.entry(name.to_owned()).or_default();
             all.push(values.to_string());
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the encrypted files with values of the charts of a cluster, which [`values_of_charts`] leaves out.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn encrypted_values(cluster: &Cluster) -> Result<Vec<(&ReleaseName, PathBuf)>, DeployError> {
+    let mut found = Vec::new();
+    for application in &cluster.applications {
+        if let ApplicationContent::Chart { values, .. } | ApplicationContent::Addon { values, .. } =
+            &application.content
+        {
+            let files = values::encrypted(values)?.into_iter();
+            found.extend(files.map(|file| (&application.name, file)));
         }
     }
     Ok(found)

@@ -1,7 +1,7 @@
 //! Values for the templates of a chart.
 
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
@@ -58,6 +58,20 @@ pub(super) fn merged(
         merge(&mut merged, value);
     }
     Ok(merged)
+}
+
+/// Returns the files that [`Secrets::LeftOut`] leaves out.
+///
+/// # Errors
+/// A file cannot be read.
+pub(super) fn encrypted(values: &ApplicationValues) -> Result<Vec<PathBuf>, DeployError> {
+    let mut found = Vec::new();
+    for path in &values.files {
+        if is_encrypted(&controller_file::bytes_at_most(path, LARGEST)?) {
+            found.push(path.clone());
+        }
+    }
+    Ok(found)
 }
 
 /// Returns the text of a file with values; `None` if it is left out.
@@ -212,5 +226,7 @@ mod tests {
         values.identity = Some(file("identity", IDENTITY));
         assert_eq!(merge(&values).unwrap(), r#"{"password":"sesame"}"#);
         assert_eq!(merged(&values, Secrets::LeftOut).unwrap(), Map::new());
+        values.files.push(file("values.yaml", "a: 1"));
+        assert_eq!(encrypted(&values).unwrap(), values.files[..1]);
     }
 }
