@@ -45,7 +45,7 @@ pub fn hop(given: &HopInputs<'_>) -> Result<Deployment, DeployError> {
         return Ok(deployment);
     };
     let plan = &mut deployment.plan;
-    super::remove(plan, |task| task.module == applications::MODULE);
+    super::remove(plan, applications::is_task);
     let dependents = dependents(inputs, plan);
     for host in inputs.nodes() {
         replace_runtime(inputs, plan, host)?;

@@ -49,10 +49,19 @@ use kubexm_types::artifact::ArtifactKind;
 /// The name of the component that installs applications.
 const HELM: &str = "helm";
 
-/// The module of their tasks.
-pub(super) const MODULE: &str = "applications";
+/// The module of tasks that have the names of applications.
+const MODULE: &str = "applications";
+/// The module of the other tasks.
+const RELEASES: &str = "helm";
+/// Installs helm.
+const PROGRAM: TaskName = TaskName::new(RELEASES, "install");
 /// Compares the applications of earlier installs with those of the cluster file.
-const FORMER: TaskName = TaskName::new(MODULE, "former");
+const FORMER: TaskName = TaskName::new(RELEASES, "former");
+
+/// Returns whether a task is one of applications.
+pub(super) fn is_task(task: &Task) -> bool {
+    [MODULE, RELEASES].contains(&task.module.as_str())
+}
 
 /// The applications of the user.
 pub(super) struct Applications;
@@ -80,13 +89,12 @@ impl Module for Applications {
         let applications = &inputs.cluster.applications;
         let former = inputs.cluster_exists().then(|| {
             let task = FORMER.task(&first.name);
-            Ok(task
-                .after([post_install::READY.id(&first.name)])
-                .step(Former::new(applications)))
+            task.after([post_install::READY.id(&first.name)])
+                .step(Former::new(applications))
         });
-        let tasks = applications.iter();
-        let tasks = tasks.map(|application| task(inputs, first, application));
-        tasks.chain(former).collect()
+        let mut tasks = tasks_of(inputs, first, applications)?;
+        tasks.extend(former);
+        Ok(tasks)
     }
 }
 
@@ -222,18 +230,54 @@ pub fn applications(inputs: &Inputs<'_>) -> Result<(Plan, Vec<String>), DeployEr
     let Some(first) = inputs.first() else {
         return Ok((Plan::default(), missing));
     };
-    let ids: Vec<TaskId> = planned
-        .iter()
-        .map(|one| id(&one.name, first).id())
-        .collect();
-    let mut tasks = planned
-        .into_iter()
-        .map(|application| task(inputs, first, application))
-        .collect::<Result<Vec<Task>, _>>()?;
+    let mut tasks = tasks_of(inputs, first, planned)?;
+    let ids: Vec<TaskId> = tasks.iter().map(Task::id).collect();
     for task in &mut tasks {
         task.after.retain(|id| ids.contains(id));
     }
     Ok((Plan { tasks }, missing))
+}
+
+/// Plans helm and applications. Each application waits for the end of the one before; `needs` alone decides which ones a failure
+/// stops.
+fn tasks_of<'a>(
+    inputs: &Inputs<'_>,
+    first: &HostSpec,
+    applications: impl IntoIterator<Item = &'a Application>,
+) -> Result<Vec<Task>, DeployError> {
+    let mut before: Option<TaskId> = None;
+    let mut tasks = Vec::new();
+    for application in applications {
+        let task = task(inputs, first, application)?.after_end(before.take());
+        before = Some(task.id());
+        tasks.push(task);
+    }
+    if !tasks.is_empty() {
+        tasks.splice(..0, programs(inputs, first)?);
+    }
+    Ok(tasks)
+}
+
+/// Plans helm on the control planes: one of them removes a release if the first one does not answer.
+fn programs(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {
+    let mut tasks = Vec::new();
+    for host in inputs.nodes() {
+        // A bundle with applications alone uses the helm of an earlier install.
+        let Ok(helm) = inputs.file(HELM, &host.name) else {
+            continue;
+        };
+        if !inputs.cluster.is_control_plane(&host.name) {
+            continue;
+        }
+        let step = InstallFiles {
+            title: format!("helm {}", helm.version),
+            payloads: super::payloads::members(helm, super::payloads::BIN, |name| name == HELM)?,
+            blobs: Arc::clone(&inputs.blobs),
+        };
+        let task = PROGRAM.task(&host.name);
+        tasks.push(task.after([post_install::READY.id(&first.name)]).step(step));
+    }
+    Ok(tasks)
 }
 
 fn id(name: &ReleaseName, first: &HostSpec) -> Task {
@@ -248,17 +292,11 @@ fn task(
     let parts = content(inputs.lock, application).map_err(DeployError::Incomplete)?;
     let needed = application.needs.iter();
     let needed: Vec<TaskId> = needed.map(|name| id(name, first).id()).collect();
-    let mut task = id(&application.name, first)
+    let helm = inputs.file(HELM, &first.name).ok();
+    let task = id(&application.name, first)
         .after([post_install::READY.id(&first.name)])
+        .after(helm.map(|_| PROGRAM.id(&first.name)))
         .after(needed);
-    // A bundle with applications alone uses the helm of an earlier install.
-    if let Ok(helm) = inputs.file(HELM, &first.name) {
-        task = task.step(InstallFiles {
-            title: format!("helm {}", helm.version),
-            payloads: super::payloads::members(helm, super::payloads::BIN, |name| name == HELM)?,
-            blobs: Arc::clone(&inputs.blobs),
-        });
-    }
     let values = values_of(application, Secrets::Read)?;
     let chart = Chart::of(inputs, application, &parts)?;
     let plain = values_of(application, Secrets::LeftOut)?;

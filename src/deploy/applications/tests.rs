@@ -68,7 +68,12 @@ fn applications_are_installed_after_those_that_they_need() {
             .iter()
             .find(|task| task.id().0 == "applications/shop@node1");
         let after: Vec<&str> = task.unwrap().after.iter().map(|id| id.0.as_str()).collect();
-        assert_eq!(after, ["cluster/ready@node1", "applications/text@node1"]);
+        let expected = [
+            "cluster/ready@node1",
+            "helm/install@node1",
+            "applications/text@node1",
+        ];
+        assert_eq!(after, expected);
         let file = |name: &str| file_of(inputs, "node1", &format!("{FOLDER}/text/{name}"));
         for name in [
             "Chart.yaml",
@@ -116,8 +121,8 @@ fn a_bundle_with_some_of_the_applications_leaves_the_others() {
     with_plan(&cluster, &lock, |inputs| {
         let (plan, missing) = applications(inputs).unwrap();
         let tasks: Vec<_> = plan.tasks.iter().map(|task| task.id().0).collect();
-        assert_eq!(tasks, ["applications/shop@node1"]);
-        assert!(plan.tasks[0].after.is_empty());
+        assert_eq!(tasks, ["helm/install@node1", "applications/shop@node1"]);
+        assert_eq!(plan.tasks[1].after, [plan.tasks[0].id()]);
         assert_eq!(
             missing,
             [
@@ -190,10 +195,59 @@ fn no_hop_of_an_upgrade_applies_them() {
             max_unavailable: std::num::NonZeroUsize::MIN,
         };
         let hop = crate::upgrade::hop(&given).unwrap().plan;
-        assert!(hop.tasks.iter().all(|task| task.module != MODULE));
+        assert!(!hop.tasks.iter().any(is_task));
         let names = applications(inputs).unwrap().0.tasks;
         let names: Vec<String> = names.iter().map(|task| task.id().0).collect();
-        assert_eq!(names, ["applications/shop@node1"]);
+        assert_eq!(names, ["helm/install@node1", "applications/shop@node1"]);
+    });
+}
+
+#[test]
+fn applications_follow_the_order_of_the_cluster_file() {
+    let of_file = "[{name: shop, chart: shop}, {name: former, manifests: [app.yaml]}, {name: last, manifests: [app.yaml]}]";
+    let cluster = cluster(
+        "",
+        &format!("network: {{plugin: none}}\napplications: {of_file}"),
+    );
+    let lock = with_applications(&[("shop", "1.2.0")]);
+    with_plan(&cluster, &lock, |inputs| {
+        let plan = applications(inputs).unwrap().0.tasks;
+        let before = plan.iter().map(|task| {
+            let before = task.after_end.iter().map(|id| id.0.as_str());
+            before.collect::<Vec<_>>().join(" ")
+        });
+        let before: Vec<String> = before.collect();
+        let expected = [
+            "",
+            "",
+            "applications/shop@node1",
+            "applications/former@node1",
+        ];
+        assert_eq!(before, expected);
+        // A failure stops only those that need the application.
+        let needed = plan[3].after.iter().map(|id| id.0.as_str());
+        assert_eq!(needed.collect::<Vec<_>>(), ["helm/install@node1"]);
+    });
+}
+
+/// `app remove` runs on the first control plane that answers.
+#[test]
+fn every_control_plane_gets_helm() {
+    let cluster = kubexm_config::example::cluster_of(
+        "control-plane: [node1, node2], worker: [node3]",
+        "",
+        "controlPlaneEndpoint: api.example:6443\nnetwork: {plugin: none}\napplications: [{name: shop, chart: shop}]",
+    );
+    let lock = with_applications(&[("shop", "1.2.0")]);
+    with_plan(&cluster, &lock, |inputs| {
+        let plan = applications(inputs).unwrap().0.tasks;
+        let names: Vec<String> = plan.iter().map(|task| task.id().0).collect();
+        let expected = [
+            "helm/install@node1",
+            "helm/install@node2",
+            "applications/shop@node1",
+        ];
+        assert_eq!(names, expected);
     });
 }
 
