@@ -63,9 +63,9 @@ use kubexm_types::HostName;
 
 pub use applications::{
     ApplicationParts, ChartContent, Hidden, InstalledRelease, ManifestObject, PlannedApplication,
-    Resources, Secrets, StoredRelease, application_parts, applications, applications_of_bundle,
-    effective_values, encrypted_values, former as former_releases, releases,
-    removal as application_removal, removed_namespaces, stored_release, unready_pods,
+    PlannedChange, Resources, Secrets, StoredRelease, application_parts, applications,
+    applications_of_bundle, effective_values, encrypted_values, former as former_releases,
+    releases, removal as application_removal, removed_namespaces, stored_release, unready_pods,
     values_of_charts,
 };
 pub use deployment::Deployment;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kubexm_config::cluster::Application;
 use kubexm_engine::plan::StepError;
+use kubexm_types::Version;
 use serde::Deserialize;
 
 use crate::kubernetes::system_pods::troubles;
@@ -37,6 +38,13 @@ pub(super) struct Revision {
 impl Revision {
     pub(super) fn number(&self) -> u64 {
         self.revision.parse().unwrap_or(0)
+    }
+
+    /// Returns the version of a chart; `None` if the revision has another chart, or a version that is not one of Helm.
+    pub(super) fn version_of(&self, chart: &str) -> Option<Version> {
+        let version = self.chart_version.as_ref();
+        let version = version.filter(|_| self.chart.as_deref() == Some(chart))?;
+        Version::parse(&version.replace('_', "+")).ok()
     }
 
     /// Returns whether Helm works on the revision, or was killed meanwhile.

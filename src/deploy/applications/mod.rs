@@ -29,7 +29,7 @@ use self::former::Former;
 pub use self::hidden::Hidden;
 pub use self::installed::{InstalledRelease, former, releases, unready_pods};
 pub use self::object::ManifestObject;
-pub use self::planned::PlannedApplication;
+pub use self::planned::{PlannedApplication, PlannedChange};
 use self::release::Release;
 pub use self::release::removal;
 pub use self::resources::Resources;

@@ -3,15 +3,28 @@
 use kubexm_config::cluster::Application;
 use kubexm_engine::Host;
 use kubexm_engine::plan::StepError;
+use kubexm_types::Message;
 use serde_json::Value;
 
 use super::chart::{Chart, ChartContent};
 use super::hidden::Hidden;
 use super::installed::compared;
-use super::release::Release;
+use super::release::{Difference, Release};
 use super::stored::StoredRelease;
 use super::{content, values_of};
 use crate::{DeployError, Inputs, Secrets};
+
+/// How the next install changes a release.
+pub enum PlannedChange {
+    /// Not at all: the release has a newer chart than the bundle, which stays.
+    Kept(Message),
+    /// By another revision.
+    Needed {
+        reason: String,
+        /// The revision with which Helm compares the objects.
+        stored: Option<StoredRelease>,
+    },
+}
 
 /// An application as the cluster file and the bundle have it.
 pub struct PlannedApplication<'a> {
@@ -43,24 +56,22 @@ impl<'a> PlannedApplication<'a> {
         })
     }
 
-    /// Returns why the next install changes the release, and the revision with which Helm compares it; `None` if the release is as
-    /// the cluster file says.
+    /// Returns how the next install changes the release; `None` if the release is as the cluster file says.
     ///
     /// # Errors
     /// The API server does not answer, or the revision cannot be read.
-    pub async fn difference(
-        &self,
-        host: &dyn Host,
-    ) -> Result<Option<(String, Option<StoredRelease>)>, StepError> {
+    pub async fn change(&self, host: &dyn Host) -> Result<Option<PlannedChange>, StepError> {
         let revisions = self.release.revisions(host).await?;
-        let Some(reason) = self.release.difference(host, &revisions).await? else {
-            return Ok(None);
+        let reason = match self.release.difference(host, &revisions).await? {
+            None => return Ok(None),
+            Some(Difference::Kept(message)) => return Ok(Some(PlannedChange::Kept(message))),
+            Some(Difference::Needed(reason)) => reason,
         };
-        let compared = match compared(&revisions) {
+        let stored = match compared(&revisions) {
             Some(revision) => Some(self.release.stored(host, revision).await?),
             None => None,
         };
-        Ok(Some((reason, compared)))
+        Ok(Some(PlannedChange::Needed { reason, stored }))
     }
 
     /// Returns the values that are secret, and those that a revision has in their place.

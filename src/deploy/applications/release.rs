@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kubexm_config::cluster::Application;
+use kubexm_config::cluster::{Application, ApplicationContent};
 use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_engine::steps::RunScript;
 use kubexm_engine::{Host, Limit};
 use kubexm_scripts::applications;
-use kubexm_types::{Digest, Message, Namespace, ReleaseName};
+use kubexm_types::{Digest, Message, Namespace, ReleaseName, Version};
 use serde_json::Value;
 
 use super::chart::{Chart, ChartContent, FOLDER};
@@ -26,6 +26,14 @@ const REMOVAL: Duration = Duration::from_secs(600);
 /// The number of hexadecimal digits of the label with the digest of a content: a label has at most 63 characters.
 const DIGITS: usize = 32;
 
+/// How a release differs from the cluster file and the bundle.
+pub(super) enum Difference {
+    /// It has a newer chart, which stays.
+    Kept(Message),
+    /// Why an install is needed.
+    Needed(String),
+}
+
 /// Installs an application as a release, or upgrades the release if chart or values have changed.
 pub(super) struct Release {
     name: ReleaseName,
@@ -33,6 +41,10 @@ pub(super) struct Release {
     chart: String,
     /// The files of a chart that kubexm writes, relative to its directory.
     files: String,
+    /// The name of the chart as a label; empty for manifests.
+    chart_name: String,
+    /// The version of the chart, if the application names none: it follows the newest bundle.
+    follows: Option<Version>,
     /// The digest of chart and values without secrets.
     pub(super) content: String,
     /// Labels of its revisions, as Helm reads them.
@@ -82,12 +94,23 @@ impl Release {
         let content = Digest::of(format!("{}\n{plain}", chart.digest).as_bytes());
         let content: String = content.hex().chars().take(DIGITS).collect();
         // Helm keeps the labels of the last revision: those of manifests are empty.
-        let name = application.content.chart().unwrap_or_default();
-        let version = chart.version.as_deref();
-        let (name, version) = (label(name), label(version.unwrap_or_default()));
+        let chart_name = label(application.content.chart().unwrap_or_default());
+        let of_bundle = chart.version.as_deref();
+        let version = label(of_bundle.unwrap_or_default());
+        let names_version = matches!(
+            &application.content,
+            ApplicationContent::Chart {
+                version: Some(_),
+                ..
+            } | ApplicationContent::Addon {
+                version: Some(_),
+                ..
+            }
+        );
+        let follows = of_bundle.filter(|_| !names_version);
         Self {
             labels: format!(
-                "kubexm.io/content={content},kubexm.io/chart={name},kubexm.io/chart-version={version}"
+                "kubexm.io/content={content},kubexm.io/chart={chart_name},kubexm.io/chart-version={version}"
             ),
             name: application.name.clone(),
             namespace: application.namespace.clone(),
@@ -99,6 +122,8 @@ impl Release {
                     names.join(" ")
                 }
             },
+            chart_name,
+            follows: follows.and_then(|version| Version::parse(version).ok()),
             content,
             values,
             plain,
@@ -138,7 +163,7 @@ impl Release {
         stored(Server::of(host), self.namespace.as_str(), &revision.secret).await
     }
 
-    /// Returns why an install is needed; `None` if the newest revision has this content.
+    /// Returns how the newest revision differs; `None` if it has this content.
     ///
     /// # Errors
     /// The API server does not answer, or the revision cannot be read.
@@ -146,19 +171,50 @@ impl Release {
         &self,
         host: &dyn Host,
         revisions: &[Revision],
-    ) -> Result<Option<String>, StepError> {
+    ) -> Result<Option<Difference>, StepError> {
+        let needed = |reason: String| Ok(Some(Difference::Needed(reason)));
         let Some(newest) = newest(revisions) else {
-            return Ok(Some(format!("the release {} does not exist", self.name)));
+            return needed(format!("the release {} does not exist", self.name));
         };
+        if let Some(message) = self.kept(revisions) {
+            return Ok(Some(Difference::Kept(message)));
+        }
         let (name, revision) = (&self.name, &newest.revision);
         let is_other = newest.content.as_ref() != Some(&self.content)
             || self.has_secrets() && !has_values(&self.stored(host, newest).await?, &self.values);
         if is_other {
-            let reason = format!("revision {revision} of {name} has another chart or other values");
-            return Ok(Some(reason));
+            return needed(format!(
+                "revision {revision} of {name} has another chart or other values"
+            ));
         }
-        let is_deployed = newest.status == "deployed";
-        Ok((!is_deployed).then(|| format!("revision {revision} of {name} is {}", newest.status)))
+        if newest.status != "deployed" {
+            return needed(format!(
+                "revision {revision} of {name} is {}",
+                newest.status
+            ));
+        }
+        Ok(None)
+    }
+
+    /// Returns which version of the chart stays, if the cluster has a newer one than the bundle: an install with an older bundle
+    /// does not undo an `app apply`.
+    fn kept(&self, revisions: &[Revision]) -> Option<Message> {
+        let deployed = compared(revisions).filter(|one| one.status == "deployed")?;
+        let of_bundle = self.follows.as_ref()?;
+        let version = deployed.version_of(&self.chart_name)?;
+        // The build part does not count.
+        if version.semver().cmp_precedence(of_bundle.semver()).is_le() {
+            return None;
+        }
+        let text = format!(
+            "the application {} keeps version {version} of its chart: that of the bundle, {of_bundle}, is older",
+            self.name
+        );
+        let hint = format!(
+            "run kubexm app apply --bundle BUNDLE -f CLUSTER with a bundle that has {version}, or set `version: {of_bundle}` in \
+             spec.applications to go back"
+        );
+        Some(Message::new(text).hint(hint))
     }
 
     /// Returns the Secret of a revision that a killed run of kubexm has left.
@@ -243,7 +299,8 @@ impl Ensure for Release {
         };
         checked(difference.await.map(|difference| match difference {
             None => Check::Satisfied,
-            Some(reason) => Check::needed(reason),
+            Some(Difference::Kept(message)) => Check::Reported(message),
+            Some(Difference::Needed(reason)) => Check::needed(reason),
         }))
     }
 

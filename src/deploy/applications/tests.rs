@@ -373,6 +373,40 @@ async fn secret_values_are_compared_with_those_that_helm_stores() {
     );
 }
 
+/// An install with the bundle of the cluster would undo `app apply` with a newer one.
+#[tokio::test]
+async fn newer_chart_of_the_cluster_stays() {
+    let of = async |deployed: &str, status: &str| {
+        let revision = json!({"items": [{
+            "secret": "", "release": "shop", "namespace": "one", "revision": "2", "status": status,
+            "content": "other", "chart": "shop", "chartVersion": deployed,
+        }]});
+        let Step::Ensure(step) = Step::from(release("{}")) else {
+            panic!("a release is a step with a check")
+        };
+        step.check(&FakeApi::new([("secrets", revision)]))
+            .await
+            .unwrap()
+    };
+    let Check::Reported(message) = of("1.10.0", "deployed").await else {
+        panic!("the chart of the bundle is older")
+    };
+    insta::assert_snapshot!(message, @"
+    the application shop keeps version 1.10.0 of its chart: that of the bundle, 1.2.0, is older
+    hint: run kubexm app apply --bundle BUNDLE -f CLUSTER with a bundle that has 1.10.0, or set `version: 1.2.0` in spec.applications to go back
+    ");
+    for (deployed, status) in [
+        ("1.1.9", "deployed"),
+        ("1.2.0_2", "deployed"),
+        ("1.10.0", "failed"),
+    ] {
+        assert!(
+            matches!(of(deployed, status).await, Check::Needed { .. }),
+            "{deployed}"
+        );
+    }
+}
+
 async fn applied(host: &FakeApi) -> Result<String, String> {
     let Step::Ensure(step) = Step::from(release("{}")) else {
         panic!("a release is a step with a check")

@@ -9,7 +9,8 @@ use std::fmt;
 
 use kubexm_config::cluster::Application;
 use kubexm_deploy::{
-    ChartContent, Inputs, ManifestObject, PlannedApplication, Resources, StoredRelease,
+    ChartContent, Inputs, ManifestObject, PlannedApplication, PlannedChange, Resources,
+    StoredRelease,
 };
 use kubexm_fetch::FetchError;
 use kubexm_fetch::artifacts::{self, Helm, Rendered, Rendering};
@@ -80,20 +81,24 @@ pub async fn changes(
             not_compared: None,
             objects: Vec::new(),
         };
-        if let Some((reason, stored)) = planned.difference(host).await? {
-            change.reason = Some(reason);
-            let resources = match &mut resources {
-                Some(resources) => resources,
-                None => resources.insert(Resources::read(host).await?),
-            };
-            let rendered = renderer.objects(&planned, stored.is_some(), resources);
-            let hidden = planned.hidden(stored.as_ref());
-            match rendered.await? {
-                Ok(new) => match stored_objects(&planned, stored.as_ref(), resources) {
-                    Ok(old) => change.objects = compare::compare(&old, &new, &hidden)?,
-                    Err(error) => change.not_compared = Some(error.to_string()),
-                },
-                Err(why) => change.not_compared = Some(hidden.text(&why)),
+        match planned.change(host).await? {
+            None => {}
+            Some(PlannedChange::Kept(message)) => change.not_compared = Some(message.text),
+            Some(PlannedChange::Needed { reason, stored }) => {
+                change.reason = Some(reason);
+                let resources = match &mut resources {
+                    Some(resources) => resources,
+                    None => resources.insert(Resources::read(host).await?),
+                };
+                let rendered = renderer.objects(&planned, stored.is_some(), resources);
+                let hidden = planned.hidden(stored.as_ref());
+                match rendered.await? {
+                    Ok(new) => match stored_objects(&planned, stored.as_ref(), resources) {
+                        Ok(old) => change.objects = compare::compare(&old, &new, &hidden)?,
+                        Err(error) => change.not_compared = Some(error.to_string()),
+                    },
+                    Err(why) => change.not_compared = Some(hidden.text(&why)),
+                }
             }
         }
         all.push(change);
