@@ -1,5 +1,7 @@
 //! Add-ons.
 
+use serde_json::json;
+
 use super::*;
 
 /// Helm creates the namespace before the manifest, and the objects of the site are created when the add-on runs.

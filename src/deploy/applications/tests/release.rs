@@ -1,0 +1,324 @@
+//! Releases: when an install changes them, and what messages show.
+
+use serde_json::json;
+
+use super::*;
+use crate::fake_host::{FakeApi, NoUndo};
+use kubexm_engine::plan::{Check, Step, StepContext};
+use kubexm_engine::{Command, HostError, Output};
+use kubexm_types::event::Events;
+
+/// Returns the release of an application with this namespace.
+fn release(values: &str) -> Release {
+    let values: Value = serde_json::from_str(values).unwrap();
+    release_with(values.clone(), values)
+}
+
+/// Returns a release with values, and those without secrets.
+fn release_with(values: Value, plain: Value) -> Release {
+    let application = cluster(
+        "",
+        "applications: [{name: shop, namespace: one, chart: shop}]",
+    );
+    let application = &application.applications[0];
+    let lock = with_applications(&[("shop", "1.2.0")]);
+    let parts: Vec<_> = lock.artifacts.iter().take(1).collect();
+    let cluster = cluster("", "");
+    with_plan(&cluster, &lock, |inputs| {
+        let chart = Chart::of(inputs, application, &parts).unwrap();
+        Release::new(application, &chart, (values, plain))
+    })
+}
+
+fn revisions(revisions: &[(&str, &str, Option<&str>)]) -> FakeApi {
+    let items = revisions.iter().map(|(number, status, content)| {
+        json!({
+            "secret": format!("sh.helm.release.v1.shop.v{number}"),
+            "release": "shop", "namespace": "one",
+            "revision": number, "status": status, "content": content,
+        })
+    });
+    let items: Vec<_> = items.collect();
+    FakeApi::new([("secrets", json!({"items": items}))])
+}
+
+async fn checked(release: Release, host: &FakeApi) -> Result<String, String> {
+    let Step::Ensure(step) = Step::from(release) else {
+        panic!("a release is a step with a check")
+    };
+    match step.check(host).await {
+        Ok(Check::Satisfied) => Ok("satisfied".to_owned()),
+        Ok(Check::Needed { reason, .. }) => Ok(reason.to_string()),
+        Ok(Check::Reported(_)) => panic!("a release reports nothing"),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[tokio::test]
+async fn release_is_satisfied_by_its_newest_revision() {
+    let content = release("{}").content.clone();
+    let own = Some(content.as_str());
+    for (found, expected) in [
+        (vec![], "the release shop does not exist"),
+        (
+            vec![("9", "superseded", None), ("10", "deployed", own)],
+            "satisfied",
+        ),
+        (
+            vec![("1", "deployed", Some("other"))],
+            "revision 1 of shop has another chart or other values",
+        ),
+        (
+            vec![("1", "deployed", None)],
+            "revision 1 of shop has another chart or other values",
+        ),
+        (
+            vec![("1", "deployed", own), ("2", "failed", own)],
+            "revision 2 of shop is failed",
+        ),
+    ] {
+        assert_eq!(
+            checked(release("{}"), &revisions(&found)).await.unwrap(),
+            expected
+        );
+    }
+    let host = revisions(&[("1", "deployed", own)]);
+    let changed = checked(release("{\"a\":1}"), &host);
+    assert!(changed.await.unwrap().contains("other values"));
+    let none = checked(release("{}"), &FakeApi::without_cluster()).await;
+    assert_eq!(none.unwrap(), crate::fake_host::NO_CLUSTER);
+    assert!(checked(release("{}"), &FakeApi::silent()).await.is_err());
+}
+
+/// A label is for all who read Secrets of the namespace, and arguments of helm are for all users of the host.
+#[tokio::test]
+async fn secret_values_are_compared_with_those_that_helm_stores() {
+    let secret = |text: &str| release_with(json!({"a": text}), json!({"a": "hidden"}));
+    let content = secret("sesame").content;
+    assert_eq!(content, secret("other").content);
+    let revision = json!({"items": [{
+        "secret": "sh.helm.release.v1.shop.v1", "release": "shop", "namespace": "one",
+        "revision": "1", "status": "deployed", "content": content,
+    }]});
+    let stored = stored::packed(&json!({"config": {"a": "sesame"}}).to_string());
+    let question = "secret sh.helm.release.v1.shop.v1";
+    let host = FakeApi::new([
+        ("secrets", revision),
+        (question, json!({"release": stored})),
+    ]);
+    assert_eq!(checked(secret("sesame"), &host).await.unwrap(), "satisfied");
+    let other = checked(secret("other"), &host).await.unwrap();
+    assert_eq!(
+        other,
+        "revision 1 of shop has another chart or other values"
+    );
+}
+
+/// An install with the bundle of the cluster would undo `app apply` with a newer one.
+#[tokio::test]
+async fn newer_chart_of_the_cluster_stays() {
+    let of = async |deployed: &str, status: &str| {
+        let revision = json!({"items": [{
+            "secret": "", "release": "shop", "namespace": "one", "revision": "2", "status": status,
+            "content": "other", "chart": "shop", "chartVersion": deployed,
+        }]});
+        let Step::Ensure(step) = Step::from(release("{}")) else {
+            panic!("a release is a step with a check")
+        };
+        step.check(&FakeApi::new([("secrets", revision)]))
+            .await
+            .unwrap()
+    };
+    let Check::Reported(message) = of("1.10.0", "deployed").await else {
+        panic!("the chart of the bundle is older")
+    };
+    insta::assert_snapshot!(message, @"
+    the application shop keeps version 1.10.0 of its chart: that of the bundle, 1.2.0, is older
+    hint: run kubexm app apply --bundle BUNDLE -f CLUSTER with a bundle that has 1.10.0, or set `version: 1.2.0` in spec.applications to go back
+    ");
+    for (deployed, status) in [
+        ("1.1.9", "deployed"),
+        ("1.2.0_2", "deployed"),
+        ("1.10.0", "failed"),
+    ] {
+        assert!(
+            matches!(of(deployed, status).await, Check::Needed { .. }),
+            "{deployed}"
+        );
+    }
+}
+
+async fn applied(host: &FakeApi) -> Result<String, String> {
+    let Step::Ensure(step) = Step::from(release("{}")) else {
+        panic!("a release is a step with a check")
+    };
+    let events = Events::silent();
+    let context = StepContext {
+        host,
+        undo: &NoUndo,
+        events: &events,
+    };
+    let applied = step
+        .apply(&context)
+        .await
+        .map_err(|error| error.to_string());
+    applied.map(|()| host.changes().join("\n"))
+}
+
+#[tokio::test]
+async fn revision_that_a_killed_run_left_is_replaced_and_that_of_others_is_not() {
+    let killed = revisions(&[
+        ("1", "deployed", Some("x")),
+        ("2", "pending-upgrade", Some("y")),
+    ]);
+    let words = applied(&killed).await.unwrap();
+    assert!(
+        words.contains("pending=sh.helm.release.v1.shop.v2"),
+        "{words}"
+    );
+    let first = applied(&revisions(&[])).await.unwrap();
+    assert!(
+        !first.contains("pending=sh.helm") && first.contains("namespace=one"),
+        "{first}"
+    );
+    let labels = ",kubexm.io/chart=shop,kubexm.io/chart-version=1.2.0";
+    assert!(first.contains(labels), "{first}");
+    let other = applied(&revisions(&[("3", "pending-install", None)])).await;
+    insta::assert_snapshot!(other.unwrap_err(), @"
+    cannot change the release shop: another program works on it, or was killed: revision 3 is pending-install
+    hint: wait until it ends, or run `helm rollback shop -n one`; then run the same command again
+    ");
+}
+
+/// A host on which helm quotes a value that it refuses.
+struct Quoting(FakeApi);
+
+#[async_trait::async_trait]
+impl kubexm_engine::Host for Quoting {
+    fn name(&self) -> &kubexm_types::HostName {
+        self.0.name()
+    }
+
+    async fn run(&self, command: Command) -> Result<Output, HostError> {
+        let is_helm = command.description().starts_with("Install");
+        // Its output is not in the log of the host.
+        assert!(command.has_secret_output());
+        let mut output = self.0.run(command).await?;
+        if is_helm {
+            output.status = 1;
+            output.stderr = b"invalid value: \"sesame-open\"; it was \"former-value\"".to_vec();
+        }
+        Ok(output)
+    }
+}
+
+#[tokio::test]
+async fn messages_of_helm_have_no_secret() {
+    let release = release_with(json!({"a": "sesame-open"}), json!({"a": "hidden"}));
+    let revision = json!({"items": [{
+        "secret": "sh.helm.release.v1.shop.v1", "release": "shop", "namespace": "one",
+        "revision": "1", "status": "deployed", "content": "other",
+    }]});
+    let stored = stored::packed(&json!({"config": {"a": "former-value"}}).to_string());
+    let question = "secret sh.helm.release.v1.shop.v1";
+    let host = Quoting(FakeApi::new([
+        ("secrets", revision),
+        (question, json!({"release": stored})),
+    ]));
+    let Step::Ensure(step) = Step::from(release) else {
+        panic!("a release is a step with a check")
+    };
+    let error = crate::fake_host::apply(step.as_ref(), &host)
+        .await
+        .unwrap_err();
+    assert!(
+        error.contains("invalid value: \"[redacted]\"; it was \"[redacted]\""),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn newest_revision_of_a_release_counts() {
+    let revision = |name: &str, number: &str, status: &str, content: Option<&str>| {
+        let chart = content.map(|_| name);
+        json!({
+            "secret": "", "release": name, "namespace": "one", "revision": number, "status": status,
+            "content": content, "chart": chart, "chartVersion": chart.map(|_| number),
+        })
+    };
+    let items = json!({"items": [
+        revision("shop", "10", "failed", Some("y")),
+        revision("shop", "9", "deployed", Some("x")),
+        revision("other", "1", "deployed", None),
+    ]});
+    let host = FakeApi::new([("secrets", items)]);
+    let found = releases(crate::objects::Server::of(&host)).await.unwrap();
+    let [other, shop] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!((other.name.as_str(), other.is_of_kubexm), ("other", false));
+    let (chart, version) = (shop.chart.as_deref(), shop.chart_version.as_deref());
+    assert_eq!((chart, version), (Some("shop"), Some("10")));
+    assert_eq!((shop.revision, shop.status.as_str()), (10, "failed"));
+    assert_eq!(shop.compared, 9);
+    // The cluster file does not have to know releases of others.
+    assert_eq!(former(&found, &[]).collect::<Vec<_>>(), [shop]);
+}
+
+#[test]
+fn objects_are_compared_with_the_deployed_revision() {
+    for (revisions, expected) in [
+        (&[("1", "superseded"), ("2", "deployed")][..], Some("2")),
+        (&[("2", "deployed"), ("10", "failed")], Some("2")),
+        (
+            &[("2", "failed"), ("10", "failed"), ("11", "pending-upgrade")],
+            Some("10"),
+        ),
+        (&[("1", "pending-install")], None),
+    ] {
+        let revisions = revisions.iter().map(|(number, status)| {
+            let fields = json!({"secret": "", "release": "", "namespace": "", "revision": number, "status": status});
+            serde_json::from_value(fields).unwrap()
+        });
+        let revisions: Vec<installed::Revision> = revisions.collect();
+        let found = installed::compared(&revisions);
+        assert_eq!(found.map(|one| one.revision.as_str()), expected);
+    }
+}
+
+#[test]
+fn label_has_the_characters_that_kubernetes_permits() {
+    for (text, expected) in [
+        ("1.2.0+build.1", "1.2.0_build.1"),
+        ("a,b=c", "a_b_c"),
+        ("-a-", "a"),
+        ("", ""),
+        (&"a".repeat(80), &"a".repeat(63)),
+    ] {
+        assert_eq!(installed::label(text), expected);
+    }
+}
+
+#[tokio::test]
+async fn release_that_the_cluster_file_does_not_have_is_reported() {
+    let of = |applications: &str| {
+        let cluster = cluster("", &format!("applications: {applications}"));
+        Former::new(&cluster.applications)
+    };
+    let found = async |former: Former| {
+        let host = revisions(&[("1", "superseded", Some("x")), ("2", "deployed", Some("y"))]);
+        let Step::Ensure(step) = Step::from(former) else {
+            panic!("it has a check")
+        };
+        step.check(&host).await.unwrap()
+    };
+    let known = found(of("[{name: shop, namespace: one, chart: shop}]")).await;
+    assert_eq!(known, Check::Satisfied);
+    let Check::Reported(message) = found(of("[{name: shop, chart: shop}]")).await else {
+        panic!("the release of another namespace is reported")
+    };
+    insta::assert_snapshot!(message, @"
+    applications of an earlier install stay in the cluster: one/shop
+    hint: add them to spec.applications again, or remove them with `kubexm app remove shop --namespace one`
+    ");
+}
