@@ -68,6 +68,8 @@ const LOGINS: &str =
     "use containerRuntime.registries, as in {harbor.corp: {username: a, passwordFile: p}}";
 const INSECURE: &str = "use containerRuntime.registries, as in {harbor.corp: {insecure: true}}";
 const REMOVE: &str = "remove the setting: pods do not start with another value";
+const STATE: &str =
+    "remove the setting: a reset removes what containers leave in the default directory";
 const SANDBOX: &str =
     "remove the setting: the bundle and the registry have the image that kubexm sets";
 
@@ -220,6 +222,7 @@ const CRI_O: RuntimeProperties = RuntimeProperties {
     handlers: &["crun", "runc"],
     own_settings: &[
         (&["crio", "api", "listen"], REMOVE),
+        (&["crio", "runroot"], STATE),
         (&["crio", "image", "insecure_registries"], INSECURE),
         (&["crio", "image", "registries"], MIRRORS),
         (&["crio", "image", "global_auth_file"], LOGINS),
@@ -278,6 +281,7 @@ const DOCKER: RuntimeProperties = RuntimeProperties {
     own_settings: &[
         (&["registry-mirrors"], MIRRORS),
         (&["insecure-registries"], INSECURE),
+        (&["exec-root"], STATE),
         (
             &["hosts"],
             "remove the setting: dockerd does not start with it, because its unit names the socket",
@@ -317,6 +321,7 @@ const ISULAD: RuntimeProperties = RuntimeProperties {
     own_settings: &[
         (&["data-root"], "use graph, which iSulad reads"),
         (&["hosts"], REMOVE),
+        (&["state"], STATE),
         (&["insecure-registries"], INSECURE),
         (
             &["native.cgroupdriver"],

@@ -1,7 +1,7 @@
 //! Checks what the network of pods and services requires of a host.
 
 use crate::checker::Checker;
-use kubexm_config::cluster::{CacheInterface, IPVS_MODULES, KubernetesKind, OfFamily, ProxyMode};
+use kubexm_config::cluster::{CacheInterface, KubernetesKind, OfFamily, ProxyMode};
 use kubexm_host::facts::{Module, Tool};
 use kubexm_types::FindingKind;
 
@@ -94,10 +94,8 @@ impl Checker<'_> {
     fn ipvs(&mut self) {
         let modules = &self.facts.modules;
         let present: Vec<&str> = modules.iter().map(|module| module.name()).collect();
-        let missing: Vec<&str> = IPVS_MODULES
-            .into_iter()
-            .filter(|module| !present.contains(module))
-            .collect();
+        let mut missing = self.cluster.kubernetes.ipvs_modules();
+        missing.retain(|module| !present.contains(&module.as_str()));
         if !missing.is_empty() {
             let what = format!(
                 "its kernel does not have {}, which kube-proxy's ipvs mode needs",
@@ -214,6 +212,9 @@ mod tests {
         node1: the program 'ipset' is missing, which kube-proxy's ipvs mode needs
           hint: install ipset, or add it to spec.packages of the bundle manifest
         ");
+        let least = "kubeProxy: {mode: ipvs, extraConfig: {ipvs: {scheduler: lc}}}";
+        let found = added(least, "", Facts::default());
+        assert!(found.contains("ip_vs_sh, ip_vs_lc, which"), "{found}");
         let nftables = "kubeProxy: {mode: nftables}";
         let with = |kernel: &str, tools: &[Tool]| Facts {
             kernel: kernel.to_owned(),

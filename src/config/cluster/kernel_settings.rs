@@ -1,6 +1,6 @@
 //! Modules and settings of the kernel of every host.
 
-use super::{Cluster, IPVS_MODULES, IpFamily, KUBELET_KERNEL_SETTINGS, ProxyMode};
+use super::{Cluster, IpFamily, KUBELET_KERNEL_SETTINGS};
 
 /// Modules that containers and the pod network require
 /// (<https://kubernetes.io/docs/setup/production-environment/container-runtimes/>).
@@ -24,13 +24,11 @@ const FORWARD_IPV6: &str = "net.ipv6.conf.all.forwarding";
 impl Cluster {
     /// Returns the kernel modules that the nodes need, and those of the user.
     pub fn kernel_modules(&self) -> Vec<String> {
-        let proxy = match self.kubernetes.kube_proxy.mode {
-            ProxyMode::Ipvs => &IPVS_MODULES[..],
-            ProxyMode::Iptables | ProxyMode::Nftables => &[],
-        };
+        let proxy = self.kubernetes.ipvs_modules();
+        let proxy = proxy.iter().map(String::as_str);
         let own = self.system.modules.iter().map(|name| name.as_str());
         let mut modules: Vec<String> = Vec::new();
-        for name in MODULES.iter().chain(proxy).copied().chain(own) {
+        for name in MODULES.into_iter().chain(proxy).chain(own) {
             if !modules.iter().any(|other| other == name) {
                 modules.push(name.to_owned());
             }

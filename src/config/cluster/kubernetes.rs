@@ -141,7 +141,11 @@ pub enum ProxyMode {
 /// Kernel modules that the IPVS mode of kube-proxy requires
 /// (<https://kubernetes.io/docs/reference/networking/virtual-ips/#proxy-mode-ipvs>), with the
 /// first schedulers that it offers.
-pub const IPVS_MODULES: [&str; 4] = ["ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
+const IPVS_MODULES: [&str; 4] = ["ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
+/// Schedulers of the kernel, each of which has a module (`net/netfilter/ipvs/Kconfig` of Linux).
+pub(crate) const IPVS_SCHEDULERS: [&str; 13] = [
+    "rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh", "sh", "mh", "sed", "nq",
+];
 
 impl ProxyMode {
     /// Returns the name that kube-proxy uses.
@@ -155,6 +159,18 @@ impl ProxyMode {
 }
 
 impl Kubernetes {
+    /// Returns the kernel modules that the IPVS mode of kube-proxy requires; none for another mode.
+    pub fn ipvs_modules(&self) -> Vec<String> {
+        if self.kube_proxy.mode != ProxyMode::Ipvs {
+            return Vec::new();
+        }
+        let scheduler = &self.kube_proxy.component.extra_config["ipvs"]["scheduler"];
+        let scheduler = scheduler.as_str().map(|name| format!("ip_vs_{name}"));
+        let mut modules: Vec<String> = IPVS_MODULES.map(str::to_owned).into();
+        modules.extend(scheduler.filter(|name| !IPVS_MODULES.contains(&name.as_str())));
+        modules
+    }
+
     /// Returns the feature gates of kube-proxy: those of the user, and the one that the mode requires in this version
     /// (<https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/>).
     pub fn proxy_feature_gates(&self) -> BTreeMap<String, bool> {

@@ -45,9 +45,10 @@ pub use host::{DEFAULT_PORT, DEFAULT_USER, HostSpec, JumpHost, Taint, Transport}
 pub use ip_families::{IpFamilies, IpFamily, OfFamily};
 pub use kinds::{CgroupDriver, KubernetesKind};
 pub(crate) use kinds::{FORMER_SYSTEMD, FormerNames};
+pub(crate) use kubernetes::IPVS_SCHEDULERS;
 pub use kubernetes::{
-    ApiServer, Component, ExtraVolume, IPVS_MODULES, KubeProxy, Kubeadm, KubeadmConfig, Kubernetes,
-    ProxyMode, SiteCa, SkipPhases, Validity, kubeadm_api,
+    ApiServer, Component, ExtraVolume, KubeProxy, Kubeadm, KubeadmConfig, Kubernetes, ProxyMode,
+    SiteCa, SkipPhases, Validity, kubeadm_api,
 };
 pub(crate) use load_balancer::FORMER_LOAD_BALANCERS;
 pub use load_balancer::{Endpoint, LoadBalancer, ProxyRun};

@@ -148,6 +148,18 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
         let message = format!("'{name}' is set by kubexm");
         refuse(spec, "spec.highAvailability.kubeVip.env", &message, hint);
     }
+    let is = |name: &str, value: &str| {
+        let mut env = cluster.high_availability.kube_vip.env.iter();
+        env.any(|(own, given)| own.to_string() == name && given.to_string() == value)
+    };
+    let mut names = ["vip_arp", "vip_leaderelection"].into_iter();
+    if let Some(name) = names.find(|name| is(name, "false"))
+        && !is("bgp_enable", "true")
+    {
+        let message = format!("turns {name} off: one control plane must announce the address");
+        let hint = "remove it, or set bgp_enable: \"true\"";
+        refuse(spec, "spec.highAvailability.kubeVip.env", &message, hint);
+    }
     let hosts = holders(cluster);
     let path = "spec.highAvailability.keepalived";
     let settings = &cluster.high_availability.keepalived;

@@ -204,6 +204,8 @@ pub(super) fn read_component(kubernetes: &Fields<'_>, name: &'static str) -> Com
                 "controllerManager" => refuse_extra_config(&fields),
                 "kubelet" => {
                     component.extra_config = read_extra_config(&fields, &own_fields::KUBELET);
+                    let values = &own_fields::VALUES_OF_KUBELET;
+                    own_fields::refuse_values(&fields, "extraConfig", values);
                     kubelet::read_settings(&fields, &mut component.extra_config);
                 }
                 _ => component.extra_config = read_extra_config(&fields, &own_fields::SCHEDULER),
@@ -260,6 +262,7 @@ pub(super) fn read_kube_proxy(kubernetes: &Fields<'_>) -> KubeProxy {
     };
     let mut component = component_fields(&fields);
     component.extra_config = read_extra_config(&fields, &own_fields::KUBE_PROXY);
+    own_fields::refuse_values(&fields, "extraConfig", &own_fields::VALUES_OF_KUBE_PROXY);
     let mode = match fields.choice("mode", accept(&["iptables", "nftables", "ipvs"])) {
         Some("nftables") => ProxyMode::Nftables,
         Some("ipvs") => ProxyMode::Ipvs,

@@ -43,6 +43,7 @@ use kubernetes::read_kubernetes;
 pub(crate) use load_balancer::types as load_balancer_types;
 use load_balancer::{read_endpoint, read_high_availability};
 use network::read_network;
+pub use own_flags::own_kubelet_flag;
 use registry::read_registry;
 use runtime::read_runtime;
 use security::read_security;

@@ -1,6 +1,7 @@
 //! Flags of Kubernetes' programs that kubexm sets, and that `extraArgs` therefore does not accept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use super::contradiction::refuse;
 use crate::cluster::{Cluster, Component, KubernetesKind};
@@ -64,7 +65,7 @@ const SCHEDULER: [Own; 4] = [
 ];
 /// Of the scheduler as a unit. kubeadm does not set the flag.
 const SCHEDULER_UNIT: [Own; 1] = [("config", "use kubernetes.scheduler.extraConfig")];
-const KUBELET: [Own; 8] = [
+const KUBELET: [Own; 21] = [
     ("config", "use kubernetes.kubelet.extraConfig"),
     ("kubeconfig", REMOVE),
     ("bootstrap-kubeconfig", REMOVE),
@@ -73,7 +74,32 @@ const KUBELET: [Own; 8] = [
     ("cgroup-driver", "use containerRuntime.cgroupDriver"),
     ("cluster-dns", "use spec.dns"),
     ("cluster-domain", "use kubernetes.dnsDomain"),
+    ("node-ip", "use internalAddress of the hosts"),
+    (
+        "root-dir",
+        "remove the flag, and mount a disk at /var/lib/kubelet if pods need one",
+    ),
+    (
+        "register-with-taints",
+        "use taints of the hosts, or taints of spec.defaults",
+    ),
+    (
+        "fail-swap-on",
+        "use failSwapOn of kubernetes.kubelet.extraConfig",
+    ),
+    ("address", REMOVE),
+    ("anonymous-auth", REMOVE),
+    ("authorization-mode", REMOVE),
+    ("cert-dir", REMOVE),
+    ("client-ca-file", REMOVE),
+    ("enable-server", REMOVE),
+    ("pod-manifest-path", REMOVE),
+    ("port", REMOVE),
+    ("rotate-certificates", REMOVE),
 ];
+/// The flag without which a kubelet does not create its node.
+const REGISTER_NODE: &str = "register-node";
+const NOT_A_NODE: &str = "remove hosts that are not nodes from spec.hosts";
 const KUBE_PROXY: [Own; 5] = [
     ("config", "use kubernetes.kubeProxy.extraConfig"),
     ("kubeconfig", REMOVE),
@@ -81,6 +107,15 @@ const KUBE_PROXY: [Own; 5] = [
     ("cluster-cidr", POD_CIDR),
     ("proxy-mode", "use kubernetes.kubeProxy.mode"),
 ];
+
+/// Returns what a user sets instead of a flag of a kubelet that kubexm decides; `None` if kubexm does not decide it.
+pub fn own_kubelet_flag(name: &str, value: &str) -> Option<&'static str> {
+    if (name, value) == (REGISTER_NODE, "false") {
+        return Some(NOT_A_NODE);
+    }
+    let mut own = KUBELET.iter();
+    own.find(|(flag, _)| *flag == name).map(|(_, hint)| *hint)
+}
 
 /// Refuses flags that kubexm or kubeadm sets, and flags that have no effect.
 pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
@@ -150,6 +185,39 @@ fn check_values(spec: &Fields<'_>, cluster: &Cluster) {
             "ends the API server: the probes of kubeadm, and nodes that join, are anonymous";
         let hint = "remove the flag, or permit /livez, /readyz and /healthz alone with authentication-config";
         refuse_value("apiServer", anonymous, message, hint);
+    }
+    let address = "bind-address";
+    let is_loopback = |text: &String| text.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    if server.get(address).is_some_and(is_loopback) {
+        let message = "is a loopback address: other hosts and pods could not connect";
+        let hint = "remove the flag: the API server listens on all addresses of its host";
+        refuse_value("apiServer", address, message, hint);
+    }
+    let disabled = "disable-admission-plugins";
+    let given = server.get(disabled).into_iter();
+    let names: BTreeSet<&str> = given
+        .flat_map(|list| list.split(','))
+        .map(str::trim)
+        .collect();
+    for (name, why) in [
+        (
+            "NodeRestriction",
+            "a node could change the objects of other nodes",
+        ),
+        (
+            "ServiceAccount",
+            "pods would have no account to ask the API server",
+        ),
+    ] {
+        if names.contains(name) {
+            let message = format!("contains {name}: {why}");
+            let hint = format!("remove {name} from the list");
+            refuse_value("apiServer", disabled, &message, &hint);
+        }
+    }
+    if is_off(&kubernetes.kubelet.extra_args, REGISTER_NODE) {
+        let message = "keeps hosts out of the cluster, and kubexm waits for their nodes";
+        refuse_value("kubelet", REGISTER_NODE, message, NOT_A_NODE);
     }
     let allocates = "allocate-node-cidrs";
     let plugin = cluster.network.plugin.kind();

@@ -1,6 +1,7 @@
 //! `spec.kubernetes.kubeadm.patches`.
 
 use super::hosts::read_names;
+use super::own_fields;
 use crate::cluster::{HostSpec, Patch, PatchKind, PatchTarget};
 use crate::reader::Fields;
 use crate::yaml::Value;
@@ -33,6 +34,9 @@ fn read_patch(fields: &Fields<'_>, hosts: &[HostSpec]) -> Option<Patch> {
         };
         let message = format!("expected {expected}, found {}", change.kind());
         fields.problem("patch", message, Some(hint));
+    }
+    if target == Some(PatchTarget::Kubelet) {
+        own_fields::refuse_in_patch(fields);
     }
     Some(Patch {
         target: target?,

@@ -257,6 +257,10 @@ fn settings_of_balancers_fit_the_type_and_the_hosts() {
             "type: kube-vip, kubeVip: {env: {vip_leasename: a}}",
             "is set by kubexm",
         ),
+        (
+            "type: kube-vip, kubeVip: {env: {vip_leaderelection: \"false\"}}",
+            "one control plane must announce",
+        ),
     ] {
         let problems = read(settings).expect_err(settings).to_string();
         assert!(problems.contains(expected), "{settings}: {problems}");

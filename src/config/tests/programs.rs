@@ -49,6 +49,14 @@ fn values_with_which_the_cluster_does_not_work_are_refused() {
             "false",
             "another network plugin",
         ),
+        ("apiServer", "bind-address", "::1", "all addresses"),
+        (
+            "apiServer",
+            "disable-admission-plugins",
+            "PodSecurity, ServiceAccount",
+            "remove ServiceAccount",
+        ),
+        ("kubelet", "register-node", "false", "spec.hosts"),
     ] {
         let settings = format!("{program}: {{extraArgs: {{{flag}: '{value}'}}}}");
         let path = format!("spec.kubernetes.{program}.extraArgs.{flag}");
@@ -61,6 +69,11 @@ fn values_with_which_the_cluster_does_not_work_are_refused() {
         ),
         (
             "apiServer: {extraArgs: {enable-admission-plugins: 'NodeRestriction,AlwaysPullImages'}}",
+            "",
+        ),
+        (
+            "apiServer: {extraArgs: {disable-admission-plugins: DefaultStorageClass, bind-address: '::'}}, \
+             kubelet: {extraArgs: {register-node: 'true'}}",
             "",
         ),
         (
@@ -144,6 +157,79 @@ fn fields_that_another_field_decides_are_refused_with_that_field() {
     }
 }
 
+/// Other parts of kubexm, and the API server, rely on these values.
+#[test]
+fn values_of_configurations_on_which_the_cluster_relies_stay() {
+    for (config, field, hint) in [
+        ("address: 127.0.0.1", "address", "internalAddress"),
+        ("enableServer: false", "enableServer", "remove"),
+        ("podLogsDir: /srv/logs", "podLogsDir", "mount a disk"),
+        ("port: 10255", "port", "firewalls"),
+        ("registerNode: false", "registerNode", "spec.hosts"),
+        ("rotateCertificates: null", "rotateCertificates", "remove"),
+        (
+            "authorization: {mode: AlwaysAllow}",
+            "authorization.mode",
+            "remove",
+        ),
+        (
+            "authentication: {anonymous: {enabled: true}}",
+            "authentication.anonymous.enabled",
+            "remove",
+        ),
+    ] {
+        let settings = format!("kubelet: {{extraConfig: {{{config}}}}}");
+        let path = format!("spec.kubernetes.kubelet.extraConfig.{field}");
+        assert_refused(&settings, "", &path, hint);
+        let patch = format!(
+            "kubeadm: {{patches: [{{target: kubeletconfiguration, patch: {{kind: KubeletConfiguration, {config}}}}}]}}"
+        );
+        let path = format!("spec.kubernetes.kubeadm.patches[0].patch.{field}");
+        assert_refused(&patch, "", &path, hint);
+    }
+    let scheduler = "kubeProxy: {mode: ipvs, extraConfig: {ipvs: {scheduler: least}}}";
+    let path = "spec.kubernetes.kubeProxy.extraConfig.ipvs.scheduler";
+    assert_refused(scheduler, "", path, "as in lc");
+    let operation = |operation: &str| {
+        format!(
+            "kubeadm: {{patches: [{{target: kubeletconfiguration, type: json, patch: [{{{operation}}}]}}]}}"
+        )
+    };
+    for refused in [
+        "op: add, path: /clusterDNS/0, value: 10.9.0.9",
+        "op: replace, path: /authentication, value: {}",
+        "op: replace, path: /authorization/mode, value: AlwaysAllow",
+        "op: remove, path: /registerNode",
+    ] {
+        let path = "spec.kubernetes.kubeadm.patches[0].patch[0]";
+        let problem = super::only_problem(read(&operation(refused), ""), path, refused);
+        assert!(problem.hint.is_some(), "{refused}");
+    }
+    for free in [
+        "kubelet: {extraConfig: {serverTLSBootstrap: false, address: 0.0.0.0, port: 10250, registerNode: true, healthzPort: 10348}}".to_owned(),
+        "kubeadm: {patches: [{target: kubeletconfiguration, patch: {maxPods: 42, registerNode: true}}]}".to_owned(),
+        "kubeadm: {patches: [{target: etcd, patch: {kind: Pod, port: 1}}]}".to_owned(),
+        operation("op: add, path: /maxPods, value: 42"),
+        operation("op: replace, path: /registerNode, value: true"),
+        operation("op: test, path: /clusterDomain, value: cluster.local"),
+    ] {
+        read(&free, "").expect(&free);
+    }
+}
+
+#[test]
+fn scheduler_of_ipvs_is_a_module_of_nodes() {
+    let modules = |scheduler: &str| {
+        let extra = format!("extraConfig: {{ipvs: {{scheduler: {scheduler}}}}}");
+        let cluster = read(&format!("kubeProxy: {{mode: ipvs, {extra}}}"), "").unwrap();
+        cluster.kernel_modules().split_off(2)
+    };
+    let always = ["ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
+    assert_eq!(modules("rr"), always);
+    assert_eq!(modules("lc")[..4], always);
+    assert_eq!(modules("lc")[4..], ["ip_vs_lc"]);
+}
+
 #[test]
 fn flags_that_kubexm_sets_are_refused_with_the_field_to_use() {
     for (program, flag, hint) in [
@@ -165,6 +251,12 @@ fn flags_that_kubexm_sets_are_refused_with_the_field_to_use() {
             "containerRuntime.type",
         ),
         ("kubelet", "hostname-override", "spec.hosts"),
+        ("kubelet", "node-ip", "internalAddress"),
+        ("kubelet", "root-dir", "mount a disk"),
+        ("kubelet", "register-with-taints", "taints of the hosts"),
+        ("kubelet", "fail-swap-on", "failSwapOn"),
+        ("kubelet", "pod-manifest-path", "remove"),
+        ("kubelet", "client-ca-file", "remove"),
     ] {
         let settings = format!("{program}: {{extraArgs: {{{flag}: x, v: 2}}}}");
         let path = format!("spec.kubernetes.{program}.extraArgs.{flag}");
@@ -174,7 +266,7 @@ fn flags_that_kubexm_sets_are_refused_with_the_field_to_use() {
         "apiServer: {extraArgs: {service-account-issuer: a, audit-log-maxage: 7, bind-address: a}}",
         "controllerManager: {extraArgs: {node-cidr-mask-size: 25, bind-address: 0.0.0.0}}",
         "scheduler: {extraArgs: {config: /etc/kubernetes/site/scheduler.yaml}}",
-        "kubelet: {extraArgs: {node-ip: 10.0.0.1, node-labels: a=b}}",
+        "kubelet: {extraArgs: {node-labels: a=b, max-pods: 42}}",
     ] {
         assert!(read(free, "").is_ok(), "{free}");
     }

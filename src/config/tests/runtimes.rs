@@ -105,6 +105,13 @@ fn settings_of_a_runtime_that_another_field_decides_are_refused() {
             "its unit names the socket",
         ),
         ("containerd", "plugins: 5", "plugins", "write a mapping"),
+        (
+            "cri-o",
+            "crio: {runroot: /run/site}",
+            "crio.runroot",
+            "a reset",
+        ),
+        ("docker", "exec-root: /run/site", "exec-root", "a reset"),
         ("isulad", "data-root: /srv", "data-root", "use graph"),
         (
             "isulad",

@@ -229,6 +229,16 @@ names! {
         IpVsRr = "ip_vs_rr",
         IpVsWrr = "ip_vs_wrr",
         IpVsSh = "ip_vs_sh",
+        IpVsLc = "ip_vs_lc",
+        IpVsWlc = "ip_vs_wlc",
+        IpVsFo = "ip_vs_fo",
+        IpVsOvf = "ip_vs_ovf",
+        IpVsLblc = "ip_vs_lblc",
+        IpVsLblcr = "ip_vs_lblcr",
+        IpVsDh = "ip_vs_dh",
+        IpVsMh = "ip_vs_mh",
+        IpVsSed = "ip_vs_sed",
+        IpVsNq = "ip_vs_nq",
     }
 }
 
