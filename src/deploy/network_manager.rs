@@ -72,3 +72,43 @@ fn step(
         ..step
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// NetworkManager merges files: a plain list would replace that of an earlier file, and a later one would replace it.
+    #[test]
+    fn lists_of_the_site_stay_and_do_not_replace_that_of_the_cluster() {
+        let interfaces = vec!["cni*", "veth*"];
+        let text = kubexm_render::text("NetworkManager", &os::NetworkManager { interfaces });
+        let text = text.unwrap();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let list = "interface-name:cni*;interface-name:veth*;";
+        assert_eq!(
+            lines,
+            [
+                "[keyfile]",
+                &format!("unmanaged-devices+={list}"),
+                "",
+                "[device-kubexm]",
+                &format!("match-device={list}"),
+                "managed=0",
+            ]
+        );
+    }
+
+    #[test]
+    fn file_for_networkd_comes_before_those_of_sites() {
+        let (folder, name) = NETWORKD_NETWORK_FILE.rsplit_once('/').unwrap();
+        assert_eq!(folder, "/etc/systemd/network");
+        for other in [
+            "0-all.network",
+            "00-all.network",
+            "000-all.network",
+            "10-netplan-a.network",
+        ] {
+            assert!(name < other, "{other}");
+        }
+    }
+}

@@ -26,7 +26,16 @@ pub struct NetworkManager {
     pub interfaces: Vec<&'static str>,
 }
 
-/// `/etc/systemd/network/00-kubexm.network`.
+impl NetworkManager {
+    /// Returns the list of devices as NetworkManager writes it.
+    fn list(&self) -> String {
+        let devices = self.interfaces.iter();
+        let devices = devices.map(|name| format!("interface-name:{name};"));
+        devices.collect()
+    }
+}
+
+/// `/etc/systemd/network/0--kubexm.network`.
 #[derive(Template)]
 #[template(path = "os/networkd.network", escape = "none")]
 pub struct NetworkdNetwork {

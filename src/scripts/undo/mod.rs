@@ -242,8 +242,10 @@ pub const USER_REMOVE: UndoScript = UndoScript::new(
 );
 /// The file that excludes interfaces from NetworkManager.
 pub const NETWORK_MANAGER_FILE: &str = "/etc/NetworkManager/conf.d/kubexm.conf";
-/// The file that excludes interfaces from systemd-networkd.
-pub const NETWORKD_NETWORK_FILE: &str = "/etc/systemd/network/00-kubexm.network";
+/// The file that excludes interfaces from systemd-networkd, which takes the first file by name that matches an interface.
+pub const NETWORKD_NETWORK_FILE: &str = "/etc/systemd/network/0--kubexm.network";
+/// The same file of earlier versions.
+const NETWORKD_FORMER_FILE: &str = "/etc/systemd/network/00-kubexm.network";
 /// The file with which systemd-networkd keeps routes of other programs.
 pub const NETWORKD_FILE: &str = "/etc/systemd/networkd.conf.d/kubexm.conf";
 /// Removes one of these files.
@@ -252,6 +254,7 @@ pub const NETWORK_MANAGER_FORGET: UndoScript = UndoScript::new(
     &[Parameter::OneOf(&[
         NETWORK_MANAGER_FILE,
         NETWORKD_NETWORK_FILE,
+        NETWORKD_FORMER_FILE,
         NETWORKD_FILE,
     ])],
     |arguments| match argument(arguments, 0) {
