@@ -177,21 +177,46 @@ fn proxy(
         .flat_map(|list| list.split([',', ' ']))
         .filter(|entry| !entry.is_empty())
         .collect();
-    let registry = asked.cluster.registry.host_name.to_string();
-    // The kubelet asks only the API server. The runtime starts programs that ask it, too.
-    let registry = Some(registry).filter(|_| unit != Some(KUBELET));
-    let endpoint = &asked.cluster.control_plane_endpoint.host;
-    let needed = registry.iter().chain([endpoint]);
-    let missing: Vec<&str> = needed
-        .map(String::as_str)
-        .filter(|name| !exceptions.iter().any(|entry| is_excepted(entry, name)))
-        .collect();
+    // kubexm's unit of the kubelet unsets proxies. The runtime asks the registry, and starts programs that ask the API server at its
+    // endpoint or at its service address.
+    if unit == Some(KUBELET) {
+        return None;
+    }
+    let cluster = asked.cluster;
+    let mut needed = vec![
+        cluster.registry.host_name.to_string(),
+        cluster.control_plane_endpoint.host.clone(),
+    ];
+    let services = cluster.network.first_service_addresses();
+    let asks = needed
+        .iter()
+        .cloned()
+        .chain(services.map(|address| address.to_string()));
+    let breaks = asks
+        .into_iter()
+        .any(|name| !is_any_excepted(&exceptions, &name));
+    let networks = [cluster.network.service_cidr, cluster.network.pod_cidr];
+    needed.extend(
+        networks
+            .iter()
+            .flat_map(|of| of.iter())
+            .map(|network| network.to_string()),
+    );
+    let nodes = cluster.nodes().into_iter();
+    needed.extend(
+        nodes
+            .flat_map(|host| host.internal_addresses.iter())
+            .map(|ip| ip.to_string()),
+    );
+    let mut seen = BTreeSet::new();
+    needed.retain(|name| seen.insert(name.clone()) && !is_any_excepted(&exceptions, name));
+    let missing = needed;
     let fix = unit.map_or_else(
         || "add them to NO_PROXY where systemd gets the proxy from, such as DefaultEnvironment in /etc/systemd/system.conf, and run systemctl daemon-reexec".to_owned(),
         |unit| format!("add them to NO_PROXY in the files of `systemctl cat {unit}` or in /etc/systemd/system/{unit}.d, and run systemctl daemon-reload && systemctl try-restart {unit}"),
     );
     (!names.is_empty() && !missing.is_empty()).then(|| Problem {
-        breaks: true,
+        breaks,
         is_later: false,
         what: format!(
             "systemd gives {} to {}, and no_proxy does not have {}",
@@ -200,15 +225,24 @@ fn proxy(
             missing.join(" and ")
         ),
         evidence: Vec::new(),
-        cause: "the runtime and the kubelet would ask the registry and the API server through the proxy".to_owned(),
+        cause:
+            "the runtime and the programs that it starts would ask the cluster through the proxy"
+                .to_owned(),
         fix,
         commands: Vec::new(),
     })
 }
 
-/// Returns whether an entry of `no_proxy` excepts a name or an address
+fn is_any_excepted(entries: &[&str], name: &str) -> bool {
+    entries.iter().any(|entry| is_excepted(entry, name))
+}
+
+/// Returns whether an entry of `no_proxy` excepts a name, an address or a network
 /// (<https://pkg.go.dev/golang.org/x/net/http/httpproxy#Config>).
 fn is_excepted(entry: &str, name: &str) -> bool {
+    if let (Ok(network), Ok(part)) = (entry.parse::<IpNet>(), name.parse::<IpNet>()) {
+        return network.contains(&part);
+    }
     if let (Ok(network), Ok(address)) = (entry.parse::<IpNet>(), name.parse::<IpAddr>()) {
         return network.contains(&address);
     }

@@ -113,14 +113,35 @@ fn proxy_of_units_must_not_get_requests_for_the_cluster() {
         "{finding}"
     );
     for exceptions in [
-        "kubexm.internal,192.0.2.11",
-        ".kubexm.internal, 192.0.2.0/24",
+        "kubexm.internal,192.0.2.0/24,10.96.0.0/12,10.244.0.0/16",
+        ".kubexm.internal, 192.0.2.11,192.0.2.12 10.0.0.0/8",
         "*",
     ] {
         assert_eq!(found("", &proxies(exceptions)), [], "{exceptions}");
     }
     let finding = only("", &proxies("internal.example,192.0.2.0/24"));
     assert!(!finding.what.contains("192.0.2.11"), "{finding}");
+}
+
+/// CNI programs of the runtime ask the API server at its service address.
+#[test]
+fn proxy_of_the_runtime_must_not_get_requests_for_services() {
+    let proxies = |exceptions: &str| {
+        only(
+            "",
+            &format!("proxy=HTTPS_PROXY\nno_proxy=kubexm.internal,{exceptions}"),
+        )
+    };
+    let finding = proxies("192.0.2.0/24,10.244.0.0/16");
+    assert!(finding.fatal && finding.what.ends_with("to every unit, and no_proxy does not have 10.96.0.0/12: the runtime and the programs that it starts would ask the cluster through the proxy"), "{finding}");
+    let finding = proxies("192.0.2.11,10.96.0.1");
+    assert!(!finding.fatal, "{finding}");
+    assert!(
+        finding
+            .what
+            .contains("10.96.0.0/12 and 10.244.0.0/16 and 192.0.2.12"),
+        "{finding}"
+    );
 }
 
 #[test]
@@ -254,13 +275,14 @@ fn proxy_of_one_unit_has_the_exceptions_of_the_unit() {
         finding.fatal && finding.what.contains("containerd.service"),
         "{finding}"
     );
-    let exceptions = "no_proxy=.kubexm.internal, 192.0.2.0/24";
+    let exceptions = "no_proxy=.kubexm.internal, 192.0.2.0/24 10.0.0.0/8";
     assert_eq!(found("", &format!("{proxy}\n{exceptions}")), []);
     let own = format!("{proxy}\nunit_no_proxy=containerd.service=");
-    assert_eq!(found("", &format!("{own}kubexm.internal,192.0.2.11")), []);
+    let all = "kubexm.internal,192.0.2.0/24,10.0.0.0/8";
+    assert_eq!(found("", &format!("{own}{all}")), []);
     assert_eq!(found("", &format!("{own}localhost\n{exceptions}")).len(), 1);
-    let kubelet = "unit_proxy=kubelet.service=HTTP_PROXY\nunit_no_proxy=kubelet.service=192.0.2.11";
-    assert_eq!(found("", kubelet), []);
+    // kubexm's unit unsets it.
+    assert_eq!(found("", "unit_proxy=kubelet.service=HTTP_PROXY"), []);
 }
 
 /// Its files may differ when the unit exists.

@@ -243,6 +243,18 @@ fn files_of_a_unit_that_systemd_does_not_know_are_read_as_systemd_does() {
             "unit_no_proxy=kubelet.service=d",
             "unit_unknown=kubelet.service",
         ];
+        let folders = [
+            "/run/systemd/system/kubelet.service.d",
+            "/etc/systemd/system/service.d",
+        ];
+        for (folder, name) in folders.into_iter().zip(["HTTPS_PROXY", "all_proxy"]) {
+            let file = format!("{folder}/site.conf");
+            machine.write(&file, &format!("[Service]\nEnvironment={name}=http://x\n"));
+            let found = printed("");
+            let expected = format!("unit_proxy=kubelet.service={name}");
+            assert!(found.contains(&expected), "{folder}: {found:?}");
+            machine.write(&file, "");
+        }
         for files in [
             "EnvironmentFile=-/etc/default/kubelet",
             "Environment=HTTP_PROXY=http://x\nEnvironment=NO_PROXY=c,d",
