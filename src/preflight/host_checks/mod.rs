@@ -7,6 +7,7 @@ mod modules;
 mod mounts;
 mod network;
 mod system;
+mod units;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,13 +57,16 @@ pub const KEYS: &[&str] = &[
     "unit_proxy",
     "unit_no_proxy",
     "unit_unknown",
+    "unit_setting",
+    "kubelet_flag",
+    "crio_setting",
     "immutable",
     "cloud_hosts",
     "packages",
 ];
 
 /// Every check.
-pub const CHECKS: [&HostCheck; 13] = [
+pub const CHECKS: [&HostCheck; 14] = [
     &network::CNI,
     &network::FORWARD,
     &network::ROUTES,
@@ -76,6 +80,7 @@ pub const CHECKS: [&HostCheck; 13] = [
     &disks::ETCD_DATA,
     &system::IMMUTABLE,
     &system::PACKAGES,
+    &units::UNITS,
 ];
 
 /// Asks a host what the checks read.

@@ -1,3 +1,5 @@
+mod programs;
+
 use super::*;
 use kubexm_config::example::cluster;
 

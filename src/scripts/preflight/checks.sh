@@ -104,6 +104,28 @@ system() {
       "$instance/vendor2-cloud-config.txt" "$instance/cloud-config.txt" | head -n 20 | each cloud_hosts
   ) || :
 }
+# What changes the programs of the cluster, besides files that kubexm wrote. Prints names only: values can be secret.
+overrides() {
+  for unit in $units etcd.service kube-apiserver.service kube-controller-manager.service kube-scheduler.service kube-proxy.service; do
+    for file in "/usr/lib/systemd/system/$unit.d"/*.conf "/run/systemd/system/$unit.d"/*.conf "/etc/systemd/system/$unit.d"/*.conf; do
+      [ -f "$file" ] || continue
+      ! head -n 1 "$file" | grep -q '^# Written by kubexm' || continue
+      sed -nE 's/^[[:space:]]*(ExecStart|EnvironmentFile)[[:space:]]*=.*/\1/p' "$file" | sort -u | sed "s|^|$unit $file |" | each unit_setting
+      variables "" "$file" | sed 's/=.*//' | grep -E '^[A-Za-z_]' | grep -viE '^(https?|all|no)_proxy$|^KUBELET_.*ARGS$' |
+        sed "s|^|$unit $file |" | each unit_setting || :
+      [ "$unit" != kubelet.service ] || variables "" "$file" | sed -n 's/^KUBELET_[A-Z_]*ARGS=//p' | kubelet_flags "$file"
+    done
+  done
+  for file in /etc/default/kubelet /etc/sysconfig/kubelet; do
+    [ ! -f "$file" ] || variables 1 "$file" | sed -n 's/^KUBELET_EXTRA_ARGS=//p' | kubelet_flags "$file"
+  done
+  for file in /etc/crio/crio.conf.d/*; do
+    [ ! -f "$file" ] || sed -nE 's/^[[:space:]]*([a-z_]+)[[:space:]]*=.*/\1/p' "$file" | sed "s|^|$file |" | each crio_setting
+  done
+}
+# Reads flags, separated by blanks, and prints their names, with the value of a flag that is on or off.
+# Arguments: their file.
+kubelet_flags() { tr -s '[:blank:]' '\n' | sed -nE 's/^--?([a-z][a-z0-9-]*=(true|false))$/\1/p; s/^--?([a-z][a-z0-9-]*).*/\1/p' | head -n 50 | sed "s|^|$1 |" | each kubelet_flag; }
 packages() {
   if command -v dpkg >/dev/null && command -v apt-get >/dev/null; then
     said=$(timeout -k 1 20 apt-get check -qq -o Debug::NoLocking=true 2>&1 </dev/null) || printf '%s\n' "$said" | grep . | tail -n 3 | cut -c1-300 | each packages
@@ -111,7 +133,7 @@ packages() {
   fi
 }
 # They run at the same time: the slowest one determines the duration. A write of at most 4096 bytes stays together.
-for question in disks kernel modules network system packages; do
+for question in disks kernel modules network system overrides packages; do
   "$question" | cut -c1-4000 | while IFS= read -r line; do printf '%s\n' "$line"; done &
 done
 routes "$@" &

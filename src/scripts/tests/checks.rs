@@ -230,7 +230,10 @@ fn files_of_a_unit_that_systemd_does_not_know_are_read_as_systemd_does() {
             );
             let printed = machine.done(CHECKS, &ARGUMENTS);
             let lines = printed.lines();
-            let lines = lines.filter(|line| line.starts_with("unit_") && line.contains("kubelet"));
+            let lines = lines.filter(|line| {
+                let is_about = line.starts_with("unit_") && line.contains("kubelet");
+                is_about && !line.starts_with("unit_setting")
+            });
             lines.map(str::to_owned).collect::<Vec<_>>()
         };
         machine.write(
@@ -263,6 +266,51 @@ fn files_of_a_unit_that_systemd_does_not_know_are_read_as_systemd_does() {
         ] {
             assert_eq!(printed(files), expected, "{files}");
         }
+    });
+}
+
+#[test]
+fn what_changes_the_programs_of_the_cluster_is_printed_without_values() {
+    Machine::with_each_shell(|machine| {
+        let drop_ins = "systemd/system/kubelet.service.d";
+        machine.write(
+            &format!("/etc/{drop_ins}/10-kubeadm.conf"),
+            "# Written by kubexm, based on kubeadm's drop-in:\n[Service]\nExecStart=\n",
+        );
+        machine.write(
+            &format!("/etc/{drop_ins}/20-site.conf"),
+            "[Service]\nExecStart=\nExecStart=/usr/bin/kubelet\nEnvironment=TOKEN=UExBTlRFRA HTTPS_PROXY=x\n",
+        );
+        machine.write(
+            &format!("/run/{drop_ins}/a.conf"),
+            "[Service]\nEnvironment=\"KUBELET_CONFIG_ARGS=--config=/a --register-node=false\"\n",
+        );
+        let flags =
+            "KUBELET_EXTRA_ARGS=\"--node-ip=192.0.2.1 -v 4 --site=UExBTlRFRA\"\nOTHER=--x\n";
+        machine.write("/etc/default/kubelet", flags);
+        machine.write(
+            "/etc/crio/crio.conf.d/99-site.conf",
+            "[crio.image]\n# a = b\n pause_image = \"UExBTlRFRA\"\n",
+        );
+        let printed = machine.done(CHECKS, &ARGUMENTS);
+        let keys = ["unit_setting=", "kubelet_flag=", "crio_setting="];
+        let mut found = lines(&printed);
+        found.retain(|line| keys.iter().any(|key| line.starts_with(key)));
+        found.sort_unstable();
+        assert_eq!(
+            found,
+            [
+                "crio_setting=/etc/crio/crio.conf.d/99-site.conf pause_image".to_owned(),
+                "kubelet_flag=/etc/default/kubelet node-ip".to_owned(),
+                "kubelet_flag=/etc/default/kubelet site".to_owned(),
+                "kubelet_flag=/etc/default/kubelet v".to_owned(),
+                format!("kubelet_flag=/run/{drop_ins}/a.conf config"),
+                format!("kubelet_flag=/run/{drop_ins}/a.conf register-node=false"),
+                format!("unit_setting=kubelet.service /etc/{drop_ins}/20-site.conf ExecStart"),
+                format!("unit_setting=kubelet.service /etc/{drop_ins}/20-site.conf TOKEN"),
+            ]
+        );
+        assert!(!printed.contains("UExBTlRFRA"), "{printed}");
     });
 }
 
