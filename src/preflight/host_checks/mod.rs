@@ -6,6 +6,7 @@ mod disks;
 mod modules;
 mod mounts;
 mod network;
+mod resolvers;
 mod system;
 mod units;
 
@@ -60,13 +61,14 @@ pub const KEYS: &[&str] = &[
     "unit_setting",
     "kubelet_flag",
     "crio_setting",
+    "resolv_writer",
     "immutable",
     "cloud_hosts",
     "packages",
 ];
 
 /// Every check.
-pub const CHECKS: [&HostCheck; 14] = [
+pub const CHECKS: [&HostCheck; 15] = [
     &network::CNI,
     &network::FORWARD,
     &network::ROUTES,
@@ -81,6 +83,7 @@ pub const CHECKS: [&HostCheck; 14] = [
     &system::IMMUTABLE,
     &system::PACKAGES,
     &units::UNITS,
+    &resolvers::RESOLVERS,
 ];
 
 /// Asks a host what the checks read.

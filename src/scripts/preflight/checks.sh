@@ -126,6 +126,22 @@ overrides() {
 # Reads flags, separated by blanks, and prints their names, with the value of a flag that is on or off.
 # Arguments: their file.
 kubelet_flags() { tr -s '[:blank:]' '\n' | sed -nE 's/^--?([a-z][a-z0-9-]*=(true|false))$/\1/p; s/^--?([a-z][a-z0-9-]*).*/\1/p' | head -n 50 | sed "s|^|$1 |" | each kubelet_flag; }
+# Programs that write /etc/resolv.conf, each with the file of its settings. Where systemd-resolved provides it, none does.
+resolvers() { resolv_writers | each resolv_writer; }
+resolv_writers() {
+  case $(readlink -f /etc/resolv.conf) in /run/systemd/resolve/*) return ;; esac
+  # A script in this directory may replace the function that writes the file.
+  if pidof dhclient >/dev/null && ! grep -qs make_resolv_conf /etc/dhcp/dhclient-enter-hooks.d/* /etc/dhcp/dhclient-enter-hooks; then
+    grep -qsE '^[[:space:]]*supersede[[:space:]]+domain-name-servers' /etc/dhcp/*.conf || echo "dhclient /etc/dhcp/dhclient.conf"
+  fi
+  if pidof dhcpcd >/dev/null; then
+    grep -qsE '^[[:space:]]*nohook[[:space:]].*resolv' /etc/dhcpcd.conf || echo "dhcpcd /etc/dhcpcd.conf"
+  fi
+  file=/etc/sysconfig/network/config
+  ! grep -qsE '^NETCONFIG_DNS_POLICY="?[^"]' "$file" || echo "netconfig $file"
+  [ -e /etc/cloud/cloud-init.disabled ] || LC_ALL=C grep -HsE '^ *manage_resolv_conf *:' /etc/cloud/cloud.cfg /etc/cloud/cloud.cfg.d/*.cfg |
+    tail -n 1 | grep -iE ': *["'\'']?(true|yes|on|1)' | sed 's/^\([^:]*\):.*/cloud-init \1/' || :
+}
 packages() {
   if command -v dpkg >/dev/null && command -v apt-get >/dev/null; then
     said=$(timeout -k 1 20 apt-get check -qq -o Debug::NoLocking=true 2>&1 </dev/null) || printf '%s\n' "$said" | grep . | tail -n 3 | cut -c1-300 | each packages
@@ -133,7 +149,7 @@ packages() {
   fi
 }
 # They run at the same time: the slowest one determines the duration. A write of at most 4096 bytes stays together.
-for question in disks kernel modules network system overrides packages; do
+for question in disks kernel modules network system overrides packages resolvers; do
   "$question" | cut -c1-4000 | while IFS= read -r line; do printf '%s\n' "$line"; done &
 done
 routes "$@" &

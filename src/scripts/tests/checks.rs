@@ -314,6 +314,58 @@ fn what_changes_the_programs_of_the_cluster_is_printed_without_values() {
     });
 }
 
+#[test]
+fn programs_that_write_the_name_servers_are_printed_unless_their_settings_forbid_it() {
+    Machine::with_each_shell(|machine| {
+        let settings = [
+            (
+                "/etc/dhcp/dhclient.conf",
+                "dhclient",
+                "request routers;\n",
+                "supersede domain-name-servers 192.0.2.53;\n",
+            ),
+            (
+                "/etc/dhcpcd.conf",
+                "dhcpcd",
+                "hostname\n",
+                "nohook resolv.conf\n",
+            ),
+            (
+                "/etc/sysconfig/network/config",
+                "netconfig",
+                "NETCONFIG_DNS_POLICY=\"auto\"\n",
+                "NETCONFIG_DNS_POLICY=\"\"\n",
+            ),
+            (
+                "/etc/cloud/cloud.cfg.d/a.cfg",
+                "cloud-init",
+                "manage_resolv_conf: true\n",
+                "manage_resolv_conf: false\n",
+            ),
+        ];
+        machine.fake(
+            "pidof",
+            "case $1 in dhclient | dhcpcd) echo 7 ;; *) exit 1 ;; esac",
+        );
+        let found = || {
+            let printed = machine.done(CHECKS, &ARGUMENTS);
+            let mut found: Vec<String> = lines(&printed).into_iter().map(str::to_owned).collect();
+            found.retain(|line| line.starts_with("resolv_writer="));
+            found
+        };
+        for (file, _, writes, _) in settings {
+            machine.write(file, writes);
+        }
+        let expected =
+            settings.map(|(file, program, ..)| format!("resolv_writer={program} {file}"));
+        assert_eq!(found(), expected);
+        for (file, _, _, leaves) in settings {
+            machine.write(file, leaves);
+        }
+        assert_eq!(found(), [""; 0]);
+    });
+}
+
 /// With merged directories, /lib is a link to /usr/lib.
 #[test]
 fn lines_of_modprobe_are_printed_once() {

@@ -76,3 +76,39 @@ fn later_file_of_cri_o_is_refused_if_it_sets_what_the_cluster_decides() {
     }
     assert_eq!(found("", &line("99-site.conf", "pause_image")), []);
 }
+
+#[test]
+fn program_that_replaces_the_name_servers_is_named_with_its_setting() {
+    let own = "system: {resolvers: {servers: [192.0.2.53, 192.0.2.54]}}";
+    for (writer, remedy) in [
+        (
+            "dhclient /etc/dhcp/dhclient.conf",
+            "echo 'supersede domain-name-servers 192.0.2.53, 192.0.2.54;' >>/etc/dhcp/dhclient.conf",
+        ),
+        (
+            "dhcpcd /etc/dhcpcd.conf",
+            "echo 'nohook resolv.conf' >>/etc/dhcpcd.conf",
+        ),
+        (
+            "netconfig /etc/sysconfig/network/config",
+            "NETCONFIG_DNS_POLICY=\"\"/' /etc/sysconfig/network/config",
+        ),
+        (
+            "cloud-init /etc/cloud/cloud.cfg",
+            "\\1: false/' /etc/cloud/cloud.cfg",
+        ),
+    ] {
+        let answers = format!("resolv_writer={writer}");
+        let finding = only(own, &answers);
+        assert!(
+            !finding.fatal && finding.hint.ends_with(remedy),
+            "{finding}"
+        );
+        assert_eq!(found("", &answers), []);
+        let managed = Facts {
+            network_manager: true,
+            ..Facts::default()
+        };
+        assert_eq!(on("node1", &managed, own, &answers), []);
+    }
+}
