@@ -165,7 +165,8 @@ const CILIUM: PluginProperties = PluginProperties {
         Directory::file("/etc/cni/net.d/05-cilium.conflist"),
         Directory::file("/opt/cni/bin/cilium-cni"),
     ],
-    cni_files: &["net.d/05-cilium.conf*", "net.d/*.cilium_bak"],
+    // Its pods rename the files of others to `*.cilium_bak`. The script of `leftovers` gives these their names back.
+    cni_files: &["net.d/05-cilium.conf*"],
     chains: &["CILIUM"],
     leftovers: Some("cilium"),
     unit: None,

@@ -101,6 +101,10 @@ cilium)
     ip route flush table "$table" 2>/dev/null || :
   done
   delete_rules cilium
+  # Network configurations of other programs, which the agent renamed. A file that has the name again stays as it is.
+  for file in /etc/cni/net.d/*.cilium_bak; do
+    [ ! -f "$file" ] || [ -e "${file%.cilium_bak}" ] || mv "$file" "${file%.cilium_bak}"
+  done
   ;;
 node-local-dns)
   # The cache removes its device and its rules when it receives a signal. A reset kills it.

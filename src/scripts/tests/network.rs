@@ -113,6 +113,34 @@ fn only_rules_of_the_dns_cache_are_removed() {
     });
 }
 
+/// Cilium's agent renames the network configurations of other programs, such as podman.
+#[test]
+fn files_that_cilium_renamed_have_their_names_again() {
+    Machine::with_each_shell(|machine| {
+        let path = |name: &str| format!("/etc/cni/net.d/{name}");
+        for (name, text) in [
+            ("87-podman-bridge.conflist.cilium_bak", "podman"),
+            ("10-site.conf.cilium_bak", "former"),
+            ("10-site.conf", "present"),
+        ] {
+            machine.write(&path(name), text);
+        }
+        left(machine, "cilium");
+        let read = |name: &str| std::fs::read_to_string(machine.at(&path(name))).ok();
+        assert_eq!(read("87-podman-bridge.conflist").as_deref(), Some("podman"));
+        assert_eq!(read("87-podman-bridge.conflist.cilium_bak"), None);
+        assert_eq!(read("10-site.conf").as_deref(), Some("present"));
+        assert_eq!(read("10-site.conf.cilium_bak").as_deref(), Some("former"));
+        // The removal of the directory lists what is of no program of the cluster.
+        let patterns = crate::undo::directories::content("/etc/cni").patterns;
+        assert!(
+            !patterns
+                .iter()
+                .any(|pattern| pattern.contains("cilium_bak"))
+        );
+    });
+}
+
 #[test]
 fn only_links_of_cilium_are_removed() {
     Machine::with_each_shell(|machine| {
