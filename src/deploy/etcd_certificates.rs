@@ -129,4 +129,27 @@ mod tests {
         assert_eq!(leaf.names, expected);
         assert_eq!(leaf.usage, Usage::Peer);
     }
+
+    /// etcd's access control permits everything to `root`, and the API servers have a user of their own.
+    #[test]
+    fn clients_of_etcd_are_the_api_servers_and_root() {
+        let cluster = crate::example::cluster("", "etcd: {type: systemd}");
+        let mut users = BTreeMap::new();
+        let issued = EtcdCertificates::issue(&cluster, "", |name, leaf| {
+            if leaf.usage == Usage::Client {
+                users.insert(name.to_owned(), leaf.common_name.clone());
+            }
+            Ok::<_, String>(Pair {
+                certificate: String::new(),
+                key: String::new(),
+            })
+        });
+        assert!(issued.unwrap().is_some());
+        let expected = [
+            ("etcd-admin-node1", "root"),
+            ("etcd-client", "kube-apiserver-etcd-client"),
+        ];
+        let expected = expected.map(|(name, user)| (name.to_owned(), user.to_owned()));
+        assert_eq!(users, BTreeMap::from(expected));
+    }
 }

@@ -356,3 +356,32 @@ fn services_arguments(cluster: &Cluster, host: &HostSpec) -> Result<[String; 3],
 fn hosts_file() -> Result<HostPath, DeployError> {
     Ok(HostPath::parse(&format!("{ETC}/kube-vip/hosts"))?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{cluster, file_of, with_inputs};
+
+    /// kube-vip asks the API server of its own host, and announces its address for that port.
+    #[test]
+    fn pods_use_the_port_of_the_api_server() {
+        let balancer = "highAvailability: {type: kube-vip, kubeVip: {services: true}}";
+        let sections =
+            format!("{balancer}\ncontrolPlaneEndpoint: 192.0.2.10:8443\nnetwork: {{plugin: none}}");
+        let cluster = cluster("apiServer: {port: 8443}", &sections);
+        let image = format!("ghcr.io/{}:v1.0.4", IMAGE.repository);
+        with_inputs(&cluster, &[&image], "", |inputs| {
+            for (assigns, line) in [
+                (Assigns::Endpoint, "- {name: port, value: \"8443\"}"),
+                (
+                    Assigns::Services,
+                    "- {name: kubernetes_addr, value: \"kubernetes:8443\"}",
+                ),
+            ] {
+                let path = format!("{MANIFESTS}/{}.yaml", assigns.name());
+                let text = file_of(inputs, "node1", &path).unwrap();
+                assert!(text.contains(line) && !text.contains("6443"), "{text}");
+            }
+        });
+    }
+}

@@ -129,3 +129,24 @@ pub(crate) fn join_config_for_validation(
     };
     join_config(cluster, host, &secrets)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn api_servers_that_join_listen_at_the_port_of_the_cluster() {
+        let cluster = kubexm_config::example::cluster_of(
+            "control-plane: [node1, node2], worker: [node3]",
+            "apiServer: {port: 7443}",
+            "highAvailability: {type: external}\ncontrolPlaneEndpoint: 192.0.2.9:7443",
+        );
+        let text = |name: &str| {
+            let host = cluster.host(&name.parse().unwrap()).unwrap();
+            join_config(&cluster, host, &JoinSecrets::placeholder()).unwrap()
+        };
+        let own = "  localAPIEndpoint:\n    advertiseAddress: \"192.0.2.12\"\n    bindPort: 7443\n";
+        assert!(text("node2").contains(own), "{}", text("node2"));
+        assert!(!text("node3").contains("bindPort"), "{}", text("node3"));
+    }
+}

@@ -37,6 +37,16 @@ struct Program {
     shared_files: Vec<HostPath>,
 }
 
+impl Program {
+    /// Returns the files that it reads when it starts, besides its unit.
+    fn reads(&self, cluster: &Cluster) -> Vec<HostPath> {
+        let mut files = self.files.paths();
+        files.extend(self.shared_files.iter().cloned());
+        files.extend(site_files::named_by_flags(cluster, &self.flags));
+        files
+    }
+}
+
 /// Adds the steps that run the three programs, and that write the administrator's kubeconfig.
 pub(super) fn steps(
     inputs: &Inputs<'_>,
@@ -84,9 +94,7 @@ fn run(cluster: &Cluster, task: Task, program: Program) -> Result<Task, DeployEr
     let unit = format!("{}.service", program.name);
     let path = HostPath::parse(&format!("/etc/systemd/system/{unit}"))?;
     let mut reads = vec![path.clone(), HostPath::parse(&binary)?];
-    reads.extend(program.files.paths());
-    reads.extend(program.shared_files);
-    reads.extend(site_files::named_by_flags(cluster, &program.flags));
+    reads.extend(program.reads(cluster));
     let text = kubexm_render::text("control plane unit", &service)?;
     let files = program.files.into_steps().into_iter();
     let task = files.fold(task, Task::step);
@@ -259,7 +267,13 @@ fn api_server_flags(cluster: &Cluster, host: &HostSpec) -> BTreeMap<String, Stri
             ("etcd-servers", etcd.endpoints.join(",")),
         ]
     });
-    let defaults = defaults.into_iter().chain(etcd.into_iter().flatten());
+    // kubeadm also leaves the modes to such a file. The API server refuses both.
+    let own = &kubernetes.api_server.component.extra_args;
+    let has_file = own.contains_key("authorization-config");
+    let defaults = defaults
+        .into_iter()
+        .filter(|(name, _)| !has_file || *name != "authorization-mode");
+    let defaults = defaults.chain(etcd.into_iter().flatten());
     flags(
         defaults.chain(hardening::api_server(cluster)),
         &kubernetes.api_server.component,
@@ -316,68 +330,4 @@ fn scheduler_flags(component: &Component) -> BTreeMap<String, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use kubexm_engine::plan::Plan;
-    use kubexm_engine::plan::diff::diff;
-    use kubexm_host::Host;
-    use kubexm_host::local::LocalHost;
-    use kubexm_pki::kubernetes::CaKey;
-    use kubexm_types::Message;
-
-    /// The controller manager refuses a file with two certificates, which it would have in a rotation.
-    #[test]
-    fn controller_manager_signs_with_one_certificate_while_two_are_trusted() {
-        let cluster = crate::renewal::tests::cluster("type: systemd", "etcd: {type: systemd}");
-        let pki = ClusterPki::placeholder(&cluster).unwrap();
-        let host = cluster.nodes()[0];
-        let own = &pki.control_planes[&host.name];
-        let signer = |pki: &ClusterPki| {
-            let program = controller_manager(&cluster, pki, own, host).unwrap();
-            let signer = program.flags["cluster-signing-cert-file"].clone();
-            let paths = program.files.paths();
-            (signer, paths.iter().any(|path| path.as_str() == SIGNER))
-        };
-        assert_eq!(signer(&pki), (CA.to_owned(), false));
-        let mut rotated = (*pki).clone();
-        rotated.trusted.push_str("<another certificate>\n");
-        assert_eq!(signer(&rotated), (SIGNER.to_owned(), true));
-    }
-
-    /// Returns the part of an install that writes the key of the CA.
-    fn with_key(key: CaKey) -> Plan {
-        let cluster = crate::renewal::tests::cluster("type: systemd", "etcd: {type: systemd}");
-        let mut pki = (*ClusterPki::placeholder(&cluster).unwrap()).clone();
-        pki.ca_key = key;
-        let host = cluster.nodes()[0];
-        let own = &pki.control_planes[&host.name];
-        let program = controller_manager(&cluster, &pki, own, host).unwrap();
-        let mut files = program.files.into_steps().into_iter();
-        let file = files.find(|file| file.path.as_str() == CA_KEY).unwrap();
-        Plan {
-            tasks: vec![Task::new("kubernetes", "node", &"node1".parse().unwrap()).step(file)],
-        }
-    }
-
-    #[tokio::test]
-    async fn key_that_is_not_known_is_not_a_difference() {
-        let folder = tempfile::tempdir().unwrap();
-        let host = LocalHost::within("node1".parse().unwrap(), folder.path()).unwrap();
-        let host: Arc<dyn Host> = Arc::new(host);
-        let hosts = BTreeMap::from([(host.name().clone(), host)]);
-        let known = with_key(CaKey::Known("key".to_owned()));
-        let found = diff(&known, &hosts).await.unwrap();
-        assert!(found.has_changes(), "{found}");
-        let cause = Message::new("cannot read the key: it is encrypted").hint("pass the identity");
-        let unknown = with_key(CaKey::Unknown(cause));
-        let found = diff(&unknown, &hosts).await.unwrap();
-        assert!(!found.has_changes(), "{found}");
-        insta::assert_snapshot!(found, @"
-        node1: 1 steps differ, 0 found the desired state, 0 actions run in every install
-          kubernetes/node@node1: Write /etc/kubernetes/pki/ca.key: not compared: cannot read the key: it is encrypted
-            hint: pass the identity
-        ");
-    }
-}
+mod tests;
