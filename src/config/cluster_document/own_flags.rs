@@ -11,6 +11,7 @@ use crate::reader::Fields;
 type Own = (&'static str, &'static str);
 
 const REMOVE: &str = "remove the flag: the cluster does not work with another value";
+const NEEDED: &str = "the cluster does not work with another value";
 const CERTIFICATES: &str =
     "remove the flag: apiServer.certSANs sets the names in the certificate of the API server";
 const POD_CIDR: &str = "use network.podCIDR";
@@ -77,7 +78,7 @@ const KUBELET: [Own; 21] = [
     ("node-ip", "use internalAddress of the hosts"),
     (
         "root-dir",
-        "remove the flag, and mount a disk at /var/lib/kubelet if pods need one",
+        "mount a disk at /var/lib/kubelet if pods need one",
     ),
     (
         "register-with-taints",
@@ -108,13 +109,14 @@ const KUBE_PROXY: [Own; 5] = [
     ("proxy-mode", "use kubernetes.kubeProxy.mode"),
 ];
 
-/// Returns what a user sets instead of a flag of a kubelet that kubexm decides; `None` if kubexm does not decide it.
+/// Returns why a kubelet must not have a flag that kubexm decides, or what a user sets instead; `None` if kubexm does not decide it.
 pub fn own_kubelet_flag(name: &str, value: &str) -> Option<&'static str> {
     if (name, value) == (REGISTER_NODE, "false") {
         return Some(NOT_A_NODE);
     }
     let mut own = KUBELET.iter();
-    own.find(|(flag, _)| *flag == name).map(|(_, hint)| *hint)
+    let (_, hint) = own.find(|(flag, _)| *flag == name)?;
+    Some(if *hint == REMOVE { NEEDED } else { hint })
 }
 
 /// Refuses flags that kubexm or kubeadm sets, and flags that have no effect.

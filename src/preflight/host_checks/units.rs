@@ -99,7 +99,7 @@ fn kubelet_flags(asked: &Asked<'_>) -> Vec<Problem> {
         let (cause, fix) = match own {
             Some(hint) => (
                 "kubexm sets it, and the flag has precedence",
-                format!("remove the flag from {file}; in the cluster file, {hint}"),
+                format!("remove the flag from {file}: {hint}"),
             ),
             None => (
                 "the flag has precedence over the cluster file, and may be of an earlier cluster",
