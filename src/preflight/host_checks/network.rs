@@ -11,7 +11,7 @@ use super::check::{Asked, HostCheck, Problem, When};
 
 pub(super) const CNI: HostCheck = HostCheck {
     kind: FindingKind::CniLeftovers,
-    when: When::BeforeInstall,
+    when: When::Always,
     read: "files in /etc/cni/net.d",
     find: cni,
 };
@@ -49,27 +49,44 @@ pub(super) fn units(cluster: &Cluster, host: &HostName) -> Vec<&'static str> {
     units
 }
 
-/// Returns the network configurations that the runtime uses before the one of the network plugin, whose name begins with `prefix`:
-/// it takes the first file by name. Multus is meant to be the first one: it calls the plugin of the cluster.
-pub fn before<'a>(files: &'a [String], prefix: &str) -> Vec<&'a str> {
-    let name = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
+/// Returns the network configurations of other programs, in the order in which the runtime takes them: it uses the first file by
+/// name. The name of the file of the network plugin begins with `prefix`. Multus is meant to be the first one: it calls the plugin
+/// of the cluster.
+fn foreign<'a>(files: &'a [String], prefix: &str) -> Vec<&'a str> {
     let files = files.iter().map(String::as_str);
     let mut files: Vec<&str> = files
-        .filter(|file| {
-            let name = name(file);
-            !name.contains("multus") && !name.starts_with(prefix) && *name < *prefix
-        })
+        .filter(|file| !base(file).contains("multus") && !base(file).starts_with(prefix))
         .collect();
-    files.sort_by_key(|file| name(file));
+    files.sort_by_key(|file| base(file));
     files
 }
 
+/// Returns the network configurations that the runtime uses before the one of the network plugin, whose name begins with `prefix`.
+pub fn before<'a>(files: &'a [String], prefix: &str) -> Vec<&'a str> {
+    let mut files = foreign(files, prefix);
+    files.retain(|file| base(file) < prefix);
+    files
+}
+
+/// Returns the name of a file without its directory.
+fn base(file: &str) -> &str {
+    file.rsplit('/').next().unwrap_or(file)
+}
+
 fn cni(asked: &Asked<'_>) -> Vec<Problem> {
-    let prefix = asked.cluster.network.plugin.properties().cni_file;
+    let plugin = asked.cluster.network.plugin.properties();
+    let prefix = plugin.cni_file;
     let Some(prefix) = prefix.filter(|_| asked.cluster.is_node(asked.host)) else {
         return Vec::new();
     };
-    let files = before(asked.answers.all("cni_file"), prefix);
+    let all = asked.answers.all("cni_file");
+    // The pods of a plugin write its file after the kubelet has started. Until then, the runtime uses any other one.
+    let is_late = !plugin.repositories.is_empty() && !asked.is_used();
+    let files = if is_late {
+        foreign(all, prefix)
+    } else {
+        before(all, prefix)
+    };
     let Some(first) = files.first() else {
         return Vec::new();
     };
@@ -79,7 +96,7 @@ fn cni(asked: &Asked<'_>) -> Vec<Problem> {
         what: format!("the runtime would use {first} before the file of the network plugin"),
         evidence: files.iter().map(|file| (*file).to_owned()).collect(),
         cause: "pods would get the network of another program or of an earlier cluster".to_owned(),
-        fix: "remove these files, or give them names that begin with a later number".to_owned(),
+        fix: "remove these files, or move them to another directory".to_owned(),
         commands: files.iter().map(|file| format!("rm {file}")).collect(),
     }]
 }

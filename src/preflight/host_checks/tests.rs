@@ -5,10 +5,13 @@ use kubexm_config::example::cluster;
 
 /// Returns the findings about a host with these answers, in a cluster with these sections.
 fn on(host: &str, facts: &Facts, sections: &str, answers: &str) -> Vec<Finding> {
-    let cluster = cluster("", sections);
+    in_cluster(&cluster("", sections), host, facts, answers)
+}
+
+fn in_cluster(cluster: &Cluster, host: &str, facts: &Facts, answers: &str) -> Vec<Finding> {
     let answers = Answers::parse(&format!("{answers}\nend=\n"), KEYS).unwrap();
     judge(&Asked {
-        cluster: &cluster,
+        cluster,
         host: &host.parse().unwrap(),
         facts,
         answers: &answers,
@@ -31,24 +34,38 @@ fn healthy_host_has_no_findings() {
     let answers = "mount=/usr/local/bin rw,relatime\nmount=/var/lib/containerd rw,noexec\nsysctl=net/ipv4/ip_forward 0\n\
                    next_sysctl=# /etc/sysctl.d/50-site.conf\nnext_sysctl=net.ipv4.ip_forward = 0\n\
                    next_sysctl=# /etc/sysctl.d/99-site.conf\nnext_sysctl=net/ipv4/ip_forward=1\nnext_sysctl=vm.swappiness = 1\n\
-                   cni_file=/etc/cni/net.d/87-podman-bridge.conflist\ncni_file=/etc/cni/net.d/00-multus.conf\n\
+                   cni_file=/etc/cni/net.d/00-multus.conf\n\
                    cni_file=/etc/cni/net.d/10-flannel.conflist\nroute=10.96.0.1 via 192.0.2.1\nforward=ip filter";
     assert_eq!(found("", answers), []);
 }
 
-/// The runtime takes the first file by name, so that pods of an installed cluster had the network of podman.
+/// The runtime takes the first file by name, so that pods of an installed cluster had the network of podman. The pods of flannel
+/// write theirs after CoreDNS has got a network.
 #[test]
-fn other_network_configuration_that_comes_first_is_refused() {
+fn other_network_configurations_are_refused_if_the_runtime_would_use_them() {
     let answers =
-        "cni_file=/etc/cni/net.d/05-podman.conflist\ncni_file=/etc/cni/net.d/99-last.conf";
+        "cni_file=/etc/cni/net.d/99-last.conf\ncni_file=/etc/cni/net.d/05-podman.conflist";
     let finding = only("", answers);
     assert!(finding.fatal && finding.kind == FindingKind::CniLeftovers);
-    assert!(finding.what.contains("05-podman.conflist"), "{finding}");
-    assert!(!finding.hint.contains("99-last"), "{finding}");
-    // One of another plugin of an earlier cluster.
+    let commands = "rm /etc/cni/net.d/05-podman.conflist && rm /etc/cni/net.d/99-last.conf";
+    assert!(finding.hint.ends_with(commands), "{finding}");
+    let late = "cni_file=/etc/cni/net.d/87-podman-bridge.conflist";
+    for plugin in ["flannel", "calico", "cilium"] {
+        let finding = only(&format!("network: {{plugin: {plugin}}}"), late);
+        assert!(finding.fatal, "{finding}");
+    }
+    // kubexm writes the file of the bridge before the kubelet starts. One of another plugin of an earlier cluster comes first.
     let bridge = "network: {plugin: bridge}";
+    assert_eq!(found(bridge, late), []);
     assert!(only(bridge, "cni_file=/etc/cni/net.d/10-flannel.conflist").fatal);
     assert_eq!(found("network: {plugin: none}", answers), []);
+    let node = Facts {
+        initialized: true,
+        ..Facts::default()
+    };
+    assert_eq!(on("node1", &node, "", late), []);
+    let found = on("node1", &node, "", answers);
+    assert!(!found[0].hint.contains("99-last"), "{found:#?}");
 }
 
 #[test]
@@ -57,8 +74,7 @@ fn host_of_a_cluster_is_not_checked_for_what_an_install_needs() {
         initialized: true,
         ..Facts::default()
     };
-    let answers = "cni_file=/etc/cni/net.d/05-x.conf\netcd_entry=member\npackages=x\n\
-                   immutable=/etc/hosts";
+    let answers = "etcd_entry=member\npackages=x\nimmutable=/etc/hosts";
     let found = on("node1", &facts, "", answers);
     assert_eq!(found.len(), 1, "{found:#?}");
     assert!(!found[0].fatal && found[0].kind == FindingKind::FileSystems);

@@ -71,7 +71,7 @@ modules() {
 some() { awk '/dport/ ? ++ports <= 40 : ++others <= 40' | cut -c1-1000; }
 network() {
   of_plugins=$(for name in $chains; do printf '|%s' "$name"; done)
-  find /etc/cni/net.d -maxdepth 1 \( -name '*.conf' -o -name '*.conflist' -o -name '*.json' \) 2>/dev/null | LC_ALL=C sort | head -n 20 | each cni_file || :
+  find -H /etc/cni/net.d -maxdepth 1 \( -name '*.conf' -o -name '*.conflist' -o -name '*.json' \) 2>/dev/null | LC_ALL=C sort | head -n 20 | each cni_file || :
   timed 5 iptables-save -t filter | grep -E -e '-j (DROP|REJECT)' -e '^:(INPUT|FORWARD|OUTPUT) DROP' |
     grep -vE -e "^-A (KUBE|CNI$of_plugins)" | some | each rule || :
   ruleset=$(timed 5 nft list ruleset) || :
