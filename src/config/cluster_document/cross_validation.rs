@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::contradiction::{advise, refuse};
-use super::{balancer_checks, ip_families, kubeadm, own_flags, runtime};
+use super::{balancer_checks, ip_families, kubeadm, network, own_flags, runtime};
 use crate::cluster::{Cluster, Etcd, KubernetesKind, Patch, PatchTarget};
 use crate::reader::Fields;
 use kubexm_types::HostName;
@@ -26,6 +26,7 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &mut Cluster) {
     check_registry(spec, cluster);
     check_kernel(spec, cluster);
     check_system(spec, cluster);
+    network::check_addresses(spec, cluster);
     check_names(spec, cluster);
     for (at, patch) in cluster.kubernetes.kubeadm.patches.iter().enumerate() {
         check_patch(spec, cluster, patch, at);

@@ -5,11 +5,14 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::cluster::{
-    Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, HostSpec, IpFamilies, IpFamily,
-    Network, NetworkPlugin, PluginKind, address_at,
+    Calico, Cilium, CiliumRouting, Cluster, Encapsulation, Etcd, FlannelBackend, HostSpec,
+    IpFamilies, IpFamily, Network, NetworkPlugin, PluginKind, address_at,
 };
 use crate::reader::{Choice, Fields, Reader, accept};
+use crate::urls;
 use crate::yaml::Node;
+
+use super::contradiction::refuse;
 
 /// Maximum length of the part of an address that differs within a service network, in bits
 /// (<https://pkg.go.dev/k8s.io/kubernetes/cmd/kubeadm/app/constants#MaximumBitsForServiceSubnet>).
@@ -190,17 +193,79 @@ fn check_networks(
         check_services(reader, node, net);
     }
     for host in hosts {
-        for (name, networks) in [("podCIDR", pods), ("serviceCIDR", services)] {
-            for net in networks.iter() {
-                let mut own = host.internal_addresses.iter();
-                if let Some(address) = own.find(|address| net.contains(address)) {
-                    let message = format!("{name} {net} contains {address} of host {}", host.name);
-                    let hint = "use a network that contains no host";
-                    reader.problem(node, "spec.network", message, Some(hint));
-                }
+        let mut own: Vec<IpAddr> = host.internal_addresses.iter().collect();
+        let reached = host.address.parse().ok();
+        own.extend(reached.filter(|reached| !own.contains(reached)));
+        for (name, net) in named(pods, services) {
+            if let Some(address) = own.iter().find(|address| net.contains(*address)) {
+                let message = format!("{name} {net} contains {address} of host {}", host.name);
+                let hint = "use a network that contains no host";
+                reader.problem(node, "spec.network", message, Some(hint));
             }
         }
     }
+}
+
+/// Returns the networks with the names of their fields.
+fn named(pods: IpFamilies<IpNet>, services: IpFamilies<IpNet>) -> Vec<(&'static str, IpNet)> {
+    let pods = pods.iter().map(|net| ("podCIDR", net));
+    let services = services.iter().map(|net| ("serviceCIDR", net));
+    pods.chain(services).collect()
+}
+
+/// Refuses addresses of the site in the networks of pods and services: hosts would send packets for them to pods, or nowhere.
+pub(super) fn check_addresses(spec: &Fields<'_>, cluster: &Cluster) {
+    let network = &cluster.network;
+    for (path, address) in addresses(cluster) {
+        for (name, net) in named(network.pod_cidr, network.service_cidr) {
+            if net.contains(&address) {
+                let message = format!("has {address}, which is in network.{name} {net}");
+                let hint = format!("use another {name}, which has no address of the site");
+                refuse(spec, &path, &message, &hint);
+            }
+        }
+    }
+}
+
+/// Returns the addresses outside of the cluster that the hosts or this machine ask, with their fields. Those of hosts are not among
+/// them.
+fn addresses(cluster: &Cluster) -> Vec<(String, IpAddr)> {
+    let mut all: Vec<(String, IpAddr)> = Vec::new();
+    let mut add = |path: &str, text: &str| {
+        let address = text.parse::<IpAddr>().ok();
+        all.extend(address.map(|address| (path.to_owned(), address)));
+    };
+    let endpoint = &cluster.control_plane_endpoint;
+    let is_host = |address: IpAddr| {
+        let mut hosts = cluster.hosts.iter();
+        hosts.any(|host| host.internal_addresses.iter().any(|own| own == address))
+    };
+    let of_endpoint = endpoint.address.or_else(|| endpoint.host.parse().ok());
+    if let Some(address) = of_endpoint.filter(|address| !is_host(*address)) {
+        add("spec.controlPlaneEndpoint", &address.to_string());
+    }
+    if let Some(registry) = &cluster.registry.external {
+        let url = format!("https://{}", registry.address);
+        urls::hosts(&url).for_each(|host| add("spec.registry.address", host));
+    }
+    if let Etcd::External { endpoints, .. } = &cluster.etcd {
+        let hosts = endpoints.iter().flat_map(|endpoint| urls::hosts(endpoint));
+        hosts.for_each(|host| add("spec.etcd.external.endpoints", host));
+    }
+    let system = &cluster.system;
+    for server in system.resolvers.iter().flat_map(|own| &own.servers) {
+        add("spec.system.resolvers.servers", &server.to_string());
+    }
+    for server in system.time.iter().flat_map(|time| &time.servers) {
+        add("spec.system.time.servers", server.as_str());
+    }
+    let jumps = cluster.hosts.iter().flat_map(|host| &host.jump_hosts);
+    for jump in jumps.flatten() {
+        add("spec.hosts", &jump.address);
+    }
+    all.sort();
+    all.dedup();
+    all
 }
 
 /// Checks the size of a service network.

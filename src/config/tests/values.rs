@@ -347,3 +347,52 @@ fn addresses_of_other_programs_have_no_line_breaks() {
     );
     assert_eq!(list[0].path, "spec.etcd.external.endpoints", "{list:#?}");
 }
+
+#[test]
+fn addresses_of_the_site_in_networks_of_the_cluster_are_refused() {
+    let external = "external: {endpoints: [\"https://10.244.0.9:2379\"], caFile: /no, certFile: /no, keyFile: /no}";
+    let etcd = format!("etcd: {{type: external, {external}}}");
+    for (section, path) in [
+        (
+            "system: {resolvers: {servers: [192.0.2.53, 10.96.0.53]}}",
+            "spec.system.resolvers.servers",
+        ),
+        (
+            "system: {time: {servers: [10.100.0.1]}}",
+            "spec.system.time.servers",
+        ),
+        (
+            "controlPlaneEndpoint: {host: api.example, address: 10.244.7.7}",
+            "spec.controlPlaneEndpoint",
+        ),
+        (
+            "registry: {type: external, address: \"10.97.1.1:5000\"}",
+            "spec.registry.address",
+        ),
+        (etcd.as_str(), "spec.etcd.external.endpoints"),
+    ] {
+        let found = read("", &format!("  {section}\n"));
+        let Err(found) = found else {
+            panic!("{section} is accepted");
+        };
+        let is_it = |problem: &&Problem| problem.message.contains("which is in network.");
+        let paths: Vec<&str> = found
+            .list
+            .iter()
+            .filter(is_it)
+            .map(|one| one.path.as_str())
+            .collect();
+        assert_eq!(paths, [path], "{section}: {:?}", found.list);
+    }
+    // The address of a login is not that of the cluster.
+    let host = "{name: node3, address: 10.244.9.3, internalAddress: 10.0.0.13}";
+    let found = problems("{name: node3, address: 10.0.0.13}", host);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].message.contains("10.244.9.3 of host node3"),
+        "{found:?}"
+    );
+    let jump = "{user: ops, password: sesame, jumpHost: {address: 10.244.0.1, user: ops}}";
+    let found = problems("{user: ops, password: sesame}", jump);
+    assert_eq!(found.len(), 1, "{found:?}");
+}
