@@ -7,6 +7,7 @@ mod modules;
 mod mounts;
 mod network;
 mod resolvers;
+mod overlaps;
 mod system;
 mod units;
 
@@ -50,6 +51,7 @@ pub const KEYS: &[&str] = &[
     "forward",
     "route",
     "no_route",
+    "network",
     "not_loaded",
     "modprobe_line",
     "unsaved_mount",
@@ -68,10 +70,11 @@ pub const KEYS: &[&str] = &[
 ];
 
 /// Every check.
-pub const CHECKS: [&HostCheck; 15] = [
+pub const CHECKS: [&HostCheck; 16] = [
     &network::CNI,
     &network::FORWARD,
     &network::ROUTES,
+    &overlaps::NETWORKS,
     &network::PROXIES,
     &boot::KERNEL_SETTINGS,
     &boot::HOST_NAMES,

@@ -1,4 +1,5 @@
 mod programs;
+mod networks;
 
 use super::*;
 use kubexm_config::example::cluster;

@@ -81,6 +81,7 @@ network() {
 }
 routes() {
   command -v ip >/dev/null || return 0
+  networks
   for address; do
     if said=$(timed 5 ip route get "$address"); then echo "route=$address $(printf '%s\n' "$said" | head -n 1 | cut -c1-200)"; else echo "no_route=$address"; fi
   done
