@@ -22,16 +22,45 @@ family_of() {
 # The rules of a pod network. Other networks have no route to pods, so packets to them get the address of the node. Packets of
 # pods pass a chain that drops forwarded packets by default, as after Docker or a hardening.
 rules="masquerade from to"
-# Arguments: a pod network, one of these rules, option of iptables that checks, appends or deletes the rule.
+# Sets `iptables` to the program of the address family of a network.
+program_of() {
+  iptables=iptables
+  [ "$(family_of "$1")" = 4 ] || iptables=ip6tables
+}
+# Arguments: a pod network, one of these rules, option of iptables that checks, adds or deletes the rule; the number that the rule
+# gets in its chain.
 rule() {
-  iptables=iptables network=$1 option=$3 table=filter chain=FORWARD target=ACCEPT
-  [ "$(family_of "$network")" = 4 ] || iptables=ip6tables
+  network=$1 option=$3 number=${4:-} table=filter chain=FORWARD target=ACCEPT
+  program_of "$network"
   case $2 in
   masquerade) table=nat chain=POSTROUTING target=MASQUERADE && set -- -s "$network" ! -d "$network" ;;
   from) set -- -s "$network" ;;
   to) set -- -d "$network" ;;
   esac
-  "$iptables" -w -t "$table" "$option" "$chain" "$@" -m comment --comment "kubexm pod network" -j "$target"
+  "$iptables" -w -t "$table" "$option" "$chain" ${number:+"$number"} "$@" -m comment --comment "kubexm pod network" -j "$target"
+}
+# Prints the number of the first rule that refuses every forwarded packet, if there is one, and `late` if one of these rules is
+# behind it.
+refusal() {
+  program_of "$1"
+  "$iptables" -w -t filter -S FORWARD 2>/dev/null | awk '
+    /^-A / { number++ }
+    /^-A FORWARD -j (DROP|REJECT)( |$)/ && !front { front = number }
+    front && /"kubexm pod network"/ { late = "late" }
+    END { if (front) print front, late }'
+}
+# Adds the rules that are missing. Behind a rule that refuses every packet, they have no effect; those of kube-proxy come first.
+set_rules() {
+  for pods in $networks; do
+    rule "$pods" masquerade -C 2>/dev/null || rule "$pods" masquerade -A || :
+    read -r front late <<END
+$(refusal "$pods")
+END
+    for rule in from to; do
+      [ -z "$late" ] || while rule "$pods" "$rule" -D 2>/dev/null; do :; done
+      rule "$pods" "$rule" -C 2>/dev/null || if [ -n "$front" ]; then rule "$pods" "$rule" -I "$front"; else rule "$pods" "$rule" -A; fi || :
+    done
+  done
 }
 # Arguments: address family.
 delete_old_routes() {
@@ -61,8 +90,6 @@ fi
 while :; do
   for pods in $networks; do delete_old_routes "$(family_of "$pods")"; done
   set_routes
-  for pods in $networks; do
-    for rule in $rules; do rule "$pods" "$rule" -C 2>/dev/null || rule "$pods" "$rule" -A || :; done
-  done
+  set_rules
   sleep 15
 done

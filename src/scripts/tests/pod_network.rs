@@ -7,7 +7,8 @@ use crate::{Script, network};
 fn calls(machine: &Machine, config: &str, routes: &str) -> [Vec<String>; 2] {
     machine.fake("ip", &format!("case $* in {routes} esac"));
     for program in ["iptables", "ip6tables"] {
-        machine.fake(program, "case $* in *-A*) ;; *) exit 1 ;; esac");
+        let answers = "case $* in *-A*) ;; *-I*) ;; *-S*) [ ! -e /root/forward ] || cat /root/forward ;; *) exit 1 ;; esac";
+        machine.fake(program, answers);
     }
     // The script does not end by itself, so this ends it after the first round.
     machine.fake("sleep", "exit 7");
@@ -40,11 +41,22 @@ fn rules(program: &str, pods: &str, options: &[&str]) -> Vec<String> {
             format!("-d {pods} {comment} -j ACCEPT"),
         ),
     ];
-    let calls = rules.iter().flat_map(|(table, chain, rule)| {
+    let mut calls = Vec::new();
+    let sets = options.contains(&"-C");
+    for (table, chain, rule) in rules {
         let options = options.iter();
-        options.map(move |option| format!("{program} -w -t {table} {option} {chain} {rule}"))
-    });
-    calls.collect()
+        let own = options.map(|option| match option.split_once(' ') {
+            // Only the chain of all packets has a rule that refuses them.
+            Some((_, number)) if chain == "FORWARD" => format!("-I FORWARD {number} {rule}"),
+            Some(_) => format!("-A {chain} {rule}"),
+            None => format!("{option} {chain} {rule}"),
+        });
+        calls.extend(own.map(|words| format!("{program} -w -t {table} {words}")));
+        if chain == "POSTROUTING" && sets {
+            calls.push(format!("{program} -w -t filter -S FORWARD"));
+        }
+    }
+    calls
 }
 
 fn all(parts: &[&[String]]) -> Vec<String> {
@@ -72,6 +84,32 @@ fn pod_routes_are_set_and_removed() {
         let flush = ["ip -4 route flush proto 187".to_owned()];
         assert_eq!(removed, all(&[&flush, &of(&["-D"])]));
         assert_eq!(machine.run(network::POD_ROUTES, &[]).status, 2);
+    });
+}
+
+/// Behind a rule that refuses every packet, as on RHEL, the rules have no effect. Those of kube-proxy, which refuse packets to
+/// services without pods, come first.
+#[test]
+fn packets_of_pods_are_accepted_before_a_rule_that_refuses_all() {
+    Machine::with_each_shell(|machine| {
+        let forward = "-P FORWARD ACCEPT\n-A FORWARD -j KUBE-FORWARD\n-A FORWARD -s 198.51.100.7/32 -j DROP\n\
+                       -A FORWARD -j REJECT --reject-with icmp-host-prohibited\n";
+        machine.write("/root/forward", forward);
+        let [set, _] = calls(machine, "pods 10.244.0.0/16\n", "");
+        let expected = rules("iptables", "10.244.0.0/16", &["-C", "-I 3"]);
+        assert_eq!(set[1..set.len() - 1], expected);
+        // One that an earlier version appended.
+        let own =
+            "-A FORWARD -s 10.244.0.0/16 -m comment --comment \"kubexm pod network\" -j ACCEPT\n";
+        machine.write("/root/forward", &format!("{forward}{own}"));
+        let [set, _] = calls(machine, "pods 10.244.0.0/16\n", "");
+        let order: Vec<&str> = ["-D FORWARD -s", "-C FORWARD -s", "-I FORWARD 3 -s"].into();
+        let is_about = |call: &&String| call.contains("FORWARD") && call.contains("-s 10.244");
+        let calls: Vec<&String> = set.iter().filter(is_about).collect();
+        for (call, expected) in calls.iter().zip(&order) {
+            assert!(call.contains(expected), "{call}, expected {expected}");
+        }
+        assert_eq!(calls.len(), order.len());
     });
 }
 
