@@ -8,7 +8,7 @@ use kubexm_types::{FindingKind, HostName};
 use crate::finding::Finding;
 
 /// A port or a range such as `2379-2380`, with `tcp` or `udp`.
-type Opening = (String, &'static str);
+pub(crate) type Opening = (String, &'static str);
 
 /// Returns the findings of a host. All are warnings: kubexm does not change firewalls or SELinux.
 pub(super) fn findings(cluster: &Cluster, name: &HostName, facts: &Facts) -> Vec<Finding> {
@@ -25,7 +25,7 @@ fn warning(name: &HostName, what: impl Into<String>, hint: &str) -> Finding {
 
 /// Returns the ports that other hosts and users must reach on a host
 /// (<https://kubernetes.io/docs/reference/networking/ports-and-protocols/>, and the network plugins' own lists).
-fn openings(cluster: &Cluster, name: &HostName) -> Vec<Opening> {
+pub(crate) fn openings(cluster: &Cluster, name: &HostName) -> Vec<Opening> {
     let mut list: Vec<Opening> = Vec::new();
     let tcp = |port: u16| (port.to_string(), "tcp");
     if let Some(port) = cluster.api_server_port(name) {

@@ -8,6 +8,8 @@ mod mounts;
 mod network;
 mod resolvers;
 mod overlaps;
+mod packet_filter;
+mod rules;
 mod system;
 mod units;
 
@@ -29,6 +31,7 @@ use crate::probe::PARALLEL;
 pub use check::{Asked, HostCheck, Problem, When};
 pub use disks::{Mount, mounts};
 pub use network::before;
+pub use rules::{Fit, Packets};
 
 /// How long the questions may take. Each has a limit of its own.
 const LIMIT: Limit = Limit::new(Duration::from_secs(75), "the questions of the checks");
@@ -48,6 +51,8 @@ pub const KEYS: &[&str] = &[
     "next_sysctl",
     "cni_file",
     "rule",
+    "accept",
+    "input",
     "forward",
     "route",
     "no_route",
@@ -73,6 +78,8 @@ pub const KEYS: &[&str] = &[
 pub const CHECKS: [&HostCheck; 16] = [
     &network::CNI,
     &network::FORWARD,
+    &packet_filter::INPUT,
+    &packet_filter::FORWARDED,
     &network::ROUTES,
     &overlaps::NETWORKS,
     &network::PROXIES,

@@ -66,18 +66,9 @@ modules() {
   for directory; do grep -HsE '^[[:space:]]*(blacklist|install)[[:space:]]' "$directory"/modprobe.d/*.conf || :; done |
     head -n 1000 | cut -c1-300 | each modprobe_line
 }
-# Rules of an administrator or of another firewall that drop packets: at most 40 that name a port, and 40 others. Some firewalls ban
-# thousands of addresses by a rule for each.
-some() { awk '/dport/ ? ++ports <= 40 : ++others <= 40' | cut -c1-1000; }
 network() {
-  of_plugins=$(for name in $chains; do printf '|%s' "$name"; done)
   find -H /etc/cni/net.d -maxdepth 1 \( -name '*.conf' -o -name '*.conflist' -o -name '*.json' \) 2>/dev/null | LC_ALL=C sort | head -n 20 | each cni_file || :
-  timed 5 iptables-save -t filter | grep -E -e '-j (DROP|REJECT)' -e '^:(INPUT|FORWARD|OUTPUT) DROP' |
-    grep -vE -e "^-A (KUBE|CNI$of_plugins)" | some | each rule || :
-  ruleset=$(timed 5 nft list ruleset) || :
-  printf '%s\n' "$ruleset" | awk -v ours="^(kube|filter|nat|mangle|raw$of_plugins)" '/^table/ { table = $3 } /(drop|reject)$/ && table !~ ours { gsub(/^[ \t]+/, ""); print table ": " $0 }' |
-    some | each rule || :
-  printf '%s\n' "$ruleset" | awk '/^table/ { table = $2 " " $3 } / hook forward .*policy drop/ { print table }' | head -n 10 | each forward || :
+  packet_rules "$chains"
 }
 routes() {
   command -v ip >/dev/null || return 0

@@ -50,3 +50,75 @@ fn networks_of_the_site_must_not_be_those_of_the_cluster() {
         []
     );
 }
+
+#[test]
+fn rules_that_drop_packets_to_ports_of_the_cluster_are_named_with_the_ports() {
+    for answers in [REFUSE, "rule=:INPUT DROP [0:0]", "input=filter"] {
+        let finding = only("", answers);
+        assert!(
+            !finding.fatal && finding.kind == FindingKind::Firewall,
+            "{finding}"
+        );
+        let ports = "10250/tcp, 2379-2380/tcp, 5000/tcp, 6443/tcp, 8472/udp";
+        assert!(finding.what.contains(ports), "{finding}");
+    }
+    let some = "accept=-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\naccept=-A INPUT -i lo -j ACCEPT\n\
+                accept=-A INPUT -p icmp -j ACCEPT\naccept=-A FORWARD -j ACCEPT\n\
+                accept=-A INPUT -p tcp -m multiport --dports 22,2379:2380,5000,6443 -m comment --comment x -j ACCEPT";
+    let finding = only("", &format!("{REFUSE}\n{some}"));
+    assert!(
+        finding.what.ends_with("and no rule accepts them"),
+        "{finding}"
+    );
+    assert!(
+        finding.what.contains("to 10250/tcp, 8472/udp:"),
+        "{finding}"
+    );
+    let commands = "iptables -I INPUT -p tcp -m multiport --dports 10250 -j ACCEPT && iptables -I INPUT -p udp";
+    assert!(finding.hint.contains(commands), "{finding}");
+    let one = only("", "rule=own: udp dport 8472 drop");
+    assert!(one.what.contains("to 8472/udp:"), "{one}");
+    for accepted in [
+        "accept=-A INPUT -s 192.0.2.0/24 -j ACCEPT",
+        "accept=filter: ip saddr 192.0.2.0/24 accept",
+        "accept=filter: ct state new tcp dport { 22, 2379-2380, 5000, 6443, 10250 } accept\naccept=filter: udp dport 8472 accept",
+    ] {
+        assert_eq!(
+            found("", &format!("{REFUSE}\ninput=filter\n{accepted}")),
+            [],
+            "{accepted}"
+        );
+    }
+    // Preflight compares the settings of firewalld, which writes such rules.
+    let firewalld = Facts {
+        firewalld: Some(Vec::new()),
+        ..Facts::default()
+    };
+    assert_eq!(on("node1", &firewalld, "", REFUSE), []);
+}
+
+/// flannel appends its rules behind it.
+#[test]
+fn rule_that_refuses_every_forwarded_packet_is_refused_with_flannel() {
+    let rule = "rule=-A FORWARD -j REJECT --reject-with icmp-host-prohibited";
+    let finding = only("", rule);
+    assert!(finding.fatal, "{finding}");
+    assert!(
+        finding
+            .hint
+            .contains("iptables -I FORWARD -s 10.244.0.0/16 -j ACCEPT && "),
+        "{finding}"
+    );
+    let accepted = "accept=-A FORWARD -s 10.244.0.0/16 -j ACCEPT\naccept=-A FORWARD -d 10.244.0.0/16 -j ACCEPT";
+    assert_eq!(found("", &format!("{accepted}\n{rule}")), []);
+    // Their rules come first, or they append to the policy.
+    for plugin in ["bridge", "calico", "cilium"] {
+        assert_eq!(
+            found(&format!("network: {{plugin: {plugin}}}"), rule),
+            [],
+            "{plugin}"
+        );
+    }
+    assert_eq!(found("", "rule=:FORWARD DROP [0:0]"), []);
+    assert_eq!(found("", "rule=-A FORWARD -s 198.51.100.7/32 -j DROP"), []);
+}
