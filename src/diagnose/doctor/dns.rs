@@ -3,6 +3,7 @@
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
 use super::seen::Seen;
+use kubexm_preflight::host_checks;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -28,7 +29,7 @@ fn servers(seen: &Seen) -> Outcome {
         for (host, answers) in seen.hosts().filter(|(name, _)| seen.cluster.is_node(name)) {
             let own = answers.all("nameserver").iter();
             let own: Vec<&String> = own
-                .filter(|server| server.starts_with("127.") || *server == "::1")
+                .filter(|server| host_checks::is_loopback(server))
                 .collect();
             if let Some(server) = own.first() {
                 let file = answers.one("resolv_conf").unwrap_or("resolv.conf");

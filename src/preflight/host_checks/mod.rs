@@ -3,8 +3,10 @@
 mod boot;
 mod check;
 mod disks;
+mod leftovers;
 mod modules;
 mod mounts;
+mod names;
 mod network;
 mod resolvers;
 mod overlaps;
@@ -30,6 +32,7 @@ use crate::probe::PARALLEL;
 
 pub use check::{Asked, HostCheck, Problem, When};
 pub use disks::{Mount, mounts};
+pub use names::is_loopback;
 pub use network::before;
 pub use rules::{Fit, Packets};
 
@@ -49,6 +52,9 @@ pub const KEYS: &[&str] = &[
     "cgroup",
     "sysctl",
     "next_sysctl",
+    "resolver",
+    "resolved",
+    "cni0",
     "cni_file",
     "rule",
     "accept",
@@ -75,16 +81,18 @@ pub const KEYS: &[&str] = &[
 ];
 
 /// Every check.
-pub const CHECKS: [&HostCheck; 16] = [
+pub const CHECKS: [&HostCheck; 18] = [
     &network::CNI,
     &network::FORWARD,
     &packet_filter::INPUT,
     &packet_filter::FORWARDED,
+    &leftovers::BRIDGE,
     &network::ROUTES,
     &overlaps::NETWORKS,
     &network::PROXIES,
     &boot::KERNEL_SETTINGS,
     &boot::HOST_NAMES,
+    &names::NAME_SERVERS,
     &modules::MODULES,
     &mounts::UNSAVED,
     &disks::MOUNT_OPTIONS,

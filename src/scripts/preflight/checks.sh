@@ -67,6 +67,12 @@ modules() {
     head -n 1000 | cut -c1-300 | each modprobe_line
 }
 network() {
+  # Name servers, of which pods get those of one of these files.
+  for file in /etc/resolv.conf /run/systemd/resolve/resolv.conf; do
+    [ ! -r "$file" ] || awk -v file="$file" '$1 == "nameserver" { print file, $2 }' "$file" | head -n 10 | each resolver
+  done
+  ! timed 5 systemctl is-active -q systemd-resolved || echo "resolved=active"
+  bounded 5 ip -o addr show dev cni0 | awk '{ print $4 }' | each cni0
   find -H /etc/cni/net.d -maxdepth 1 \( -name '*.conf' -o -name '*.conflist' -o -name '*.json' \) 2>/dev/null | LC_ALL=C sort | head -n 20 | each cni_file || :
   packet_rules "$chains"
 }

@@ -51,6 +51,8 @@ fn networks_of_the_site_must_not_be_those_of_the_cluster() {
     );
 }
 
+const REFUSE: &str = "rule=-A INPUT -j REJECT --reject-with icmp-host-prohibited";
+
 #[test]
 fn rules_that_drop_packets_to_ports_of_the_cluster_are_named_with_the_ports() {
     for answers in [REFUSE, "rule=:INPUT DROP [0:0]", "input=filter"] {
@@ -121,4 +123,35 @@ fn rule_that_refuses_every_forwarded_packet_is_refused_with_flannel() {
     }
     assert_eq!(found("", "rule=:FORWARD DROP [0:0]"), []);
     assert_eq!(found("", "rule=-A FORWARD -s 198.51.100.7/32 -j DROP"), []);
+}
+
+/// In a pod, an address of the loopback interface is that of the pod: CoreDNS ends.
+#[test]
+fn name_server_that_is_the_host_itself_is_refused() {
+    let own = "resolver=/etc/resolv.conf 127.0.0.1";
+    let finding = only("", own);
+    assert!(
+        finding.fatal && finding.kind == FindingKind::DnsServers,
+        "{finding}"
+    );
+    assert!(finding.hint.contains("spec.dns.upstreams"), "{finding}");
+    let resolved = "resolved=active\nresolver=/etc/resolv.conf 127.0.0.53\nresolver=/run/systemd/resolve/resolv.conf 192.0.2.53";
+    assert_eq!(found("", resolved), []);
+    assert_eq!(found("dns: {upstreams: [192.0.2.53]}", own), []);
+    assert_eq!(
+        found("system: {resolvers: {servers: [192.0.2.53]}}", own),
+        []
+    );
+    assert_eq!(on("registry1", &Facts::default(), "", own), []);
+}
+
+#[test]
+fn bridge_of_an_earlier_cluster_is_refused() {
+    let finding = only("", "cni0=10.85.0.1/16\ncni0=fe80::1/64");
+    assert!(
+        finding.fatal && finding.hint.ends_with("ip link delete cni0"),
+        "{finding}"
+    );
+    assert_eq!(found("", "cni0=fe80::1/64"), []);
+    assert_eq!(found("network: {plugin: calico}", "cni0=10.85.0.1/16"), []);
 }
