@@ -1,6 +1,6 @@
 //! What the next boot changes of what an install sets.
 
-use kubexm_config::cluster::kernel_settings;
+use kubexm_config::cluster::{IpFamily, kernel_settings};
 use kubexm_types::FindingKind;
 
 use super::check::{Asked, HostCheck, Problem, When};
@@ -18,6 +18,29 @@ pub(super) const HOST_NAMES: HostCheck = HostCheck {
     read: "whether cloud-init writes /etc/hosts",
     find: host_names,
 };
+
+pub(super) const MASKED: HostCheck = HostCheck {
+    kind: FindingKind::KernelSettings,
+    when: When::Always,
+    read: "whether the units that apply settings and load modules are masked",
+    find: masked,
+};
+
+fn masked(asked: &Asked<'_>) -> Vec<Problem> {
+    let units = asked.answers.all("masked_unit").iter();
+    let units = units.filter(|_| asked.cluster.is_node(asked.host));
+    units
+        .map(|unit| Problem {
+            breaks: true,
+            is_later: true,
+            what: format!("{unit} is masked"),
+            evidence: Vec::new(),
+            cause: "the next boot neither applies kernel settings nor loads modules of the cluster by it".to_owned(),
+            fix: "remove the mask".to_owned(),
+            commands: vec![format!("systemctl unmask {unit}")],
+        })
+        .collect()
+}
 
 /// A line of a file of sysctl.d.
 struct Line<'a> {
@@ -73,31 +96,95 @@ fn is_about(pattern: &str, name: &str) -> bool {
 fn kernel_settings(asked: &Asked<'_>) -> Vec<Problem> {
     let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
     let own = base(kernel_settings::FILE);
-    let mut lines = lines(asked.answers.all("next_sysctl"));
-    lines.retain(|line| base(line.file) > own);
+    let all = lines(asked.answers.all("next_sysctl"));
+    let is_after = |line: &&Line<'_>| base(line.file) > own;
     let settings = asked.cluster.kernel_settings().into_iter();
-    settings
-        .filter_map(|(name, value)| {
-            let mut others = lines.iter().rev();
-            let last = others.find(|line| is_about(&line.name, &dotted(&name)))?;
-            let same = |value: &str| value.split_whitespace().collect::<Vec<_>>().join(" ");
-            (same(last.value) != same(&value)).then(|| Problem {
-                breaks: asked.cluster.needs_kernel_setting(&name),
-                is_later: true,
-                what: format!(
-                    "{} sets {} to {}, and the cluster needs {value}",
-                    last.file, last.name, last.value
-                ),
-                evidence: vec![format!("{}: {} = {}", last.file, last.name, last.value)],
-                cause: format!(
-                    "the next boot applies this file after {}",
-                    kernel_settings::FILE
-                ),
-                fix: format!("remove the line from {}", last.file),
-                commands: Vec::new(),
-            })
+    let changed = settings.filter_map(|(name, value)| {
+        let mut others = all.iter().rev().filter(is_after);
+        let last = others.find(|line| is_about(&line.name, &dotted(&name)))?;
+        let same = |value: &str| value.split_whitespace().collect::<Vec<_>>().join(" ");
+        let breaks = asked.cluster.needs_kernel_setting(&name);
+        (same(last.value) != same(&value)).then(|| {
+            let cause = format!(
+                "the next boot applies this file after {}",
+                kernel_settings::FILE
+            );
+            let what = format!(
+                "{} sets {} to {}, and the cluster needs {value}",
+                last.file, last.name, last.value
+            );
+            problem(last, what, cause, breaks)
         })
-        .collect()
+    });
+    // Of the lines about a name, the last one counts.
+    let is_last = |at: usize| all[at + 1..].iter().all(|line| line.name != all[at].name);
+    let last = (0..all.len()).filter(|at| is_last(*at)).map(|at| &all[at]);
+    let more = last.filter_map(|line| {
+        // systemd applies patterns to new interfaces, too, when they appear.
+        let counts = is_after(&line) || line.name.contains(".*.");
+        let cause = prevented(asked, line, counts)?;
+        let what = format!("{} sets {} to {}", line.file, line.name, line.value);
+        Some(problem(
+            line,
+            what,
+            format!("after the next boot, {cause}"),
+            true,
+        ))
+    });
+    changed.chain(more).collect()
+}
+
+fn problem(line: &Line<'_>, what: String, cause: String, breaks: bool) -> Problem {
+    Problem {
+        breaks,
+        is_later: true,
+        what,
+        evidence: vec![format!("{}: {} = {}", line.file, line.name, line.value)],
+        cause,
+        fix: format!("remove the line from {}", line.file),
+        commands: Vec::new(),
+    }
+}
+
+/// Returns what a line of another file prevents on a node, although it does not change a setting of the cluster. `is_after` if it
+/// applies after the settings of the cluster: these reset the ones of interfaces
+/// (<https://docs.kernel.org/networking/ip-sysctl.html>).
+fn prevented(asked: &Asked<'_>, line: &Line<'_>, is_after: bool) -> Option<&'static str> {
+    let pods = &asked.cluster.network.pod_cidr;
+    let parts: Vec<&str> = line.name.split('.').collect();
+    if !asked.cluster.is_node(asked.host) {
+        return None;
+    }
+    match (parts.as_slice(), line.value) {
+        (["kernel", "modules_disabled"], "1") => {
+            Some("the kernel loads no module, and the network of pods needs some")
+        }
+        (["net", "ipv4" | "ipv6", "conf", "lo" | "all", "forwarding"], _) => None,
+        (["net", family, "conf", _, "forwarding"], "0") if is_after => {
+            let family = if *family == "ipv6" {
+                IpFamily::V6
+            } else {
+                IpFamily::V4
+            };
+            let what = "interfaces do not forward packets of pods";
+            pods.has(family).then_some(what)
+        }
+        (
+            [
+                "net",
+                "ipv6",
+                "conf",
+                "all" | "default" | "*",
+                "disable_ipv6",
+            ],
+            "1",
+        ) => {
+            let what =
+                "interfaces have no addresses of IPv6, which the networks of the cluster have";
+            pods.has(IpFamily::V6).then_some(what)
+        }
+        _ => None,
+    }
 }
 
 /// The file that the remedy creates. cloud-init merges the files of this directory in the order of their names.

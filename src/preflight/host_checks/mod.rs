@@ -51,6 +51,7 @@ pub const KEYS: &[&str] = &[
     "swap_unit",
     "cgroup",
     "sysctl",
+    "masked_unit",
     "next_sysctl",
     "resolver",
     "resolved",
@@ -81,7 +82,7 @@ pub const KEYS: &[&str] = &[
 ];
 
 /// Every check.
-pub const CHECKS: [&HostCheck; 18] = [
+pub const CHECKS: [&HostCheck; 20] = [
     &network::CNI,
     &network::FORWARD,
     &packet_filter::INPUT,
@@ -92,8 +93,10 @@ pub const CHECKS: [&HostCheck; 18] = [
     &network::PROXIES,
     &boot::KERNEL_SETTINGS,
     &boot::HOST_NAMES,
+    &boot::MASKED,
     &names::NAME_SERVERS,
     &modules::MODULES,
+    &modules::LOCKED,
     &mounts::UNSAVED,
     &disks::MOUNT_OPTIONS,
     &disks::LINKS,

@@ -11,6 +11,30 @@ pub(super) const MODULES: HostCheck = HostCheck {
     find: modules,
 };
 
+pub(super) const LOCKED: HostCheck = HostCheck {
+    kind: FindingKind::KernelSettings,
+    when: When::BeforeInstall,
+    read: "whether the kernel loads modules (kernel.modules_disabled)",
+    find: locked,
+};
+
+fn locked(asked: &Asked<'_>) -> Vec<Problem> {
+    let is_locked = asked.answers.word("sysctl", "kernel/modules_disabled") == Some("1");
+    if !is_locked || !asked.cluster.is_node(asked.host) {
+        return Vec::new();
+    }
+    vec![Problem {
+        breaks: true,
+        is_later: false,
+        what: "kernel.modules_disabled is 1".to_owned(),
+        evidence: Vec::new(),
+        cause: "the kernel loads no module until the next boot, and the network of pods needs some"
+            .to_owned(),
+        fix: "remove what sets it at boot, and start the host again".to_owned(),
+        commands: Vec::new(),
+    }]
+}
+
 /// Returns the module, with `_` as the kernel writes it, that a line of modprobe.d keeps from being loaded
 /// (<https://man7.org/linux/man-pages/man5/modprobe.d.5.html>).
 fn kept_out(line: &str) -> Option<String> {

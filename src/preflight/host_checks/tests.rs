@@ -1,5 +1,6 @@
 mod programs;
 mod networks;
+mod reboot;
 
 use super::*;
 use kubexm_config::example::cluster;

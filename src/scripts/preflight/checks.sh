@@ -47,8 +47,11 @@ kernel() {
   bounded 5 systemctl list-units --type=swap --state=active --no-legend --plain | awk '{ print $1 }' | each swap_unit
   bounded 5 stat -fc %T /sys/fs/cgroup | each cgroup
   for name in net/ipv4/ip_forward net/ipv6/conf/all/forwarding net/bridge/bridge-nf-call-iptables net/netfilter/nf_conntrack_count \
-    net/netfilter/nf_conntrack_max fs/inotify/max_user_instances fs/inotify/max_user_watches; do
+    net/netfilter/nf_conntrack_max fs/inotify/max_user_instances fs/inotify/max_user_watches kernel/modules_disabled; do
     [ ! -r "/proc/sys/$name" ] || echo "sysctl=$name $(cat "/proc/sys/$name")"
+  done
+  for unit in systemd-sysctl.service systemd-modules-load.service; do
+    [ "$(timed 5 systemctl is-enabled "$unit")" != masked ] || echo "masked_unit=$unit"
   done
   # What the next boot sets, in this order: a comment with the name of each file before its lines. ufw comes last.
   {
@@ -56,16 +59,7 @@ kernel() {
     ! grep -qis '^ENABLED=yes' /etc/ufw/ufw.conf || { echo "# /etc/ufw/sysctl.conf" && cat /etc/ufw/sysctl.conf; }
   } 2>/dev/null | grep -E '^(# /|[^#;[:space:]])' | head -n 2000 | cut -c1-300 | each next_sysctl || :
 }
-# What systemd-modules-load does not load at the next boot, unless the kernel has it built in, and the lines that say so.
-modules() {
-  timed 5 modprobe --showconfig | awk -v builtin="/lib/modules/$(uname -r)/modules.builtin" '
-    BEGIN { while ((getline line <builtin) > 0) { sub(/.*\//, "", line); sub(/\.ko.*/, "", line); gsub(/-/, "_", line); has[line] = 1 } }
-    /^(blacklist|install) / { name = $2; gsub(/-/, "_", name); if (!(name in has)) print }' | head -n 500 | cut -c1-300 | each not_loaded || :
-  set -- /etc /run /usr/local/lib /usr/lib
-  [ -L /lib ] || set -- "$@" /lib
-  for directory; do grep -HsE '^[[:space:]]*(blacklist|install)[[:space:]]' "$directory"/modprobe.d/*.conf || :; done |
-    head -n 1000 | cut -c1-300 | each modprobe_line
-}
+modules() { unloaded_modules; }
 network() {
   # Name servers, of which pods get those of one of these files.
   for file in /etc/resolv.conf /run/systemd/resolve/resolv.conf; do
