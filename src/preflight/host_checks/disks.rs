@@ -5,15 +5,23 @@ use kubexm_config::cluster::Etcd;
 use kubexm_host::Answers;
 use kubexm_types::{FindingKind, HostName};
 
-use crate::disk_space::KUBELET;
+use crate::disk_space::{KUBELET, member_directory};
 
 use super::check::{Asked, HostCheck, Problem, When};
+use super::mounts::directories;
 
 pub(super) const MOUNT_OPTIONS: HostCheck = HostCheck {
     kind: FindingKind::MountOptions,
     when: When::BeforeInstall,
     read: "options of the file systems of programs",
     find: options,
+};
+
+pub(super) const KINDS: HostCheck = HostCheck {
+    kind: FindingKind::FileSystems,
+    when: When::BeforeInstall,
+    read: "types of the file systems of data directories",
+    find: kinds,
 };
 
 pub(super) const LINKS: HostCheck = HostCheck {
@@ -33,35 +41,67 @@ pub(super) const ETCD_DATA: HostCheck = HostCheck {
 /// The file system of a directory of the cluster, with what its options prevent.
 pub struct Mount<'a> {
     pub path: &'a str,
-    /// The path and the options.
+    /// The path, the options, and what the host printed besides them.
     pub line: &'a str,
     pub is_read_only: bool,
     /// What does not work because programs below the path cannot start; `None` if they can, or if none has to.
     pub lost: Option<&'static str>,
     /// Whether it is lost for sure.
     pub is_certain: bool,
+    /// The type of the file system, and the directory at which it is mounted; empty if the host did not print them.
+    pub(super) kind: &'a str,
+    pub(super) point: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    pub(super) fn parse(line: &'a str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let (path, options) = (words.next()?, words.next()?);
+        // In fstab, the last option counts, and two options include another one (<https://man7.org/linux/man-pages/man8/mount.8.html>).
+        let (mut is_read_only, mut has_programs) = (false, true);
+        for option in options.split(',') {
+            match option {
+                "ro" | "rw" => is_read_only = option == "ro",
+                "noexec" | "user" | "users" => has_programs = false,
+                "exec" => has_programs = true,
+                _ => {}
+            }
+        }
+        Some(Self {
+            path,
+            line,
+            is_read_only,
+            lost: needs_programs(path).filter(|_| !has_programs),
+            is_certain: path != KUBELET,
+            kind: words.next().unwrap_or_default(),
+            point: words.next().unwrap_or_default(),
+        })
+    }
 }
 
 /// Returns the file systems of the directories of a cluster.
 pub fn mounts(answers: &Answers) -> impl Iterator<Item = Mount<'_>> {
-    answers.all("mount").iter().filter_map(|line| {
-        let (path, options) = line.split_once(' ')?;
-        let has = |option: &str| options.split(',').any(|one| one == option);
-        Some(Mount {
-            path,
-            line,
-            is_read_only: has("ro"),
-            lost: needs_programs(path).filter(|_| has("noexec")),
-            is_certain: path != KUBELET,
-        })
-    })
+    let lines = answers.all("mount").iter();
+    lines.filter_map(|line| Mount::parse(line))
 }
+
+/// Returns whether a host has a directory of the cluster.
+pub(super) fn has(asked: &Asked<'_>, path: &str) -> bool {
+    let all = directories(asked.cluster, asked.host);
+    let of_nodes = ["/var/lib/cni", "/var/log/pods", "/opt/cni/bin"];
+    path == PROGRAMS
+        || all.contains(&path)
+        || asked.cluster.is_node(asked.host) && of_nodes.contains(&path)
+}
+
+/// The directory of the programs that kubexm installs on every host.
+const PROGRAMS: &str = "/usr/local/bin";
 
 /// Returns what does not work if programs below a path cannot start; `None` if none has to. The programs of containers are on an
 /// overlay, whose own options count, and not those of the file system below it.
 fn needs_programs(path: &str) -> Option<&'static str> {
     match path {
-        "/usr/local/bin" => {
+        PROGRAMS => {
             Some("the programs of Kubernetes and of the runtime cannot start from this file system")
         }
         "/opt/cni/bin" => Some(
@@ -73,7 +113,8 @@ fn needs_programs(path: &str) -> Option<&'static str> {
 }
 
 fn options(asked: &Asked<'_>) -> Vec<Problem> {
-    let mounts = mounts(asked.answers).filter_map(|mount| {
+    let mounts = mounts(asked.answers).filter(|mount| has(asked, mount.path));
+    let mounts = mounts.filter_map(|mount| {
         Some(Problem {
             breaks: mount.is_certain,
             is_later: false,
@@ -90,11 +131,58 @@ fn options(asked: &Asked<'_>) -> Vec<Problem> {
     mounts.collect()
 }
 
+/// Returns whether other machines have the files of a file system.
+fn is_remote(kind: &str) -> bool {
+    ["nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "glusterfs"].contains(&kind)
+        || kind.starts_with("fuse.")
+}
+
+fn kinds(asked: &Asked<'_>) -> Vec<Problem> {
+    let runtime = asked.cluster.runtime.data_directory();
+    let member = member_directory(asked.cluster, asked.host);
+    let has_old_xfs = asked.answers.one("xfs") == Some("ftype=0");
+    let own = mounts(asked.answers).filter(|mount| has(asked, mount.path));
+    own.filter_map(|mount| {
+        let (path, point) = (mount.path, mount.point);
+        let (breaks, kind, cause) = match mount.kind {
+            "xfs" if path == runtime && has_old_xfs => (true, "XFS without ftype", NO_LAYERS),
+            kind if path == runtime && (is_remote(kind) || kind == "overlay") => {
+                (true, kind, NO_LAYERS)
+            }
+            kind if path == KUBELET && is_remote(kind) => (
+                true,
+                kind,
+                "the kubelet has sockets and mounts of volumes there",
+            ),
+            kind if Some(path) == member && is_remote(kind) => (
+                false,
+                kind,
+                "etcd loses its leader when the network delays what it writes",
+            ),
+            _ => return None,
+        };
+        Some(Problem {
+            breaks,
+            is_later: false,
+            what: format!("{path} is on {kind}, mounted at {point}"),
+            evidence: vec![mount.line.to_owned()],
+            cause: cause.to_owned(),
+            fix: format!("mount a local file system at {path}, such as ext4, or XFS with ftype=1"),
+            commands: Vec::new(),
+        })
+    })
+    .collect()
+}
+
+/// What a file system without the features of an upper layer causes
+/// (<https://docs.kernel.org/filesystems/overlayfs.html#upper-and-lower>).
+const NO_LAYERS: &str = "the kernel cannot mount the layers of containers on it";
+
 /// Programs compare paths as text: a reset keeps what is behind a link, and the kubelet leaves volumes mounted there.
 fn links(asked: &Asked<'_>) -> Vec<Problem> {
     let links = asked.answers.all("link").iter().filter_map(|line| {
         let (path, target) = line.split_once(' ')?;
-        Some(Problem {
+        has(asked, path).then(|| Problem {
             breaks: true,
             is_later: false,
             what: format!("{path} is behind a symbolic link, to {target}"),

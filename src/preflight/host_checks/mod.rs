@@ -44,6 +44,8 @@ pub const KEYS: &[&str] = &[
     "dead_mount",
     "inodes",
     "mount",
+    "next_mount",
+    "xfs",
     "etcd_entry",
     "link",
     "swap",
@@ -67,6 +69,7 @@ pub const KEYS: &[&str] = &[
     "not_loaded",
     "modprobe_line",
     "unsaved_mount",
+    "noauto_mount",
     "proxy",
     "no_proxy",
     "unit_proxy",
@@ -82,7 +85,7 @@ pub const KEYS: &[&str] = &[
 ];
 
 /// Every check.
-pub const CHECKS: [&HostCheck; 20] = [
+pub const CHECKS: [&HostCheck; 22] = [
     &network::CNI,
     &network::FORWARD,
     &packet_filter::INPUT,
@@ -98,7 +101,9 @@ pub const CHECKS: [&HostCheck; 20] = [
     &modules::MODULES,
     &modules::LOCKED,
     &mounts::UNSAVED,
+    &mounts::NEXT_OPTIONS,
     &disks::MOUNT_OPTIONS,
+    &disks::KINDS,
     &disks::LINKS,
     &disks::ETCD_DATA,
     &system::IMMUTABLE,

@@ -6,6 +6,7 @@ use kubexm_config::Cluster;
 use kubexm_types::{FindingKind, HostName};
 
 use super::check::{Asked, HostCheck, Problem, When};
+use super::disks;
 use crate::disk_space::{KUBELET, member_directory};
 
 pub(super) const UNSAVED: HostCheck = HostCheck {
@@ -15,8 +16,15 @@ pub(super) const UNSAVED: HostCheck = HostCheck {
     find: unsaved,
 };
 
+pub(super) const NEXT_OPTIONS: HostCheck = HostCheck {
+    kind: FindingKind::FileSystems,
+    when: When::Always,
+    read: "options in /etc/fstab of the file systems of programs and data",
+    find: next_options,
+};
+
 /// Returns the directories whose content programs need after a boot.
-pub(super) fn directories<'a>(cluster: &'a Cluster, host: &HostName) -> Vec<&'a str> {
+pub(crate) fn directories<'a>(cluster: &'a Cluster, host: &HostName) -> Vec<&'a str> {
     let mut directories = Vec::new();
     if cluster.is_node(host) {
         directories.extend([KUBELET, cluster.runtime.data_directory()]);
@@ -57,8 +65,19 @@ fn is_plain(text: &str) -> bool {
 }
 
 fn unsaved(asked: &Asked<'_>) -> Vec<Problem> {
+    let unsaved = parsed(asked.answers.all("unsaved_mount"));
+    let on_demand = parsed(asked.answers.all("noauto_mount"));
+    let unsaved = unsaved.into_iter().map(|(point, own)| problem(point, &own));
+    let on_demand = on_demand
+        .into_iter()
+        .map(|(point, own)| not_mounted(point, &own));
+    unsaved.chain(on_demand).collect()
+}
+
+/// Reads lines of the script, by mount point.
+fn parsed(lines: &[String]) -> BTreeMap<&str, Mount<'_>> {
     let mut mounts: BTreeMap<&str, Mount<'_>> = BTreeMap::new();
-    for line in asked.answers.all("unsaved_mount") {
+    for line in lines {
         let words: Vec<&str> = line.split(' ').collect();
         let [point, root, kind, source, options, directory] = words[..] else {
             continue;
@@ -77,8 +96,59 @@ fn unsaved(asked: &Asked<'_>) -> Vec<Problem> {
         mount.directories.push(directory);
     }
     mounts
-        .into_iter()
-        .map(|(point, mount)| problem(point, &mount))
+}
+
+/// Returns the effect of a mount that the next boot does not repeat.
+fn without_data(directories: &[&str]) -> String {
+    format!(
+        "after the next boot, {} would be on another file system, without its data",
+        directories.join(" and ")
+    )
+}
+
+/// Returns the problem of a mount that only programs or users repeat.
+fn not_mounted(point: &str, mount: &Mount<'_>) -> Problem {
+    Problem {
+        breaks: true,
+        is_later: true,
+        what: format!("/etc/fstab has the option noauto for {point}"),
+        evidence: vec![format!("{} {point} {}", mount.source, mount.kind)],
+        cause: without_data(&mount.directories),
+        fix: format!("remove noauto from the line of {point} in /etc/fstab"),
+        commands: Vec::new(),
+    }
+}
+
+/// Compares the options that the next boot uses with the present ones.
+fn next_options(asked: &Asked<'_>) -> Vec<Problem> {
+    let present: Vec<disks::Mount<'_>> = disks::mounts(asked.answers).collect();
+    let next = asked.answers.all("next_mount").iter();
+    let next = next.filter_map(|line| disks::Mount::parse(line));
+    next.filter(|next| disks::has(asked, next.path))
+        .filter_map(|next| {
+            let mut present = present.iter();
+            let now = present.find(|now| now.path == next.path && now.point == next.point)?;
+            let (option, cause) = if next.is_read_only && !now.is_read_only {
+                ("ro", "no program can write there")
+            } else {
+                ("noexec", next.lost.filter(|_| now.lost.is_none())?)
+            };
+            Some(Problem {
+                breaks: option == "ro" || next.is_certain,
+                is_later: true,
+                what: format!(
+                    "/etc/fstab mounts {}, which has {}, with {option}",
+                    next.point, next.path
+                ),
+                evidence: vec![format!("/etc/fstab: {}", next.line)],
+                cause: format!("after the next boot, {cause}"),
+                fix: format!(
+                    "remove {option} from the line of {} in /etc/fstab",
+                    next.point
+                ),
+                commands: Vec::new(),
+            })
+        })
         .collect()
 }
 
@@ -111,10 +181,7 @@ fn problem(point: &str, mount: &Mount<'_>) -> Problem {
         is_later: true,
         what: format!("neither /etc/fstab nor a unit of systemd mounts {source} at {point}"),
         evidence: vec![format!("{source} {point} {kind}")],
-        cause: format!(
-            "after the next boot, {} would be on another file system, without its data",
-            directories.join(" and ")
-        ),
+        cause: without_data(directories),
         fix,
         commands,
     }

@@ -1,5 +1,6 @@
 mod programs;
 mod networks;
+mod programs;
 mod reboot;
 
 use super::*;

@@ -21,24 +21,18 @@ disks() {
     [ -d "$path" ] || continue
     bounded 5 df -Pi "$path" | awk -v path="$path" 'NR == 2 && $2 > 0 { print "inodes=" path, $4, $2, $6 }'
   done
-  for path in "$kubelet" "$data" /var/lib/etcd /var/lib/cni /var/log/pods /usr/local/bin /opt/cni/bin; do
-    # The last mount with the longest path that contains this one, which may not exist yet.
-    awk -v path="$path/" '{ mount = $2 == "/" ? "/" : $2 "/" } index(path, mount) == 1 && length(mount) >= length(best) { best = mount; options = $4 }
-      END { print "mount=" substr(path, 1, length(path) - 1), options }' /proc/mounts
-  done
+  all="$kubelet $data /var/lib/etcd /var/lib/cni /var/log/pods /usr/local/bin /opt/cni/bin $directories"
+  deepest "$all" /proc/mounts | each mount
+  # What the next boot mounts.
+  ! [ -r /etc/fstab ] || awk '$1 !~ /^#/ && "," $4 "," !~ /,noauto,/' /etc/fstab | deepest "$all" | each next_mount
+  # Overlays need the types of directory entries, which XFS has without ftype only if it is of 2014 or newer.
+  point=$(deepest "$data" /proc/mounts | awk '$3 == "xfs" { print $4 }')
+  [ -z "$point" ] || timed 5 xfs_info "$point" | grep -o 'ftype=[01]' | each xfs || :
   for path in "$kubelet" "$data" "${etcd:-/var/lib/etcd}" /var/lib/cni /var/log/pods; do
     target=$(readlink -f "$path") || continue
     [ "$target" = "$path" ] || echo "link=$path $target"
   done
-  # File systems below the directories of the cluster that a boot does not mount: systemd has no file for a mount by hand. The
-  # program that started a container mounted its file systems. Prints mount point, root, type, source, options and directory.
-  systemd-detect-virt -cq 2>/dev/null || for path in $directories; do
-    awk -v path="$path/" '{ mount = $5 == "/" ? "/" : $5 "/" } index(path, mount) == 1 && length(mount) >= length(best) { best = mount; split($0, half, " - "); split(half[2], of, " "); line = $5 " " $4 " " of[1] " " of[2] " " $6 "," of[3] }
-      END { if (best != "" && best != "/") print line, substr(path, 1, length(path) - 1) }' /proc/self/mountinfo
-  done | while read -r point rest; do
-    ! awk -v point="$point" '$1 !~ /^#/ && ($2 == point || $2 == point "/") { found = 1 } END { exit !found }' /etc/fstab 2>/dev/null || continue
-    [ "$(bounded 5 systemctl show -p FragmentPath -- "$point")" != FragmentPath= ] || echo "unsaved_mount=$point $rest"
-  done
+  unsaved_mounts "$directories"
   [ -z "$etcd" ] || find "$etcd" -mindepth 1 -maxdepth 1 2>/dev/null | head -n 20 | sed 's,.*/,etcd_entry=,'
 }
 kernel() {

@@ -112,3 +112,40 @@ fn program_that_replaces_the_name_servers_is_named_with_its_setting() {
         assert_eq!(on("node1", &managed, own, &answers), []);
     }
 }
+//! What keeps programs and the runtime from working.
+use super::*;
+fn file_systems_on_which_the_runtime_cannot_work_are_refused() {
+    let runtime = "mount=/var/lib/containerd rw";
+    for (answers, fatal) in [
+        (format!("{runtime} nfs4 /var"), true),
+        (format!("{runtime} overlay /"), true),
+        (format!("{runtime} xfs /\nxfs=ftype=0"), true),
+        ("mount=/var/lib/kubelet rw nfs /var".to_owned(), true),
+        ("mount=/var/lib/etcd rw nfs /var/lib/etcd".to_owned(), false),
+        assert_eq!(
+            (finding.kind, finding.fatal),
+            (FindingKind::FileSystems, fatal),
+    for harmless in [
+        format!("{runtime} xfs /\nxfs=ftype=1"),
+        format!("{runtime} xfs /"),
+        format!("{runtime} ext4 /"),
+        "mount=/srv/other rw nfs4 /srv".to_owned(),
+        "mount=/var/log/pods rw nfs4 /var/log".to_owned(),
+        assert_eq!(found("", &harmless), [], "{harmless}");
+/// A host for a registry or a load balancer has no runtime and no kubelet.
+fn directories_that_a_host_does_not_use_may_be_anything() {
+    for answers in [
+        "link=/var/lib/containerd /data/containerd",
+        "mount=/opt/cni/bin rw,noexec",
+        "mount=/var/lib/containerd rw nfs4 /var",
+        "next_mount=/var/lib/containerd ro ext4 /var",
+        assert_eq!(
+            on("registry1", &Facts::default(), "", answers),
+            [],
+            "{answers}"
+    let programs = on(
+        "registry1",
+        &Facts::default(),
+        "",
+        "mount=/usr/local/bin rw,noexec",
+    assert_eq!(programs.len(), 1);

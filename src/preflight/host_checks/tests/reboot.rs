@@ -65,3 +65,45 @@ fn units_that_apply_settings_and_load_modules_must_not_be_masked() {
     assert!(locked.fatal, "{locked}");
     assert_eq!(found("", "sysctl=kernel/modules_disabled 0"), []);
 }
+
+#[test]
+fn options_of_fstab_count_at_the_next_boot() {
+    let now = "mount=/var/lib/etcd rw,relatime ext4 /data\n";
+    let next = |options: &str| format!("{now}next_mount=/var/lib/etcd {options} ext4 /data");
+    let finding = only("", &next("defaults,ro"));
+    assert!(
+        finding.fatal && finding.what.contains("with ro"),
+        "{finding}"
+    );
+    for harmless in ["defaults", "ro,rw", "noexec,nodev"] {
+        assert_eq!(found("", &next(harmless)), [], "{harmless}");
+    }
+    // Another file system is mounted there now.
+    let other = format!("{now}next_mount=/var/lib/etcd ro ext4 /");
+    assert_eq!(found("", &other), []);
+    let programs = "mount=/opt/cni/bin rw ext4 /opt\nnext_mount=/opt/cni/bin";
+    for options in ["noexec", "user", "exec,users"] {
+        let finding = only("", &format!("{programs} {options} ext4 /opt"));
+        assert!(
+            finding.fatal && finding.what.contains("with noexec"),
+            "{finding}"
+        );
+    }
+    assert_eq!(found("", &format!("{programs} user,exec ext4 /opt")), []);
+}
+
+#[test]
+fn mount_with_noauto_is_refused() {
+    let finding = only(
+        "",
+        "noauto_mount=/data / ext4 /dev/sdb1 rw,relatime,rw /var/lib/etcd",
+    );
+    assert!(
+        finding.fatal && finding.what.contains("noauto for /data"),
+        "{finding}"
+    );
+    assert!(
+        finding.what.contains("/var/lib/etcd would be on another"),
+        "{finding}"
+    );
+}
