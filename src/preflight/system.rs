@@ -2,6 +2,7 @@
 
 use crate::checker::Checker;
 use crate::finding::Finding;
+use crate::host_checks;
 use kubexm_host::facts::{Cgroup, Tool};
 use kubexm_kinds::PackageManager;
 use kubexm_types::{FindingKind, Version};
@@ -31,7 +32,15 @@ impl Checker<'_> {
                 );
             }
         }
-        for folder in &self.facts.read_only {
+        let directories = host_checks::directories(self.cluster, self.name).into_iter();
+        let is_read_only = |path: &str| {
+            let mut above = self.facts.read_only.iter();
+            self.facts.read_only_disks.contains(path)
+                && !above.any(|own| path.starts_with(own.as_str()))
+        };
+        let data = directories.filter(|path| is_read_only(path));
+        let folders = self.facts.read_only.iter().map(String::as_str);
+        for folder in folders.chain(data) {
             let finding = format!("cannot write {folder}: the file system is mounted read-only");
             let hint = "mount it for writing, or use a host where it can be written";
             self.findings.push(Finding::new(
@@ -56,11 +65,13 @@ impl Checker<'_> {
                 "set the clock, or run a time server in this network: certificates depend on the time",
             );
         }
-        if !self.facts.swap.is_empty() && !self.cluster.system.disable_swap {
+        let kubelet = &self.cluster.kubernetes.kubelet.extra_config;
+        let starts = self.cluster.system.disable_swap || kubelet["failSwapOn"] == false;
+        if !self.facts.swap.is_empty() && !starts {
             self.error(
                 FindingKind::Swap,
                 "swap is on, but spec.system.disableSwap is false",
-                "run swapoff -a, or set spec.system.disableSwap: true",
+                "run swapoff -a, set spec.system.disableSwap: true, or set kubelet.extraConfig.failSwapOn: false",
             );
         }
         let failing = self.cluster.kubernetes.kubelet.extra_config["failCgroupV1"] != false;
@@ -69,7 +80,8 @@ impl Checker<'_> {
             self.error(
                 FindingKind::Cgroup,
                 "uses cgroup v1, which kubelets since 1.35 refuse",
-                "boot the host with cgroup v2, or set kubelet.extraConfig.failCgroupV1: false",
+                "boot the host with cgroup v2, or set kubelet.extraConfig.failCgroupV1: false and \
+                 kubeadm.ignorePreflightErrors: [SystemVerification]",
             );
         }
     }

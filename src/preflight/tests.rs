@@ -158,3 +158,51 @@ fn clone_is_the_host_that_is_not_a_node_yet() {
     assert_eq!(clone(false, true), ["node1"]);
     assert_eq!(clone(false, false), ["node2"]);
 }
+
+#[test]
+fn swap_is_accepted_if_the_kubelet_starts_with_it() {
+    let refused = |kubernetes: &str, sections: &str| {
+        let cluster = cluster(kubernetes, sections);
+        let facts = Facts {
+            swap: vec!["/dev/sda2".to_owned()],
+            ..Facts::default()
+        };
+        let facts = BTreeMap::from([("node1".parse().unwrap(), facts)]);
+        let found = check(&cluster, &facts, &Offer::default());
+        found
+            .iter()
+            .any(|finding| finding.kind == kubexm_types::FindingKind::Swap)
+    };
+    let kept = "system: {disableSwap: false}";
+    assert!(refused("", kept));
+    assert!(!refused("", ""));
+    assert!(!refused(
+        "kubelet: {extraConfig: {failSwapOn: false}}",
+        kept
+    ));
+}
+
+#[test]
+fn data_directories_that_cannot_be_written_are_refused() {
+    let refused = |host: &str, above: &[&str]| {
+        let facts = Facts {
+            read_only: above.iter().map(|path| (*path).to_owned()).collect(),
+            read_only_disks: ["/var/lib/containerd", "/var/lib/etcd"]
+                .map(str::to_owned)
+                .into(),
+            ..Facts::default()
+        };
+        let facts = BTreeMap::from([(host.parse().unwrap(), facts)]);
+        let found = check(&cluster("", ""), &facts, &Offer::default()).into_iter();
+        let found = found.filter(|finding| finding.what.contains("read-only"));
+        found
+            .filter_map(|finding| Some(finding.what.split([' ', ':']).nth(2)?.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        refused("node1", &[]),
+        ["/var/lib/containerd", "/var/lib/etcd"]
+    );
+    assert_eq!(refused("node2", &[]), ["/var/lib/containerd"]);
+    assert_eq!(refused("node1", &["/var/lib"]), ["/var/lib"]);
+}

@@ -114,7 +114,7 @@ fn cgroup(seen: &Seen) -> Outcome {
             .on(host)
             .evidence([format!("/sys/fs/cgroup is a file system of the type {kind}")])
             .cause("a kubelet of 1.35 or newer does not start with cgroups of version 1")
-            .fix("boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in spec.kubernetes.kubelet.extraConfig");
+            .fix("boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in spec.kubernetes.kubelet.extraConfig, and ignorePreflightErrors: [SystemVerification] in spec.kubernetes.kubeadm");
         vec![found.run(seen.line.install())]
     })
 }

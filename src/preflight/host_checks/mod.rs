@@ -32,6 +32,7 @@ use crate::probe::PARALLEL;
 
 pub use check::{Asked, HostCheck, Problem, When};
 pub use disks::{Mount, mounts};
+pub(crate) use mounts::directories;
 pub use names::is_loopback;
 pub use network::before;
 pub use rules::{Fit, Packets};

@@ -38,7 +38,7 @@ pub(super) const CGROUP: Advice = advice(
     Remedy::Install,
     "the kubelet does not start with cgroups of version 1",
     "a kubelet of 1.35 or newer refuses them",
-    "boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false",
+    "boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false and ignorePreflightErrors: [SystemVerification]",
 );
 pub(super) const TWO_DRIVERS: Advice = advice(
     Remedy::Install,
