@@ -4,15 +4,16 @@ use super::answers::{Answers, kubelet};
 use super::check::{Check, Found, Outcome, Source, Topic};
 use super::report::Area;
 use super::seen::Seen;
+use super::shared;
 use kubexm_config::cluster::IpFamily;
-use kubexm_types::HostName;
+use kubexm_types::{FindingKind, HostName};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "swap",
         area: Area::Kernel,
         source: Source::Nodes,
-        read: "/proc/swaps, /etc/fstab, swap units of systemd, and failSwapOn of the kubelet",
+        read: "/proc/swaps, /etc/fstab, swap units of systemd, the agent of Azure, and failSwapOn of the kubelet",
         run: swap,
     },
     Check {
@@ -64,7 +65,7 @@ fn on_nodes(seen: &Seen, judge: impl Fn(&HostName, &Answers) -> Vec<Found>) -> O
 }
 
 fn swap(seen: &Seen) -> Outcome {
-    on_nodes(seen, |host, answers| {
+    let mut outcome = on_nodes(seen, |host, answers| {
         let devices = answers.all("swap");
         let permits = kubelet(answers).and_then(|own| own.fail_swap_on) == Some(false);
         if devices.is_empty() || permits {
@@ -96,7 +97,11 @@ fn swap(seen: &Seen) -> Outcome {
             found = found.run(seen.line.on(host, &words));
         }
         vec![found.run(seen.line.on(host, "systemctl restart kubelet"))]
-    })
+    });
+    if let Outcome::Known(found) = &mut outcome {
+        found.extend(shared::find(seen, FindingKind::Swap));
+    }
+    outcome
 }
 
 fn cgroup(seen: &Seen) -> Outcome {

@@ -12,6 +12,7 @@ mod resolvers;
 mod overlaps;
 mod packet_filter;
 mod rules;
+mod swap;
 mod system;
 mod units;
 
@@ -52,6 +53,7 @@ pub const KEYS: &[&str] = &[
     "swap",
     "swap_fstab",
     "swap_unit",
+    "swap_setting",
     "cgroup",
     "sysctl",
     "masked_unit",
@@ -86,7 +88,7 @@ pub const KEYS: &[&str] = &[
 ];
 
 /// Every check.
-pub const CHECKS: [&HostCheck; 22] = [
+pub const CHECKS: [&HostCheck; 23] = [
     &network::CNI,
     &network::FORWARD,
     &packet_filter::INPUT,
@@ -99,6 +101,7 @@ pub const CHECKS: [&HostCheck; 22] = [
     &boot::HOST_NAMES,
     &boot::MASKED,
     &names::NAME_SERVERS,
+    &swap::SWAP,
     &modules::MODULES,
     &modules::LOCKED,
     &mounts::UNSAVED,

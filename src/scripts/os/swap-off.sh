@@ -4,16 +4,20 @@
 # Arguments: `check` or `apply`.
 kept=/var/lib/kubexm/backup
 # Units that the next boot starts. A generator writes those of zram and of partitions. The units of lines in /etc/fstab end with
-# the lines, after a `daemon-reload`.
+# the lines, after a `daemon-reload`. A package can have a unit of swap that its own link starts.
 units() {
-  systemctl list-unit-files --no-legend --plain '*.swap' zramswap.service zram-config.service dphys-swapfile.service |
-    awk '$2 ~ /^(enabled|generated)/ { print $1 }' | while read -r unit; do
-    [ "$(systemctl show -p SourcePath -- "$unit" </dev/null)" = SourcePath=/etc/fstab ] || echo "$unit"
+  systemctl list-unit-files --no-legend --plain '*.swap' zramswap.service zram-config.service dphys-swapfile.service swapspace.service systemd-swap.service |
+    awk '$2 ~ /^(enabled|generated)/ || ($1 ~ /\.swap$/ && $2 == "static") { print $2, $1 }' | while read -r state unit; do
+    shown=$(systemctl show -p SourcePath -p WantedBy -p RequiredBy -- "$unit" </dev/null)
+    case $state:$shown in
+    *SourcePath=/etc/fstab*) ;;
+    static:*swap.target* | enabled* | generated*) echo "$unit" ;;
+    esac
   done
 }
 # Records how a unit ends and whether it is active. The first record counts: a killed run has turned swap off.
 record() {
-  # A unit in this directory cannot be masked.
+  # A unit in this directory cannot be masked. One without a section [Install] cannot be enabled again.
   if [ -e "/etc/systemd/system/$1" ]; then verb=disable; else verb=mask; fi
   grep -Fqs -e "$verb $1 " "$kept/swap-units" ||
     printf '%s %s %s\n' "$verb" "$1" "$(systemctl is-active -- "$1" || :)" >>"$kept/swap-units"

@@ -39,6 +39,8 @@ kernel() {
   sed 1d /proc/swaps | head -n 20 | each swap
   awk '$1 !~ /^#/ && $3 == "swap" { print $1 }' /etc/fstab 2>/dev/null | head -n 20 | each swap_fstab
   bounded 5 systemctl list-units --type=swap --state=active --no-legend --plain | awk '{ print $1 }' | each swap_unit
+  # What turns swap on again besides units: the agent of Azure.
+  grep -HsiE '^[[:space:]]*ResourceDisk\.EnableSwap[[:space:]]*=[[:space:]]*y' /etc/waagent.conf | each swap_setting || :
   bounded 5 stat -fc %T /sys/fs/cgroup | each cgroup
   for name in net/ipv4/ip_forward net/ipv6/conf/all/forwarding net/bridge/bridge-nf-call-iptables net/netfilter/nf_conntrack_count \
     net/netfilter/nf_conntrack_max fs/inotify/max_user_instances fs/inotify/max_user_watches kernel/modules_disabled; do

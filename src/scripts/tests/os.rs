@@ -17,7 +17,7 @@ fn swap_is_disabled_in_fstab_and_restored() {
         let ended = machine.run(os::SWAP_OFF.verb("check"), &[]);
         assert_eq!(ended.status, 1);
         machine.done(os::SWAP_OFF.verb("apply"), &[]);
-        let list = "systemctl list-unit-files --no-legend --plain *.swap zramswap.service zram-config.service dphys-swapfile.service";
+        let list = "systemctl list-unit-files --no-legend --plain *.swap zramswap.service zram-config.service dphys-swapfile.service swapspace.service systemd-swap.service";
         let calls = [list, "swapoff -a", "systemctl daemon-reload", list];
         assert_eq!(machine.calls(), calls);
         let off = "# swap\nUUID=1 / ext4 defaults 0 1\n#kubexm /dev/sdb none swap sw 0 0\n#kubexm /swap.img\tnone\tswap\tsw 0 0\n";
@@ -38,10 +38,10 @@ fn units_that_turn_swap_on_are_masked_or_disabled_and_restored() {
         machine.fake(
             "systemctl",
             "case $* in list-unit-files*) cat /root/units ;; *is-active*zram*) echo active ;; is-active*) echo inactive; exit 3 ;;
-             show*disk*) echo SourcePath=/etc/fstab ;; show*) echo SourcePath= ;; esac",
+             show*disk*) echo SourcePath=/etc/fstab ;; show*vendor*) echo WantedBy=swap.target ;; show*) echo SourcePath= ;; esac",
         );
         let units = "disk.swap generated -\ndev-zram0.swap generated -\nold.swap masked enabled\nown.swap enabled enabled\n\
-                     off.swap disabled -\nzramswap.service enabled enabled\n";
+                     off.swap disabled -\nswapspace.service enabled enabled\nunused.swap static -\nvendor.swap static -\nzramswap.service enabled enabled\n";
         machine.write("/root/units", units);
         machine.write("/etc/systemd/system/own.swap", "");
         let ended = machine.run_after(NO_SWAP, os::SWAP_OFF.verb("check"), &[], "");
@@ -59,12 +59,14 @@ fn units_that_turn_swap_on_are_masked_or_disabled_and_restored() {
             [
                 "systemctl mask --quiet -- dev-zram0.swap",
                 "systemctl disable --quiet -- own.swap",
+                "systemctl mask --quiet -- swapspace.service",
+                "systemctl mask --quiet -- vendor.swap",
                 "systemctl mask --quiet -- zramswap.service",
             ]
         );
         machine.write(
             "/root/units",
-            "disk.swap generated -\ndev-zram0.swap masked -\nown.swap disabled -\nzramswap.service masked enabled\n",
+            "disk.swap generated -\ndev-zram0.swap masked -\nown.swap disabled -\nswapspace.service masked enabled\nvendor.swap masked -\nzramswap.service masked enabled\n",
         );
         let ended = machine.run_after(NO_SWAP, os::SWAP_OFF.verb("check"), &[], "");
         assert_eq!((ended.status, ended.printed.as_str()), (0, ""));
@@ -76,6 +78,8 @@ fn units_that_turn_swap_on_are_masked_or_disabled_and_restored() {
                 "systemctl unmask --quiet -- dev-zram0.swap",
                 "systemctl start --no-block -- dev-zram0.swap",
                 "systemctl enable --quiet -- own.swap",
+                "systemctl unmask --quiet -- swapspace.service",
+                "systemctl unmask --quiet -- vendor.swap",
                 "systemctl unmask --quiet -- zramswap.service",
                 "systemctl start --no-block -- zramswap.service",
             ]

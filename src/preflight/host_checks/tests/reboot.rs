@@ -107,3 +107,18 @@ fn mount_with_noauto_is_refused() {
         "{finding}"
     );
 }
+
+#[test]
+fn agent_that_creates_swap_is_refused() {
+    let answers = "swap_setting=/etc/waagent.conf:ResourceDisk.EnableSwap=y";
+    let finding = only("", answers);
+    assert!(
+        finding.fatal && finding.kind == FindingKind::Swap,
+        "{finding}"
+    );
+    let permitted = cluster("kubelet: {extraConfig: {failSwapOn: false}}", "");
+    assert_eq!(
+        in_cluster(&permitted, "node1", &Facts::default(), answers),
+        []
+    );
+}
