@@ -179,7 +179,7 @@ scripts! {
     }
     /// Checks of hosts that preflight and doctor share.
     preflight {
-        CHECKS = "preflight/checks.sh" [timed bounded each some variables unit_variables proxies deepest unsaved_mounts unloaded_modules networks packet_rules] { Checks: data etcd directories chains units }
+        CHECKS = "preflight/checks.sh" [timed bounded each some variables unit_variables proxies deepest unsaved_mounts unloaded_modules networks packet_rules fapolicyd_rules] { Checks: data etcd directories files chains units }
     }
     /// Members of etcd.
     etcd {

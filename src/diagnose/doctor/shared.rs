@@ -12,7 +12,7 @@ pub(super) const CHECKS: &[Check] = &[
         id: "kernel-settings",
         area: Area::Kernel,
         source: Source::Hosts,
-        read: "the files of sysctl.d in the order in which the next boot applies them, and modprobe.d",
+        read: "the files of sysctl.d in the order in which the next boot applies them, modprobe.d, and the units that read them",
         run: |seen| outcome(seen, FindingKind::KernelSettings),
     },
     Check {
@@ -26,7 +26,7 @@ pub(super) const CHECKS: &[Check] = &[
         id: "file-systems",
         area: Area::Disk,
         source: Source::Hosts,
-        read: "attributes of files that kubexm changes, and mounts that the next boot does not repeat",
+        read: "attributes of files that kubexm changes, and mounts that the next boot does not repeat or makes read-only",
         run: |seen| outcome(seen, FindingKind::FileSystems),
     },
     Check {

@@ -83,12 +83,14 @@ pub const KEYS: &[&str] = &[
     "crio_setting",
     "resolv_writer",
     "immutable",
+    "fapolicyd",
     "cloud_hosts",
     "packages",
+    "rpm_database",
 ];
 
 /// Every check.
-pub const CHECKS: [&HostCheck; 23] = [
+pub const CHECKS: [&HostCheck; 24] = [
     &network::CNI,
     &network::FORWARD,
     &packet_filter::INPUT,
@@ -111,6 +113,7 @@ pub const CHECKS: [&HostCheck; 23] = [
     &disks::LINKS,
     &disks::ETCD_DATA,
     &system::IMMUTABLE,
+    &system::FAPOLICYD,
     &system::PACKAGES,
     &units::UNITS,
     &resolvers::RESOLVERS,
@@ -127,6 +130,7 @@ pub async fn ask(cluster: &Cluster, host: &dyn Host) -> Result<Answers, Message>
         data: cluster.runtime.data_directory().to_owned(),
         etcd: disks::etcd_directory(cluster, host.name()).unwrap_or_default(),
         directories: mounts::directories(cluster, host.name()).join(" "),
+        files: system::files(cluster, host.name()).join(" "),
         chains: chains.join(" "),
         units: network::units(cluster, host.name()).join(" "),
     };

@@ -176,6 +176,7 @@ fn what_an_install_would_meet_later_is_refused_before() {
             FindingKind::FileSystems,
         ),
         ("packages=libc6", FindingKind::Packages),
+        ("rpm_database=error: db5", FindingKind::Packages),
         (
             "cloud_hosts=/etc/cloud/cloud.cfg:manage_etc_hosts: true",
             FindingKind::HostNames,

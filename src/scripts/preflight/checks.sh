@@ -6,10 +6,11 @@
 #   data         the data directory of the container runtime
 #   etcd         the directory in which kubeadm creates a member of etcd
 #   directories  directories of the cluster whose content must survive a boot, separated by blanks
+#   files        files and directories that kubexm changes, separated by blanks
 #   chains       the beginnings of the names of chains and tables of network plugins, separated by blanks
 #   units        the units of the container runtime and of the kubelet, separated by blanks
 # Arguments: addresses to which the host needs a route.
-: "${verb=}" "${data=}" "${etcd=}" "${directories=}" "${chains=}" "${units=}"
+: "${verb=}" "${data=}" "${etcd=}" "${directories=}" "${files=}" "${chains=}" "${units=}"
 export PATH="/usr/local/bin:$PATH"
 kubelet=/var/lib/kubelet
 disks() {
@@ -81,10 +82,13 @@ system() {
   done
   # Files that kubexm writes, and that nothing can change.
   if command -v lsattr >/dev/null; then
-    for file in /etc/hosts /etc/fstab /etc/resolv.conf /etc/passwd /etc/group /etc/systemd/system /etc/sysctl.d /etc/modules-load.d /etc /var/lib /usr/local/bin; do
-      [ ! -e "$file" ] || bounded 5 lsattr -d "$file" | awk '$1 ~ /[ia]/ { print $2 }'
-    done | each immutable
+    set --
+    for file in $files; do
+      [ ! -e "$file" ] || set -- "$@" "$file"
+    done
+    [ $# = 0 ] || timed 5 lsattr -d "$@" | awk '$1 ~ /[ia]/ { print $2 }' | head -n 40 | each immutable
   fi
+  fapolicyd_rules
   # cloud-init writes /etc/hosts again at each boot. The files are in the order in which it merges them: the last value counts.
   [ -e /etc/cloud/cloud-init.disabled ] || (
     LC_ALL=C instance=/var/lib/cloud/instance
@@ -135,11 +139,16 @@ packages() {
     said=$(timeout -k 1 20 apt-get check -qq -o Debug::NoLocking=true 2>&1 </dev/null) || printf '%s\n' "$said" | grep . | tail -n 3 | cut -c1-300 | each packages
     timed 20 dpkg --audit | sed -n 's/^ \([a-z0-9][^ ]*\) .*/\1/p' | head -n 10 | each packages
   fi
+  # Packages that miss others do not keep dnf from installing more. A damaged database does.
+  if ! command -v dpkg >/dev/null && command -v rpm >/dev/null; then
+    timeout -k 1 20 rpm -qa --qf '' 2>&1 >/dev/null </dev/null | grep -i error | head -n 3 | cut -c1-300 | each rpm_database || :
+  fi
 }
 # They run at the same time: the slowest one determines the duration. A write of at most 4096 bytes stays together.
 for question in disks kernel modules network system overrides packages resolvers; do
   "$question" | cut -c1-4000 | while IFS= read -r line; do printf '%s\n' "$line"; done &
+for question in disks kernel modules network routes system packages; do
+  "$question" "$@" | cut -c1-4000 | while IFS= read -r line; do printf '%s\n' "$line"; done &
 done
-routes "$@" &
 wait
 echo "end="

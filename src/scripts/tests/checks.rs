@@ -4,10 +4,11 @@ use super::doctor::lines;
 use super::machine::Machine;
 use crate::preflight::CHECKS;
 
-const ARGUMENTS: [&str; 8] = [
+const ARGUMENTS: [&str; 9] = [
     "data=/var/lib/containerd",
     "etcd=/var/lib/etcd",
     "directories=/var/lib/etcd /srv/registry /srv/data",
+    "files=/etc /etc/hosts /etc/missing",
     "chains=FLANNEL cali",
     "units=docker.service kubelet.service",
     "--",
@@ -20,7 +21,9 @@ fn what_decides_whether_a_cluster_works_is_read() {
     Machine::with_each_shell(|machine| {
         let fstab = "#/dev/a none swap sw 0 0\n/dev/b none swap sw 0 0\n";
         machine.write("/etc/fstab", fstab);
-        machine.write("/etc/cni/net.d/10-flannel.conflist", "{}");
+        machine.write("/srv/cni/10-flannel.conflist", "{}");
+        machine.write("/etc/cni/x", "");
+        std::os::unix::fs::symlink("/srv/cni", machine.at("/etc/cni/net.d")).unwrap();
         machine.write("/var/lib/etcd/lost+found/x", "");
         machine.write("/etc/hosts", "");
         machine.write("/etc/ufw/ufw.conf", "ENABLED=yes\n");
@@ -32,11 +35,15 @@ fn what_decides_whether_a_cluster_works_is_read() {
         machine.fake("systemd-analyze", analyze);
         let environment = "case $* in *show-environment*) printf 'HTTPS_PROXY=http://u:UExBTlRFRA@x\\nno_proxy=$\\047a,b\\047\\nPATH=/bin\\n' ;; esac";
         machine.fake("systemctl", environment);
-        machine.fake("lsattr", "case $* in *hosts) echo '----ia------ /etc/hosts' ;; *) echo '------A--e-- /x' ;; esac");
+        machine.fake("lsattr", "echo '----ia------ /etc/hosts'; echo '------A--e-- /x'; [ \"$*\" = '-d /etc /etc/hosts' ]");
         machine.fake(
             "ip",
-            "case $* in *fd00*) exit 2 ;; esac; echo '10.96.0.1 via 192.0.2.1'",
+            "case $* in '-4 route show') cat /root/routes; exit ;; -6*) exit 1 ;; *fd00*) exit 2 ;; esac; echo '10.96.0.1 via 192.0.2.1'",
         );
+        let routes = "default via 192.0.2.1 dev eth0\n10.244.8.0/24 dev eth1 proto kernel scope link src 10.244.8.1\n\
+                      10.99.0.0/16 via 192.0.2.1 dev eth0\nblackhole 10.98.0.0/16\n10.97.0.0/16 proto static \n\
+                      \tnexthop via 192.0.2.1 dev eth0 weight 1\n";
+        machine.write("/root/routes", routes);
         machine.fake(
             "dpkg",
             "echo 'The following:'; echo ' site-agent  an agent'",
@@ -44,11 +51,13 @@ fn what_decides_whether_a_cluster_works_is_read() {
         machine.fake("apt-get", "echo 'unmet dependencies' >&2; exit 100");
         machine.fake(
             "nft",
-            "echo 'table inet own {'; echo '  type filter hook forward priority 0; policy drop;'; echo 'table ip cali-of-calico {'; echo 'drop'",
+            "echo 'table inet own {'; echo '  type filter hook forward priority 0; policy drop;'; echo '  type filter hook input priority 0; policy drop;'
+             echo '\ttcp dport 22 accept'; echo 'table inet filter {'; echo '  ct state new counter packets 1 bytes 2 reject with icmpx port-unreachable'
+             echo 'table ip filter {'; echo '  of-iptables drop'; echo 'table ip cali-of-calico {'; echo 'drop'",
         );
         machine.fake(
             "iptables-save",
-            "echo '-A INPUT -p tcp --dport 10250 -j DROP'; echo '-A KUBE-FIREWALL -j DROP'; echo '-A cali-FORWARD -j DROP'",
+            "echo '-A INPUT -i lo -j ACCEPT'; echo '-A KUBE-FORWARD -j ACCEPT'; echo '-A INPUT -p tcp --dport 10250 -j DROP'; echo '-A KUBE-FIREWALL -j DROP'; echo '-A cali-FORWARD -j DROP'",
         );
         machine.write("/data/kubelet/x", "");
         std::os::unix::fs::symlink("/data/kubelet", machine.at("/var/lib/kubelet")).unwrap();
@@ -71,14 +80,23 @@ fn what_decides_whether_a_cluster_works_is_read() {
             "link=/var/lib/kubelet /data/kubelet",
             "route=10.96.0.1 10.96.0.1 via 192.0.2.1",
             "no_route=fd00:96::1",
+            "network=10.244.8.0/24 eth1 -",
+            "network=10.99.0.0/16 eth0 192.0.2.1",
+            "network=10.97.0.0/16 - several",
             "packages=site-agent",
             "packages=unmet dependencies",
             "forward=inet own",
             "rule=-A INPUT -p tcp --dport 10250 -j DROP",
+            "rule=filter: ct state new counter packets 1 bytes 2 reject with icmpx port-unreachable",
+            "accept=-A INPUT -i lo -j ACCEPT",
+            "accept=own: tcp dport 22 accept",
+            "input=own",
         ] {
             assert!(found.contains(&line), "{line}: {found:#?}");
         }
         for word in [
+            "KUBE-FORWARD",
+            "of-iptables",
             "KUBE-FIREWALL",
             "cali-FORWARD",
             "of-calico",
@@ -90,6 +108,85 @@ fn what_decides_whether_a_cluster_works_is_read() {
         }
         let immutable = found.iter().filter(|line| line.starts_with("immutable="));
         assert_eq!(immutable.count(), 1, "{found:#?}");
+        let networks = found.iter().filter(|line| line.starts_with("network="));
+        assert_eq!(networks.count(), 3, "{found:#?}");
+    });
+}
+
+#[test]
+fn file_systems_are_printed_as_they_are_and_as_the_next_boot_mounts_them() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("systemctl", "");
+        machine.fake(
+            "xfs_info",
+            "echo 'naming =version 2 bsize=4096 ascii-ci=0, ftype=0'",
+        );
+        let fstab = "/dev/a / ext4 defaults 0 1\n/dev/b /var/ xfs rw,ro 0 0\n#/dev/c /srv ext4 ro 0 0\n\
+                     /dev/d /var/lib/etcd ext4 ro,noauto 0 0\n/dev/e none swap sw 0 0\n";
+        machine.write("/etc/fstab", fstab);
+        let printed = machine.done(CHECKS, &ARGUMENTS);
+        let found = lines(&printed);
+        for line in [
+            "next_mount=/usr/local/bin defaults ext4 /",
+            "next_mount=/var/lib/etcd rw,ro xfs /var/",
+            "next_mount=/srv/registry defaults ext4 /",
+        ] {
+            assert!(found.contains(&line), "{line}: {found:#?}");
+        }
+        // The programs of the machine are a mount of its own.
+        let mut own = found.iter();
+        let words = own.find(|line| line.starts_with("mount=/usr/local/bin "));
+        assert_eq!(words.unwrap().split(' ').count(), 4, "{found:#?}");
+    });
+}
+
+#[test]
+fn what_the_next_boot_does_besides_is_read() {
+    Machine::with_each_shell(|machine| {
+        machine.write(
+            "/etc/waagent.conf",
+            "# ResourceDisk.EnableSwap=y\nResourceDisk.EnableSwap=Y\n",
+        );
+        machine.write(
+            "/etc/resolv.conf",
+            "# nameserver 192.0.2.1\nnameserver 127.0.0.1\n",
+        );
+        machine.write(
+            "/etc/fapolicyd/rules.d/90-deny.rules",
+            "deny_audit perm=execute all : all\n",
+        );
+        machine.write(
+            "/etc/fapolicyd/rules.d/80-own.rules",
+            "allow perm=any all : dir=/opt/\n",
+        );
+        machine.fake(
+            "systemctl",
+            "case $* in 'is-enabled systemd-sysctl.service') echo masked; exit 1 ;; 'is-active fapolicyd') echo active ;; is-active*) exit 3 ;; esac",
+        );
+        machine.fake("ip", "case $* in *cni0) echo '7: cni0    inet 10.85.0.1/16 brd 10.85.255.255 scope global cni0' ;; esac");
+        let read = || machine.done(CHECKS, &ARGUMENTS);
+        let printed = read();
+        let found = lines(&printed);
+        for line in [
+            "swap_setting=/etc/waagent.conf:ResourceDisk.EnableSwap=Y",
+            "resolver=/etc/resolv.conf 127.0.0.1",
+            "masked_unit=systemd-sysctl.service",
+            "cni0=10.85.0.1/16",
+            "fapolicyd=active",
+            "fapolicyd=allow perm=any all : dir=/opt/",
+        ] {
+            assert!(found.contains(&line), "{line}: {found:#?}");
+        }
+        for word in [
+            "resolved=",
+            "deny_audit",
+            "192.0.2.1",
+            "systemd-modules-load",
+        ] {
+            assert!(!printed.contains(word), "{word}: {printed}");
+        }
+        machine.write("/etc/fapolicyd/fapolicyd.conf", "permissive = 1\n");
+        assert!(!read().contains("fapolicyd="));
     });
 }
 

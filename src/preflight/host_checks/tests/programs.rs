@@ -2,6 +2,36 @@
 
 use super::{Facts, found, on, only};
 
+/// fapolicyd starts only programs of packages and of its rules.
+#[test]
+fn programs_need_rules_of_fapolicyd() {
+    let finding = only("", "fapolicyd=active");
+    assert!(
+        finding.fatal && finding.kind == FindingKind::Programs,
+        "{finding}"
+    );
+    let command = "'allow perm=any all : dir=/opt/cni/bin/' 'allow perm=any all : dir=/var/lib/kubexm/' \
+                   >/etc/fapolicyd/rules.d/80-kubexm.rules && systemctl restart fapolicyd";
+    assert!(finding.hint.ends_with(command), "{finding}");
+    let rules = finding
+        .hint
+        .split('\'')
+        .filter(|word| word.starts_with("allow"));
+    let lines: Vec<String> = rules.map(|rule| format!("\nfapolicyd={rule}")).collect();
+    assert_eq!(
+        found("", &format!("fapolicyd=active{}", lines.concat())),
+        []
+    );
+    assert_eq!(
+        found(
+            "",
+            "fapolicyd=active\nfapolicyd=allow perm=any all : dir=/usr/local/,/opt/,/var/lib/"
+        )
+        .len(),
+        1
+    );
+}
+
 #[test]
 fn file_that_changes_the_programs_of_the_cluster_is_named() {
     let drop_in = "/etc/systemd/system/kubelet.service.d/20-site.conf";
@@ -149,3 +179,33 @@ fn directories_that_a_host_does_not_use_may_be_anything() {
         "",
         "mount=/usr/local/bin rw,noexec",
     assert_eq!(programs.len(), 1);
+}
+
+/// `chattr +i /etc/resolv.conf` keeps programs for addresses from changing it, and kubexm does not need to.
+#[test]
+fn only_files_that_an_install_changes_may_not_be_immutable() {
+    let files = |sections: &str, host: &str| {
+        let cluster = cluster("", sections);
+        let files = system::files(&cluster, &host.parse().unwrap());
+        files.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let has = |files: &[String], path: &str| files.iter().any(|file| file == path);
+    let node = files("", "node1");
+    for path in [
+        "/etc/shadow",
+        "/etc/hosts",
+        "/etc/kubernetes",
+        "/opt/cni/bin",
+        "/var/lib/etcd",
+    ] {
+        assert!(has(&node, path), "{path}");
+    }
+    assert!(!has(&node, "/etc/resolv.conf") && !has(&node, "/etc/hostname"));
+    let changed = files(
+        "system: {resolvers: {servers: [192.0.2.53]}, setHostname: true}",
+        "node1",
+    );
+    assert!(has(&changed, "/etc/resolv.conf") && has(&changed, "/etc/hostname"));
+    let other = files("system: {manageHostsFile: false}", "registry1");
+    assert!(!has(&other, "/etc/hosts") && !has(&other, "/etc/kubernetes"));
+}
