@@ -1,5 +1,5 @@
-mod programs;
 mod networks;
+mod overrides;
 mod programs;
 mod reboot;
 

@@ -145,9 +145,7 @@ packages() {
   fi
 }
 # They run at the same time: the slowest one determines the duration. A write of at most 4096 bytes stays together.
-for question in disks kernel modules network system overrides packages resolvers; do
-  "$question" | cut -c1-4000 | while IFS= read -r line; do printf '%s\n' "$line"; done &
-for question in disks kernel modules network routes system packages; do
+for question in disks kernel modules network routes system overrides packages resolvers; do
   "$question" "$@" | cut -c1-4000 | while IFS= read -r line; do printf '%s\n' "$line"; done &
 done
 wait
