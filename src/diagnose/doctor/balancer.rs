@@ -5,11 +5,12 @@ use std::net::IpAddr;
 
 use super::check::{Check, Found, Outcome, Source};
 use super::report::Area;
-use super::rules::{self, Packets};
+use super::rules;
 use super::seen::Seen;
 use crate::status::ProblemKind;
 use kubexm_config::cluster::LoadBalancer;
 use kubexm_host::Facts;
+use kubexm_preflight::host_checks::Packets;
 use kubexm_types::HostName;
 
 pub(super) const CHECKS: &[Check] = &[

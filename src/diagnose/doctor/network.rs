@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use super::check::{Check, Found, Outcome, Source};
 use super::cni;
 use super::report::{Area, Certainty};
-use super::rules::{self, Packets};
+use super::rules;
 use super::seen::{Seen, Way};
 use super::shared;
 use kubexm_config::cluster::PluginKind;
 use kubexm_config::ports;
+use kubexm_preflight::host_checks::Packets;
 use kubexm_session::quoting::quoted;
 use kubexm_types::{FindingKind, HostName};
 

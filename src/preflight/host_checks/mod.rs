@@ -90,7 +90,7 @@ pub const KEYS: &[&str] = &[
 ];
 
 /// Every check.
-pub const CHECKS: [&HostCheck; 24] = [
+pub const CHECKS: [&HostCheck; 26] = [
     &network::CNI,
     &network::FORWARD,
     &packet_filter::INPUT,

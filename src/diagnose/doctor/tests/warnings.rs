@@ -161,3 +161,22 @@ fn certificates_of_authorities_are_not_renewed_but_replaced() {
         }
     }
 }
+
+/// Preflight finds it, too, and `status` reports it.
+#[test]
+fn what_the_next_boot_changes_has_a_check() {
+    for (line, check) in [
+        (
+            "swap_setting=/etc/waagent.conf:ResourceDisk.EnableSwap=y",
+            "swap",
+        ),
+        ("masked_unit=systemd-sysctl.service", "kernel-settings"),
+        (
+            "noauto_mount=/data / ext4 /dev/sdb1 rw /var/lib/kubelet",
+            "file-systems",
+        ),
+    ] {
+        let report = judge(&seen(&changed(HOST, "", line), RUNTIME));
+        assert_eq!(causes(&report), [check], "{line}");
+    }
+}
