@@ -179,7 +179,7 @@ scripts! {
     }
     /// Checks of hosts that preflight and doctor share.
     preflight {
-        CHECKS = "preflight/checks.sh" [timed bounded each some variables unit_variables proxies deepest unsaved_mounts unloaded_modules networks packet_rules fapolicyd_rules] { Checks: data etcd directories files chains units }
+        CHECKS = "preflight/checks.sh" [timed bounded each some variables unit_variables proxies deepest unsaved_mounts unloaded_modules networks packet_rules fapolicyd_rules kubelet_flags unit_overrides resolv_writers] { Checks: data etcd directories files chains units }
     }
     /// Members of etcd.
     etcd {
@@ -289,7 +289,7 @@ scripts! {
         FLANNEL_RESTART = "network/flannel-restart.sh" [flannels]
         POD_BRIDGE = "network/pod-bridge.sh" [flannels]
         POD_ROUTES = "network/pod-routes.sh"
-        REMOVE_LEFTOVERS = "network/remove-leftovers.sh" [delete_rules]
+        REMOVE_LEFTOVERS = "network/remove-leftovers.sh" [delete_rules replace]
     }
     /// The operating system.
     os {

@@ -103,7 +103,7 @@ cilium)
   delete_rules cilium
   # Network configurations of other programs, which the agent renamed. A file that has the name again stays as it is.
   for file in /etc/cni/net.d/*.cilium_bak; do
-    [ ! -f "$file" ] || [ -e "${file%.cilium_bak}" ] || mv "$file" "${file%.cilium_bak}"
+    [ ! -f "$file" ] || [ -e "${file%.cilium_bak}" ] || replace "$file" "${file%.cilium_bak}"
   done
   ;;
 node-local-dns)

@@ -96,44 +96,9 @@ system() {
       "$instance/vendor2-cloud-config.txt" "$instance/cloud-config.txt" | head -n 20 | each cloud_hosts
   ) || :
 }
-# What changes the programs of the cluster, besides files that kubexm wrote. Prints names only: values can be secret.
-overrides() {
-  for unit in $units etcd.service kube-apiserver.service kube-controller-manager.service kube-scheduler.service kube-proxy.service; do
-    for file in "/usr/lib/systemd/system/$unit.d"/*.conf "/run/systemd/system/$unit.d"/*.conf "/etc/systemd/system/$unit.d"/*.conf; do
-      [ -f "$file" ] || continue
-      ! head -n 1 "$file" | grep -q '^# Written by kubexm' || continue
-      sed -nE 's/^[[:space:]]*(ExecStart|EnvironmentFile)[[:space:]]*=.*/\1/p' "$file" | sort -u | sed "s|^|$unit $file |" | each unit_setting
-      variables "" "$file" | sed 's/=.*//' | grep -E '^[A-Za-z_]' | grep -viE '^(https?|all|no)_proxy$|^KUBELET_.*ARGS$' |
-        sed "s|^|$unit $file |" | each unit_setting || :
-      [ "$unit" != kubelet.service ] || variables "" "$file" | sed -n 's/^KUBELET_[A-Z_]*ARGS=//p' | kubelet_flags "$file"
-    done
-  done
-  for file in /etc/default/kubelet /etc/sysconfig/kubelet; do
-    [ ! -f "$file" ] || variables 1 "$file" | sed -n 's/^KUBELET_EXTRA_ARGS=//p' | kubelet_flags "$file"
-  done
-  for file in /etc/crio/crio.conf.d/*; do
-    [ ! -f "$file" ] || sed -nE 's/^[[:space:]]*([a-z_]+)[[:space:]]*=.*/\1/p' "$file" | sed "s|^|$file |" | each crio_setting
-  done
-}
-# Reads flags, separated by blanks, and prints their names, with the value of a flag that is on or off.
-# Arguments: their file.
-kubelet_flags() { tr -s '[:blank:]' '\n' | sed -nE 's/^--?([a-z][a-z0-9-]*=(true|false))$/\1/p; s/^--?([a-z][a-z0-9-]*).*/\1/p' | head -n 50 | sed "s|^|$1 |" | each kubelet_flag; }
-# Programs that write /etc/resolv.conf, each with the file of its settings. Where systemd-resolved provides it, none does.
+# shellcheck disable=SC2086 # units have no blanks
+overrides() { unit_overrides $units etcd.service kube-apiserver.service kube-controller-manager.service kube-scheduler.service kube-proxy.service; }
 resolvers() { resolv_writers | each resolv_writer; }
-resolv_writers() {
-  case $(readlink -f /etc/resolv.conf) in /run/systemd/resolve/*) return ;; esac
-  # A script in this directory may replace the function that writes the file.
-  if pidof dhclient >/dev/null && ! grep -qs make_resolv_conf /etc/dhcp/dhclient-enter-hooks.d/* /etc/dhcp/dhclient-enter-hooks; then
-    grep -qsE '^[[:space:]]*supersede[[:space:]]+domain-name-servers' /etc/dhcp/*.conf || echo "dhclient /etc/dhcp/dhclient.conf"
-  fi
-  if pidof dhcpcd >/dev/null; then
-    grep -qsE '^[[:space:]]*nohook[[:space:]].*resolv' /etc/dhcpcd.conf || echo "dhcpcd /etc/dhcpcd.conf"
-  fi
-  file=/etc/sysconfig/network/config
-  ! grep -qsE '^NETCONFIG_DNS_POLICY="?[^"]' "$file" || echo "netconfig $file"
-  [ -e /etc/cloud/cloud-init.disabled ] || LC_ALL=C grep -HsE '^ *manage_resolv_conf *:' /etc/cloud/cloud.cfg /etc/cloud/cloud.cfg.d/*.cfg |
-    tail -n 1 | grep -iE ': *["'\'']?(true|yes|on|1)' | sed 's/^\([^:]*\):.*/cloud-init \1/' || :
-}
 packages() {
   if command -v dpkg >/dev/null && command -v apt-get >/dev/null; then
     said=$(timeout -k 1 20 apt-get check -qq -o Debug::NoLocking=true 2>&1 </dev/null) || printf '%s\n' "$said" | grep . | tail -n 3 | cut -c1-300 | each packages
