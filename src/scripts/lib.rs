@@ -194,7 +194,7 @@ scripts! {
         MEMBER = "etcd/member.sh" [in_etcd etcdctl_of_member] { Member: data state members }
         PREPARE = "etcd/prepare.sh"
         RESTARTS = "etcd/restarts.sh"
-        RESTORE = "etcd/restore.sh" { Restore: id kind data name peer members bump bytes }
+        RESTORE = "etcd/restore.sh" [enough enter_own nearest] { Restore: id kind data name peer members bump bytes }
         SNAPSHOT = "etcd/snapshot.sh" [in_etcd etcdctl_of_member] { Snapshot: kind data part }
     }
     /// Scripts of the crate `kubexm-host`.

@@ -23,7 +23,7 @@ use kubexm_session::session::Hosts;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{
     ClusterSource, CommandError, Connection, Stop, application_images, certificates, plan_inputs,
-    preflight,
+    preflight, rollback,
 };
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, ImageRef, Message, WarningKind};
@@ -95,7 +95,11 @@ pub async fn add(
         }
         Ok(prepared)
     };
-    change.run(prepare, async || true, events, stop).await
+    let report = change.run(prepare, async || true, events, stop).await?;
+    if !options.dry_run {
+        rollback::record_of_its_name(&state, bundle.bundle())?;
+    }
+    Ok(report)
 }
 
 /// Returns a lock with these images alone.

@@ -29,20 +29,6 @@ is_running() {
     ;;
   esac
 }
-nearest() {
-  path=$1
-  until [ -e "$path" ]; do path=$(dirname "$path"); done
-  echo "$path"
-}
-# An etcd that runs ends if its disk is full.
-enough() { # PATH MIB
-  have=$(($(df -Pk "$1" | awk 'NR == 2 { print $4 }') / 1024)) needed=$(($2 + 256))
-  [ "$have" -ge "$needed" ] || {
-    printf '%s\n' "$1 has $have MiB of free space, and the restore needs $needed MiB there" \
-      "hint: make room there; nothing has changed yet" >&2
-    exit 1
-  }
-}
 space() {
   [ ! -e "$folder/prepared" ] && [ ! -e "$folder/replaced" ] || exit 0
   # etcdutl writes logs beside the data.
@@ -54,17 +40,6 @@ space() {
     enough "$here" "$sent"
     enough "$there" "$made"
   fi
-}
-# The data directory belongs to the user of etcd, and a compromised one can exchange what is there for a link. So root works inside of a
-# directory that it has created and that no other user can change.
-enter() {
-  cd -P "$data"
-  wanted=$(pwd -P)/restore-$id
-  cd -P "restore-$id"
-  case $(pwd -P)=$(stat -c '%u=%A' .) in
-  "$wanted=$(id -u)=d"????-??-?) ;;
-  *) echo "$new is not the directory that this restore has created" >&2; exit 1 ;;
-  esac
 }
 prepare() {
   umask 077
@@ -80,7 +55,7 @@ prepare() {
   fi
   # With the mode, a default access list of the data directory permits nothing.
   mkdir -m 700 "$new"
-  enter
+  enter_own "$data" "restore-$id"
   # The revision of every object is larger than all that clients have seen, so that none keeps a cache of what is lost.
   said=$("$folder/etcdutl" snapshot restore "$folder/snapshot.db" --name "$name" --initial-cluster "$members" \
     --initial-cluster-token "$id" --initial-advertise-peer-urls "$peer" --data-dir data \
@@ -96,14 +71,14 @@ prepare() {
   rmdir data
   if command -v restorecon >/dev/null; then restorecon -R member || :; fi
   sync -f . 2>/dev/null || sync
-  enter
+  enter_own "$data" "restore-$id"
   : >"$folder/prepared"
 }
 replace_data() {
   ! is_running || { echo "etcd still runs" >&2; exit 1; }
   # A run that was killed between the two renames has moved the former data already.
   if [ -d "$new/member" ]; then
-    enter
+    enter_own "$data" "restore-$id"
     former=$data/member.before-$id
     while [ -e "$former" ]; do former=${former}x; done
     [ ! -e "$data/member" ] || mv -T "$data/member" "$former"
