@@ -183,7 +183,11 @@ fn a_run_waits_for_the_command_that_another_left() {
         assert_eq!(none.status, 0, "{}", none.complained);
         machine.write("/run/kubexm/once.lock", "");
         let left = |seconds: u8| {
-            format!("setsid sleep {seconds} >/dev/null 2>&1 & echo $! >/run/kubexm/once.group")
+            // `setsid` needs a moment until it has a group of its own.
+            format!(
+                "setsid sleep {seconds} >/dev/null 2>&1 & echo $! >/run/kubexm/once.group
+                 until [ \"$(cut -d ' ' -f 5 /proc/$!/stat)\" = $! ]; do :; done"
+            )
         };
         let ended = wait(&left(100), "1");
         assert_eq!(ended.status, 1);
