@@ -81,7 +81,8 @@ pub fn check(
 }
 
 /// Compares a bundle with the newest one of its name whose content came into the cluster: another name, as that of a bundle of
-/// applications, has its own numbers.
+/// applications, has its own numbers. A bundle with Kubernetes is compared with that of the cluster, whatever its name is: it has
+/// images of the same names.
 ///
 /// # Errors
 /// As of [`check`].
@@ -93,7 +94,8 @@ pub fn check_of_its_name(
 ) -> Result<(), CommandError> {
     let name = &bundle.lock().name;
     let newest = Newest::read(state)?;
-    if newest.is_none_or(|newest| newest.name == *name) {
+    let has_kubernetes = !bundle.lock().kubernetes.is_empty();
+    if has_kubernetes || newest.is_none_or(|newest| newest.name == *name) {
         return check(state, bundle, allow_older, events);
     }
     note_without_revision(bundle, events);
@@ -197,7 +199,8 @@ pub fn record_rollback(journal: &Journal, bundle: &Bundle) -> Result<(), Command
 /// A record cannot be read or written.
 pub fn record_of_its_name(state: &Path, bundle: &Bundle) -> Result<(), CommandError> {
     let name = &bundle.lock().name;
-    let is_of_cluster = Newest::read(state)?.is_none_or(|newest| newest.name == *name);
+    let is_of_cluster = !bundle.lock().kubernetes.is_empty()
+        || Newest::read(state)?.is_none_or(|newest| newest.name == *name);
     let Some(revision) = revision(bundle).filter(|_| !is_of_cluster) else {
         return Ok(());
     };

@@ -18,10 +18,13 @@ use kubexm_safekeeping::backup::check_file;
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "Examples:
+#[command(
+    override_usage = "kubexm backup restore <BACKUP> -f <CLUSTER> --bundle <BUNDLE> [OPTIONS]",
+    after_long_help = "Examples:
   kubexm backup restore BACKUP -f c.yaml --bundle b.zst --identity key --dry-run
   kubexm backup restore BACKUP -f c.yaml --bundle b.zst --identity key
-  kubexm backup restore BACKUP -f c.yaml --bundle b.zst --trust site.pub")]
+  kubexm backup restore BACKUP -f c.yaml --bundle b.zst --trust site.pub"
+)]
 pub struct Restore {
     /// The backup
     #[arg(value_name = "BACKUP")]
