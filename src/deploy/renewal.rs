@@ -245,7 +245,7 @@ fn cluster_task(
         .filter(|node| selected.iter().any(|host| host.name == node.name))
         .collect();
     if !nodes.is_empty() {
-        task = task.step(kubernetes::approve_serving(inputs, &nodes));
+        task = task.step(kubernetes::approve_serving(&nodes));
     }
     if given.selected.contains(&first.name) {
         task = task.step(kubernetes::kubeconfig::fetch_kubeconfig(

@@ -126,7 +126,7 @@ fn kubelet_tasks(
         });
         // No other program approves the requests of kubelets, and without a certificate the API server cannot connect to one.
         let approve = Task::new("rotation", &format!("approve-{}", host.name), &first.name);
-        tasks.push(approve.step(kubernetes::approve_serving(inputs, &[host])));
+        tasks.push(approve.step(kubernetes::approve_serving(&[host])));
     }
     Ok(tasks)
 }

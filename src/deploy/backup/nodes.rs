@@ -78,10 +78,7 @@ impl RestoreInputs<'_> {
         let task = gone
             .iter()
             .fold(task, |task, name| delete_node(task, name, true));
-        match PresentAddresses::of(self.cluster, nodes) {
-            Some(addresses) => task.step(addresses),
-            None => task,
-        }
+        task.step(PresentAddresses::of(nodes))
     }
 
     /// Returns the step that removes the pods that an install before the restore has started.

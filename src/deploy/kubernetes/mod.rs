@@ -114,8 +114,8 @@ impl Module for Nodes {
 }
 
 /// Returns the step that approves the serving certificates that the kubelets of these nodes request.
-pub(super) fn approve_serving(inputs: &Inputs<'_>, nodes: &[&HostSpec]) -> impl Into<Step> + use<> {
-    serving::ApproveServing::of(inputs, nodes)
+pub(super) fn approve_serving(nodes: &[&HostSpec]) -> impl Into<Step> + use<> {
+    serving::ApproveServing::of(nodes)
 }
 
 /// Adds the steps that write the certificates and kubeconfigs of a node with systemd units, that restart the programs that

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use kubexm_config::Cluster;
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::Host;
 use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
@@ -30,23 +29,15 @@ struct Former {
 }
 
 impl PresentAddresses {
-    /// Returns the step; `None` if kubelets get other addresses than those of the cluster file.
-    pub(crate) fn of(cluster: &Cluster, nodes: &[&HostSpec]) -> Option<Self> {
-        if cluster
-            .kubernetes
-            .kubelet
-            .extra_args
-            .contains_key("node-ip")
-        {
-            return None;
-        }
+    /// Returns the step for these nodes.
+    pub(crate) fn of(nodes: &[&HostSpec]) -> Self {
         let nodes = nodes.iter().map(|host| {
             let addresses = host.internal_addresses.iter().collect();
             (host.name.to_string(), addresses)
         });
-        Some(Self {
+        Self {
             nodes: nodes.collect(),
-        })
+        }
     }
 
     fn is_former_node(&self, node: &Node) -> bool {

@@ -20,10 +20,8 @@ use kubexm_pki::request::Entitled;
 use kubexm_scripts::kubernetes as scripts;
 use kubexm_types::{HostName, Message, Untrusted};
 
-use crate::Inputs;
 use kubexm_config::cluster::HostSpec;
 use kubexm_pki::kubernetes::node_user;
-use std::net::IpAddr;
 
 /// Approves the requests of kubelets until the API server can connect to each of them.
 pub(super) struct ApproveServing {
@@ -38,10 +36,10 @@ pub(super) struct Node {
 
 impl ApproveServing {
     /// Returns the step for these nodes.
-    pub(super) fn of(inputs: &Inputs<'_>, hosts: &[&HostSpec]) -> Self {
+    pub(super) fn of(hosts: &[&HostSpec]) -> Self {
         let nodes = hosts.iter().map(|host| Node {
             name: host.name.clone(),
-            entitled: entitled(inputs, host),
+            entitled: entitled(host),
         });
         Self {
             nodes: nodes.collect(),
@@ -49,17 +47,13 @@ impl ApproveServing {
     }
 }
 
-/// Returns the names that the serving certificate of a node may contain: its name, and the addresses in the
-/// configuration of its kubelet.
-fn entitled(inputs: &Inputs<'_>, host: &HostSpec) -> Entitled {
-    let node_ip = inputs.cluster.kubernetes.kubelet.extra_args.get("node-ip");
-    let addresses = node_ip.into_iter().flat_map(|list| list.split(','));
-    let addresses = addresses.filter_map(|address| address.trim().parse::<IpAddr>().ok());
+/// Returns the names that the serving certificate of a node may contain: its name, and its addresses in the cluster.
+fn entitled(host: &HostSpec) -> Entitled {
     Entitled {
         common_name: node_user(&host.name),
         organization: "system:nodes".to_owned(),
         names: vec![host.name.to_string()],
-        addresses: host.internal_addresses.iter().chain(addresses).collect(),
+        addresses: host.internal_addresses.iter().collect(),
     }
 }
 

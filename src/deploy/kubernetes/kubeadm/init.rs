@@ -73,7 +73,7 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
     );
     let task = load_balancer::after_join(inputs, first, task)?;
     // A failed join of another control plane runs a command in a pod of this node.
-    Ok(task.step(ApproveServing::of(inputs, &[first])))
+    Ok(task.step(ApproveServing::of(&[first])))
 }
 
 /// Adds the step that writes the authorities of a backup or of the site. `kubeadm init` keeps those that exist.

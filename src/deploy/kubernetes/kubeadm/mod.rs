@@ -75,7 +75,7 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
         .after(kubelets.iter().map(Task::id))
         .step(NodesWait::registered(&nodes))
         .step(NodeMetadata::of(inputs, &nodes))
-        .step(ApproveServing::of(inputs, &nodes));
+        .step(ApproveServing::of(&nodes));
     tasks.extend(kubelets);
     tasks.push(admit);
     let control_planes = settings::control_planes(inputs)?;
@@ -83,7 +83,7 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     let mut stored = settings::stored(inputs, first, configured)?;
     if !control_planes.is_empty() {
         // API servers that verify kubelets from now on may find kubelets whose requests are new.
-        stored = stored.step(ApproveServing::of(inputs, &nodes));
+        stored = stored.step(ApproveServing::of(&nodes));
     }
     tasks.extend(control_planes);
     tasks.push(profile::rewrite(inputs, stored));

@@ -55,9 +55,7 @@ pub(super) fn tasks_before_join(host: &HostSpec) -> [TaskId; 2] {
 /// Returns what the configurations of init and join say of a host as a node.
 pub(super) fn node(cluster: &Cluster, host: &HostSpec) -> Node {
     let mut kubelet_args = cluster.kubernetes.kubelet.extra_args.clone();
-    kubelet_args
-        .entry("node-ip".to_owned())
-        .or_insert_with(|| host.internal_addresses.to_string());
+    kubelet_args.insert("node-ip".to_owned(), host.internal_addresses.to_string());
     Node {
         name: host.name.to_string(),
         cri_socket: cluster.runtime.kind.properties().socket.to_owned(),

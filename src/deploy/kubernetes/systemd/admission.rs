@@ -18,6 +18,6 @@ pub(super) fn admit(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deplo
         .after([kubernetes::INIT.id(&first.name)])
         .step(NodesWait::registered(&nodes))
         .step(NodeMetadata::of(inputs, &nodes))
-        .step(ApproveServing::of(inputs, &nodes));
+        .step(ApproveServing::of(&nodes));
     Ok(profile::rewrite(inputs, task))
 }
