@@ -146,6 +146,7 @@ impl Sources {
         }
     }
 }
+
 /// Returns the values of the applications of a cluster by the names of their charts, and warns about those that this machine
 /// cannot read.
 ///

@@ -152,15 +152,24 @@ impl Objects {
     }
 }
 
-/// Returns the items of a list, or the object itself.
-fn items(mut object: Value) -> Vec<Value> {
-    let is_list = object["kind"]
-        .as_str()
-        .is_some_and(|kind| kind.ends_with("List"));
-    match object.get_mut("items").filter(|_| is_list) {
-        Some(Value::Array(items)) => std::mem::take(items),
-        _ => vec![object],
-    }
+/// Returns the items of a list, or the object itself. Items of a list such as `RoleList` need no kind and no version.
+pub fn items(mut object: Value) -> Vec<Value> {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let Some(kind) = kind.strip_suffix("List").map(str::to_owned) else {
+        return vec![object];
+    };
+    let version = object["apiVersion"].clone();
+    let Some(Value::Array(items)) = object.get_mut("items").map(Value::take) else {
+        return vec![object];
+    };
+    let named = items.into_iter().map(|mut item| {
+        if !kind.is_empty() && item.is_object() && item["kind"].is_null() {
+            item["kind"] = kind.clone().into();
+            item["apiVersion"] = version.clone();
+        }
+        item
+    });
+    named.collect()
 }
 
 /// Sets an environment variable of a container, and replaces its former value.

@@ -80,9 +80,9 @@ impl Known {
             let content = std::fs::read(state.join(&name)).map_err(failed)?;
             known.add(&name, &content).map_err(failed)?;
         }
-        let ending = RotationRecord::read(state)?
-            .filter(|record| record.is_cancelled || record.phase == Phase::Remove);
-        known.ending = ending.map(|record| record.authorities).unwrap_or_default();
+        if let Some(record) = RotationRecord::read(state)? {
+            known.note_end(record);
+        }
         Ok(known)
     }
 
@@ -95,11 +95,26 @@ impl Known {
             let record: ClusterRecord =
                 serde_json::from_slice(content).map_err(io::Error::other)?;
             self.record = record.authorities().clone();
+        } else if name == RotationRecord::FILE {
+            let value = serde_json::from_slice(content).map_err(io::Error::other)?;
+            let record = RotationRecord::parse(value);
+            self.note_end(record.map_err(|error| io::Error::other(error.to_string()))?);
         } else if is_of_rotation(name) {
             let found = authority::fingerprints(&String::from_utf8_lossy(content));
             self.rotation.extend(found);
         }
         Ok(())
+    }
+
+    fn note_end(&mut self, record: RotationRecord) {
+        if record.is_cancelled || record.phase == Phase::Remove {
+            self.ending = record.authorities;
+        }
+    }
+
+    /// Returns whether the CA of the cluster is recorded.
+    pub fn is_recorded(&self) -> bool {
+        self.record.contains_key(&Authority::Kubernetes)
     }
 
     /// Returns whether a file has this authority, and no other one than a rotation has.

@@ -121,6 +121,8 @@ impl Chart {
             read.flatten();
             // With a namespace, everything in it would go, and the Secrets of the release before Helm has removed it.
             read.annotate("Namespace", POLICY, "keep");
+            // An earlier version had definitions in lists among the templates: with them, their objects would go.
+            read.annotate("CustomResourceDefinition", POLICY, "keep");
             definitions.push_str(&read.take("CustomResourceDefinition").text()?);
             objects.push_str(&read.text()?);
         }

@@ -9,6 +9,8 @@ use serde_json::Value;
 
 /// A shorter secret is only hidden where it is the whole text: it is part of too many others.
 const SHORTEST: usize = 4;
+/// A shorter secret is only hidden where it is a word: it can be part of names.
+const CERTAIN: usize = 8;
 
 /// The texts of secret values of an application.
 pub struct Hidden {
@@ -38,14 +40,38 @@ impl Hidden {
     pub fn text(&self, text: &str) -> String {
         let mut shown = text.to_owned();
         for secret in &self.texts {
-            if secret.len() >= SHORTEST {
+            if secret.len() >= CERTAIN {
                 shown = shown.replace(secret.as_str(), REPLACEMENT);
+            } else if secret.len() >= SHORTEST && !is_common(secret) {
+                shown = without_word(&shown, secret);
             } else if shown == *secret {
                 REPLACEMENT.clone_into(&mut shown);
             }
         }
         shown
     }
+}
+
+/// Returns whether a text is common in messages, also where it is not the secret.
+fn is_common(text: &str) -> bool {
+    ["true", "false", "null"].contains(&text)
+}
+
+/// Replaces a secret where no letter and no digit is beside it.
+fn without_word(text: &str, secret: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(secret) {
+        let (before, found) = rest.split_at(at);
+        let (found, after) = found.split_at(secret.len());
+        let is_part = before.ends_with(char::is_alphanumeric)
+            || before.is_empty() && shown.ends_with(char::is_alphanumeric)
+            || after.starts_with(char::is_alphanumeric);
+        shown.push_str(before);
+        shown.push_str(if is_part { found } else { REPLACEMENT });
+        rest = after;
+    }
+    shown + rest
 }
 
 /// Returns the texts of values that differ from those without secrets, of the former values in their place, and of former values

@@ -30,21 +30,12 @@ impl ManifestObject {
         namespace: &str,
         resources: &Resources,
     ) -> Result<Vec<Self>, RenderError> {
-        let all = Objects::parse("manifest of a release", manifest)?.list();
-        let mut found = Vec::new();
-        for object in all {
-            match object {
-                Value::Object(mut list) if is_list(&list) => {
-                    let Some(Value::Array(items)) = list.remove("items") else {
-                        continue;
-                    };
-                    let items = items.into_iter();
-                    found.extend(items.map(|item| Self::of(item, namespace, resources)));
-                }
-                object => found.push(Self::of(object, namespace, resources)),
-            }
-        }
-        Ok(found)
+        let mut all = Objects::parse("manifest of a release", manifest)?;
+        all.flatten();
+        let all = all.list().into_iter();
+        Ok(all
+            .map(|object| Self::of(object, namespace, resources))
+            .collect())
     }
 
     fn of(value: Value, namespace: &str, resources: &Resources) -> Self {
@@ -80,10 +71,4 @@ impl ManifestObject {
     pub fn is_kept(&self) -> bool {
         self.value["metadata"]["annotations"][POLICY] == "keep"
     }
-}
-
-fn is_list(object: &serde_json::Map<String, Value>) -> bool {
-    let kind = object.get("kind").and_then(Value::as_str);
-    kind.is_some_and(|kind| kind.ends_with("List"))
-        && object.get("items").is_some_and(Value::is_array)
 }

@@ -59,12 +59,17 @@ pub(super) struct Release {
     timeout: Duration,
 }
 
-/// Returns a step that removes a release, and its chart on the host. Definitions of custom resources stay.
-pub fn removal(name: &ReleaseName, namespace: &str) -> RunScript {
+/// Returns a step that removes a release, and its chart on the host, unless another application of this name has it. Definitions of
+/// custom resources stay.
+pub fn removal(name: &ReleaseName, namespace: &str, keeps_chart: bool) -> RunScript {
     let arguments = applications::Release {
         name: name.to_string(),
         namespace: namespace.to_owned(),
-        chart: format!("{FOLDER}/{name}"),
+        chart: if keeps_chart {
+            String::new()
+        } else {
+            format!("{FOLDER}/{name}")
+        },
         seconds: REMOVAL.as_secs().to_string(),
         ..Default::default()
     };

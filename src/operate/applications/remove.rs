@@ -67,13 +67,18 @@ async fn prepared(options: &RemoveOptions, site: &Site<'_>) -> Result<Prepared, 
         return Err(CommandError::refused(text)
             .hint("remove it from the cluster file, and run the same command again"));
     }
-    let step = application_removal(&options.name, &found.namespace);
-    let gone = removed_namespaces(Server::of(host.as_ref()), &found).await?;
+    let mut applications = site.cluster.applications.iter();
+    let keeps_chart = applications.any(|one| one.name == options.name);
+    let step = application_removal(&options.name, &found.namespace, keeps_chart);
+    // Helm can remove a release that kubexm cannot read.
+    let gone = removed_namespaces(Server::of(host.as_ref()), &found)
+        .await
+        .ok();
     let text = format!(
         "application that is removed from the cluster '{}':\n    - {}\n      {}",
         site.cluster.name,
         step.title,
-        what_stays(&gone)
+        what_stays(gone.as_deref())
     );
     Ok(Prepared {
         text,
@@ -86,12 +91,14 @@ async fn prepared(options: &RemoveOptions, site: &Site<'_>) -> Result<Prepared, 
 }
 
 /// Returns what a removal leaves, for the user. `gone` are namespaces that Helm deletes: those of a chart that does not keep them.
-fn what_stays(gone: &[String]) -> String {
+/// `None` if the release cannot be read.
+fn what_stays(gone: Option<&[String]>) -> String {
     let stays =
         "definitions of custom resources stay, and so do volumes that its claims do not delete";
     match gone {
-        [] => format!("its namespaces and {stays}"),
-        gone => format!(
+        None => format!("kubexm cannot read which namespaces go with it; its {stays}"),
+        Some([]) => format!("its namespaces and {stays}"),
+        Some(gone) => format!(
             "these namespaces are deleted with everything in them: {}\n      its {stays}",
             gone.join(", ")
         ),
@@ -158,8 +165,8 @@ mod tests {
 
     #[test]
     fn namespaces_that_go_with_a_chart_are_named() {
-        assert!(what_stays(&[]).starts_with("its namespaces and definitions"));
-        let gone = what_stays(&["web".to_owned(), "data".to_owned()]);
+        assert!(what_stays(Some(&[])).starts_with("its namespaces and definitions"));
+        let gone = what_stays(Some(&["web".to_owned(), "data".to_owned()]));
         assert!(
             gone.contains("deleted with everything in them: web, data"),
             "{gone}"

@@ -93,13 +93,13 @@ pub async fn add(
             check_images(site, &bundle, events).await?;
             add_applications(&mut prepared, site, &bundle, events).await?;
         }
+        // A run that fails in the middle has sent some of it.
+        if !options.dry_run {
+            rollback::record_of_its_name(&state, bundle.bundle())?;
+        }
         Ok(prepared)
     };
-    let report = change.run(prepare, async || true, events, stop).await?;
-    if !options.dry_run {
-        rollback::record_of_its_name(&state, bundle.bundle())?;
-    }
-    Ok(report)
+    change.run(prepare, async || true, events, stop).await
 }
 
 /// Returns a lock with these images alone.

@@ -50,16 +50,19 @@ impl Authorities {
         Ok(())
     }
 
+    /// Returns what may provide authorities. Without the names of control planes, all hosts may if the state directory records the
+    /// authorities: those of a host must be the same.
     fn of_control_planes(&self) -> impl Iterator<Item = &(String, HostAuthorities)> {
-        let names = self.control_planes.as_deref().unwrap_or_default();
-        self.hosts
-            .iter()
-            .filter(move |(path, _)| names.contains(path))
+        let may = |path: &String| match &self.control_planes {
+            Some(names) => names.contains(path),
+            None => self.known.is_recorded(),
+        };
+        self.hosts.iter().filter(move |(path, _)| may(path))
     }
 
     /// Returns why the authorities of control planes are not those of the cluster, in a line for each.
     pub fn problems(&self) -> Vec<String> {
-        if self.control_planes.is_none() {
+        if self.control_planes.is_none() && !self.known.is_recorded() {
             let unknown = |(path, _): &(String, _)| {
                 format!(
                     "{path}: nothing shows whether this host is a control plane, because this version cannot read {CLUSTER_FILE}"
@@ -254,6 +257,11 @@ pub(super) mod tests {
             assert_eq!(found.problems(), [""; 0]);
             assert_eq!(found.best().unwrap().lacks().len(), 5);
         }
+        // The record decides for hosts of a backup of an earlier version.
+        let state = [("cluster.json", record(&own))];
+        let found = with(None, "future: true", &state, &own[..1], &other);
+        assert_eq!(found.problems().len(), 1);
+        assert_eq!(found.best().unwrap().lacks().len(), 5);
         let unknown = of(None, "future: true");
         assert!(unknown.best().is_none());
         let problems = unknown.problems().join("\n");

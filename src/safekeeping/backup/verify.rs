@@ -20,10 +20,10 @@ use kubexm_session::{CommandError, FileError, Stop, background};
 use kubexm_types::Arch;
 
 /// What to do about authorities that are not those of the cluster.
-const FOREIGN: &str = "someone has changed the host or the backup, or a newer version of kubexm wrote it: compare the file with that of the \
-                       other control planes, and use another backup";
+const FOREIGN: &str = "the host or the backup was changed, or a newer kubexm wrote it: compare the file with that of the other control \
+                       planes, and use another backup";
 /// What to do about a backup that another key has signed, or none.
-const UNKNOWN: &str = "pass backup-signing.pub of the state directory that made it; without --trust, the backup is read, but its etcdutl does not run";
+const UNKNOWN: &str = "pass backup-signing.pub of the state directory that made it, or leave out --trust: then its etcdutl does not run";
 /// The names of temporary directories start with this.
 const PREFIX: &str = "kubexm-backup-";
 

@@ -3,7 +3,7 @@
 # resources that a chart has in `crds` when it upgrades: they are applied before. A removal leaves them.
 # Verbs: `apply`, `remove`.
 #   name, namespace  those of the release
-#   chart            path of the chart: an archive or a directory; with `remove`, the path without `.tgz`
+#   chart            path of the chart: an archive or a directory; with `remove`, the path without `.tgz`, or nothing if the chart stays
 #   files            the files of this directory, relative to it, as in `a.yaml b/c.yaml`
 #   labels           labels of the revision, as in `a=b,c=d`
 #   pending          the Secret of a revision that a killed run has left, if there is one
@@ -18,8 +18,8 @@ export HOME=/run/kubexm/helm KUBECONFIG=/etc/kubernetes/admin.conf
 helm=/usr/local/bin/helm
 install -d -m 700 /run/kubexm /run/kubexm/helm
 [ "$verb" != remove ] || {
-  rm -rf "$chart" "$chart.tgz"
   "$helm" uninstall "$name" --namespace "$namespace" --ignore-not-found --wait --timeout "${seconds}s" >/dev/null
+  [ -z "$chart" ] || rm -rf "$chart" "$chart.tgz"
   exit
 }
 # The Helm of a run that was killed would still change its revision.

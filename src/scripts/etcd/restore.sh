@@ -78,6 +78,8 @@ replace_data() {
   ! is_running || { echo "etcd still runs" >&2; exit 1; }
   # A run that was killed between the two renames has moved the former data already.
   if [ -d "$new/member" ]; then
+    # An earlier version of kubexm gave the directory to the user of etcd.
+    chown -h 0:0 "$new"
     enter_own "$data" "restore-$id"
     former=$data/member.before-$id
     while [ -e "$former" ]; do former=${former}x; done

@@ -27,7 +27,7 @@ pub enum Command {
     ///
     /// Without an identity or a passphrase, the list has names, times and sizes only.
     List(list::List),
-    /// Read a whole backup, and try a restore of its snapshot on this machine
+    /// Read a whole backup, and with --trust try a restore of its snapshot
     ///
     /// Decrypts the file, and compares all digests with its manifest. With --trust, it also restores the snapshot into a
     /// temporary directory with the program etcdutl of the backup. The directory needs about three times the size of the

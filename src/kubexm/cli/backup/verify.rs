@@ -14,8 +14,8 @@ use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  kubexm backup verify BACKUP --identity key.txt
   kubexm backup verify BACKUP --identity key.txt --trust backup-signing.pub
+  kubexm backup verify BACKUP --identity key.txt
   kubexm backup verify BACKUP --passphrase-file phrase --output json")]
 pub struct Verify {
     /// The backup
