@@ -143,8 +143,9 @@ pub enum ProxyMode {
 /// first schedulers that it offers.
 const IPVS_MODULES: [&str; 4] = ["ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
 /// Schedulers of the kernel, each of which has a module (`net/netfilter/ipvs/Kconfig` of Linux).
-pub(crate) const IPVS_SCHEDULERS: [&str; 13] = [
-    "rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh", "sh", "mh", "sed", "nq",
+/// Without one, it is `rr`.
+pub(crate) const IPVS_SCHEDULERS: [&str; 14] = [
+    "", "rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh", "sh", "mh", "sed", "nq",
 ];
 
 impl ProxyMode {
@@ -165,7 +166,8 @@ impl Kubernetes {
             return Vec::new();
         }
         let scheduler = &self.kube_proxy.component.extra_config["ipvs"]["scheduler"];
-        let scheduler = scheduler.as_str().map(|name| format!("ip_vs_{name}"));
+        let scheduler = scheduler.as_str().filter(|name| !name.is_empty());
+        let scheduler = scheduler.map(|name| format!("ip_vs_{name}"));
         let mut modules: Vec<String> = IPVS_MODULES.map(str::to_owned).into();
         modules.extend(scheduler.filter(|name| !IPVS_MODULES.contains(&name.as_str())));
         modules

@@ -98,6 +98,13 @@ const KUBELET: [Own; 21] = [
     ("port", REMOVE),
     ("rotate-certificates", REMOVE),
 ];
+/// Values that kubexm itself sets.
+const SAME: [(&str, &str); 4] = [
+    ("anonymous-auth", "false"),
+    ("authorization-mode", "Webhook"),
+    ("enable-server", "true"),
+    ("rotate-certificates", "true"),
+];
 /// The flag without which a kubelet does not create its node.
 const REGISTER_NODE: &str = "register-node";
 const NOT_A_NODE: &str = "remove hosts that are not nodes from spec.hosts";
@@ -113,6 +120,9 @@ const KUBE_PROXY: [Own; 5] = [
 pub fn own_kubelet_flag(name: &str, value: &str) -> Option<&'static str> {
     if (name, value) == (REGISTER_NODE, "false") {
         return Some(NOT_A_NODE);
+    }
+    if SAME.contains(&(name, value)) {
+        return None;
     }
     let mut own = KUBELET.iter();
     let (_, hint) = own.find(|(flag, _)| *flag == name)?;
@@ -145,6 +155,11 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
     ];
     for (program, component, own) in programs {
         for (flag, hint) in own.iter().copied().flatten() {
+            let value = component.extra_args.get(*flag);
+            let is_same = value.is_some_and(|value| SAME.contains(&(*flag, value.as_str())));
+            if is_same && program == "kubelet" {
+                continue;
+            }
             refuse_flag(spec, program, &component.extra_args, flag, hint);
         }
     }

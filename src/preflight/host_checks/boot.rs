@@ -128,7 +128,7 @@ fn kernel_settings(asked: &Asked<'_>) -> Vec<Problem> {
             line,
             what,
             format!("after the next boot, {cause}"),
-            true,
+            !is_of_one_interface(line),
         ))
     });
     changed.chain(more).collect()
@@ -143,6 +143,17 @@ fn problem(line: &Line<'_>, what: String, cause: String, breaks: bool) -> Proble
         cause,
         fix: format!("remove the line from {}", line.file),
         commands: Vec::new(),
+    }
+}
+
+/// Returns whether a line is about one interface, which may be one that no pod uses.
+fn is_of_one_interface(line: &Line<'_>) -> bool {
+    let parts: Vec<&str> = line.name.split('.').collect();
+    match parts.as_slice() {
+        ["net", "ipv4" | "ipv6", "conf", interface, _] => {
+            !["all", "default", "*"].contains(interface)
+        }
+        _ => false,
     }
 }
 

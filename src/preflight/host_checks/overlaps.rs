@@ -65,12 +65,19 @@ fn networks(asked: &Asked<'_>) -> Vec<Problem> {
         .filter(|_| asked.cluster.is_node(asked.host))
         .flat_map(|(field, net)| {
             let inside = routes.iter().filter(move |route| net.contains(&route.net));
-            inside.map(move |route| problem(field, net, route))
+            let (connected, routed): (Vec<_>, Vec<_>) =
+                inside.partition(|route| route.gateway.is_none());
+            [connected, routed]
+                .map(|all| problem(field, net, &all))
+                .into_iter()
+                .flatten()
         })
         .collect()
 }
 
-fn problem(field: &str, net: IpNet, route: &Route<'_>) -> Problem {
+/// Returns the problem of the first of these routes: a host can have thousands.
+fn problem(field: &str, net: IpNet, all: &[&Route<'_>]) -> Option<Problem> {
+    let route = all.first()?;
     let Route {
         net: own,
         interface,
@@ -82,13 +89,17 @@ fn problem(field: &str, net: IpNet, route: &Route<'_>) -> Problem {
             format!("has a route to {own} by {gateway}, which is part of {field} {net}")
         }
     };
-    Problem {
+    let what = match all.len() - 1 {
+        0 => what,
+        more => format!("{what}, and {more} more"),
+    };
+    Some(Problem {
         breaks: route.gateway.is_none(),
         is_later: false,
         what,
-        evidence: vec![route.line.to_owned()],
+        evidence: all.iter().take(20).map(|route| route.line.to_owned()).collect(),
         cause: "the hosts cannot reach machines there, because the cluster gives the same addresses to pods or services".to_owned(),
         fix: format!("set network.{field} to a network that the site does not use"),
         commands: Vec::new(),
-    }
+    })
 }

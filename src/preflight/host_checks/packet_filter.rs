@@ -134,8 +134,12 @@ fn forwarded(asked: &Asked<'_>) -> Vec<Problem> {
         return Vec::new();
     };
     let accept = |option: &str| format!("iptables -I FORWARD {option} {pods} -j ACCEPT");
+    // Another rule may accept them by its network or interface.
+    let mut accepting = asked.answers.all("accept").iter();
+    let may_accept =
+        accepting.any(|rule| rule.starts_with("-A FORWARD ") && !rule.contains("--ctstate"));
     vec![Problem {
-        breaks: true,
+        breaks: !may_accept,
         is_later: false,
         what: format!("iptables drops every packet that the host forwards: {rule}"),
         evidence: vec![rule.clone()],

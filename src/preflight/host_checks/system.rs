@@ -128,7 +128,10 @@ fn packages(asked: &Asked<'_>) -> Vec<Problem> {
         "rpm cannot read its database",
         "dnf installs no package until this is mended",
         "write its indexes again",
-        vec!["rpm --rebuilddb".to_owned()],
+        vec![
+            "cp -a /var/lib/rpm /var/lib/rpm.saved".to_owned(),
+            "rpm --rebuilddb".to_owned(),
+        ],
     );
     of_dpkg.into_iter().chain(of_rpm).collect()
 }
@@ -151,11 +154,10 @@ fn fapolicyd(asked: &Asked<'_>) -> Vec<Problem> {
         lines.partition(|line| *line == "active")
     };
     let is_permitted = |directory: &str| {
-        let mut words = rules.iter().flat_map(|rule| rule.split([' ', ',']));
-        words.any(|word| {
-            let own = word.strip_prefix("dir=");
-            own.is_some_and(|own| own.starts_with('/') && directory.starts_with(own))
-        })
+        let words = rules.iter().flat_map(|rule| rule.split(' '));
+        let lists = words.filter_map(|word| word.strip_prefix("dir="));
+        let mut listed = lists.flat_map(|list| list.split(','));
+        listed.any(|own| own.starts_with('/') && directory.starts_with(own))
     };
     let missing: Vec<&str> = PROGRAMS
         .into_iter()

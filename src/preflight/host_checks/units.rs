@@ -93,6 +93,8 @@ fn kubelet_flags(asked: &Asked<'_>) -> Vec<Problem> {
         }
         let (name, value) = flag.split_once('=').unwrap_or((flag, ""));
         let own = own_kubelet_flag(name, value);
+        let driver = asked.cluster.runtime.cgroup_driver.name();
+        let own = own.filter(|_| (name, value) != ("cgroup-driver", driver));
         if own.is_none() && (asked.is_used() || is_of_user(asked, file)) {
             return None;
         }
@@ -107,7 +109,8 @@ fn kubelet_flags(asked: &Asked<'_>) -> Vec<Problem> {
             ),
         };
         Some(Problem {
-            breaks: own.is_some(),
+            // A cluster that runs works with it.
+            breaks: own.is_some() && !asked.is_used(),
             is_later: false,
             what: format!("{file} gives the kubelet the flag --{name}"),
             evidence: Vec::new(),

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
-# Prints file systems below directories of the cluster that a boot does not mount: systemd has no unit for a mount by hand, and does
-# not start that of a line with noauto. The program that started a container mounted its file systems. Prints mount point, root, type, source,
-# options and directory.
+# Prints file systems below directories of the cluster that a boot does not mount. systemd has no unit for a mount by hand, and does
+# not start that of a line with noauto. The program that started a container mounted its file systems. Prints mount point, root, type,
+# source, options and directory.
 # Arguments: the directories, separated by blanks.
 unsaved_mounts() {
   systemd-detect-virt -cq 2>/dev/null || for path in $1; do
@@ -9,7 +9,7 @@ unsaved_mounts() {
       END { if (best != "" && best != "/") print line, substr(path, 1, length(path) - 1) }' /proc/self/mountinfo
   done | while read -r point rest; do
     saved=$(awk -v point="$point" '$1 !~ /^#/ && ($2 == point || $2 == point "/") { saved = "," $4 ",";
-      saved = saved ~ /,noauto,/ && saved !~ /,x-systemd\.automount[,=]/ ? "noauto" : "yes" } END { print saved }' /etc/fstab 2>/dev/null) || saved=
+      saved = saved ~ /,noauto,/ && saved !~ /,x-systemd\.(automount|wanted-by|required-by)[,=]/ ? "noauto" : "yes" } END { print saved }' /etc/fstab 2>/dev/null) || saved=
     case $saved in
     yes) continue ;;
     noauto) echo "noauto_mount=$point $rest" && continue ;;

@@ -56,8 +56,13 @@ set_rules() {
     read -r front late <<END
 $(refusal "$pods")
 END
+    if [ -n "$late" ]; then
+      for rule in from to; do while rule "$pods" "$rule" -D 2>/dev/null; do :; done; done
+      read -r front late <<END
+$(refusal "$pods")
+END
+    fi
     for rule in from to; do
-      [ -z "$late" ] || while rule "$pods" "$rule" -D 2>/dev/null; do :; done
       rule "$pods" "$rule" -C 2>/dev/null || if [ -n "$front" ]; then rule "$pods" "$rule" -I "$front"; else rule "$pods" "$rule" -A; fi || :
     done
   done

@@ -41,7 +41,8 @@ kernel() {
   awk '$1 !~ /^#/ && $3 == "swap" { print $1 }' /etc/fstab 2>/dev/null | head -n 20 | each swap_fstab
   bounded 5 systemctl list-units --type=swap --state=active --no-legend --plain | awk '{ print $1 }' | each swap_unit
   # What turns swap on again besides units: the agent of Azure.
-  grep -HsiE '^[[:space:]]*ResourceDisk\.EnableSwap[[:space:]]*=[[:space:]]*y' /etc/waagent.conf | each swap_setting || :
+  ! grep -qsiE '^[[:space:]]*ResourceDisk\.Format[[:space:]]*=[[:space:]]*y' /etc/waagent.conf ||
+    grep -HsiE '^[[:space:]]*ResourceDisk\.EnableSwap[[:space:]]*=[[:space:]]*y' /etc/waagent.conf | each swap_setting || :
   bounded 5 stat -fc %T /sys/fs/cgroup | each cgroup
   for name in net/ipv4/ip_forward net/ipv6/conf/all/forwarding net/bridge/bridge-nf-call-iptables net/netfilter/nf_conntrack_count \
     net/netfilter/nf_conntrack_max fs/inotify/max_user_instances fs/inotify/max_user_watches kernel/modules_disabled; do
@@ -82,11 +83,10 @@ system() {
   done
   # Files that kubexm writes, and that nothing can change.
   if command -v lsattr >/dev/null; then
-    set --
     for file in $files; do
-      [ ! -e "$file" ] || set -- "$@" "$file"
-    done
-    [ $# = 0 ] || timed 5 lsattr -d "$@" | awk '$1 ~ /[ia]/ { print $2 }' | head -n 40 | each immutable
+      # shellcheck disable=SC2016 # expands in the other shell, which can hang on a dead mount
+      bounded 5 sh -c '[ ! -e "$1" ] || lsattr -d "$1"' sh "$file" | awk '$1 ~ /[ia]/ { print $2 }'
+    done | head -n 40 | each immutable
   fi
   fapolicyd_rules
   # cloud-init writes /etc/hosts again at each boot. The files are in the order in which it merges them: the last value counts.
@@ -106,7 +106,7 @@ packages() {
   fi
   # Packages that miss others do not keep dnf from installing more. A damaged database does.
   if ! command -v dpkg >/dev/null && command -v rpm >/dev/null; then
-    timeout -k 1 20 rpm -qa --qf '' 2>&1 >/dev/null </dev/null | grep -i error | head -n 3 | cut -c1-300 | each rpm_database || :
+    timeout -k 1 20 rpm -qa --qf '' 2>&1 >/dev/null </dev/null | grep -i error | grep -viE 'skipping h#|signature' | head -n 3 | cut -c1-300 | each rpm_database || :
   fi
 }
 # They run at the same time: the slowest one determines the duration. A write of at most 4096 bytes stays together.

@@ -30,6 +30,9 @@ fn networks_of_the_site_must_not_be_those_of_the_cluster() {
             (FindingKind::Routes, fatal)
         );
     }
+    let many = "network=10.99.0.0/16 eth0 192.0.2.1\nnetwork=10.98.0.0/16 eth0 192.0.2.1";
+    let one = only("", many);
+    assert!(one.what.contains("and 1 more"), "{one}");
     for harmless in [
         "192.0.2.0/24 eth0 -",
         "10.0.0.0/8 eth0 192.0.2.1",

@@ -36,6 +36,14 @@ fn file_that_changes_the_programs_of_the_cluster_is_named() {
         assert_eq!(finding.fatal, fatal, "{finding}");
         assert!(finding.what.contains(text), "{finding}");
     }
+    for same in [
+        "cgroup-driver=systemd",
+        "anonymous-auth=false",
+        "authorization-mode=Webhook",
+    ] {
+        let flag = only("", &format!("kubelet_flag=/etc/default/kubelet {same}"));
+        assert!(!flag.fatal, "{flag}");
+    }
     let flag = only("", "kubelet_flag=/etc/default/kubelet node-ip");
     assert!(
         flag.hint.ends_with("use internalAddress of the hosts"),
