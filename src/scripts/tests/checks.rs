@@ -35,7 +35,7 @@ fn what_decides_whether_a_cluster_works_is_read() {
         machine.fake("systemd-analyze", analyze);
         let environment = "case $* in *show-environment*) printf 'HTTPS_PROXY=http://u:UExBTlRFRA@x\\nno_proxy=$\\047a,b\\047\\nPATH=/bin\\n' ;; esac";
         machine.fake("systemctl", environment);
-        machine.fake("lsattr", "echo '----ia------ /etc/hosts'; echo '------A--e-- /x'; [ \"$*\" = '-d /etc /etc/hosts' ]");
+        machine.fake("lsattr", "case $2 in /etc/hosts) echo '----ia------ /etc/hosts' ;; *) echo '------A--e-- /x' ;; esac");
         machine.fake(
             "ip",
             "case $* in '-4 route show') cat /root/routes; exit ;; -6*) exit 1 ;; *fd00*) exit 2 ;; esac; echo '10.96.0.1 via 192.0.2.1'",
@@ -145,7 +145,7 @@ fn what_the_next_boot_does_besides_is_read() {
     Machine::with_each_shell(|machine| {
         machine.write(
             "/etc/waagent.conf",
-            "# ResourceDisk.EnableSwap=y\nResourceDisk.EnableSwap=Y\n",
+            "ResourceDisk.Format=y\n# ResourceDisk.EnableSwap=y\nResourceDisk.EnableSwap=Y\n",
         );
         machine.write(
             "/etc/resolv.conf",
