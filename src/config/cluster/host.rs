@@ -65,6 +65,11 @@ pub struct HostSpec {
 }
 
 impl HostSpec {
+    /// Returns whether this is an address of the host in the cluster.
+    pub fn has_address(&self, address: IpAddr) -> bool {
+        self.internal_addresses.iter().any(|own| own == address)
+    }
+
     /// Returns the address that the cluster uses, of its primary address family.
     pub fn internal_address(&self) -> IpAddr {
         self.internal_addresses.primary()

@@ -52,8 +52,8 @@ pub use kubernetes::{
 };
 pub(crate) use load_balancer::FORMER_LOAD_BALANCERS;
 pub use load_balancer::{Endpoint, LoadBalancer, ProxyRun};
-pub(crate) use network::address_at;
 pub use network::{NODE_PREFIX, Network, PrefixLengths};
+pub(crate) use network::{address_at, ranges};
 pub use password::PasswordSource;
 pub use patch::{Patch, PatchFile, PatchKind, PatchTarget};
 pub use registry::{ExternalRegistry, Registry, RegistryLogin, SiteRegistry};
@@ -150,6 +150,12 @@ impl Cluster {
             LoadBalancer::Holder { .. } => self.roles.load_balancer.contains(name),
             LoadBalancer::Pods { .. } => self.is_control_plane(name),
         }
+    }
+
+    /// Returns the host with this address in the cluster.
+    pub fn host_at(&self, address: IpAddr) -> Option<&HostSpec> {
+        let mut hosts = self.hosts.iter();
+        hosts.find(|host| host.has_address(address))
     }
 
     /// Returns true if the host becomes a node.

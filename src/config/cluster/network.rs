@@ -39,7 +39,21 @@ pub struct Network {
     pub dns_address: IpAddr,
 }
 
+/// Returns networks of pods and services with the names of their fields.
+pub(crate) fn ranges(
+    pods: IpFamilies<IpNet>,
+    services: IpFamilies<IpNet>,
+) -> impl Iterator<Item = (&'static str, IpNet)> {
+    let pods = pods.iter().map(|net| ("podCIDR", net));
+    pods.chain(services.iter().map(|net| ("serviceCIDR", net)))
+}
+
 impl Network {
+    /// Returns the networks of pods and services with the names of their fields.
+    pub fn ranges(&self) -> impl Iterator<Item = (&'static str, IpNet)> + use<> {
+        ranges(self.pod_cidr, self.service_cidr)
+    }
+
     /// Returns the address families of the cluster, the primary one first.
     pub fn families(&self) -> impl Iterator<Item = IpFamily> + use<> {
         self.pod_cidr.iter().map(|net| net.family())

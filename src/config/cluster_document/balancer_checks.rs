@@ -50,9 +50,7 @@ fn check_held_address(spec: &Fields<'_>, cluster: &Cluster) {
         );
         return;
     };
-    let mut hosts = cluster.hosts.iter();
-    if let Some(host) = hosts.find(|host| host.internal_addresses.iter().any(|own| own == address))
-    {
+    if let Some(host) = cluster.host_at(address) {
         let message = format!("has the address of host {}", host.name);
         let hint = "give a free address: the load balancer assigns it to a host";
         refuse(spec, path, &message, hint);

@@ -97,7 +97,7 @@ fn check_names(spec: &Fields<'_>, cluster: &Cluster) {
             refuse(spec, &path, &message, hint);
         }
         let endpoint = &cluster.control_plane_endpoint;
-        let is_other = |address: IpAddr| !host.internal_addresses.iter().any(|own| own == address);
+        let is_other = |address: IpAddr| !host.has_address(address);
         if endpoint.host == host.name.as_str() && endpoint.address.is_some_and(is_other) {
             let message = "is the name of the endpoint, which has another address";
             let hint = "give the host another name, or change controlPlaneEndpoint.host";

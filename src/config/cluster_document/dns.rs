@@ -199,19 +199,15 @@ fn check_address(fields: &Fields<'_>, address: IpAddr, network: &Network, hosts:
         ));
         return;
     }
-    for (name, cidr) in [
-        ("podCIDR", network.pod_cidr),
-        ("serviceCIDR", network.service_cidr),
-    ] {
-        if let Some(net) = cidr.iter().find(|net| net.contains(&address)) {
+    for (name, net) in network.ranges() {
+        if net.contains(&address) {
             refuse(format!("{address} is in {name} {net}"));
         }
     }
     if address.is_loopback() {
         refuse(format!("{address} is a loopback address"));
     }
-    let has = |host: &&HostSpec| host.internal_addresses.iter().any(|own| own == address);
-    if let Some(host) = hosts.iter().find(has) {
+    if let Some(host) = hosts.iter().find(|host| host.has_address(address)) {
         refuse(format!("{address} is the address of host {}", host.name));
     }
 }
@@ -231,8 +227,8 @@ fn free_example(network: &Network, hosts: &[HostSpec]) -> IpAddr {
     };
     let is_free = |address: &IpAddr| {
         let mut networks = network.pod_cidr.iter().chain(network.service_cidr.iter());
-        let mut own = hosts.iter().flat_map(|host| host.internal_addresses.iter());
-        !networks.any(|net| net.contains(address)) && !own.any(|own| own == *address)
+        let is_of_host = hosts.iter().any(|host| host.has_address(*address));
+        !networks.any(|net| net.contains(address)) && !is_of_host
     };
     candidates
         .into_iter()

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 
 use crate::cluster::{
     Calico, Cilium, CiliumRouting, Cluster, Encapsulation, Etcd, FlannelBackend, HostSpec,
-    IpFamilies, IpFamily, Network, NetworkPlugin, PluginKind, address_at,
+    IpFamilies, IpFamily, Network, NetworkPlugin, PluginKind, address_at, ranges,
 };
 use crate::reader::{Choice, Fields, Reader, accept};
 use crate::urls;
@@ -196,7 +196,7 @@ fn check_networks(
         let mut own: Vec<IpAddr> = host.internal_addresses.iter().collect();
         let reached = host.address.parse().ok();
         own.extend(reached.filter(|reached| !own.contains(reached)));
-        for (name, net) in named(pods, services) {
+        for (name, net) in ranges(pods, services) {
             if let Some(address) = own.iter().find(|address| net.contains(*address)) {
                 let message = format!("{name} {net} contains {address} of host {}", host.name);
                 let hint = "use a network that contains no host";
@@ -206,18 +206,11 @@ fn check_networks(
     }
 }
 
-/// Returns the networks with the names of their fields.
-fn named(pods: IpFamilies<IpNet>, services: IpFamilies<IpNet>) -> Vec<(&'static str, IpNet)> {
-    let pods = pods.iter().map(|net| ("podCIDR", net));
-    let services = services.iter().map(|net| ("serviceCIDR", net));
-    pods.chain(services).collect()
-}
-
 /// Refuses addresses of the site in the networks of pods and services: hosts would send packets for them to pods, or nowhere.
 pub(super) fn check_addresses(spec: &Fields<'_>, cluster: &Cluster) {
     let network = &cluster.network;
     for (path, address) in addresses(cluster) {
-        for (name, net) in named(network.pod_cidr, network.service_cidr) {
+        for (name, net) in network.ranges() {
             if net.contains(&address) {
                 let message = format!("has {address}, which is in network.{name} {net}");
                 let hint = format!("use another {name}, which has no address of the site");
@@ -236,12 +229,8 @@ fn addresses(cluster: &Cluster) -> Vec<(String, IpAddr)> {
         all.extend(address.map(|address| (path.to_owned(), address)));
     };
     let endpoint = &cluster.control_plane_endpoint;
-    let is_host = |address: IpAddr| {
-        let mut hosts = cluster.hosts.iter();
-        hosts.any(|host| host.internal_addresses.iter().any(|own| own == address))
-    };
     let of_endpoint = endpoint.address.or_else(|| endpoint.host.parse().ok());
-    if let Some(address) = of_endpoint.filter(|address| !is_host(*address)) {
+    if let Some(address) = of_endpoint.filter(|address| cluster.host_at(*address).is_none()) {
         add("spec.controlPlaneEndpoint", &address.to_string());
     }
     if let Some(registry) = &cluster.registry.external {

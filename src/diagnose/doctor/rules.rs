@@ -64,8 +64,6 @@ fn is_harmless(rule: &str) -> bool {
 }
 
 fn is_of_cluster(seen: &Seen, address: IpAddr) -> bool {
-    let mut hosts = seen.cluster.hosts.iter();
     let mut facts = seen.facts.values();
-    hosts.any(|host| host.internal_addresses.iter().any(|own| own == address))
-        || facts.any(|facts| facts.addresses.contains(&address))
+    seen.cluster.host_at(address).is_some() || facts.any(|facts| facts.addresses.contains(&address))
 }

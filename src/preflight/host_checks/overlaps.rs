@@ -53,26 +53,24 @@ impl<'a> Route<'a> {
 }
 
 fn networks(asked: &Asked<'_>) -> Vec<Problem> {
-    let network = &asked.cluster.network;
-    let pods = network.pod_cidr.iter().map(|net| ("podCIDR", net));
-    let services = network.service_cidr.iter().map(|net| ("serviceCIDR", net));
-    let own: Vec<(&str, IpNet)> = pods.chain(services).collect();
+    if !asked.cluster.is_node(asked.host) {
+        return Vec::new();
+    }
     let lines = asked.answers.all("network").iter();
     let routes = lines.filter_map(|line| Route::parse(line));
     let routes = routes.filter(|route| !route.is_of_pods());
     let routes: Vec<Route<'_>> = routes.collect();
-    own.into_iter()
-        .filter(|_| asked.cluster.is_node(asked.host))
-        .flat_map(|(field, net)| {
-            let inside = routes.iter().filter(move |route| net.contains(&route.net));
-            let (connected, routed): (Vec<_>, Vec<_>) =
-                inside.partition(|route| route.gateway.is_none());
-            [connected, routed]
-                .map(|all| problem(field, net, &all))
-                .into_iter()
-                .flatten()
-        })
-        .collect()
+    let own = asked.cluster.network.ranges();
+    own.flat_map(|(field, net)| {
+        let inside = routes.iter().filter(move |route| net.contains(&route.net));
+        let (connected, routed): (Vec<_>, Vec<_>) =
+            inside.partition(|route| route.gateway.is_none());
+        [connected, routed]
+            .map(|all| problem(field, net, &all))
+            .into_iter()
+            .flatten()
+    })
+    .collect()
 }
 
 /// Returns the problem of the first of these routes: a host can have thousands.

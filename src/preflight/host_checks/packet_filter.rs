@@ -40,10 +40,7 @@ fn input(asked: &Asked<'_>) -> Vec<Problem> {
     if is_managed(asked) {
         return Vec::new();
     }
-    let is_of_cluster = |address| {
-        let mut hosts = asked.cluster.hosts.iter();
-        hosts.any(|host| host.internal_addresses.iter().any(|own| own == address))
-    };
+    let is_of_cluster = |address| asked.cluster.host_at(address).is_some();
     let dropping: Vec<&String> = asked.answers.all("rule").iter().collect();
     let accepting = asked.answers.all("accept");
     let tables = asked.answers.all("input");
@@ -125,19 +122,18 @@ fn forwarded(asked: &Asked<'_>) -> Vec<Problem> {
     };
     let mut dropping = asked.answers.all("rule").iter();
     let rule = dropping.find(|rule| rule.starts_with("-A FORWARD ") && drops_all(rule));
-    let mut accepting = asked.answers.all("accept").iter();
-    let is_accepted = accepting.any(|rule| {
+    let accepting = asked.answers.all("accept").iter();
+    let mut accepting = accepting.filter(|rule| is_about_forwarding(rule));
+    let is_accepted = accepting.clone().any(|rule| {
         let names_pods = rule.split(' ').any(|word| word == pods);
-        is_about_forwarding(rule) && (names_pods || drops_all(rule))
+        names_pods || drops_all(rule)
     });
     let Some(rule) = rule.filter(|_| !is_accepted) else {
         return Vec::new();
     };
     let accept = |option: &str| format!("iptables -I FORWARD {option} {pods} -j ACCEPT");
     // Another rule may accept them by its network or interface.
-    let mut accepting = asked.answers.all("accept").iter();
-    let may_accept =
-        accepting.any(|rule| rule.starts_with("-A FORWARD ") && !rule.contains("--ctstate"));
+    let may_accept = accepting.any(|rule| !rule.contains("--ctstate"));
     vec![Problem {
         breaks: !may_accept,
         is_later: false,

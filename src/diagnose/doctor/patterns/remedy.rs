@@ -133,7 +133,5 @@ fn sender<'a>(seen: &'a Seen, message: &str) -> Option<&'a HostName> {
     let (from, _) = rest.split_once(" to ")?;
     let (address, _) = from.rsplit_once(':')?;
     let address: IpAddr = address.parse().ok()?;
-    let mut hosts = seen.cluster.hosts.iter();
-    let host = hosts.find(|host| host.internal_addresses.iter().any(|own| own == address))?;
-    Some(&host.name)
+    Some(&seen.cluster.host_at(address)?.name)
 }
