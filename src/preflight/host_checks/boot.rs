@@ -122,13 +122,13 @@ fn kernel_settings(asked: &Asked<'_>) -> Vec<Problem> {
     let more = last.filter_map(|line| {
         // systemd applies patterns to new interfaces, too, when they appear.
         let counts = is_after(&line) || line.name.contains(".*.");
-        let cause = prevented(asked, line, counts)?;
+        let (cause, breaks) = prevented(asked, line, counts)?;
         let what = format!("{} sets {} to {}", line.file, line.name, line.value);
         Some(problem(
             line,
             what,
             format!("after the next boot, {cause}"),
-            !is_of_one_interface(line),
+            breaks,
         ))
     });
     changed.chain(more).collect()
@@ -146,39 +146,31 @@ fn problem(line: &Line<'_>, what: String, cause: String, breaks: bool) -> Proble
     }
 }
 
-/// Returns whether a line is about one interface, which may be one that no pod uses.
-fn is_of_one_interface(line: &Line<'_>) -> bool {
-    let parts: Vec<&str> = line.name.split('.').collect();
-    match parts.as_slice() {
-        ["net", "ipv4" | "ipv6", "conf", interface, _] => {
-            !["all", "default", "*"].contains(interface)
-        }
-        _ => false,
-    }
-}
-
-/// Returns what a line of another file prevents on a node, although it does not change a setting of the cluster. `is_after` if it
-/// applies after the settings of the cluster: these reset the ones of interfaces
+/// Returns what a line of another file prevents on a node, although it does not change a setting of the cluster, and whether the
+/// cluster needs it for sure. `is_after` if it applies after the settings of the cluster: these reset the ones of interfaces
 /// (<https://docs.kernel.org/networking/ip-sysctl.html>).
-fn prevented(asked: &Asked<'_>, line: &Line<'_>, is_after: bool) -> Option<&'static str> {
+fn prevented(asked: &Asked<'_>, line: &Line<'_>, is_after: bool) -> Option<(&'static str, bool)> {
     let pods = &asked.cluster.network.pod_cidr;
     let parts: Vec<&str> = line.name.split('.').collect();
     if !asked.cluster.is_node(asked.host) {
         return None;
     }
     match (parts.as_slice(), line.value) {
-        (["kernel", "modules_disabled"], "1") => {
-            Some("the kernel loads no module, and the network of pods needs some")
-        }
+        (["kernel", "modules_disabled"], "1") => Some((
+            "the kernel loads no module, and the network of pods needs some",
+            true,
+        )),
         (["net", "ipv4" | "ipv6", "conf", "lo" | "all", "forwarding"], _) => None,
-        (["net", family, "conf", _, "forwarding"], "0") if is_after => {
+        (["net", family, "conf", interface, "forwarding"], "0") if is_after => {
             let family = if *family == "ipv6" {
                 IpFamily::V6
             } else {
                 IpFamily::V4
             };
             let what = "interfaces do not forward packets of pods";
-            pods.has(family).then_some(what)
+            // No pod may use this one.
+            let breaks = ["default", "*"].contains(interface);
+            pods.has(family).then_some((what, breaks))
         }
         (
             [
@@ -192,7 +184,7 @@ fn prevented(asked: &Asked<'_>, line: &Line<'_>, is_after: bool) -> Option<&'sta
         ) => {
             let what =
                 "interfaces have no addresses of IPv6, which the networks of the cluster have";
-            pods.has(IpFamily::V6).then_some(what)
+            pods.has(IpFamily::V6).then_some((what, true))
         }
         _ => None,
     }
