@@ -53,15 +53,14 @@ refusal() {
 set_rules() {
   for pods in $networks; do
     rule "$pods" masquerade -C 2>/dev/null || rule "$pods" masquerade -A || :
-    read -r front late <<END
-$(refusal "$pods")
-END
-    if [ -n "$late" ]; then
+    refused=$(refusal "$pods")
+    case $refused in
+    *late)
       for rule in from to; do while rule "$pods" "$rule" -D 2>/dev/null; do :; done; done
-      read -r front late <<END
-$(refusal "$pods")
-END
-    fi
+      refused=$(refusal "$pods")
+      ;;
+    esac
+    front=${refused%% *}
     for rule in from to; do
       rule "$pods" "$rule" -C 2>/dev/null || if [ -n "$front" ]; then rule "$pods" "$rule" -I "$front"; else rule "$pods" "$rule" -A; fi || :
     done
