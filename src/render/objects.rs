@@ -153,7 +153,7 @@ impl Objects {
 }
 
 /// Returns the items of a list, or the object itself. Items of a list such as `RoleList` need no kind and no version.
-pub fn items(mut object: Value) -> Vec<Value> {
+fn items(mut object: Value) -> Vec<Value> {
     let kind = object["kind"].as_str().unwrap_or_default();
     let Some(kind) = kind.strip_suffix("List").map(str::to_owned) else {
         return vec![object];

@@ -10,6 +10,7 @@ mod former;
 mod hidden;
 mod installed;
 mod object;
+mod parts;
 mod planned;
 mod release;
 mod resources;
@@ -29,6 +30,8 @@ use self::former::Former;
 pub use self::hidden::Hidden;
 pub use self::installed::{InstalledRelease, former, releases, unready_pods};
 pub use self::object::ManifestObject;
+pub(crate) use self::parts::content;
+use self::parts::of_kind;
 pub use self::planned::{PlannedApplication, PlannedChange};
 use self::release::Release;
 pub use self::release::removal;
@@ -40,7 +43,7 @@ use super::{DeployError, Deployment, Inputs, post_install};
 use kubexm_bundle::Lock;
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_config::Cluster;
-use kubexm_config::cluster::{AddonContent, Application, ApplicationContent, HostSpec};
+use kubexm_config::cluster::{Application, ApplicationContent, HostSpec};
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
 use kubexm_engine::steps::InstallFiles;
 use kubexm_types::ReleaseName;
@@ -317,91 +320,6 @@ fn values_of(application: &Application, secrets: Secrets) -> Result<Value, Deplo
         ApplicationContent::AddonObjects(objects) => addon::site_values(objects, secrets)?,
         ApplicationContent::Manifests(_) => Value::Object(Map::new()),
     })
-}
-
-/// Returns the artifacts of the bundle that an application consists of.
-///
-/// # Errors
-/// What the bundle does not have.
-pub(crate) fn content<'a>(
-    lock: &'a Lock,
-    application: &Application,
-) -> Result<Vec<&'a LockedArtifact>, Vec<String>> {
-    let name = &application.name;
-    match &application.content {
-        ApplicationContent::Chart {
-            name: chart,
-            version,
-            ..
-        } => {
-            let wanted = version
-                .as_ref()
-                .map_or(String::new(), |version| format!(" {version}"));
-            let missing = format!("chart {chart}{wanted} of the application {name}");
-            one_chart(lock, (chart, version.as_deref()), missing)
-        }
-        ApplicationContent::Addon { kind, version, .. } => {
-            let missing = format!("add-on {}, a field of spec.addons", kind.name());
-            match kind.properties().content {
-                AddonContent::Chart(chart) => one_chart(lock, (chart, version.as_deref()), missing),
-                AddonContent::Manifest { name, .. } => {
-                    let found = of_kind(lock, ArtifactKind::Manifest).find(|one| one.name == name);
-                    found.map(|one| vec![one]).ok_or_else(|| vec![missing])
-                }
-            }
-        }
-        ApplicationContent::AddonObjects(_) => Ok(Vec::new()),
-        ApplicationContent::Manifests(names) => {
-            let (mut found, mut missing) = (Vec::new(), Vec::new());
-            for wanted in names {
-                match of_kind(lock, ArtifactKind::Manifest).find(|one| one.name == *wanted) {
-                    Some(artifact) => found.push(artifact),
-                    None => missing.push(format!("manifest {wanted} of the application {name}")),
-                }
-            }
-            if missing.is_empty() {
-                Ok(found)
-            } else {
-                Err(missing)
-            }
-        }
-    }
-}
-
-/// Returns the artifacts of a kind in the bundle.
-fn of_kind(lock: &Lock, kind: ArtifactKind) -> impl Iterator<Item = &LockedArtifact> {
-    let artifacts = lock.artifacts.iter();
-    artifacts.filter(move |artifact| artifact.kind == kind)
-}
-
-/// Returns the only chart of the bundle with a name, and with a version if the application has one. `missing` names it in the error.
-///
-/// # Errors
-/// The bundle does not have it, or has several.
-fn one_chart<'a>(
-    lock: &'a Lock,
-    (chart, version): (&str, Option<&str>),
-    missing: String,
-) -> Result<Vec<&'a LockedArtifact>, Vec<String>> {
-    // Some projects write a `v` before the version of a chart, and manifests of bundles do not.
-    let bare = |text: &str| text.trim_start_matches('v').to_owned();
-    let found: Vec<_> = of_kind(lock, ArtifactKind::Chart)
-        .filter(|artifact| artifact.name == chart)
-        .filter(|artifact| {
-            version.is_none() || artifact.version.as_deref().map(bare) == version.map(bare)
-        })
-        .collect();
-    match found[..] {
-        [one] => Ok(vec![one]),
-        [] => Err(vec![missing]),
-        _ => {
-            let versions = found.iter().filter_map(|one| one.version.as_deref());
-            let versions = versions.collect::<Vec<_>>().join(", ");
-            Err(vec![format!(
-                "one {missing}: it has {versions}, and the application does not name one"
-            )])
-        }
-    }
 }
 
 #[cfg(test)]

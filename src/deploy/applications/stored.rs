@@ -151,16 +151,21 @@ mod tests {
     use crate::fake_host::FakeApi;
     use serde_json::json;
 
-    #[tokio::test]
-    async fn deployed_revision_of_a_release_is_read() {
-        let content = json!({"manifest": "kind: A\n", "config": {"a": 1}, "version": 12});
-        let release = InstalledRelease {
+    /// A release whose newest revision failed.
+    fn release() -> InstalledRelease {
+        InstalledRelease {
             name: "shop".to_owned(),
             namespace: "one".to_owned(),
             revision: 13,
             compared: 12,
             ..InstalledRelease::default()
-        };
+        }
+    }
+
+    #[tokio::test]
+    async fn deployed_revision_of_a_release_is_read() {
+        let content = json!({"manifest": "kind: A\n", "config": {"a": 1}, "version": 12});
+        let release = release();
         let read = async |text: &str| {
             let question = "secret sh.helm.release.v1.shop.v12 -n one";
             let host = FakeApi::new([(question, json!({"release": packed(text)}))]);
@@ -181,13 +186,7 @@ mod tests {
         let manifest = "{apiVersion: v1, kind: Namespace, metadata: {name: web}}\n---\n\
             {apiVersion: v1, kind: Namespace, metadata: {name: data, annotations: {helm.sh/resource-policy: keep}}}\n---\n\
             {apiVersion: example.org/v1, kind: Namespace, metadata: {name: other}}\n";
-        let release = InstalledRelease {
-            name: "shop".to_owned(),
-            namespace: "one".to_owned(),
-            revision: 13,
-            compared: 12,
-            ..InstalledRelease::default()
-        };
+        let release = release();
         let question = "secret sh.helm.release.v1.shop.v13 -n one";
         let content = packed(&json!({"manifest": manifest}).to_string());
         let host = FakeApi::new([(question, json!({"release": content}))]);

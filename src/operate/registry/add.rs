@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use super::catalog::failed;
 use super::change::{Change, ChangeReport, Prepared, bytes, count};
+use super::needed::{needed, with_needed_steps};
 use super::site::{Site, check_own};
 use super::space;
 use super::sync::{IMAGES, distinct};
 use crate::applications::note_left;
 use kubexm_bundle::{BundleSet, Lock};
 use kubexm_deploy::registry_clients;
-use kubexm_engine::plan::{Check, Plan, Step, Task, TaskId};
+use kubexm_engine::plan::{Plan, Task, TaskId};
 use kubexm_engine::seed::{self, RegistryContent, Storage, StoreImages};
 use kubexm_host::HostError;
 use kubexm_preflight::registry_checks;
 use kubexm_session::begun::Operation;
 use kubexm_session::bundle_access::verify;
 use kubexm_session::program_settings::Programs;
-use kubexm_session::session::Hosts;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{
     ClusterSource, CommandError, Connection, Stop, application_images, certificates, plan_inputs,
@@ -312,51 +312,6 @@ fn lines(lock: &Lock, storage: &Storage) -> Vec<String> {
         });
     }
     lines
-}
-
-/// Returns the tasks with the steps that a host needs, one after another.
-async fn needed(hosts: &Hosts, plan: Plan) -> Result<Vec<Task>, CommandError> {
-    let mut tasks: Vec<Task> = Vec::new();
-    for mut task in with_needed_steps(hosts, plan).await? {
-        task.after = tasks.last().map(Task::id).into_iter().collect();
-        if !task.steps.is_empty() {
-            tasks.push(task);
-        }
-    }
-    Ok(tasks)
-}
-
-/// Returns the tasks of hosts that answer, with the steps that they need. Tasks without such a step stay, because others wait for
-/// them.
-pub(super) async fn with_needed_steps(
-    hosts: &Hosts,
-    plan: Plan,
-) -> Result<Vec<Task>, CommandError> {
-    let mut tasks: Vec<Task> = Vec::new();
-    for mut task in plan.tasks {
-        let Some(host) = hosts.get(&task.host) else {
-            continue;
-        };
-        let mut steps = Vec::new();
-        for step in std::mem::take(&mut task.steps) {
-            let is_satisfied = match &step {
-                Step::Ensure(ensure) => ensure.check(host.as_ref()).await,
-                Step::Action(_) | Step::Wait(_) => Ok(Check::Satisfied),
-            };
-            match is_satisfied? {
-                Check::Satisfied => {}
-                Check::Needed { .. } | Check::Reported(_) => steps.push(step),
-            }
-        }
-        task.steps = steps;
-        tasks.push(task);
-    }
-    let ids: BTreeSet<TaskId> = tasks.iter().map(Task::id).collect();
-    for task in &mut tasks {
-        task.after.retain(|id| ids.contains(id));
-        task.after_end.retain(|id| ids.contains(id));
-    }
-    Ok(tasks)
 }
 
 /// How nodes learn about registries of images that are new to the cluster.

@@ -7,6 +7,7 @@ mod collect;
 mod image;
 mod leaving;
 mod list;
+mod needed;
 mod relocate;
 mod remove;
 mod report;

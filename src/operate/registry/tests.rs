@@ -6,10 +6,10 @@ mod lost;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::add::with_needed_steps;
 use super::catalog::Catalog;
 use super::change::Prepared;
 use super::image::Image;
+use super::needed::with_needed_steps;
 use super::{only_on, remove, sync};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::{Plan, Stop, Task};

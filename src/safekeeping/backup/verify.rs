@@ -144,6 +144,16 @@ mod tests {
     use kubexm_pki::KeyIdentity;
     use kubexm_types::Secret;
 
+    /// The options for a backup with the passphrase `open sesame`.
+    fn without_trust(backup: PathBuf) -> VerifyOptions {
+        VerifyOptions {
+            backup,
+            identity: BackupIdentity::Passphrase(Secret("open sesame".into())),
+            trust: None,
+            sandbox: Sandbox::Off,
+        }
+    }
+
     #[tokio::test]
     async fn snapshots_of_killed_runs_are_removed() {
         let left = tempfile::Builder::new()
@@ -158,12 +168,7 @@ mod tests {
         let identity = KeyIdentity::of_passphrase("open sesame");
         let manifest = example(&[]);
         write(&backup, &identity.into(), &manifest, &[]);
-        let options = VerifyOptions {
-            backup,
-            identity: BackupIdentity::Passphrase(Secret("open sesame".into())),
-            trust: None,
-            sandbox: Sandbox::Off,
-        };
+        let options = without_trust(backup);
         let report = verified(&options).await.unwrap();
         assert_eq!((report.manifest, report.trial), (manifest, None));
         assert!(!left.path().exists());
@@ -190,12 +195,7 @@ mod tests {
             (SNAPSHOT, b"snapshot".to_vec()),
         ];
         write(&backup, &identity.into(), &example(&files), &files);
-        let options = VerifyOptions {
-            backup,
-            identity: BackupIdentity::Passphrase(Secret("open sesame".into())),
-            trust: None,
-            sandbox: Sandbox::Off,
-        };
+        let options = without_trust(backup);
         let report = verified(&options).await.unwrap();
         assert!(report.trial.is_none() && !report.is_origin_verified);
         assert!(!ran.exists());
