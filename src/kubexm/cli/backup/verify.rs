@@ -25,7 +25,7 @@ pub struct Verify {
     identity: BackupIdentityArgs,
     /// Fail unless a run with the state directory of this public key, backup-signing.pub, made the backup
     ///
-    /// Without a key, there is no trial restore: etcdutl of an unknown author does not run on this machine.
+    /// Without a key, kubexm does not try a restore: etcdutl of an unknown author does not run on this machine.
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
     /// Run etcdutl of the backup with all rights of this user, without isolation
