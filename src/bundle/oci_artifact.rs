@@ -20,9 +20,11 @@ use crate::format::header;
 use crate::format::header::{BundleHeader, HeaderError};
 use crate::format::oci_layout;
 use crate::format::oci_layout::{
-    EMPTY_CONFIG, INDEX_TYPE, LOCK_TYPE, MANIFEST_TYPE, REF_NAME, SIGNATURE, STORAGE, TITLE,
+    EMPTY_CONFIG, EMPTY_TYPE, INDEX_TYPE, LOCK_TYPE, MANIFEST_TYPE, REF_NAME, SIGNATURE, STORAGE,
+    TITLE,
 };
 use crate::format::placement::Placement;
+use crate::format::recompression::RECOMPRESSION_TYPE;
 use crate::lock::{Descriptor, LockedImage};
 use crate::{BlobInfo, Blobs, Bundle, BundleError};
 use kubexm_types::{Digest, PublicKey};
@@ -87,6 +89,13 @@ fn documents(texts: &oci_layout::Documents, storage: &Placement) -> Result<Vec<D
         document("kubexm.lock.yaml", LOCK_TYPE, &texts.lock),
         document(STORAGE, STORAGE_TYPE, &storage),
     ];
+    if texts.config != EMPTY_CONFIG {
+        documents.push(document(
+            "kubexm.recompression.json",
+            RECOMPRESSION_TYPE,
+            &texts.config,
+        ));
+    }
     let signature = texts.signature.as_deref();
     documents.extend(signature.map(|text| document(SIGNATURE, SIGNATURE_TYPE, text)));
     Ok(documents)
@@ -121,7 +130,7 @@ pub fn describe(bundle: &Bundle) -> Result<BundleArtifact, BundleError> {
         "mediaType": MANIFEST_TYPE,
         "artifactType": TRANSPORT_TYPE,
         "config": {
-            "mediaType": "application/vnd.oci.empty.v1+json",
+            "mediaType": EMPTY_TYPE,
             "digest": Digest::of(EMPTY_CONFIG),
             "size": EMPTY_CONFIG.len(),
         },

@@ -195,13 +195,14 @@ impl Packing {
     fn pack(self, events: &Events, stop: &Stop) -> Result<Written, CommandError> {
         let (lock, cache) = (&self.lock, &self.cache);
         let stop = || stop.is_cancelled();
+        let mut proven = None;
         let mut storage = match self.gzip {
             GzipStorage::Keep => Placement::plain(lock),
             GzipStorage::Decompressed => {
                 events.phase("analyze");
                 let gzip =
                     kubexm_bundle::analyze_gzip(lock, cache, cache, threads(), events, &stop)?;
-                kubexm_bundle::arrange(lock, &gzip)
+                kubexm_bundle::arrange(lock, proven.insert(gzip))
             }
         };
         if let Some(base) = self.base {
@@ -211,6 +212,7 @@ impl Packing {
         let options = PackOptions {
             volume: self.split.map(VolumeSize::bytes),
             signed: self.signer.as_ref().map_or(Signed::No, Signed::By),
+            proven: proven.as_ref(),
             ..PackOptions::new(self.level, threads() as u32)
         };
         let path = &self.path;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::{VolumeSize, WrittenBundle, lock_file};
+use kubexm_bundle::format::placement::DecompressedGzips;
 use kubexm_bundle::{
     Blobs, Bundle, BundleError, DecompressedGzip, EncoderCache, Level, Lock, PackOptions,
     Placement, StoredContent,
@@ -67,11 +68,12 @@ impl Target {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Repacked, CommandError> {
         let blobs = OldAndCache { old, cache };
-        let storage = storage(&blobs, lock, events, stop)?;
+        let (storage, proven) = storage(&blobs, lock, events, stop)?;
         events.phase("pack");
         let options = PackOptions {
             volume: self.split.map(VolumeSize::bytes),
             copied: Some(old),
+            proven: Some(&proven),
             ..PackOptions::new(self.level, threads() as u32)
         };
         let out = &self.out;
@@ -96,20 +98,23 @@ impl Target {
 }
 
 /// Leaves the blobs of the old bundle in their groups, so that the compressed groups can be copied. Stores
-/// new gzip layers as the old bundle stores its own: decompressed, or as published.
+/// new gzip layers as the old bundle stores its own: decompressed, or as published. Also returns the gzip
+/// blobs whose recompression the old bundle or this program proved.
 fn storage(
     blobs: &OldAndCache<'_>,
     lock: &Lock,
     events: &Events,
     stop: &(dyn Fn() -> bool + Sync),
-) -> Result<Placement, CommandError> {
+) -> Result<(Placement, DecompressedGzips), CommandError> {
     let old = blobs.old.storage();
     if *old == Placement::plain(blobs.old.lock()) {
-        return Ok(Placement::plain(lock));
+        return Ok((Placement::plain(lock), DecompressedGzips::new()));
     }
     events.phase("analyze");
-    let gzip = kubexm_bundle::analyze_gzip(lock, blobs, blobs, threads(), events, stop)?;
-    Ok(old.clone().changed_to(kubexm_bundle::arrange(lock, &gzip)))
+    let mut gzip = kubexm_bundle::analyze_gzip(lock, blobs, blobs, threads(), events, stop)?;
+    let storage = old.clone().changed_to(kubexm_bundle::arrange(lock, &gzip));
+    gzip.retain(|blob, opened| !blobs.old.carries(blob) || blobs.old.proves(blob, opened));
+    Ok((storage, gzip))
 }
 
 /// Blobs of the old bundle, and new ones in the cache. Each source knows how its own blobs are stored.

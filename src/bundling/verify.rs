@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::inspect::{SignatureInfo, SignedBy};
 use kubexm_bundle::format::volumes::check_volume;
 use kubexm_bundle::read::publishers::Publishers;
+use kubexm_bundle::read::verify::Recompressed;
 use kubexm_bundle::{Bundle, Sequence};
 use kubexm_fetch::signatures::trusted_roots;
 use kubexm_session::{BundleAccess, CommandError, Stop, background, threads};
@@ -20,8 +21,11 @@ pub enum Depth {
     Volume,
     /// The index and the placement document; no content is read.
     Index,
-    /// Every byte, every digest, and the publishers' signatures.
+    /// Every byte, every digest, and the publishers' signatures. Gzip streams that the builder made again
+    /// from their content are not made again.
     Content,
+    /// As `Content`, and all gzip streams are made again from their content.
+    Deep,
 }
 
 /// What to verify.
@@ -88,11 +92,15 @@ fn verify_now(options: &VerifyOptions, events: &Events) -> Result<Verification, 
             let bundle = open(options)?;
             signature = bundle.signature().map(SignatureInfo::from);
         }
-        Depth::Content => {
+        Depth::Content | Depth::Deep => {
             let bundle = open(options)?;
             signature = bundle.signature().map(SignatureInfo::from);
             bundle.verify(threads(), events)?;
-            bundle.verify_recompressed(events)?;
+            let which = match options.depth {
+                Depth::Deep => Recompressed::All,
+                _ => Recompressed::Unproven,
+            };
+            bundle.verify_recompressed(which, events)?;
             publishers = bundle.verify_publishers(&roots)?;
         }
     }

@@ -6,6 +6,7 @@ usage: reader.py list BUNDLE              name, versions, and every blob with si
        reader.py extract BUNDLE HEX OUT   one blob as its publisher made it (not decompressed gzip)
        reader.py content BUNDLE HEX OUT   what is stored for a blob: the blob, or the content of a gzip blob
        reader.py verify BUNDLE [FOLDER]   the content of every blob, compared with its digest; written as FOLDER/HEX
+       reader.py proven BUNDLE            the blobs whose content the builder proved
        reader.py signature BUNDLE         what the signature claims; this reader does not verify it
        reader.py inventory FILE           the site, its bundles and its blobs
 
@@ -166,6 +167,9 @@ class Bundle:
         self.lock = Lock(self.lock_text)
         self.sizes = self.lock.sizes
         self.placement = json.loads(entries["kubexm.storage.json"])
+        config = manifest["config"]
+        proven = config["mediaType"] == "application/vnd.kubexm.recompression.v1+json"
+        self.proven = json.loads(blob(config))["gzip"] if proven else {}
         self.signature = entries.get("index.json.minisig")
         images = self.lock.document["images"]
         tops = [i["manifest"] for i in images] + [i["signature"]["manifest"] for i in images if "signature" in i]
@@ -270,6 +274,15 @@ class Bundle:
         print(f"{self.lock.document['name']} ({versions}{signed}) {sha256(self.lock_text)}")
         self.lock.list(self.encoding)
 
+    def list_proven(self):
+        """Section 5.3."""
+        opened = {digest: entry["opened"] for digest, (entry, _) in self.entries.items() if "opened" in entry}
+        for digest, entry in opened.items():
+            proven = self.proven.get(digest, entry)
+            same = (entry["content"], entry["size"]) == (proven["content"], proven["size"])
+            require(same, f"the placement document has another content of {digest}")
+        return (f"{digest[7:]}\n" for digest in sorted(opened) if self.proven.get(digest) == opened[digest])
+
     def verify(self, folder=None):
         for number in range(len(self.groups)):
             for digest, content in self.read_group(number).items():
@@ -306,6 +319,8 @@ def main(arguments):
             Bundle(path).verify(*folder)
         case ["extract" | "content" as what, path, digits, out]:
             Bundle(path).extract(digits, out, what == "extract")
+        case ["proven", path]:
+            print(*Bundle(path).list_proven(), sep="", end="")
         case ["signature", path]:
             print(Bundle(path).statement())
         case ["inventory", path]:

@@ -27,6 +27,7 @@ mod os_packages;
 mod plans;
 mod power_cut;
 mod publishers;
+mod recompression;
 mod runtimes;
 mod sandbox;
 mod sbom;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kubexm_bundle::format::header::{self, HeaderError};
+use kubexm_bundle::format::placement::DecompressedGzips;
 use kubexm_bundle::{
     Access, Bundle, BundleError, CreationTime, Level, PackOptions, Revision, Signed, Signer,
 };
@@ -113,7 +114,7 @@ fn signature_of_another_bundle_is_refused() {
     // Another lock with the same signature.
     let (lock, blobs) = example(&[text(1, 30_000), text(3, 30_000)]);
     let mut texts = opened.documents().clone();
-    let other = kubexm_bundle::format::oci_layout::head(&lock).unwrap();
+    let other = kubexm_bundle::format::oci_layout::head(&lock, &DecompressedGzips::new()).unwrap();
     texts.index = other.index;
     texts.manifest = other.manifest;
     texts.lock = other.lock;
@@ -402,7 +403,8 @@ fn signature_that_names_another_bundle_is_refused() {
     let (own, own_public) = keys(folder.path(), "own");
     let path = folder.path().join("b.tar.zst");
     let (lock, blobs) = example(&[text(1, 30_000)]);
-    let mut texts = kubexm_bundle::format::oci_layout::head(&lock).unwrap();
+    let mut texts =
+        kubexm_bundle::format::oci_layout::head(&lock, &DecompressedGzips::new()).unwrap();
     texts.sign(&signer(&own), "another").unwrap();
     let options = PackOptions {
         signed: Signed::As(&texts),

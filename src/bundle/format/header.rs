@@ -8,6 +8,7 @@ use std::io::{self, Read};
 
 use crate::format::oci_layout;
 use crate::format::placement::Placement;
+use crate::format::recompression::{RECOMPRESSION_TYPE, Recompression};
 use crate::format::tar_entry::{TAR_BLOCK, entry_header};
 use crate::lock::Lock;
 use crate::signature::{self, BundleSignature};
@@ -16,8 +17,8 @@ use kubexm_types::{Digest, Message, PublicKey};
 
 /// The number of entries that a signature needs: `oci-layout`, `index.json` and the signature.
 const SIGNED_ENTRIES: usize = 3;
-/// `oci-layout`, `index.json`, its signature, the artifact manifest, the lock, the empty configuration
-/// and the placement document.
+/// `oci-layout`, `index.json`, its signature, the artifact manifest, the lock, the configuration and the
+/// placement document.
 const ENTRIES: usize = 7;
 
 /// The parsed header.
@@ -29,6 +30,8 @@ pub struct BundleHeader {
     pub lock_digest: Digest,
     /// The placement document.
     pub storage: Placement,
+    /// The gzip blobs that the builder recompressed.
+    pub recompression: Recompression,
     /// The signature.
     pub signature: Option<BundleSignature>,
     /// The documents as they are in the file.
@@ -123,7 +126,11 @@ pub fn from_entries(
         signature,
         statement,
     } = verify_signature(entries, trust)?;
-    let (manifest, lock_text) = documents(index, entries)?;
+    let Texts {
+        manifest,
+        lock: lock_text,
+        recompression: proof,
+    } = documents(index, entries)?;
     let text = std::str::from_utf8(lock_text).map_err(|_| "its lock is not UTF-8")?;
     let lock = Lock::from_yaml(text)?;
     for image in
@@ -151,6 +158,8 @@ pub fn from_entries(
         .ok_or("has no placement document")?;
     let lock_digest = Digest::of(lock_text);
     let storage = Placement::read(places, &lock)?;
+    let recompression = proof.map_or(Ok(Recompression::default()), Recompression::read)?;
+    recompression.check(&storage)?;
     Ok(BundleHeader {
         signature: match (signature, trust) {
             (None, _) => None,
@@ -167,20 +176,26 @@ pub fn from_entries(
         lock,
         lock_digest,
         storage,
+        recompression,
         documents: oci_layout::Documents {
             index: index.to_vec(),
             manifest: manifest.to_vec(),
             lock: lock_text.to_vec(),
+            config: proof.unwrap_or(oci_layout::EMPTY_CONFIG).to_vec(),
             signature: signature.map(|text| text.as_bytes().to_vec()),
         },
     })
 }
 
-/// Returns the artifact manifest and the lock that an index refers to.
-fn documents<'a>(
-    index: &[u8],
-    entries: &BTreeMap<String, &'a [u8]>,
-) -> Result<(&'a [u8], &'a [u8]), Message> {
+/// The documents that an index refers to.
+struct Texts<'a> {
+    manifest: &'a [u8],
+    lock: &'a [u8],
+    /// The recompression document, if the manifest has one.
+    recompression: Option<&'a [u8]>,
+}
+
+fn documents<'a>(index: &[u8], entries: &BTreeMap<String, &'a [u8]>) -> Result<Texts<'a>, Message> {
     let pick = |named: Option<(Digest, u64)>, what: &str| -> Result<&'a [u8], Message> {
         let (digest, size) =
             named.ok_or_else(|| format!("is not a kubexm bundle: it does not name its {what}"))?;
@@ -196,7 +211,13 @@ fn documents<'a>(
     };
     let manifest = pick(oci_layout::manifest_in_index(index), "artifact manifest")?;
     let lock = oci_layout::document_in_manifest(manifest, oci_layout::LOCK_TYPE);
-    Ok((manifest, pick(lock, "lock")?))
+    let proof = oci_layout::config_in_manifest(manifest, RECOMPRESSION_TYPE);
+    let proof = proof.map(|named| pick(Some(named), "recompression document"));
+    Ok(Texts {
+        manifest,
+        lock: pick(lock, "lock")?,
+        recompression: proof.transpose()?,
+    })
 }
 
 /// Compares what a trusted key states about a bundle with the bundle.

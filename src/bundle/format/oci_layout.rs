@@ -3,6 +3,8 @@
 
 use serde_json::{Value, json};
 
+use crate::format::placement::DecompressedGzips;
+use crate::format::recompression::{RECOMPRESSION_TYPE, Recompression};
 use crate::lock::{Descriptor, FileFormat, Lock};
 use crate::signature::Signer;
 use kubexm_types::Digest;
@@ -19,8 +21,10 @@ pub const STORAGE: &str = "kubexm.storage.json";
 pub const SIGNATURE: &str = "index.json.minisig";
 /// Content of `oci-layout`.
 pub const LAYOUT: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
-/// Config of an artifact manifest without configuration.
+/// Configuration of an artifact manifest that has none.
 pub const EMPTY_CONFIG: &[u8] = b"{}";
+/// Media type of [`EMPTY_CONFIG`].
+pub const EMPTY_TYPE: &str = "application/vnd.oci.empty.v1+json";
 
 /// Media type of a manifest.
 pub const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -40,6 +44,8 @@ pub struct Documents {
     pub manifest: Vec<u8>,
     /// The lock.
     pub lock: Vec<u8>,
+    /// The configuration of the artifact manifest: the recompression document, or [`EMPTY_CONFIG`].
+    pub config: Vec<u8>,
     /// The signature of `index`.
     pub signature: Option<Vec<u8>>,
 }
@@ -67,7 +73,7 @@ impl Documents {
         entries.extend([
             (blob(&self.manifest), &self.manifest[..]),
             (blob(&self.lock), &self.lock[..]),
-            (blob(EMPTY_CONFIG), EMPTY_CONFIG),
+            (blob(&self.config), &self.config[..]),
             (STORAGE.to_owned(), storage),
         ]);
         entries
@@ -79,17 +85,25 @@ pub fn blob_path(digest: &Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
 
-/// Creates the documents of a bundle's header. The same lock gives the same bytes.
-pub fn head(lock: &Lock) -> Result<Documents, String> {
+/// Creates the documents of a bundle's header. The same arguments give the same bytes. `proven` are the
+/// gzip blobs that were made again from their content and compared.
+pub fn head(lock: &Lock, proven: &DecompressedGzips) -> Result<Documents, String> {
+    let config = match Recompression::of(proven) {
+        None => EMPTY_CONFIG.to_vec(),
+        Some(document) => serde_json::to_vec(&document).map_err(|error| error.to_string())?,
+    };
     let lock_text = serde_saphyr::to_string(lock)
         .map_err(|error| error.to_string())?
         .into_bytes();
-    let manifest = artifact_manifest(lock, &lock_text).to_string().into_bytes();
+    let manifest = artifact_manifest(lock, &lock_text, &config)
+        .to_string()
+        .into_bytes();
     let index = index(lock, &manifest).to_string().into_bytes();
     Ok(Documents {
         index,
         manifest,
         lock: lock_text,
+        config,
         signature: None,
     })
 }
@@ -100,7 +114,7 @@ fn descriptor(media_type: &str, digest: Digest, size: u64, title: &str) -> Value
     })
 }
 
-fn artifact_manifest(lock: &Lock, lock_text: &[u8]) -> Value {
+fn artifact_manifest(lock: &Lock, lock_text: &[u8], config: &[u8]) -> Value {
     let (digest, size) = (Digest::of(lock_text), lock_text.len() as u64);
     let mut layers = vec![descriptor(LOCK_TYPE, digest, size, "kubexm.lock.yaml")];
     for file in &lock.files {
@@ -143,9 +157,9 @@ fn artifact_manifest(lock: &Lock, lock_text: &[u8]) -> Value {
         "mediaType": MANIFEST_TYPE,
         "artifactType": ARTIFACT_TYPE,
         "config": {
-            "mediaType": "application/vnd.oci.empty.v1+json",
-            "digest": Digest::of(EMPTY_CONFIG),
-            "size": EMPTY_CONFIG.len(),
+            "mediaType": if config == EMPTY_CONFIG { EMPTY_TYPE } else { RECOMPRESSION_TYPE },
+            "digest": Digest::of(config),
+            "size": config.len(),
         },
         "layers": layers,
     })
@@ -202,6 +216,13 @@ pub fn document_in_manifest(manifest: &[u8], media_type: &str) -> Option<(Digest
     let manifest: Value = serde_json::from_slice(manifest).ok()?;
     let mut layers = manifest["layers"].as_array()?.iter();
     descriptor_of(layers.find(|layer| layer["mediaType"] == media_type)?)
+}
+
+/// Returns digest and size of the configuration of an artifact manifest, if it has this media type.
+pub fn config_in_manifest(manifest: &[u8], media_type: &str) -> Option<(Digest, u64)> {
+    let manifest: Value = serde_json::from_slice(manifest).ok()?;
+    let config = &manifest["config"];
+    descriptor_of(config).filter(|_| config["mediaType"] == media_type)
 }
 
 /// Returns digest and size of everything in `index.json` except the artifact manifest.

@@ -9,7 +9,7 @@ use flate2::read::MultiGzDecoder;
 
 use crate::channel_reader::ChannelReader;
 use crate::codec::elf;
-use crate::codec::recompress::Verified;
+use crate::codec::recompress::{RecompressingReader, Verified};
 use crate::format::chunks::StoredBlob;
 use crate::read::LocatedGroup;
 use crate::read::group::GroupReader;
@@ -91,7 +91,7 @@ impl Bundle {
             if !wanted.contains(&stored.blob) {
                 continue;
             }
-            visit_blob(stored, &mut reader, visit)?;
+            self.visit_blob(stored, &mut reader, visit)?;
             left -= 1;
         }
         Ok(())
@@ -112,7 +112,7 @@ impl Bundle {
                     let (feed, steps) = sync_channel(WAITING);
                     feeds.insert(number, feed);
                     let content = ChannelReader::new(steps);
-                    readers.push(scope.spawn(move || visit_blob(stored, content, visit)));
+                    readers.push(scope.spawn(move || self.visit_blob(stored, content, visit)));
                 }
             }
             let read = self
@@ -125,6 +125,29 @@ impl Bundle {
             results.into_iter().fold(read, Result::and)
         })
     }
+
+    /// Visits the content of a blob, and verifies its digest. Content without a proof is recompressed:
+    /// only the gzip stream then has a digest that the lock names.
+    fn visit_blob(
+        &self,
+        stored: &StoredBlob,
+        content: impl Read,
+        visit: &ContentVisitor<'_>,
+    ) -> io::Result<()> {
+        let content = elf::decode(content, stored);
+        match &stored.opened {
+            Some(opened) if !self.proves(&stored.blob, opened) => {
+                let gzip = RecompressingReader::new(content, opened.recipe.known()?);
+                let gzip = Verified::new(gzip, stored.blob, stored.size);
+                visit_verified(stored.blob, stored.size, gzip, visit)
+            }
+            _ => {
+                let size = stored.stored_size();
+                let content = Verified::new(content, stored.stored_digest(), size);
+                visit_verified(stored.blob, size, content, visit)
+            }
+        }
+    }
 }
 
 fn count(group: &LocatedGroup, wanted: &BTreeSet<Digest>) -> usize {
@@ -134,30 +157,29 @@ fn count(group: &LocatedGroup, wanted: &BTreeSet<Digest>) -> usize {
         .count()
 }
 
-/// Visits the content of a blob, and verifies its digest.
-fn visit_blob(
-    stored: &StoredBlob,
-    content: impl Read,
+/// Visits the content of a blob of `size` bytes, and reads it to its end, where it is verified.
+fn visit_verified(
+    blob: Digest,
+    size: u64,
+    mut content: impl Read,
     visit: &ContentVisitor<'_>,
 ) -> io::Result<()> {
-    let content = elf::decode(content, stored);
-    let mut content = Verified::new(content, stored.stored_digest(), stored.stored_size());
-    let mut limited = (&mut content).take(stored.stored_size());
+    let mut limited = (&mut content).take(size);
     let mut start = Vec::new();
     (&mut limited).take(4).read_to_end(&mut start)?;
     let kind = <[u8; 4]>::try_from(&start[..]).unwrap_or_default();
     let mut whole = io::Cursor::new(start).chain(limited);
     match kind {
         [0x1f, 0x8b, ..] => visit(
-            stored.blob,
+            blob,
             &mut MultiGzDecoder::new(BufReader::with_capacity(STEP, &mut whole)),
         ),
         [0x28, 0xb5, 0x2f, 0xfd] => {
             let mut plain = zstd::Decoder::new(&mut whole)?;
             plain.window_log_max(LAYER_WINDOW)?;
-            visit(stored.blob, &mut plain);
+            visit(blob, &mut plain);
         }
-        _ => visit(stored.blob, &mut whole),
+        _ => visit(blob, &mut whole),
     }
     drop(whole);
     // The read that finds the end compares the digest.

@@ -6,7 +6,7 @@ pub mod extract;
 pub(crate) mod group;
 pub mod publishers;
 mod stream;
-mod verify;
+pub mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -172,6 +172,12 @@ impl Bundle {
         self.entries.keys()
     }
 
+    /// Returns whether the builder made the blob again from this content and recipe. The signature of the
+    /// bundle covers the answer.
+    pub fn proves(&self, blob: &Digest, opened: &DecompressedGzip) -> bool {
+        self.header.recompression.proves(blob, opened)
+    }
+
     /// Returns the content and the recipe of a blob that is stored as decompressed gzip.
     pub fn opened(&self, digest: &Digest) -> Option<&DecompressedGzip> {
         let (group, entry) = self.entries.get(digest)?;
@@ -240,13 +246,15 @@ impl Bundle {
         })
     }
 
+    /// Without a proof, only the gzip stream that the content makes has a digest that the lock names.
     fn content_reader(&self, digest: &Digest) -> io::Result<Box<dyn Read + Send>> {
         let (reader, stored) = self.stored(digest)?;
-        let verified = Verified::new(reader, stored.stored_digest(), stored.stored_size());
-        Ok(match &stored.opened {
-            None => Box::new(MultiGzDecoder::new(verified)),
-            Some(_) => Box::new(verified),
-        })
+        match &stored.opened {
+            Some(opened) if self.proves(digest, opened) => {
+                Ok(Box::new(Verified::new(reader, opened.content, opened.size)))
+            }
+            _ => Ok(Box::new(MultiGzDecoder::new(self.open_blob(digest)?))),
+        }
     }
 
     fn explain(&self, digest: &Digest, source: io::Error) -> BundleError {

@@ -21,6 +21,15 @@ const STEP: u64 = 1 << 17;
 /// Maximum number of damaged blobs that an error lists.
 const LISTED: usize = 20;
 
+/// The decompressed gzip blobs that are recompressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recompressed {
+    /// All of them.
+    All,
+    /// Those that the builder did not make again from their content, as the header says.
+    Unproven,
+}
+
 impl Bundle {
     /// Reads all stored content and compares its digests, on at most `threads` threads. It compares the
     /// content of decompressed gzip; [`Bundle::verify_recompressed`] compares the gzip streams.
@@ -93,20 +102,26 @@ impl Bundle {
         Err(BundleError::Damaged { path, reason })
     }
 
-    /// Recompresses all blobs that are stored as decompressed gzip, and compares them with the lock.
+    /// Recompresses blobs that are stored as decompressed gzip, and compares them with the lock: all of
+    /// them, or those that the builder did not prove.
     ///
     /// # Errors
     /// A blob differs, or this program does not have its encoder. All other blobs are compared first.
-    pub fn verify_recompressed(&self, events: &Events) -> Result<(), BundleError> {
+    pub fn verify_recompressed(
+        &self,
+        which: Recompressed,
+        events: &Events,
+    ) -> Result<(), BundleError> {
         let (mut wanted, mut total, mut unknown) = (BTreeSet::new(), 0, Vec::new());
         for stored in self.all_stored() {
-            match stored.opened.as_ref().map(|opened| opened.recipe.known()) {
-                None => {}
-                Some(Ok(_)) => {
-                    wanted.insert(stored.blob);
-                    total += stored.size;
-                }
-                Some(Err(error)) => unknown.push((stored.blob, error)),
+            let Some(opened) = &stored.opened else {
+                continue;
+            };
+            if let Err(error) = opened.recipe.known() {
+                unknown.push((stored.blob, error));
+            } else if which == Recompressed::All || !self.proves(&stored.blob, opened) {
+                wanted.insert(stored.blob);
+                total += stored.size;
             }
         }
         let path = self.path().display().to_string();

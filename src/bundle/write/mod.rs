@@ -19,7 +19,7 @@ use super::signature::Signer;
 use super::{Blobs, Bundle, BundleError};
 use crate::format::chunks::{GroupLayout, StoredBlob};
 use crate::format::oci_layout;
-use crate::format::placement::Placement;
+use crate::format::placement::{DecompressedGzips, Placement};
 use crate::format::seek_table;
 use crate::format::seek_table::Frame;
 use crate::format::tar_entry::{TAR_BLOCK, TRAILER, entry_header};
@@ -47,6 +47,9 @@ pub struct PackOptions<'a> {
     /// A bundle whose compressed groups are copied where the new bundle has the same groups. The level
     /// then applies to the other groups only.
     pub copied: Option<&'a Bundle>,
+    /// The gzip blobs that were made again from their content and compared. A reader does not repeat that.
+    /// [`Signed::As`] has its own.
+    pub proven: Option<&'a DecompressedGzips>,
 }
 
 /// The signature of the new bundle.
@@ -70,6 +73,7 @@ impl PackOptions<'_> {
             volume: None,
             signed: Signed::No,
             copied: None,
+            proven: None,
         }
     }
 }
@@ -252,7 +256,8 @@ impl Packer<'_> {
         if let Signed::As(head) = self.options.signed {
             return Ok(head.clone());
         }
-        let mut head = oci_layout::head(self.lock)?;
+        let none = DecompressedGzips::new();
+        let mut head = oci_layout::head(self.lock, self.options.proven.unwrap_or(&none))?;
         if let Signed::By(signer) = self.options.signed {
             head.sign(signer, &self.lock.name)?;
         }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kubexm_bundle::lock::trust::TrustBasis;
+use kubexm_bundle::read::verify::Recompressed;
 use kubexm_bundle::write::rewrite;
 use kubexm_bundle::{Access, Blobs, Bundle, EncoderCache, Inventory, Lock};
 use kubexm_bundle::{BundleSet, DecompressedGzip, Placement, analyze_gzip, arrange};
@@ -18,11 +19,12 @@ use crate::example::{all, assert_holds, kubexm};
 use sample::{Layers, Sample};
 
 /// The golden bundles that have all of their content, with the version of their format.
-const COMPLETE: [(&str, u32); 5] = [
+const COMPLETE: [(&str, u32); 6] = [
     ("bundle-v1.tar.zst", 1),
     ("bundle-v2.tar.zst", 2),
     ("bundle-v3.tar.zst", 3),
     ("bundle-v3-kept.tar.zst", 3),
+    ("bundle-v3-proven.tar.zst", 3),
     ("bundle-v3-sequence.tar.zst", 3),
 ];
 /// The golden bundles without the blobs of [`Sample::base`].
@@ -59,7 +61,9 @@ fn golden_bundles_of_every_version_are_read() {
         assert_eq!(bundle.storage().storage_version, version, "{name}");
         assert_eq!(*bundle.lock(), sample.lock, "{name}");
         bundle.verify(1, &Events::silent()).unwrap();
-        bundle.verify_recompressed(&Events::silent()).unwrap();
+        bundle
+            .verify_recompressed(Recompressed::All, &Events::silent())
+            .unwrap();
         assert_holds(&bundle, &sample.blobs);
 
         run(&["bundle", "verify"], &path);
@@ -322,6 +326,15 @@ fn assert_agrees(path: &Path, access: &Access) {
     let bundle = Bundle::open_with(path, access).unwrap();
     let name = path.to_str().unwrap();
     let list = reader(&["list", name]).unwrap();
+    let said = reader(&["proven", name]).unwrap();
+    let opened = bundle
+        .carried()
+        .filter_map(|blob| Some((blob, bundle.opened(blob)?)));
+    let proven = opened.filter(|(blob, opened)| bundle.proves(blob, opened));
+    let proven: String = proven
+        .map(|(blob, _)| format!("{}\n", blob.hex()))
+        .collect();
+    assert_eq!(said, proven, "{name}");
     let first = format!(
         "golden (bundle {}, lock 1",
         bundle.storage().storage_version
@@ -518,14 +531,16 @@ fn current_version_is_written_like_its_golden_files() {
     let filtered = sample.storage(Layers::Filter);
     let incremental = filtered.clone().without(sample.base());
     let kept = sample.storage(Layers::Keep);
-    for (suffix, storage) in [
-        ("", filtered),
-        ("-incremental", incremental),
-        ("-kept", kept),
+    let gzip = sample.gzip();
+    for (suffix, storage, proven) in [
+        ("", &filtered, None),
+        ("-incremental", &incremental, None),
+        ("-kept", &kept, None),
+        ("-proven", &filtered, Some(&gzip)),
     ] {
         let name = format!("bundle-v{}{suffix}.tar.zst", Placement::VERSION);
         let path = folder.join(&name);
-        sample.write(&path, &storage);
+        sample.write_proven(&path, storage, proven);
         let [new, old] = [&path, &golden(&name)].map(|path| Bundle::open(path).unwrap());
         assert_eq!(new.storage(), old.storage(), "{name}");
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -542,6 +557,11 @@ fn current_version_is_written_like_its_golden_files() {
         assert_eq!(
             text(&new.documents().index),
             text(&old.documents().index),
+            "{name}"
+        );
+        assert_eq!(
+            text(&new.documents().config),
+            text(&old.documents().config),
             "{name}"
         );
     }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use gzip_exact::{Encoder, GoLevel, Kind, Recipe, ZlibLevel};
-use kubexm_bundle::format::placement::{Base, DecompressedGzip, Entry, Group};
+use kubexm_bundle::format::placement::{Base, DecompressedGzip, DecompressedGzips, Entry, Group};
 use kubexm_bundle::{Level, Lock, PackOptions, Placement, write};
 use kubexm_types::Digest;
 use kubexm_types::event::Events;
@@ -280,8 +280,30 @@ impl Sample {
         }
     }
 
+    /// Returns the gzip blobs with their content and recipe.
+    pub fn gzip(&self) -> DecompressedGzips {
+        let entries = self.groups.iter().flat_map(|group| &group.entries);
+        entries
+            .filter_map(|entry| Some((entry.blob, entry.opened.clone()?)))
+            .collect()
+    }
+
     pub fn write(&self, path: &Path, storage: &Placement) {
-        let (options, events) = (PackOptions::new(Level::DEFAULT, 1), Events::silent());
+        self.write_proven(path, storage, None);
+    }
+
+    /// Writes the bundle with a recompression document for these blobs.
+    pub fn write_proven(
+        &self,
+        path: &Path,
+        storage: &Placement,
+        proven: Option<&DecompressedGzips>,
+    ) {
+        let options = PackOptions {
+            proven,
+            ..PackOptions::new(Level::DEFAULT, 1)
+        };
+        let events = Events::silent();
         write(path, &self.lock, storage, &self.blobs, options, &events).unwrap();
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 
+use kubexm_bundle::read::verify::Recompressed;
 use kubexm_bundle::{Blobs, Bundle};
 use kubexm_types::ImageRef;
 use wiremock::MockServer;
@@ -253,7 +254,9 @@ async fn added_content_has_its_images_and_remove_restores_the_bundle() {
     }
     let added = Bundle::open(Path::new(&new)).unwrap();
     added.verify(2, &Events::silent()).unwrap();
-    added.verify_recompressed(&Events::silent()).unwrap();
+    added
+        .verify_recompressed(Recompressed::All, &Events::silent())
+        .unwrap();
     let image = added.lock().image(&JOB.parse().unwrap()).unwrap();
     assert_eq!(
         image.platforms.len(),
