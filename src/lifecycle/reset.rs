@@ -26,6 +26,7 @@ use kubexm_session::identity::{KnownCluster, Origins};
 use kubexm_session::rollback::{Newest, OtherBundles};
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::{AGAIN, Stop, in_time, unless_stopped};
+use kubexm_session::verified::VerifiedBundle;
 use kubexm_session::{CommandError, Connection, begun, kubeconfigs, notices};
 use kubexm_types::event::{Event, Events};
 use kubexm_types::{HostName, Message, WarningKind};
@@ -291,6 +292,7 @@ fn forget(state: &Path) {
         ClusterRecord::FILE,
         Newest::FILE,
         OtherBundles::FILE,
+        VerifiedBundle::FILE,
     ];
     let all = names.into_iter().chain(kubeconfigs::SUPER_ADMIN_FILES);
     for name in all.chain(begun::files()) {

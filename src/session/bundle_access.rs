@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::state_record::StateRecord;
+use crate::verified::VerifiedBundle;
 use crate::{CommandError, notices, rollback};
 use kubexm_bundle::{Access, Bundle, BundleSet};
 use kubexm_config::{Cluster, Problems};
@@ -203,12 +205,25 @@ impl ClusterSource {
     }
 }
 
-/// Compares every byte of the bundle with its digests before any of it reaches a host.
-pub async fn verify(bundle: &Arc<BundleSet>, events: &Events) -> Result<(), CommandError> {
+/// Compares every byte of the bundle with its digests before any of it reaches a host, and records that in the state
+/// directory. Does not read the files that a command before has verified, if nothing changed them since.
+///
+/// # Errors
+/// The bundle is damaged, or a file cannot be read or written.
+pub async fn verify(
+    bundle: &Arc<BundleSet>,
+    state: &Path,
+    events: &Events,
+) -> Result<(), CommandError> {
     events.phase("verify");
+    let files = VerifiedBundle::of(bundle).ok();
+    if files.as_ref().is_some_and(|files| files.is_recorded(state)) {
+        return Ok(());
+    }
     let watch = Watch::without_host(events, "verify the bundle");
     let (bundle, events) = (Arc::clone(bundle), watch.events());
     let verifying = tokio::task::spawn_blocking(move || bundle.verify(crate::threads(), &events));
     let verified = watch.during(verifying).await;
-    Ok(verified.map_err(CommandError::defect)??)
+    verified.map_err(CommandError::defect)??;
+    files.map_or(Ok(()), |files| files.save(state))
 }

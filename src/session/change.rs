@@ -54,7 +54,7 @@ impl Change<'_> {
         connection: &Connection,
         events: &Events,
     ) -> Result<(Hosts, ()), CommandError> {
-        verify(bundle, events).await?;
+        verify(bundle, self.state, events).await?;
         events.phase("connect");
         let hosts = connection.connect(self.cluster, self.state, events).await?;
         Ok((hosts, ()))

@@ -41,6 +41,7 @@ pub mod state;
 pub mod state_record;
 pub mod stop;
 pub mod text_file;
+pub mod verified;
 
 pub use bundle_access::{BundleAccess, ClusterSource};
 pub use certificates::load_or_issue as certificates_of;

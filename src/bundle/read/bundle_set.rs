@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::read::Access;
 use crate::{
@@ -67,6 +67,12 @@ impl BundleSet {
     /// Returns the lock of the bundle. It also lists the blobs of the bases.
     pub fn lock(&self) -> &Lock {
         self.bundle.lock()
+    }
+
+    /// Returns the paths of all files: of the bundle, then of its bases.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let bundles = std::iter::once(&self.bundle).chain(&self.bases);
+        bundles.flat_map(|bundle| bundle.volumes().files())
     }
 
     /// Verifies the bundle as [`Bundle::verify`] does, and the blobs of the base bundles that it needs.

@@ -59,7 +59,7 @@ impl<'a> Context<'a> {
     /// The bundle is damaged, or a host without which the install cannot go on does not answer.
     pub async fn connect(&self, events: &Events) -> Result<(Hosts, Connected), CommandError> {
         let mut clock = Clock::start();
-        verify(self.bundle, events).await?;
+        verify(self.bundle, self.state, events).await?;
         clock.lap("verify");
         events.phase("connect");
         let mut failed = self.options.failed_workers(self.cluster);

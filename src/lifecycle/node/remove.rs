@@ -90,7 +90,7 @@ pub(super) async fn run(
         lock: bundle.bundle().lock_digest().to_string(),
     };
     let connect = async |events: &Events| {
-        verify(&bundle, events).await?;
+        verify(&bundle, &state, events).await?;
         events.phase("connect");
         let connected = context.connect(events).await?;
         Ok((connected.hosts.clone(), connected))

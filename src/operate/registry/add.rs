@@ -74,7 +74,7 @@ pub async fn add(
     } else {
         selected(bundle.lock(), &options.images)?
     };
-    unless_stopped(stop, verify(&bundle, events)).await?;
+    unless_stopped(stop, verify(&bundle, &state, events)).await?;
     let change = Change {
         cluster: &cluster,
         state: &state,

@@ -140,6 +140,11 @@ impl VolumeSet {
         &self.name
     }
 
+    /// Returns the paths of the file or of all volumes.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.parts.iter().map(|part| &*part.path)
+    }
+
     /// Returns the size of the bundle in bytes.
     pub fn size(&self) -> u64 {
         self.size

@@ -113,7 +113,7 @@ pub async fn relocate(
     let connect = async |events: &Events| {
         // Another run may have ended meanwhile.
         let moving = Move::of(options, &bundle, &cluster, &state)?;
-        verify(&bundle, events).await?;
+        verify(&bundle, &state, events).await?;
         events.phase("connect");
         let (hosts, lost) = moving.connect(events).await?;
         Ok((hosts, (moving, lost)))
