@@ -94,7 +94,9 @@ fn addons_are_known_everywhere() {
         );
         missing.text("manifests/schema/bundle.json", &format!("\"{name}\""));
         missing.text("tests/online/components.yaml", &format!("    {name}: "));
-        missing.text("docs/src/howto/addons.md", &format!("| `{name}` |"));
+        let page = format!("(addons/{name}.md)");
+        missing.text("docs/src/howto/addons.md", &page);
+        missing.text("docs/src/SUMMARY.md", &format!("howto/addons/{name}.md"));
         missing.proof(name);
     }
     missing.none();
