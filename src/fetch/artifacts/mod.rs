@@ -4,6 +4,7 @@
 mod chart;
 mod directory;
 mod helm;
+mod helmignore;
 mod images;
 mod known;
 mod kustomize;
@@ -257,7 +258,7 @@ impl ArtifactFetcher<'_> {
         let failed = |error: String| wrong(&folder.display(), error);
         let packed = tokio::task::spawn_blocking(move || directory::pack(&from));
         let packed = packed.await.map_err(|error| failed(error.to_string()))?;
-        let packed = packed.map_err(|error| failed(error.to_string()))?;
+        let packed = packed.map_err(|error| wrong(&folder.display(), error))?;
         self.made(folder, &packed, expected, String::new())
     }
 
