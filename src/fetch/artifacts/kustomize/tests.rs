@@ -104,6 +104,49 @@ fn entries_that_are_not_on_this_machine_are_named() {
     );
     let error = refusal(folder, "resources: [");
     assert!(error.contains("is not valid YAML"), "{error}");
+    insta::assert_snapshot!(refusal(folder, "images: []\nnamespace: a\nnamespace: b"), @"
+    DIR/kustomization.yaml:3: the field 'namespace' is there twice
+    hint: remove one of the two fields
+    ");
+}
+
+/// As kustomize itself, which reads files of the directory and of directories below it.
+#[test]
+fn files_outside_of_the_directory_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::create_dir(folder.join("site")).unwrap();
+    fs::create_dir(folder.join("site/files")).unwrap();
+    fs::write(folder.join("site/files/shop.yaml"), "kind: ConfigMap").unwrap();
+    fs::write(folder.join("other.yaml"), "kind: Secret").unwrap();
+    let site = folder.join("site");
+    let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, site.join(name));
+    link("files/shop.yaml", "inside.yaml").unwrap();
+    link("../other.yaml", "outside.yaml").unwrap();
+    fs::write(
+        site.join("kustomization.yaml"),
+        "resources: [inside.yaml]\n",
+    )
+    .unwrap();
+    let tree = Tree::of(&site).unwrap();
+    let workspace = Workspace::create("kubexm-test-").unwrap();
+    let copy = tree.copy(&workspace).unwrap();
+    let read = |name: &str| fs::read_to_string(copy.join(name)).ok();
+    assert_eq!(read("inside.yaml").as_deref(), Some("kind: ConfigMap"));
+    assert_eq!(read("outside.yaml"), None);
+    let real = folder.canonicalize().unwrap().display().to_string();
+    let error = refusal(&site, "resources: [outside.yaml]").replace(&real, "TMP");
+    insta::assert_snapshot!(error, @"
+    DIR/kustomization.yaml: resources names 'outside.yaml', which is TMP/other.yaml, outside of its directory
+    hint: copy the file into the directory, or name the directory of another kustomization
+    ");
+    for outside in [
+        "patches: [{path: outside.yaml}]",
+        "secretGenerator: [{name: a, files: [key=../other.yaml]}]",
+    ] {
+        let error = refusal(&site, outside);
+        assert!(error.contains("outside of its directory"), "{error}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -111,12 +112,39 @@ impl Tree {
         for folder in &self.folders {
             // A directory comes before those in it.
             if !done.iter().any(|above| folder.starts_with(above)) {
-                let copied = copy(folder, &self.name(folder), workspace, &mut left);
+                let copied = self.copy_folder(folder, workspace, &mut left);
                 copied.map_err(|error| too_much(folder, error.to_string()))?;
                 done.push(folder);
             }
         }
         Ok(workspace.inputs().join(self.name(&self.start)))
+    }
+
+    fn copy_folder(&self, folder: &Path, workspace: &Workspace, left: &mut Left) -> io::Result<()> {
+        let too_large = || io::Error::other("its directories have more than 64 MiB or 10000 files");
+        workspace.directory(&self.name(folder))?;
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            left.entries = left.entries.checked_sub(1).ok_or_else(too_large)?;
+            let (kind, path) = (entry.file_type()?, entry.path());
+            let place = self.name(&path);
+            if kind.is_dir() && entry.file_name() != ".git" {
+                self.copy_folder(&path, workspace, left)?;
+            } else if kind.is_file() {
+                let mut content = Vec::new();
+                let file = File::open(path)?.take(left.bytes + 1);
+                let size = io::BufReader::new(file).read_to_end(&mut content)? as u64;
+                left.bytes = left.bytes.checked_sub(size).ok_or_else(too_large)?;
+                workspace.put(&place, &content)?;
+            } else if kind.is_symlink()
+                && let Ok(real) = path.canonicalize()
+                && self.folders.iter().any(|folder| real.starts_with(folder))
+            {
+                let inputs = workspace.inputs();
+                symlink(inputs.join(self.name(&real)), inputs.join(place))?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns a text about the copy with the paths of this machine.
@@ -135,27 +163,6 @@ impl Tree {
 struct Left {
     bytes: u64,
     entries: usize,
-}
-
-fn copy(from: &Path, to: &str, workspace: &Workspace, left: &mut Left) -> io::Result<()> {
-    let too_large = || io::Error::other("its directories have more than 64 MiB or 10000 files");
-    workspace.directory(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        left.entries = left.entries.checked_sub(1).ok_or_else(too_large)?;
-        let (kind, name) = (entry.file_type()?, entry.file_name());
-        let place = format!("{to}/{}", name.to_string_lossy());
-        if kind.is_dir() && name != ".git" {
-            copy(&entry.path(), &place, workspace, left)?;
-        } else if kind.is_file() {
-            let mut content = Vec::new();
-            let file = File::open(entry.path())?.take(left.bytes + 1);
-            let size = io::BufReader::new(file).read_to_end(&mut content)? as u64;
-            left.bytes = left.bytes.checked_sub(size).ok_or_else(too_large)?;
-            workspace.put(&place, &content)?;
-        }
-    }
-    Ok(())
 }
 
 /// Returns the directories that a kustomization names.
@@ -186,6 +193,8 @@ fn bases(folder: &Path) -> Result<Vec<PathBuf>, FetchError> {
         }
         if path.is_dir() {
             folders.push(path);
+        } else {
+            inside(&file, field, entry)?;
         }
     }
     for (field, entry) in entries(&content, &OTHERS).chain(files_of_generators(&content)) {
@@ -195,6 +204,8 @@ fn bases(folder: &Path) -> Result<Vec<PathBuf>, FetchError> {
         let path = folder.join(entry);
         if PLUGINS.contains(&field) && path.is_dir() {
             folders.push(path);
+        } else if path.is_file() {
+            inside(&file, field, entry)?;
         }
     }
     Ok(folders)
@@ -256,6 +267,23 @@ fn not_here(file: &Path, field: &str, entry: &str) -> FetchError {
             .hint("correct the path, which is relative to this file")
     };
     wrong(&file.display(), message)
+}
+
+/// Checks that a file is in the directory of its kustomization or below it, without links. kustomize reads no others.
+fn inside(file: &Path, field: &str, entry: &str) -> Result<(), FetchError> {
+    let folder = file.parent().unwrap_or(file);
+    let real = folder.join(entry).canonicalize();
+    let real = real.map_err(|error| wrong(&folder.join(entry).display(), error.to_string()))?;
+    if real.starts_with(folder) {
+        return Ok(());
+    }
+    let shown = Untrusted::one_line(entry, 200);
+    let text = format!(
+        "{field} names '{shown}', which is {}, outside of its directory",
+        real.display()
+    );
+    let hint = "copy the file into the directory, or name the directory of another kustomization";
+    Err(wrong(&file.display(), Message::new(text).hint(hint)))
 }
 
 fn too_much(folder: &Path, reason: String) -> FetchError {
