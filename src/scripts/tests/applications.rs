@@ -82,6 +82,70 @@ fn of_folder(folder: &str) -> Vec<String> {
     release.arguments()
 }
 
+/// Helm prints the definitions of all parts, and installs those of the parts that the values switch on.
+#[test]
+fn definitions_of_parts_are_rendered_with_the_values() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("kubectl", "case \"$*\" in *\" get \"*) echo '{\"gitVersion\": \"v1.36.3\"}' ;; *) cat >>/root/applied ;; esac");
+        machine.fake(
+            "helm",
+            "case $1 in\nshow) echo 'kind: All' ;;\ntemplate) echo 'kind: X'; cat >/root/given; (cd \"$3\" && find . -type f) | sort >/root/files ;;\n\
+             *) cat >/root/values ;;\nesac",
+        );
+        let chart = machine.at("/chart");
+        let folder = chart.join("shop");
+        for (name, text) in [
+            ("Chart.yaml", "name: shop"),
+            ("templates/a.yaml", "{{ fail }}"),
+            ("charts/one/Chart.yaml", "name: one"),
+            ("charts/one/templates/a.yaml", ""),
+            ("charts/one/crds/templates/x.yaml", "kind: X"),
+            ("charts/two/Chart.yaml", "name: two"),
+            ("charts/two/templates/a.yaml", ""),
+            ("charts/two/charts/three/Chart.yaml", "name: three"),
+            ("charts/two/charts/three/templates/a.yaml", ""),
+        ] {
+            machine.write(&format!("/chart/shop/{name}"), text);
+        }
+        std::os::unix::fs::symlink("/etc", folder.join("link")).unwrap();
+        let pack = |inside: &std::path::Path, name: &str, to: &std::path::Path| {
+            let mut tar = std::process::Command::new("tar");
+            tar.arg("-czf").arg(to).arg("-C").arg(inside).arg(name);
+            assert!(tar.status().unwrap().success());
+            std::fs::remove_dir_all(inside.join(name)).unwrap();
+        };
+        let charts = folder.join("charts");
+        // Helm does not load archives whose names begin with `_`.
+        std::fs::write(charts.join("_four-1.tgz"), "no archive").unwrap();
+        let three = charts.join("two/charts");
+        pack(&three, "three", &three.join("three-1.tgz"));
+        pack(&charts, "two", &charts.join("two-1.tgz"));
+        let place = "/var/lib/kubexm/applications/shop.tgz";
+        machine.write(place, "");
+        pack(&chart, "shop", &machine.at(place));
+        let calls = run(machine, &arguments("", ""));
+        let copy = "/var/lib/kubexm/applications/shop.parts";
+        let template = format!(
+            "helm template shop {copy} --namespace one --kube-version v1.36.3 --include-crds --values -"
+        );
+        assert!(calls.contains(&template), "{calls:?}");
+        assert!(!machine.has(copy));
+        let files = machine.read("/root/files");
+        let expected = [
+            "./Chart.yaml",
+            "./charts/_four-1.tgz",
+            "./charts/one/Chart.yaml",
+            "./charts/one/crds/templates/x.yaml",
+            "./charts/two-1.tgz.d/Chart.yaml",
+            "./charts/two-1.tgz.d/charts/three-1.tgz.d/Chart.yaml",
+        ];
+        assert_eq!(files.lines().collect::<Vec<_>>(), expected);
+        assert_eq!(machine.read("/root/given"), "{\"a\":1}");
+        assert_eq!(machine.read("/root/values"), "{\"a\":1}");
+        assert_eq!(machine.read("/root/applied"), "kind: X\nkind: X\n");
+    });
+}
+
 /// Helm would apply former definitions of custom resources again.
 #[test]
 fn files_that_a_chart_does_not_have_any_more_are_removed() {
