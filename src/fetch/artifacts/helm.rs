@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::images;
 use super::unpacked::{Unpacked, or_of_machine};
 use crate::FetchError;
 use crate::error::wrong;
@@ -95,7 +96,7 @@ impl Rendering<'_> {
     /// Renders the chart.
     ///
     /// # Errors
-    /// A values file does not exist, a temporary file cannot be created, or helm cannot be isolated.
+    /// A values file does not exist or has a field twice, a temporary file cannot be created, or helm cannot be isolated.
     pub async fn run(&self, sandbox: &Sandbox) -> Result<Rendered, FetchError> {
         let failed = |error: io::Error| wrong(&"rendering a chart", error.to_string());
         let workspace = Workspace::create("kubexm-helm-").map_err(failed)?;
@@ -106,8 +107,13 @@ impl Rendering<'_> {
         let chart = workspace.inputs().join(chart);
         let mut arguments = self.arguments(&chart);
         for (number, file) in self.values.iter().enumerate() {
-            let place = copy_values(&workspace, number, file);
-            let place = place.map_err(|error| wrong(&file.display(), error.to_string()))?;
+            let failed = |error: io::Error| wrong(&file.display(), error.to_string());
+            let text = std::fs::read(file).map_err(failed)?;
+            // Helm would use the last one.
+            if let Some(twice) = images::field_twice(&String::from_utf8_lossy(&text)) {
+                return Err(twice.refused(&file.display()));
+            }
+            let place = put_values(&workspace, number, file, &text).map_err(failed)?;
             arguments.extend(["--values".to_owned(), place.display().to_string()]);
         }
         if let Some(own) = self.own {
@@ -204,10 +210,15 @@ impl Rendering<'_> {
     }
 }
 
-/// Copies a values file under its own name, which helm's messages contain.
-fn copy_values(workspace: &Workspace, number: usize, file: &Path) -> std::io::Result<PathBuf> {
+/// Writes the text of a values file under its own name, which helm's messages contain.
+fn put_values(
+    workspace: &Workspace,
+    number: usize,
+    file: &Path,
+    text: &[u8],
+) -> io::Result<PathBuf> {
     let folder = format!("values-{number}");
     workspace.directory(&folder)?;
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    workspace.put(&format!("{folder}/{name}"), &std::fs::read(file)?)
+    workspace.put(&format!("{folder}/{name}"), text)
 }

@@ -3,9 +3,12 @@
 use std::fmt;
 
 use serde_json::Value;
+use serde_saphyr::DuplicateKeyPolicy;
 
 use super::walk;
-use kubexm_types::{ImagePath, ImageRef, Untrusted};
+use crate::FetchError;
+use crate::error::wrong;
+use kubexm_types::{ImagePath, ImageRef, Message, Untrusted};
 
 /// Maximum size of a manifest, in bytes; it is read into memory to find its images.
 pub const LARGEST_MANIFEST: u64 = 64 * 1024 * 1024;
@@ -78,7 +81,7 @@ impl Read {
 /// that pods certainly run.
 pub fn images_in_yaml(text: &str, file: &str, paths: &[ImagePath]) -> Read {
     let mut read = Read::default();
-    for document in documents(text) {
+    for (_, document) in documents(text) {
         match parse(&document) {
             Some(value) => {
                 read.documents += usize::from(value["kind"].is_string());
@@ -93,32 +96,71 @@ pub fn images_in_yaml(text: &str, file: &str, paths: &[ImagePath]) -> Read {
     read
 }
 
-/// Splits a YAML stream into documents. Each is parsed separately, so that an invalid one does not affect
-/// the others.
-fn documents(text: &str) -> Vec<String> {
-    let mut documents = vec![String::new()];
-    for line in text.lines() {
+/// Splits a YAML stream into documents, each with the number of lines before it. Each is parsed separately, so that an invalid
+/// one does not affect the others.
+fn documents(text: &str) -> Vec<(u64, String)> {
+    let mut documents = vec![(0, String::new())];
+    for (number, line) in (1..).zip(text.lines()) {
         let ends = line == "---" || line.starts_with("--- ");
         match documents.last_mut() {
-            Some(last) if !ends => {
+            Some((_, last)) if !ends => {
                 last.push_str(line);
                 last.push('\n');
             }
-            _ => documents.push(String::new()),
+            _ => documents.push((number, String::new())),
         }
     }
     let is_empty = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
-    documents.retain(|document| !document.lines().all(is_empty));
+    documents.retain(|(_, document)| !document.lines().all(is_empty));
     documents
 }
 
-/// Parses a document within limits; returns `None` if it is not valid YAML.
+/// Parses a document within limits; returns `None` if it is not valid YAML. Of a field that is there twice, it returns the last
+/// one, as Helm does.
 pub fn parse(text: &str) -> Option<Value> {
+    read(text, DuplicateKeyPolicy::LastWins).ok()
+}
+
+fn read(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, serde_saphyr::Error> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_depth: 100, max_nodes: 300_000, max_aliases: 1000, max_recorded_anchor_events: 20_000 },
+        duplicate_keys: duplicate_keys,
         with_snippet: false,
     };
-    serde_saphyr::from_str_with_options(text, options).ok()
+    serde_saphyr::from_str_with_options(text, options)
+}
+
+/// A field that a mapping has twice. Programs differ in which of them they use.
+pub struct FieldTwice {
+    /// The line of the second one, from 1.
+    line: u64,
+    name: String,
+}
+
+impl FieldTwice {
+    /// Returns the error about a file with this name.
+    pub fn refused(&self, file: &dyn fmt::Display) -> FetchError {
+        let name = Untrusted::one_line(&self.name, 100);
+        let text = format!("the field '{name}' is there twice");
+        let message = Message::new(text).hint("remove one of the two fields");
+        wrong(&format!("{file}:{}", self.line), message)
+    }
+}
+
+/// Returns the first field that is twice in a mapping of a text of several documents. Documents that are not valid YAML have
+/// none.
+pub fn field_twice(text: &str) -> Option<FieldTwice> {
+    documents(text).into_iter().find_map(|(before, document)| {
+        let error = read(&document, DuplicateKeyPolicy::Error).err()?;
+        let line = error.location().map_or(0, |location| location.line());
+        match error.without_snippet() {
+            serde_saphyr::Error::DuplicateMappingKey { key, .. } => Some(FieldTwice {
+                line: before + line,
+                name: key.clone().unwrap_or_default(),
+            }),
+            _ => None,
+        }
+    })
 }
 
 /// Returns the lines that set an image in a text that is not valid YAML.

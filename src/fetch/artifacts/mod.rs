@@ -349,6 +349,9 @@ impl ArtifactFetcher<'_> {
                 reason.hint("name its directory in spec.kustomizations"),
             ));
         }
+        if let Some(twice) = images::field_twice(&text) {
+            return Err(twice.refused(name));
+        }
         let read = images::images_in_yaml(&text, "", self.paths);
         if read.documents == 0 {
             return Err(wrong(
@@ -452,3 +455,6 @@ pub(super) async fn first_seen(
     };
     Ok((digest, size, checksum))
 }
+
+#[cfg(test)]
+mod tests;

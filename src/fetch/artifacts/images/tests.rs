@@ -239,3 +239,10 @@ data:
     false docker.io/team/run:1 (Deployment operator, RUN_IMAGE)
     ");
 }
+
+/// Helm renders and installs such charts, and their pods run the image.
+#[test]
+fn images_of_an_object_with_a_field_twice_are_sure() {
+    let text = "kind: Pod\nmetadata: {labels: {a: b, a: b}}\nspec: {containers: [{name: a, image: a.example/a:1}]}\n";
+    assert_eq!(found(text), [("a.example/a:1".to_owned(), true)]);
+}

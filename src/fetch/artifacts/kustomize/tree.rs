@@ -98,8 +98,8 @@ impl Tree {
         })
     }
 
-    /// Copies the directories, without symbolic links, so that the program can read them. Returns the copy of that of the
-    /// kustomization.
+    /// Copies the directories, so that the program can read them. Links that lead out of them are left out. Returns the copy of
+    /// that of the kustomization.
     ///
     /// # Errors
     /// A file cannot be copied, or the directories are too large.
@@ -177,6 +177,9 @@ fn bases(folder: &Path) -> Result<Vec<PathBuf>, FetchError> {
     let opened = File::open(&file).map_err(|error| failed(error.to_string()))?;
     let read = opened.take(LARGEST_FILE + 1).read_to_string(&mut text);
     let size = read.map_err(|error| failed(error.to_string()))? as u64;
+    if let Some(twice) = images::field_twice(&text) {
+        return Err(twice.refused(&file.display()));
+    }
     let content = images::parse(&text).filter(|_| size <= LARGEST_FILE);
     let content = content.ok_or_else(|| failed("is not valid YAML of at most 1 MiB".to_owned()))?;
     if let Some(field) = CHARTS.iter().find(|field| !content[**field].is_null()) {
