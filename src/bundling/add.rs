@@ -127,7 +127,7 @@ impl AddOptions {
             kubernetes: old.kubernetes.iter().max(),
             renderers,
             values: &BTreeMap::new(),
-            paths: &[],
+            paths: &old.image_paths,
         };
         let mut lock = old.clone();
         let mut images: BTreeSet<ImageRef> = self.images.iter().cloned().collect();

@@ -156,6 +156,9 @@ pub async fn find_images(
         );
         paths.extend(manifest.image_paths.iter().cloned());
     }
+    if let Some(bundle) = &bundle {
+        paths.extend(bundle.lock().image_paths.iter().cloned());
+    }
     if sources.is_empty() {
         return Err(CommandError::configuration(
             "nothing to search: name a chart, a manifest or a list of images",

@@ -56,7 +56,7 @@ fn kustomizations(spec: &Fields<'_>) -> Vec<ArtifactSource> {
 pub fn image_path(fields: &Fields<'_>) -> Option<ImagePath> {
     fields.required("kind");
     fields.required("path");
-    let (kind, path) = (fields.text("kind"), fields.value("path"));
+    let (kind, path) = (fields.value("kind"), fields.value("path"));
     Some(ImagePath {
         kind: kind?,
         path: path?,

@@ -122,6 +122,7 @@ impl<'a> Resolver<'a> {
             packages,
             kubeadm,
             artifacts,
+            image_paths: manifest.image_paths.clone(),
             index: Default::default(),
         };
         if let Some(previous) = self.previous {

@@ -128,8 +128,9 @@ async fn needed(
         return not_checked(&"the bundle has no helm for this machine");
     };
     let from = (programs.blobs.as_ref(), &chart.digest, helm);
-    let version = &cluster.kubernetes.version;
-    match images_of_chart(from, &values.to_string(), version, &programs.sandbox).await {
+    let paths = programs.lock.image_paths.as_slice();
+    let with = (&cluster.kubernetes.version, paths);
+    match images_of_chart(from, &values.to_string(), with, &programs.sandbox).await {
         Ok(Ok(found)) => {
             let images = found.into_iter();
             let images = images.filter_map(|found| Some((found.image.ok()?, found.place)));

@@ -10,11 +10,30 @@ use super::InvalidValue;
 /// A field that names an image, in objects of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImagePath {
-    /// The kind of the objects, as in `ClusterPolicy`.
-    pub kind: String,
+    pub kind: ObjectKind,
     /// The field.
     pub path: FieldPath,
 }
+
+/// A kind of Kubernetes objects, as in `ClusterPolicy`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectKind(String);
+
+impl ObjectKind {
+    /// Parses a kind.
+    ///
+    /// # Errors
+    /// The text is empty, or has characters besides letters and digits.
+    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
+        if text.is_empty() || !text.chars().all(|c| c.is_ascii_alphanumeric()) {
+            let reason = "expected letters and digits, as in ClusterPolicy";
+            return Err(InvalidValue::new("kind", text, reason));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+crate::text_value!(ObjectKind);
 
 /// The path of a field, as JSONPath of `kubectl`: `.spec.driver.image` or `.spec.steps[*].image`
 /// (<https://kubernetes.io/docs/reference/kubectl/jsonpath/>). `[*]` stands for each item of a list.
@@ -95,11 +114,12 @@ impl FromStr for FieldPath {
     }
 }
 
-impl FromStr for ImagePath {
-    type Err = InvalidValue;
-
-    /// Parses `Kind:.path`, as options name it.
-    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+impl ImagePath {
+    /// Parses `Kind:.path`, as options and locks name it.
+    ///
+    /// # Errors
+    /// The text has another form.
+    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         let (kind, path) = text.split_once(':').ok_or_else(|| {
             InvalidValue::new(
                 "path",
@@ -108,11 +128,19 @@ impl FromStr for ImagePath {
             )
         })?;
         Ok(Self {
-            kind: kind.to_owned(),
+            kind: kind.parse()?,
             path: path.parse()?,
         })
     }
 }
+
+impl fmt::Display for ImagePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.kind, self.path)
+    }
+}
+
+crate::string_value!(ImagePath);
 
 #[cfg(test)]
 mod tests {
@@ -152,5 +180,9 @@ mod tests {
             (declared.kind.as_str(), declared.path.to_string().as_str()),
             ("Foo", ".spec.image")
         );
+        assert_eq!(declared.to_string(), "Foo:.spec.image");
+        for wrong in ["Foo", ":.spec", "a b:.spec", "Foo:spec"] {
+            assert!(wrong.parse::<ImagePath>().is_err(), "{wrong}");
+        }
     }
 }

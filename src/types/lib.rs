@@ -60,7 +60,7 @@ pub use host_address::{CertificateName, HostAddress};
 pub use host_name::HostName;
 pub use host_path::HostPath;
 pub use image::ImageRef;
-pub use image_path::{FieldPath, ImagePath};
+pub use image_path::{FieldPath, ImagePath, ObjectKind};
 pub use interface_name::InterfaceName;
 pub use kernel_module::KernelModule;
 pub use kernel_setting::{KernelSetting, KernelValue};

@@ -55,7 +55,7 @@ class Lock:
 
     def __init__(self, text):
         lock = self.document = block_yaml.parse(text.decode())
-        require(lock["lockVersion"] in (1, 2, 3, 4, 5), f"lock of version {lock['lockVersion']}")
+        require(lock["lockVersion"] in (1, 2, 3, 4, 5, 6), f"lock of version {lock['lockVersion']}")
         self.check_trust()
         self.sizes, self.items = {}, []
 
@@ -106,6 +106,7 @@ class Lock:
         require(lock["lockVersion"] > 3 or not nested, "members of version 4 in an earlier version")
         artifacts = [p for image in lock["images"] for p in image["platforms"] if "arch" not in p]
         require(lock["lockVersion"] > 4 or not artifacts, "members of version 5 in an earlier version")
+        require(lock["lockVersion"] > 5 or "imagePaths" not in lock, "members of version 6 in an earlier version")
 
     def list(self, encoding):
         for digest, size in sorted(self.sizes.items()):

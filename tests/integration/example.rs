@@ -59,6 +59,7 @@ pub fn example(contents: &[Vec<u8>]) -> (Lock, InMemory) {
         packages: Vec::new(),
         kubeadm: Vec::new(),
         artifacts: Vec::new(),
+        image_paths: Vec::new(),
         index: Default::default(),
     };
     let mut blobs = InMemory::default();

@@ -94,6 +94,7 @@ fn lock(images: Vec<LockedImage>) -> Lock {
         packages: Vec::new(),
         kubeadm: Vec::new(),
         artifacts: Vec::new(),
+        image_paths: Vec::new(),
         index: Default::default(),
     }
 }

@@ -31,7 +31,7 @@ use crate::lock::user_content::LockedArtifact;
 pub use crate::lock::validate::is_package_file;
 use kubexm_kinds::PackageManager;
 use kubexm_types::signature_policy::NamePrefix;
-use kubexm_types::{Arch, Digest, ImageRef, Message, Version};
+use kubexm_types::{Arch, Digest, ImagePath, ImageRef, Message, Version};
 
 /// The content of a bundle. All lists are sorted, so that equal content has equal text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +56,9 @@ pub struct Lock {
     /// Artifacts of the user, by (kind, name, version).
     #[serde(rename = "own", default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<LockedArtifact>,
+    /// The fields of custom resources that name images, as the manifest declares them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_paths: Vec<ImagePath>,
     /// The cache of [`Lock::blobs`].
     #[serde(skip)]
     pub index: CachedIndex,
@@ -312,7 +315,7 @@ impl KubeadmFacts {
 
 impl Lock {
     /// The newest version that this program reads and writes.
-    pub const VERSION: u32 = 5;
+    pub const VERSION: u32 = 6;
     /// The oldest version that this program reads and writes.
     pub const OLDEST_VERSION: u32 = 1;
 
@@ -328,6 +331,7 @@ impl Lock {
             packages: Vec::new(),
             kubeadm: Vec::new(),
             artifacts: Vec::new(),
+            image_paths: Vec::new(),
             index: Default::default(),
         }
     }
@@ -375,6 +379,9 @@ impl Lock {
             let mut members = file.members.iter();
             file.linking.is_some() || members.any(|member| member.linking.is_some())
         };
+        if !self.image_paths.is_empty() {
+            return 6;
+        }
         if self.images.iter().any(LockedImage::is_artifact) {
             return 5;
         }

@@ -413,14 +413,15 @@ impl ArtifactFetcher<'_> {
     }
 }
 
-/// Returns the images that the pods of a packed chart run with these values, which are JSON; or why helm cannot render it.
+/// Returns the images that the pods of a packed chart run with these values, which are JSON; or why helm cannot render it. The
+/// fields at `paths` name images, too.
 ///
 /// # Errors
 /// The blob is not a chart, or helm cannot be isolated.
 pub async fn images_of_chart(
     (blobs, digest, helm): (&dyn Blobs, &Digest, &Helm),
     values: &str,
-    kubernetes: &Version,
+    (kubernetes, paths): (&Version, &[ImagePath]),
     sandbox: &Sandbox,
 ) -> Result<Result<Vec<Found>, String>, FetchError> {
     let chart = Chart::open(blobs, digest).map_err(|reason| wrong(&digest, reason))?;
@@ -436,7 +437,7 @@ pub async fn images_of_chart(
     Ok(match rendering.run(sandbox).await? {
         Rendered::No(reason) => Err(reason),
         Rendered::Text(text) => {
-            let mut found = images::images_in_yaml(&text, "", &[]).sorted();
+            let mut found = images::images_in_yaml(&text, "", paths).sorted();
             found.retain(|one| one.is_sure);
             Ok(found)
         }

@@ -112,6 +112,20 @@ async fn image_that_values_select_must_be_in_the_bundle_or_in_the_registry() {
     assert!(missing_with(&lock, &blobs, &site).await.is_empty());
 }
 
+/// Fields of custom resources that the manifest of the bundle declares.
+#[tokio::test]
+async fn images_of_declared_fields_are_needed_too() {
+    let program = HELM
+        .replace("kind: Pod", "kind: Driver")
+        .replace("{containers: [{name: main, image: %s}]}", "{driver: %s}");
+    let (mut lock, blobs) = bundle_with(&program);
+    let site = Site::new();
+    assert!(missing_with(&lock, &blobs, &site).await.is_empty());
+    lock.image_paths = vec!["Driver:.spec.driver".parse().unwrap()];
+    let expected = "the application web needs the image a.example/web:2 (Driver web, .spec.driver), which neither the bundle nor the registry has";
+    assert_eq!(missing_with(&lock, &blobs, &site).await, [expected]);
+}
+
 #[tokio::test]
 async fn bundle_without_helm_is_not_checked() {
     let (mut lock, blobs) = bundle();

@@ -35,6 +35,7 @@ pub fn lock(kubernetes: &[Version]) -> Lock {
         packages: vec![packages()],
         kubeadm: kubernetes.iter().map(facts).collect(),
         artifacts: Vec::new(),
+        image_paths: Vec::new(),
         index: Default::default(),
     };
     for component in components() {

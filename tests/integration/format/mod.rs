@@ -195,6 +195,8 @@ fn golden_locks_and_inventories_are_read() {
     let artifacts = Lock::from_yaml(&golden_text("lock-v5.lock.yaml")).unwrap();
     let are = artifacts.images.iter().map(|image| image.is_artifact());
     assert_eq!(are.filter(|is| *is).count(), 2);
+    let declared = Lock::from_yaml(&golden_text("lock-v6.lock.yaml")).unwrap();
+    assert_eq!(declared.image_paths[0].kind.as_str(), "ClusterPolicy");
     let trust = Lock::from_yaml(&golden_text("lock-v2.lock.yaml")).unwrap();
     let bases: Vec<TrustBasis> = trust.trust().into_keys().collect();
     assert_eq!(
@@ -216,6 +218,7 @@ fn golden_locks_and_inventories_are_read() {
         ("lock-v3.lock.yaml", &linked),
         ("lock-v4.lock.yaml", &nested),
         ("lock-v5.lock.yaml", &artifacts),
+        ("lock-v6.lock.yaml", &declared),
     ] {
         assert_eq!(serde_saphyr::to_string(lock).unwrap(), golden_text(name));
     }
@@ -257,6 +260,16 @@ fn members_of_a_later_version_are_refused() {
         error.contains("has version 4 and members of version 5"),
         "{error}"
     );
+    let declared = golden_text("lock-v6.lock.yaml");
+    let earlier = declared.replace("lockVersion: 6", "lockVersion: 5");
+    let error = Lock::from_yaml(&earlier).unwrap_err().text;
+    assert!(
+        error.contains("has version 5 and members of version 6"),
+        "{error}"
+    );
+    let unsafe_kind = declared.replace("Foo:", "\"F\\eoo:\"");
+    assert_ne!(unsafe_kind, declared);
+    Lock::from_yaml(&unsafe_kind).unwrap_err();
     let mixed = artifacts.replacen("  - indexes:", "  - arch: amd64\n    indexes:", 1);
     assert_ne!(mixed, artifacts);
     let error = Lock::from_yaml(&mixed).unwrap_err().text;
@@ -271,9 +284,9 @@ fn members_of_a_later_version_are_refused() {
 #[test]
 fn unsupported_version_is_named_before_its_members() {
     let lock = golden_text("lock-v1-first.lock.yaml");
-    let later = lock.replace("lockVersion: 1", "lockVersion: 6\nattestations: []");
+    let later = lock.replace("lockVersion: 1", "lockVersion: 7\nattestations: []");
     let error = Lock::from_yaml(&later).unwrap_err().text;
-    assert!(error.contains("has version 6"), "{error}");
+    assert!(error.contains("has version 7"), "{error}");
     let unknown = lock.replace("lockVersion: 1", "lockVersion: 1\nattestations: []");
     let error = Lock::from_yaml(&unknown).unwrap_err().text;
     assert!(error.contains("attestations"), "{error}");
