@@ -5,6 +5,11 @@ use serde_json::{Value, json};
 use super::RenderError;
 use kubexm_types::Digest;
 
+/// Fields of a Secret that have no secret.
+const SHOWN: [&str; 4] = ["apiVersion", "kind", "metadata", "type"];
+/// `kubectl apply` keeps the whole object in this annotation.
+const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// The objects of a manifest, in their original order.
 pub struct Objects {
     what: &'static str,
@@ -67,6 +72,28 @@ impl Objects {
             }
             annotations[name] = value.into();
         }
+    }
+
+    /// Returns the objects without the content of Secrets, and that content.
+    #[must_use]
+    pub fn without_secrets(mut self) -> (Self, Vec<Value>) {
+        let mut taken = Vec::new();
+        for object in self.list.iter_mut().filter(|one| one["kind"] == "Secret") {
+            let Some(fields) = object.as_object_mut() else {
+                continue;
+            };
+            fields.retain(|name, value| {
+                let is_shown = SHOWN.contains(&name.as_str());
+                if !is_shown {
+                    taken.push(value.take());
+                }
+                is_shown
+            });
+            let annotations = object.pointer_mut("/metadata/annotations");
+            let annotations = annotations.and_then(Value::as_object_mut);
+            taken.extend(annotations.and_then(|all| all.shift_remove(APPLIED)));
+        }
+        (self, taken)
     }
 
     /// Returns the object of a kind and name.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
 
 use crate::{DeployError, Inputs, manifest};
 use kubexm_bundle::lock::user_content::LockedArtifact;
@@ -14,6 +16,8 @@ use kubexm_types::{Digest, HostPath};
 
 /// The directory of charts on the first control plane.
 pub(super) const FOLDER: &str = "/var/lib/kubexm/applications";
+/// The file with manifests in the directory of a chart.
+pub(super) const MANIFESTS: &str = "manifests.yaml";
 /// Prints the manifests as they are: Helm does not search files beside the templates for its own syntax.
 const TEMPLATE: &str = "{{ .Files.Get \"manifests.yaml\" }}\n";
 /// The annotation by which Helm keeps an object when its release goes (<https://helm.sh/docs/howto/charts_tips_and_tricks/>).
@@ -28,12 +32,40 @@ pub enum ChartContent {
     Files(Vec<(String, String)>),
 }
 
+/// The Secrets in the manifests of an application.
+pub(super) struct ManifestSecrets {
+    /// The manifests as Helm stores them with the chart, in the file [`MANIFESTS`].
+    pub(super) manifests: String,
+    /// What the Secrets contain. Values in base64 are also decoded.
+    pub(super) content: Value,
+}
+
+impl ManifestSecrets {
+    fn of(manifests: &str, mut content: Vec<Value>) -> Option<Self> {
+        let encoded = content.iter().filter_map(Value::as_object);
+        let encoded = encoded.flat_map(|fields| fields.values());
+        let decoded = encoded.filter_map(|value| {
+            let decoded = BASE64_STANDARD.decode(value.as_str()?).ok()?;
+            String::from_utf8(decoded).ok()
+        });
+        let decoded: Vec<Value> = decoded.map(Value::from).collect();
+        content.extend(decoded);
+        let manifests = manifests.to_owned();
+        (!content.is_empty()).then(|| Self {
+            manifests,
+            content: content.into(),
+        })
+    }
+}
+
 /// A chart, and the steps that bring it to the host.
 pub(super) struct Chart {
     /// The archive or the directory.
     pub(super) path: HostPath,
-    /// The digest of its content.
+    /// The digest of its content without that of Secrets, by which it could be guessed.
     pub(super) digest: Digest,
+    /// What Secrets of manifests have.
+    pub(super) secrets: Option<ManifestSecrets>,
     /// The version of a chart of the bundle.
     pub(super) version: Option<String>,
     pub(super) content: ChartContent,
@@ -69,10 +101,8 @@ impl Chart {
             ApplicationContent::AddonObjects(objects) => {
                 let objects = objects.addon().properties().objects;
                 let template = objects.map_or("", |objects| objects.template);
-                Self::written(
-                    application,
-                    vec![("templates/objects.yaml", template.to_owned())],
-                )
+                let files = vec![("templates/objects.yaml", template.to_owned())];
+                Self::written(application, files, None, None)
             }
         }
     }
@@ -99,6 +129,7 @@ impl Chart {
             path,
             // As it is in the labels of releases.
             digest: Digest::of(chart.digest.to_string().as_bytes()),
+            secrets: None,
             version: chart.version.clone(),
             content: ChartContent::Packed(chart.digest),
             steps: vec![install.into()],
@@ -114,6 +145,7 @@ impl Chart {
         template: &str,
     ) -> Result<Self, DeployError> {
         let (mut objects, mut definitions) = (String::new(), String::new());
+        let (mut plain, mut secrets) = (String::new(), Vec::new());
         for part in parts {
             let text = manifest::of_bundle(inputs, "manifest of an application", &part.digest)?;
             let mut read = Objects::parse("manifest of an application", &text)?;
@@ -125,22 +157,28 @@ impl Chart {
             read.annotate("CustomResourceDefinition", POLICY, "keep");
             definitions.push_str(&read.take("CustomResourceDefinition").text()?);
             objects.push_str(&read.text()?);
+            let (shown, content) = read.without_secrets();
+            plain.push_str(&shown.text()?);
+            secrets.extend(content);
         }
+        let secrets = ManifestSecrets::of(&objects, secrets);
         let mut files = vec![
             ("templates/manifests.yaml", template.to_owned()),
-            ("manifests.yaml", objects),
+            (MANIFESTS, objects),
         ];
         // kubectl refuses to apply a file without objects.
         if !definitions.is_empty() {
             files.push(("crds/crds.yaml", definitions));
         }
-        Self::written(application, files)
+        Self::written(application, files, Some(&plain), secrets)
     }
 
-    /// Returns a chart with these files.
+    /// Returns a chart with these files. `plain` is the text of manifests without that of Secrets.
     fn written(
         application: &Application,
         mut files: Vec<(&str, String)>,
+        plain: Option<&str>,
+        secrets: Option<ManifestSecrets>,
     ) -> Result<Self, DeployError> {
         let folder = HostPath::parse(&format!("{FOLDER}/{}", application.name))?;
         let about = json!({
@@ -150,8 +188,11 @@ impl Chart {
             "description": "Manifests of a bundle, which kubexm applies",
         });
         files.insert(0, ("Chart.yaml", about.to_string()));
-        let digests: String = files.iter().map(|(_, text)| text.as_str()).collect();
-        let digest = Digest::of(digests.as_bytes());
+        let digested = files.iter().map(|(name, text)| match plain {
+            Some(plain) if *name == MANIFESTS => plain,
+            _ => text,
+        });
+        let digest = Digest::of(digested.collect::<String>().as_bytes());
         let steps = files.iter().map(|(name, text)| {
             let path = HostPath::parse(&format!("{folder}/{name}"))?;
             // Manifests can have Secrets.
@@ -165,6 +206,7 @@ impl Chart {
             content: ChartContent::Files(files),
             path: folder,
             digest,
+            secrets,
             version: None,
         })
     }

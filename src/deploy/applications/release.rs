@@ -10,9 +10,9 @@ use kubexm_engine::steps::RunScript;
 use kubexm_engine::{Host, Limit};
 use kubexm_scripts::applications;
 use kubexm_types::{Digest, Message, Namespace, ReleaseName, Version};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::chart::{Chart, ChartContent, FOLDER};
+use super::chart::{Chart, ChartContent, FOLDER, MANIFESTS};
 use super::hidden::Hidden;
 use super::installed::{REVISIONS, Revision, compared, label};
 use super::stored::{StoredRelease, has_values, stored};
@@ -45,6 +45,10 @@ pub(super) struct Release {
     chart_name: String,
     /// The version of the chart, if the application names none: it follows the newest bundle.
     follows: Option<Version>,
+    /// The manifests with Secrets, as Helm stores them.
+    manifests: Option<String>,
+    /// What these Secrets contain.
+    secrets: Value,
     /// The digest of chart and values without secrets.
     pub(super) content: String,
     /// Labels of its revisions, as Helm reads them.
@@ -113,6 +117,7 @@ impl Release {
             }
         );
         let follows = of_bundle.filter(|_| !names_version);
+        let secrets = chart.secrets.as_ref();
         Self {
             labels: format!(
                 "kubexm.io/content={content},kubexm.io/chart={chart_name},kubexm.io/chart-version={version}"
@@ -132,6 +137,8 @@ impl Release {
             content,
             values,
             plain,
+            manifests: secrets.map(|secrets| secrets.manifests.clone()),
+            secrets: secrets.map_or(Value::Null, |secrets| secrets.content.clone()),
             // Helm creates the namespace before manifests do.
             adopts: application.content.chart().is_none(),
             waits: application.waits,
@@ -156,7 +163,19 @@ impl Release {
     }
 
     fn has_secrets(&self) -> bool {
-        self.values != self.plain
+        self.values != self.plain || self.manifests.is_some()
+    }
+
+    /// Returns whether a revision has these values, and Secrets of these manifests.
+    async fn has_same_secrets(
+        &self,
+        host: &dyn Host,
+        revision: &Revision,
+    ) -> Result<bool, StepError> {
+        let stored = self.stored(host, revision).await?;
+        let manifests = self.manifests.as_deref();
+        Ok(has_values(&stored, &self.values)
+            && manifests.is_none_or(|text| stored.has_file(MANIFESTS, text)))
     }
 
     /// Returns what Helm stores of a revision.
@@ -186,7 +205,7 @@ impl Release {
         }
         let (name, revision) = (&self.name, &newest.revision);
         let is_other = newest.content.as_ref() != Some(&self.content)
-            || self.has_secrets() && !has_values(&self.stored(host, newest).await?, &self.values);
+            || self.has_secrets() && !self.has_same_secrets(host, newest).await?;
         if is_other {
             return needed(format!(
                 "revision {revision} of {name} has another chart or other values"
@@ -318,7 +337,12 @@ impl Ensure for Release {
             Some(revision) => self.stored(host, revision).await?.values,
             None => Value::Null,
         };
-        let hidden = Arc::new(Hidden::of(&self.values, &self.plain, &former));
+        let hidden = Hidden::of(
+            &json!({"values": self.values, "secrets": self.secrets}),
+            &json!({"values": self.plain}),
+            &json!({"values": former}),
+        );
+        let hidden = Arc::new(hidden);
         let yes = |is: bool| if is { "yes" } else { "" }.to_owned();
         let arguments = applications::Release {
             name: self.name.to_string(),

@@ -36,6 +36,36 @@ pub struct StoredRelease {
     /// The values that the chart did not have. They may have secrets.
     #[serde(default, rename = "config")]
     pub values: Value,
+    #[serde(default)]
+    chart: Option<StoredChart>,
+}
+
+/// The chart of a revision.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct StoredChart {
+    /// The files besides templates and values.
+    #[serde(default)]
+    files: Option<Vec<StoredFile>>,
+}
+
+/// A file of a chart. It may have secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct StoredFile {
+    name: String,
+    /// The content in base64.
+    #[serde(default)]
+    data: Option<String>,
+}
+
+impl StoredRelease {
+    /// Returns whether the chart has a file with this text.
+    pub(super) fn has_file(&self, name: &str, text: &str) -> bool {
+        let files = self.chart.iter().filter_map(|chart| chart.files.as_ref());
+        let mut files = files.flatten();
+        let file = files.find(|file| file.name == name);
+        let data = file.and_then(|file| file.data.as_ref());
+        data.is_some_and(|data| *data == BASE64_STANDARD.encode(text))
+    }
 }
 
 /// Returns whether a revision has these values. Helm leaves out a null, and stores numbers in another form.

@@ -114,6 +114,58 @@ async fn secret_values_are_compared_with_those_that_helm_stores() {
     );
 }
 
+/// Manifests can have Secrets, which Helm stores with the chart.
+#[tokio::test]
+async fn secrets_of_manifests_are_compared_with_those_that_helm_stores() {
+    let release = |password: &str, other: &str| {
+        let cluster = cluster(
+            "",
+            "applications: [{name: shop, namespace: one, manifests: [app.yaml]}]",
+        );
+        let text = format!(
+            "{{apiVersion: v1, kind: List, items: [{{apiVersion: v1, kind: Secret, metadata: {{name: a}}, stringData: {{password: {password}}}}}]}}\n\
+             ---\n{{apiVersion: v1, kind: ConfigMap, metadata: {{name: b}}, data: {{c: {other}}}}}\n"
+        );
+        let lock = with_applications(&[]);
+        let blobs = Arc::new(crate::example::OneFile(text.into()));
+        let inputs = Inputs::assumed(&cluster, &lock, blobs);
+        let parts: Vec<_> = lock.artifacts.iter().collect();
+        let application = &cluster.applications[0];
+        let chart = Chart::of(&inputs, application, &parts).unwrap();
+        let ChartContent::Files(files) = chart.content.clone() else {
+            panic!("manifests are files of a chart")
+        };
+        let files = files.into_iter().map(|(name, text)| {
+            json!({"name": name, "data": base64::Engine::encode(&base64::prelude::BASE64_STANDARD, text)})
+        });
+        let chart_files: Vec<_> = files.collect();
+        let none = json!({});
+        (
+            Release::new(application, &chart, (none.clone(), none)),
+            chart_files,
+        )
+    };
+    let (first, files) = release("sesame", "x");
+    let content = first.content.clone();
+    assert_eq!(content, release("other", "x").0.content);
+    assert_ne!(content, release("sesame", "y").0.content);
+    let revision = json!({"items": [{
+        "secret": "sh.helm.release.v1.shop.v1", "release": "shop", "namespace": "one",
+        "revision": "1", "status": "deployed", "content": content,
+    }]});
+    let stored = stored::packed(&json!({"chart": {"files": files}}).to_string());
+    let question = "secret sh.helm.release.v1.shop.v1";
+    let host = FakeApi::new([
+        ("secrets", revision),
+        (question, json!({"release": stored})),
+    ]);
+    assert_eq!(checked(first, &host).await.unwrap(), "satisfied");
+    assert_eq!(
+        checked(release("other", "x").0, &host).await.unwrap(),
+        "revision 1 of shop has another chart or other values"
+    );
+}
+
 /// An install with the bundle of the cluster would undo `app apply` with a newer one.
 #[tokio::test]
 async fn newer_chart_of_the_cluster_stays() {
