@@ -33,7 +33,7 @@ impl ItemKind {
             Self::Image => "images",
             Self::OciArtifact => "OCI artifacts",
             Self::Package => "packages",
-            Self::Artifact => "artifacts",
+            Self::Artifact => "charts, manifests and other files",
             Self::Signature => "signatures",
         }
     }
