@@ -229,7 +229,7 @@ fn newest(bundle: &Bundle, Revision { created, sequence }: Revision) -> Newest {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::Read;
 
     use kubexm_bundle::signature::new_keys;
@@ -249,7 +249,7 @@ mod tests {
     }
 
     /// Writes empty bundles with these names and sequence numbers, and opens them as trusted.
-    fn signed<const N: usize>(folder: &Path, bundles: [(&str, u64); N]) -> [Bundle; N] {
+    pub(crate) fn signed<const N: usize>(folder: &Path, bundles: [(&str, u64); N]) -> [Bundle; N] {
         let keys = new_keys(None).unwrap();
         std::fs::write(folder.join("own.key"), &keys.secret).unwrap();
         bundles.map(|(name, sequence)| {

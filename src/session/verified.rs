@@ -78,3 +78,55 @@ impl VerifiedFile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use kubexm_types::event::{Event, Events, Listener};
+
+    use super::*;
+    use crate::bundle_access::verify;
+    use crate::rollback::tests::signed;
+
+    /// Counts the bundles that are read.
+    #[derive(Default)]
+    struct Reads(Mutex<usize>);
+
+    impl Listener for Reads {
+        fn on(&self, event: &Event) {
+            if let Event::TransferStarted { kind, .. } = event {
+                *self.0.lock().unwrap() += usize::from(*kind == "verify");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn files_are_read_again_only_after_a_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] = signed(folder.path(), [1, 2].map(|n| ("example", n)));
+        let path = first.path().to_owned();
+        let [first, second] =
+            [first, second].map(|bundle| Arc::new(BundleSet::new(bundle, Vec::new()).unwrap()));
+        let reads = Arc::new(Reads::default());
+        let events = Events::new(reads.clone());
+        let read = async |bundle| {
+            verify(bundle, folder.path(), &events).await.unwrap();
+            std::mem::take(&mut *reads.0.lock().unwrap())
+        };
+        assert_eq!(read(&first).await, 1);
+        assert_eq!(read(&first).await, 0);
+        assert_eq!(read(&second).await, 1, "another file");
+        assert_eq!(read(&first).await, 1, "the record has the last bundle");
+
+        // The same bytes and the same time of modification.
+        let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+        std::fs::write(&path, std::fs::read(&path).unwrap()).unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(modified).unwrap();
+        assert_eq!(read(&first).await, 1, "written again");
+        std::fs::write(folder.path().join(VerifiedBundle::FILE), "{").unwrap();
+        assert_eq!(read(&first).await, 1, "a damaged record");
+        assert_eq!(read(&first).await, 0);
+    }
+}
