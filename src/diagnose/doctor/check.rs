@@ -85,6 +85,8 @@ pub(super) struct Found {
     pub(super) certainty: Certainty,
     pub(super) fix: String,
     pub(super) commands: Vec<String>,
+    /// Where conditions cannot come true while it is so. Only people change it; `None` if it may end by itself.
+    pub(super) lasts: Option<Lasts>,
     /// Whether everything still works, as with a certificate that expires soon. A warning explains no other finding.
     pub(super) is_warning: bool,
     pub(super) kind: ProblemKind,
@@ -92,6 +94,17 @@ pub(super) struct Found {
     pub(super) topic: Option<Topic>,
     /// The namespaces of the pods or services that it is about.
     pub(super) namespaces: BTreeSet<String>,
+}
+
+/// Where conditions cannot come true until people change what was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Lasts {
+    /// On the hosts of the finding.
+    Here,
+    /// On the hosts of the finding on which this unit does not run. One that runs goes on without what it needs to start.
+    Without(String),
+    /// In the whole cluster.
+    Everywhere,
 }
 
 /// Topics of checks that have several.
@@ -120,6 +133,7 @@ impl Found {
             certainty: Certainty::Certain,
             fix: String::new(),
             commands: Vec::new(),
+            lasts: None,
             is_warning: false,
             kind: ProblemKind::Other,
             topic: None,
@@ -132,12 +146,23 @@ impl Found {
         let mut found = Self::new(&problem.what).fix(&problem.hint);
         found.hosts.extend(problem.host.clone());
         found.subject = problem.subject.clone();
-        found.of_kind(problem.kind)
+        // No program unmasks a unit.
+        let is_masked = problem.kind == ProblemKind::Masked;
+        found
+            .of_kind(problem.kind)
+            .lasts(is_masked.then(|| Lasts::Without(problem.program().to_owned())))
     }
 
     #[must_use]
     pub(super) fn of_kind(mut self, kind: ProblemKind) -> Self {
         self.kind = kind;
+        self
+    }
+
+    /// Says where it keeps conditions from coming true until people change it.
+    #[must_use]
+    pub(super) fn lasts(mut self, lasts: Option<Lasts>) -> Self {
+        self.lasts = lasts;
         self
     }
 
@@ -223,7 +248,8 @@ impl Found {
         !self.hosts.is_empty()
             && !other.hosts.is_empty()
             && (&self.what, &self.cause, &self.fix) == (&other.what, &other.cause, &other.fix)
-            && (self.certainty, self.is_warning) == (other.certainty, other.is_warning)
+            && (self.certainty, self.is_warning, &self.lasts)
+                == (other.certainty, other.is_warning, &other.lasts)
     }
 
     /// Adds the hosts of a finding that is like this one.

@@ -1,8 +1,8 @@
 //! Disks: programs that cannot write fail in many ways.
 
-use super::check::{Check, Found, Outcome, Source};
+use super::check::{Check, Found, Lasts, Outcome, Source};
 use super::report::Area;
-use super::seen::Seen;
+use super::seen::{KUBELET, Seen};
 use crate::status::{DiskState, InodeState, Problem, ProblemKind, Subject};
 use kubexm_preflight::host_checks;
 use kubexm_types::HostName;
@@ -195,9 +195,15 @@ fn options(seen: &Seen) -> Outcome {
             if !mount.is_certain && !mount.is_read_only {
                 found = found.possible();
             }
+            // A kubelet does not start without writes there, and nothing mounts the file system again.
+            let is_data =
+                path == "/var/lib/kubelet" || path == seen.cluster.runtime.data_directory();
+            let lasts = mount.is_read_only && is_data;
+            let lasts = lasts.then(|| Lasts::Without(KUBELET.to_owned()));
             let path = kubexm_session::quoting::quoted(path);
             all.push(
                 found
+                    .lasts(lasts)
                     .run(
                         seen.line
                             .shell(host, "journalctl -k | grep -iE 'error|remount' | tail"),

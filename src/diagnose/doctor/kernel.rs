@@ -1,9 +1,9 @@
 //! Settings of the kernel that a kubelet and a network require.
 
 use super::answers::{Answers, kubelet};
-use super::check::{Check, Found, Outcome, Source, Topic};
+use super::check::{Check, Found, Lasts, Outcome, Source, Topic};
 use super::report::Area;
-use super::seen::Seen;
+use super::seen::{KUBELET, Seen};
 use super::shared;
 use kubexm_config::cluster::IpFamily;
 use kubexm_types::{FindingKind, HostName};
@@ -82,6 +82,7 @@ fn swap(seen: &Seen) -> Outcome {
         let units = answers.all("swap_unit");
         let mut found = Found::new(format!("swap is on: {}", names.join(", ")))
             .on(host)
+            .lasts(Some(Lasts::Without(KUBELET.to_owned())))
             .evidence(devices)
             .evidence(fstab.iter().map(|name| format!("/etc/fstab: {name}")))
             .evidence(units.iter().map(|unit| format!("active unit: {unit}")))
@@ -117,6 +118,7 @@ fn cgroup(seen: &Seen) -> Outcome {
         }
         let found = Found::new("the host has cgroups of version 1")
             .on(host)
+            .lasts(Some(Lasts::Without(KUBELET.to_owned())))
             .evidence([format!("/sys/fs/cgroup is a file system of the type {kind}")])
             .cause("a kubelet of 1.35 or newer does not start with cgroups of version 1")
             .fix("boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in spec.kubernetes.kubelet.extraConfig, and ignorePreflightErrors: [SystemVerification] in spec.kubernetes.kubeadm");

@@ -41,7 +41,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::status::{self, StatusOptions, StatusReport};
-use check::{Check, Found, Outcome};
+use check::{Check, Found, Lasts, Outcome};
 use kubexm_config::Cluster;
 use kubexm_session::command_line::CommandLine;
 use kubexm_session::session::Hosts;
@@ -166,7 +166,7 @@ fn judge(seen: &Seen) -> DoctorReport {
     }
     let follows = order::explain(&seen.cluster, &all);
     let findings = all.into_iter().zip(follows);
-    let findings = findings.map(|((check, found), follows)| finding(check, found, follows));
+    let findings = findings.map(|((check, found), follows)| finding(seen, check, found, follows));
     DoctorReport {
         cluster: seen.cluster.name.clone(),
         hosts: seen.cluster.hosts.len(),
@@ -187,7 +187,22 @@ fn merged(all: Vec<Found>) -> Vec<Found> {
     merged
 }
 
-fn finding(check: &Check, found: Found, follows: Option<&'static str>) -> Finding {
+fn finding(seen: &Seen, check: &Check, found: Found, follows: Option<&'static str>) -> Finding {
+    let keeps_waiting = match found.lasts {
+        None => Vec::new(),
+        Some(Lasts::Here) => found.hosts.clone(),
+        Some(Lasts::Without(unit)) => {
+            let hosts = found.hosts.iter();
+            hosts
+                .filter(|host| seen.is_down(host, &unit))
+                .cloned()
+                .collect()
+        }
+        Some(Lasts::Everywhere) => {
+            let all = seen.cluster.hosts.iter();
+            all.map(|host| host.name.clone()).collect()
+        }
+    };
     Finding {
         check: check.id,
         area: check.area,
@@ -199,6 +214,7 @@ fn finding(check: &Check, found: Found, follows: Option<&'static str>) -> Findin
         fix: found.fix,
         commands: found.commands,
         follows,
+        keeps_waiting,
         is_warning: found.is_warning,
     }
 }

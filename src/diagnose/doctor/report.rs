@@ -49,6 +49,19 @@ impl DoctorReport {
         causes.min_by_key(|found| Reverse(explained(found)))
     }
 
+    /// Returns the [main cause](Self::main_cause) if it is certain and ends only by the hands of people. A condition that its
+    /// hosts miss cannot come true.
+    pub fn lasting_cause(&self) -> Option<&Finding> {
+        let is_lasting = |found: &&Finding| {
+            let mut others = self.consequences();
+            found.certainty == Certainty::Certain
+                && !found.keeps_waiting.is_empty()
+                // A part of the cluster does not work for this reason.
+                && (found.check == IMAGES || others.any(|other| other.follows == Some(found.check)))
+        };
+        self.main_cause().filter(is_lasting)
+    }
+
     /// Returns the findings that follow from another one.
     pub fn consequences(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|found| found.follows.is_some())
@@ -68,6 +81,8 @@ impl DoctorReport {
 
 /// The check that finds hosts without a connection.
 pub(super) const UNREACHABLE: &str = "unreachable";
+/// The check that finds images that nodes cannot pull.
+pub(super) const IMAGES: &str = "images";
 /// The check that finds lost and damaged receipts.
 pub(super) const RECEIPTS: &str = "receipts";
 /// The check of the timers of this machine.
@@ -213,7 +228,18 @@ pub struct Finding {
     pub commands: Vec<String>,
     /// The check whose finding explains this one; `None` if none does.
     pub follows: Option<&'static str>,
+    /// The hosts on which conditions cannot come true until people change what was found; none if it may end by itself.
+    #[serde(skip)]
+    pub keeps_waiting: Vec<HostName>,
     /// Whether everything still works, as with a certificate that expires soon.
     #[serde(skip)]
     pub is_warning: bool,
+}
+
+impl Finding {
+    /// Returns whether a later look found the same.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.check, &self.keeps_waiting, &self.what)
+            == (other.check, &other.keeps_waiting, &other.what)
+    }
 }

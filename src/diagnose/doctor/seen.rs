@@ -16,6 +16,9 @@ use kubexm_operate::logs::LogEntry;
 use kubexm_session::command_line::CommandLine;
 use kubexm_types::HostName;
 
+/// The unit of the kubelet.
+pub(super) const KUBELET: &str = "kubelet.service";
+
 /// What kubexm read.
 pub(super) struct Seen {
     pub(super) cluster: Cluster,
@@ -138,6 +141,12 @@ impl Seen {
         hosts
             .find(|state| state.host == *host)
             .is_some_and(|state| state.unhealthy.iter().any(|name| name == program))
+    }
+
+    /// Returns whether a host reported a unit that does not run.
+    pub(super) fn is_down(&self, host: &HostName, unit: &str) -> bool {
+        let unit = self.status.get(host).and_then(|own| own.units.get(unit));
+        unit.is_some_and(|unit| unit.active != "active")
     }
 
     /// Returns whether kubexm has a connection to the host and its facts.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::api::Webhooks;
-use super::check::{Check, Found, Outcome, Source};
-use super::report::Area;
+use super::check::{Check, Found, Lasts, Outcome, Source};
+use super::report::{Area, IMAGES};
 use super::seen::Seen;
 use kubexm_deploy::objects::{Metadata, condition};
 use kubexm_session::quoting::quoted;
@@ -33,7 +33,7 @@ pub(super) const CHECKS: &[Check] = &[
         run: namespaces,
     },
     Check {
-        id: "images",
+        id: IMAGES,
         area: Area::Workloads,
         source: Source::ControlPlanes,
         read: "containers that wait for an image",
@@ -190,18 +190,24 @@ fn images(seen: &Seen) -> Outcome {
     let Some(pods) = seen.pods() else {
         return Outcome::without_server();
     };
-    // By image: the nodes, the namespaces, the pods and the messages.
-    type Waiting = (BTreeSet<HostName>, BTreeSet<String>, Vec<String>);
+    // By image: the nodes, the namespaces, the pods and the messages, and whether pods of kubexm need it.
+    type Waiting = (
+        BTreeSet<HostName>,
+        BTreeSet<String>,
+        Vec<String>,
+        Option<Lasts>,
+    );
     let mut waiting: BTreeMap<String, Waiting> = BTreeMap::new();
     for pod in pods {
         for one in pod.waiting.iter().filter(|one| one.is_about_image()) {
-            let (hosts, namespaces, lines) = waiting.entry(one.image.clone()).or_default();
+            let (hosts, namespaces, lines, lasts) = waiting.entry(one.image.clone()).or_default();
             hosts.extend(host_of(seen, &pod.node).cloned());
             namespaces.extend(namespace(&pod.name));
+            *lasts = lasts.take().or_else(|| awaited(&pod.name));
             lines.push(format!("{} on {}: {}", pod.name, pod.node, one.message));
         }
     }
-    let all = waiting.into_iter().map(|(image, (hosts, namespaces, lines))| {
+    let all = waiting.into_iter().map(|(image, (hosts, namespaces, lines, lasts))| {
         let text = lines.join(" ");
         let mut found = Found::new(format!("the image {image} cannot be pulled")).evidence(lines);
         found.hosts = hosts.into_iter().collect();
@@ -209,6 +215,7 @@ fn images(seen: &Seen) -> Outcome {
         found.namespaces = namespaces;
         if text.contains("not found") || text.contains("not-in-the-bundle") || text.contains("NAME_UNKNOWN") || text.contains("MANIFEST_UNKNOWN") {
             found
+                .lasts(lasts)
                 .cause("the registry of the cluster does not have the image: it is not in the bundle, or its name or tag is another one")
                 .fix(format!("add {image} to spec.images of a bundle manifest, build the bundle, and bring it to the cluster"))
                 .run(command)
@@ -225,6 +232,22 @@ fn images(seen: &Seen) -> Outcome {
         }
     });
     Outcome::Known(all.collect())
+}
+
+/// Returns where a command waits for a pod that kubexm installs; `None` for pods of users, for which no command waits.
+fn awaited(pod: &str) -> Option<Lasts> {
+    // An install waits on a control plane for CoreDNS, which can be on another node.
+    if pod.starts_with("kube-system/coredns-") {
+        return Some(Lasts::Everywhere);
+    }
+    let of_nodes = [
+        "kube-system/kube-proxy-",
+        "kube-flannel/kube-flannel-ds-",
+        "kube-system/calico-node-",
+        "kube-system/cilium-",
+    ];
+    let is_of_node = of_nodes.iter().any(|start| pod.starts_with(start));
+    is_of_node.then_some(Lasts::Here)
 }
 
 fn namespace(pod: &str) -> Option<String> {

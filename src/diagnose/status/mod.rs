@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 
-pub use answers::Answers;
+pub use answers::{Answers, Unit};
 use applications::Installed;
 pub use applications::{ApplicationState, ReleaseState};
 pub use cluster::is_ready;

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use super::flush;
 use super::graph::{Graph, InvalidPlan};
@@ -17,6 +16,7 @@ use super::perform::{Done, perform_watched};
 use super::progress::{Outcome, Progress, TaskEnd, TaskResult};
 use super::receipt::Receipt;
 use super::step::{Step, StepContext, StepError};
+use super::stop::Stop;
 use super::task::{Plan, Task};
 use kubexm_host::Host;
 use kubexm_types::HostName;
@@ -25,9 +25,6 @@ use kubexm_types::event::{Event, Events, StepState};
 /// Maximum number of hosts that kubexm works on at the same time. Each may decompress the bundle on its
 /// own thread.
 pub const AT_ONCE: usize = 32;
-
-/// Stops a run after the steps that are running.
-pub type Stop = CancellationToken;
 
 /// Time that running steps have to end after a stop. The executor leaves the others: their commands
 /// continue on the hosts, and the next run handles them as after a killed run.

@@ -23,11 +23,12 @@ pub mod receipt;
 pub mod restrict;
 pub mod show;
 pub mod step;
+mod stop;
 pub mod task;
 pub mod value;
 mod watched_host;
 
-pub use executor::{AT_ONCE, GRACE, Stop, execute};
+pub use executor::{AT_ONCE, GRACE, execute};
 pub use file::{FileContent, PlannedFile, RenderedFile};
 pub use graph::InvalidPlan;
 pub use host_log::LoggedHost;
@@ -39,6 +40,7 @@ pub use receipt::{Receipt, Record};
 pub use step::{
     Action, Check, Condition, Describe, Ensure, Kind, Step, StepContext, StepError, UndoLog, Wait,
 };
+pub use stop::Stop;
 pub use task::{Plan, Task, TaskId, TaskName};
 pub use value::TaskValue;
 pub use watched_host::WatchedHost;

@@ -65,6 +65,11 @@ impl Watch {
         });
     }
 
+    /// Returns whether the work has made no progress for [`SILENCE`].
+    pub fn is_silent(&self) -> bool {
+        self.state().progressed.elapsed() >= SILENCE
+    }
+
     /// Runs the work, and emits [`Event::Waiting`] whenever it makes no progress for [`SILENCE`].
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::executor::Stop;
 use super::notice::Watch;
 use super::step::{Check, Condition, Step, StepContext, StepError, Wait};
+use super::stop::Stop;
 use kubexm_host::Host;
 use kubexm_types::event::Events;
 use kubexm_types::{Message, WarningKind};
@@ -17,6 +17,10 @@ const PAUSE: Duration = Duration::from_millis(400);
 /// What to do about a condition that does not hold in time.
 const TIMED_OUT_HINT: &str = "the lines above are what the host reports; remove the cause, then run the same command \
                               again: it continues with this condition";
+
+/// What to do about a condition that cannot come true, unless kubexm names the cause.
+const HOPELESS_HINT: &str = "`kubexm doctor` names the cause; remove it, then run the same command again: it continues \
+                             with this condition";
 
 /// What running a step did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +41,7 @@ pub enum Done {
 /// [`Action`](Step::Action) always runs, a [`Wait`](Step::Wait) is polled.
 ///
 /// # Errors
-/// The step failed, or its condition does not hold within the limit.
+/// The step failed, or its condition does not hold within the limit, or cannot come true.
 pub async fn perform(
     step: &Step,
     context: &StepContext<'_>,
@@ -85,7 +89,8 @@ pub(super) async fn perform_watched(
     }
 }
 
-/// Polls until the condition holds, the limit is reached, or the user stops the run.
+/// Polls until the condition holds, the limit is reached, or the user stops the run. A condition that makes no progress fails
+/// earlier if `stop` has the hosts that miss it.
 async fn poll(
     wait: &dyn Wait,
     host: &dyn Host,
@@ -101,7 +106,13 @@ async fn poll(
             Condition::UnmetBy { missing, hosts } => (missing, hosts, false),
         };
         watch.missing(missing.trim());
-        if has_failed || began.elapsed() >= wait.limit() {
+        let is_hopeless = watch.is_silent()
+            && if hosts.is_empty() {
+                stop.ends_waits_on([host.name()])
+            } else {
+                stop.ends_waits_on(hosts.keys())
+            };
+        if has_failed || is_hopeless || began.elapsed() >= wait.limit() {
             if let Some(message) = wait.undo(host).await? {
                 return Err(StepError::Other(message));
             }
@@ -110,14 +121,20 @@ async fn poll(
                 Ok(diagnosis) => diagnosis,
                 Err(error) => format!("kubexm cannot collect a diagnosis: {error}"),
             };
+            let (what, hint) = if is_hopeless {
+                ("the condition cannot come true".to_owned(), HOPELESS_HINT)
+            } else {
+                let seconds = wait.limit().as_secs();
+                let what = format!("the condition does not hold after {seconds} seconds");
+                (what, TIMED_OUT_HINT)
+            };
             let message = format!(
-                "{}: the condition does not hold after {} seconds: {}\n{}",
+                "{}: {what}: {}\n{}",
                 wait.describe(),
-                wait.limit().as_secs(),
                 missing.trim(),
                 diagnosis.trim()
             );
-            let message = Message::new(message).hint(TIMED_OUT_HINT);
+            let message = Message::new(message).hint(hint);
             return Err(if hosts.is_empty() {
                 StepError::Unmet(message)
             } else {
@@ -127,6 +144,97 @@ async fn poll(
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
             () = stop.cancelled() => return Ok(Done::Stopped),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Describe, Receipt};
+    use async_trait::async_trait;
+    use kubexm_host::local::LocalHost;
+    use kubexm_types::HostName;
+    use std::sync::Arc;
+
+    /// A condition that misses these hosts, or its own one.
+    struct Never(Vec<HostName>);
+
+    impl Describe for Never {
+        fn id(&self) -> String {
+            "never".to_owned()
+        }
+
+        fn describe(&self) -> String {
+            "Wait until every node is Ready".to_owned()
+        }
+    }
+
+    #[async_trait]
+    impl Wait for Never {
+        fn limit(&self) -> Duration {
+            Duration::from_secs(300)
+        }
+
+        async fn poll(&self, _: &dyn Host) -> Result<Condition, StepError> {
+            let missing = "a node is not Ready".to_owned();
+            let hosts = self.0.iter().map(|host| (host.clone(), missing.clone()));
+            let hosts: BTreeMap<HostName, String> = hosts.collect();
+            Ok(if hosts.is_empty() {
+                Condition::Unmet(missing)
+            } else {
+                Condition::UnmetBy { missing, hosts }
+            })
+        }
+
+        async fn diagnose(&self, _: &dyn Host) -> Result<String, StepError> {
+            Ok("its log".to_owned())
+        }
+    }
+
+    fn names(all: &[&str]) -> Vec<HostName> {
+        all.iter().map(|name| name.parse().unwrap()).collect()
+    }
+
+    /// Returns after how many seconds a wait on node1 for some hosts fails, and its first line, if these hosts are hopeless.
+    async fn ended(missing: &[&str], hopeless: &[&str]) -> (u64, String) {
+        let host: Arc<dyn Host> = Arc::new(LocalHost::new("node1".parse().unwrap()));
+        let receipt = Receipt::new(Arc::clone(&host));
+        let context = StepContext {
+            host: host.as_ref(),
+            undo: &receipt,
+            events: &Events::silent(),
+        };
+        let stop = Stop::new();
+        stop.end_waits_on(names(hopeless));
+        let began = Instant::now();
+        let step = Step::Wait(Box::new(Never(names(missing))));
+        let error = perform(&step, &context, &stop).await.unwrap_err();
+        assert!(error.is_unmet());
+        let text = error.to_string();
+        let line = text.lines().next().unwrap().to_owned();
+        (began.elapsed().as_secs(), line)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wait_without_hope_fails_once_it_makes_no_progress() {
+        let (seconds, line) = ended(&["node2"], &["node2", "node3"]).await;
+        assert!((30..32).contains(&seconds), "{seconds}");
+        assert_eq!(
+            line,
+            "Wait until every node is Ready: the condition cannot come true: a node is not Ready"
+        );
+        assert!(ended(&[], &["node1"]).await.0 < 32);
+        // Another host may still become ready.
+        for (missing, hopeless) in [
+            (&["node2", "node3"][..], &["node2"][..]),
+            (&["node2"], &["node1"]),
+            (&[], &["node2"]),
+            (&[], &[]),
+        ] {
+            let (seconds, line) = ended(missing, hopeless).await;
+            assert!(seconds >= 300, "{missing:?} {hopeless:?}: {seconds}");
+            assert!(line.contains("does not hold after 300 seconds"), "{line}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kubexm_diagnose::doctor::{self, DoctorOptions, DoctorReport, Finding};
@@ -16,6 +16,8 @@ use tokio::sync::Notify;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The time after a look that found no cause until the next one.
 const PAUSE: Duration = Duration::from_secs(60);
+/// The time between two looks that must find the same lasting cause before a wait ends.
+const CONFIRMATION: Duration = Duration::from_secs(15);
 
 /// A cluster, and how the doctor reaches its hosts.
 struct Examined<'a> {
@@ -52,10 +54,13 @@ impl Examined<'_> {
             is_long: Notify::new(),
         });
         let events = self.events.through(Arc::clone(&waits) as _);
+        let lasting = Mutex::new(None);
         let result = tokio::select! {
             result = Box::pin(work(events)) => result,
-            never = self.look(&waits.is_long) => match never {},
+            never = self.look(&waits.is_long, async || self.examine().await, &lasting) => match never {},
         };
+        self.stop.end_waits_on([]);
+        let lasting = lasting.into_inner().unwrap_or_else(PoisonError::into_inner);
         let Err(CommandError::Steps(failures)) = result else {
             return result;
         };
@@ -63,11 +68,16 @@ impl Examined<'_> {
         if unmet.is_none() && !failures.has_awaited() {
             return Err(CommandError::Steps(failures));
         }
-        self.events
-            .note("a condition does not hold: the doctor looks for the cause");
-        let report = self.examine().await;
-        let found = report.as_ref().and_then(|report| report.main_cause());
-        Err(match (found, unmet) {
+        let found = match lasting {
+            Some(found) => Some(found),
+            None => {
+                self.events
+                    .note("a condition does not hold: the doctor looks for the cause");
+                let report = self.examine().await;
+                report.and_then(|report| report.main_cause().cloned())
+            }
+        };
+        Err(match (&found, unmet) {
             (Some(found), Some(waited)) => CommandError::Explained(Box::new(Explained {
                 cause: message(found),
                 commands: found.commands.clone(),
@@ -83,15 +93,41 @@ impl Examined<'_> {
         })
     }
 
-    /// Looks for the cause whenever a condition makes no progress, until there is one.
-    async fn look(&self, is_long: &Notify) -> Infallible {
+    /// Looks for the cause whenever a condition makes no progress, and prints the first one. The same lasting cause in two looks
+    /// ends the waits of its hosts, and is in `lasting` as long as looks find it.
+    async fn look(
+        &self,
+        is_long: &Notify,
+        examine: impl AsyncFn() -> Option<DoctorReport>,
+        lasting: &Mutex<Option<Finding>>,
+    ) -> Infallible {
+        let set = |found: Option<&Finding>| {
+            let hosts = found.map(|found| found.keeps_waiting.clone());
+            *lasting.lock().unwrap_or_else(PoisonError::into_inner) = found.cloned();
+            self.stop.end_waits_on(hosts.unwrap_or_default());
+        };
+        let mut is_printed = false;
+        let mut former: Option<Finding> = None;
         loop {
             is_long.notified().await;
-            if let Some(report) = self.examine().await
-                && let Some(found) = report.main_cause()
-            {
-                self.events.warn(WarningKind::Cause, warning(found));
-                return std::future::pending().await;
+            loop {
+                let report = examine().await;
+                let cause = report.as_ref().and_then(|report| report.main_cause());
+                if let Some(found) = cause.filter(|_| !is_printed) {
+                    self.events.warn(WarningKind::Cause, warning(found));
+                    is_printed = true;
+                }
+                let found = report.and_then(|report| report.lasting_cause().cloned());
+                let is_same =
+                    |former: &Finding| found.as_ref().is_some_and(|found| former.is_same(found));
+                set(found
+                    .as_ref()
+                    .filter(|_| former.as_ref().is_some_and(is_same)));
+                former = found;
+                if former.is_none() {
+                    break;
+                }
+                tokio::time::sleep(CONFIRMATION).await;
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -192,6 +228,91 @@ mod tests {
         assert!(!is_noticed().await);
         wait(Some("no pod is ready"), 30);
         assert!(is_noticed().await);
+    }
+
+    /// Returns which cause is lasting after each look, with the seconds since the first one.
+    async fn looked(reports: Vec<DoctorReport>) -> Vec<(u64, Option<&'static str>)> {
+        let stop = Stop::new();
+        let connection = Connection::default();
+        let examined = Examined {
+            cluster: Path::new("cluster.yaml"),
+            connection: &connection,
+            events: &Events::silent(),
+            stop: &stop,
+        };
+        let (is_long, lasting) = (Notify::new(), Mutex::new(None::<Finding>));
+        let began = tokio::time::Instant::now();
+        let (rest, seen) = (Mutex::new(reports.into_iter()), Mutex::new(Vec::new()));
+        let note = || {
+            let check = lasting.lock().unwrap().as_ref().map(|found| found.check);
+            seen.lock()
+                .unwrap()
+                .push((began.elapsed().as_secs(), check));
+        };
+        let examine = async || {
+            note();
+            is_long.notify_one();
+            let next = rest.lock().unwrap().next();
+            match next {
+                Some(report) => Some(report),
+                None => std::future::pending().await,
+            }
+        };
+        is_long.notify_one();
+        let look = examined.look(&is_long, examine, &lasting);
+        assert!(
+            tokio::time::timeout(Duration::from_secs(600), look)
+                .await
+                .is_err()
+        );
+        seen.into_inner().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_ends_if_two_looks_find_the_same_lasting_cause() {
+        let lasting = example::report();
+        let mut other = lasting.clone();
+        other.findings[0].keeps_waiting = vec!["node3".parse().unwrap()];
+        let mut may_end = lasting.clone();
+        may_end.findings[0].keeps_waiting.clear();
+        let (all, swap) = (vec![lasting.clone(), lasting.clone()], Some("swap"));
+        assert_eq!(looked(all).await, [(0, None), (15, None), (30, swap)]);
+        // Another cause, one that may end by itself, and none, do not confirm it. What two looks found does not stay.
+        let all = vec![
+            lasting.clone(),
+            other.clone(),
+            other,
+            may_end.clone(),
+            lasting,
+        ];
+        let found = [None, None, None, swap, None, None];
+        let seen = looked(all).await;
+        assert_eq!(
+            seen.iter().map(|(_, found)| *found).collect::<Vec<_>>(),
+            found
+        );
+        assert_eq!(
+            looked(vec![may_end.clone(), may_end]).await.last(),
+            Some(&(120, None))
+        );
+    }
+
+    #[test]
+    fn only_a_certain_cause_with_a_consequence_lasts() {
+        let lasts = |change: &dyn Fn(&mut DoctorReport)| {
+            let mut report = example::report();
+            change(&mut report);
+            report.lasting_cause().is_some()
+        };
+        assert!(lasts(&|_| {}));
+        assert!(!lasts(
+            &|report| report.findings[0].certainty = Certainty::Likely
+        ));
+        assert!(!lasts(&|report| report.findings[0].keeps_waiting.clear()));
+        assert!(!lasts(&|report| {
+            report.findings.pop();
+            report.findings[0].area = doctor::Area::Kubelets;
+        }));
     }
 
     #[test]

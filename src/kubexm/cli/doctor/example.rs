@@ -59,6 +59,7 @@ pub fn report() -> DoctorReport {
                     "kubexm exec -f cluster.yaml --host node2 -- swapoff -a".to_owned(),
                 ],
                 follows: None,
+                keeps_waiting: vec![host("node2")],
                 is_warning: false,
             },
             Finding {
@@ -74,6 +75,7 @@ pub fn report() -> DoctorReport {
                     "kubexm logs -f cluster.yaml kubelet --host node2".to_owned(),
                 ],
                 follows: Some("swap"),
+                keeps_waiting: Vec::new(),
                 is_warning: false,
             },
         ],
