@@ -4,21 +4,30 @@
 # Arguments: `check` or `apply`.
 kept=/var/lib/kubexm/backup
 # Units that the next boot starts. A generator writes those of zram and of partitions. The units of lines in /etc/fstab end with
-# the lines, after a `daemon-reload`. A package can have a unit of swap that its own link starts.
+# the lines, after a `daemon-reload`. A package can have a unit of swap that its own link starts, and so can an administrator.
 units() {
   systemctl list-unit-files --no-legend --plain '*.swap' zramswap.service zram-config.service dphys-swapfile.service swapspace.service systemd-swap.service |
     awk '$2 ~ /^(enabled|generated)/ || ($1 ~ /\.swap$/ && $2 == "static") { print $2, $1 }' | while read -r state unit; do
     shown=$(systemctl show -p SourcePath -p WantedBy -p RequiredBy -- "$unit" </dev/null)
     case $state:$shown in
     *SourcePath=/etc/fstab*) ;;
-    static:*swap.target* | enabled* | generated*) echo "$unit" ;;
+    static:*edBy=[a-z0-9-]* | enabled* | generated*) echo "$unit" ;;
     esac
   done
 }
-# Records how a unit ends and whether it is active. The first record counts: a killed run has turned swap off.
+# Links of an administrator that start a unit. Without a section [Install], nothing makes them again.
+links_to() {
+  find /etc/systemd/system -mindepth 2 -maxdepth 2 -type l 2>/dev/null | while read -r link; do
+    case $link in *.wants/"$1" | *.requires/"$1") echo "$link" ;; esac
+  done
+}
+# Records how a unit ends, its links, and whether it is active. The first record counts: a killed run has turned swap off.
 record() {
   # A unit in this directory cannot be masked. One without a section [Install] cannot be enabled again.
   if [ -e "/etc/systemd/system/$1" ]; then verb=disable; else verb=mask; fi
+  [ "$verb" = mask ] || links_to "$1" | while read -r link; do
+    grep -Fqs -e "link $link " "$kept/swap-units" || printf 'link %s %s\n' "$link" "$(readlink "$link")" >>"$kept/swap-units"
+  done
   grep -Fqs -e "$verb $1 " "$kept/swap-units" ||
     printf '%s %s %s\n' "$verb" "$1" "$(systemctl is-active -- "$1" || :)" >>"$kept/swap-units"
 }
@@ -46,6 +55,7 @@ apply)
   for unit in $(units); do
     record "$unit"
     systemctl "$verb" --quiet -- "$unit"
+    [ "$verb" = mask ] || links_to "$unit" | while read -r link; do rm -f "$link" && systemctl daemon-reload; done
   done
   ;;
 *) echo "usage: swap-off.sh check|apply" >&2; exit 2 ;;

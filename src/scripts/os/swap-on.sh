@@ -8,7 +8,16 @@ if [ -e /etc/fstab ]; then
 fi
 if [ -e /var/lib/kubexm/backup/swap-units ]; then
   while read -r verb unit state; do
-    case $verb in mask) verb=unmask ;; disable) verb=enable ;; *) continue ;; esac
+    case $verb in
+    mask) verb=unmask ;;
+    disable) verb=enable ;;
+    link)
+      mkdir -p "${unit%/*}"
+      [ -L "$unit" ] || ln -s "$state" "$unit"
+      continue
+      ;;
+    *) continue ;;
+    esac
     # The device of a unit can be gone: systemd waits 90 s for it.
     if systemctl "$verb" --quiet -- "$unit" && [ "$state" = active ]; then systemctl start --no-block -- "$unit" || :; fi
   done </var/lib/kubexm/backup/swap-units

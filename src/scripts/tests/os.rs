@@ -38,12 +38,21 @@ fn units_that_turn_swap_on_are_masked_or_disabled_and_restored() {
         machine.fake(
             "systemctl",
             "case $* in list-unit-files*) cat /root/units ;; *is-active*zram*) echo active ;; is-active*) echo inactive; exit 3 ;;
-             show*disk*) echo SourcePath=/etc/fstab ;; show*vendor*) echo WantedBy=swap.target ;; show*) echo SourcePath= ;; esac",
+             show*disk*) echo SourcePath=/etc/fstab ;; show*vendor*) echo WantedBy=swap.target ;;
+             show*site*) echo SourcePath=; echo WantedBy=; echo RequiredBy=multi-user.target ;; show*) echo SourcePath=; echo WantedBy=; echo RequiredBy= ;; esac",
         );
         let units = "disk.swap generated -\ndev-zram0.swap generated -\nold.swap masked enabled\nown.swap enabled enabled\n\
-                     off.swap disabled -\nswapspace.service enabled enabled\nunused.swap static -\nvendor.swap static -\nzramswap.service enabled enabled\n";
+                     off.swap disabled -\nsite.swap static -\nswapspace.service enabled enabled\nunused.swap static -\nvendor.swap static -\nzramswap.service enabled enabled\n";
         machine.write("/root/units", units);
         machine.write("/etc/systemd/system/own.swap", "");
+        // Without a section [Install], only the record knows where the link was.
+        machine.write("/etc/systemd/system/site.swap", "");
+        machine.write(
+            "/etc/systemd/system/multi-user.target.requires/other.swap",
+            "",
+        );
+        let link = machine.at("/etc/systemd/system/multi-user.target.requires/site.swap");
+        std::os::unix::fs::symlink("../site.swap", &link).unwrap();
         let ended = machine.run_after(NO_SWAP, os::SWAP_OFF.verb("check"), &[], "");
         let said = "dev-zram0.swap turns swap on at the next boot\n";
         assert_eq!((ended.status, ended.printed.as_str()), (1, said));
@@ -59,11 +68,13 @@ fn units_that_turn_swap_on_are_masked_or_disabled_and_restored() {
             [
                 "systemctl mask --quiet -- dev-zram0.swap",
                 "systemctl disable --quiet -- own.swap",
+                "systemctl disable --quiet -- site.swap",
                 "systemctl mask --quiet -- swapspace.service",
                 "systemctl mask --quiet -- vendor.swap",
                 "systemctl mask --quiet -- zramswap.service",
             ]
         );
+        assert!(std::fs::read_link(&link).is_err());
         machine.write(
             "/root/units",
             "disk.swap generated -\ndev-zram0.swap masked -\nown.swap disabled -\nswapspace.service masked enabled\nvendor.swap masked -\nzramswap.service masked enabled\n",
@@ -78,12 +89,15 @@ fn units_that_turn_swap_on_are_masked_or_disabled_and_restored() {
                 "systemctl unmask --quiet -- dev-zram0.swap",
                 "systemctl start --no-block -- dev-zram0.swap",
                 "systemctl enable --quiet -- own.swap",
+                "systemctl enable --quiet -- site.swap",
                 "systemctl unmask --quiet -- swapspace.service",
                 "systemctl unmask --quiet -- vendor.swap",
                 "systemctl unmask --quiet -- zramswap.service",
                 "systemctl start --no-block -- zramswap.service",
             ]
         );
+        let target = std::fs::read_link(&link).unwrap();
+        assert_eq!(target.to_str(), Some("../site.swap"));
     });
 }
 

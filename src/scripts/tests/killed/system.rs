@@ -123,10 +123,17 @@ pub(super) fn swap_and_services() {
             machine.fake("swapoff", "");
             machine.fake("swapon", "");
             machine.write("/root/units/zram.swap", "generated\n");
+            // One without a section [Install], which a link by hand starts.
+            machine.write("/etc/systemd/system/site.swap", "");
+            machine.write("/etc/systemd/system/multi-user.target.wants/other", "");
+            let link = "/etc/systemd/system/multi-user.target.wants/site.swap";
+            std::os::unix::fs::symlink("../site.swap", machine.at(link)).unwrap();
             machine.fake(
                 "systemctl",
                 "unit=/root/units/${4:-}\ncase $1 in\nmask) echo masked >\"$unit\" ;;\nunmask) echo generated >\"$unit\" ;;\n\
-                 list-unit-files) echo \"zram.swap $(cat /root/units/zram.swap)\" ;;\nesac",
+                 list-unit-files) echo \"zram.swap $(cat /root/units/zram.swap)\"
+                 [ ! -L /etc/systemd/system/multi-user.target.wants/site.swap ] || echo site.swap static - ;;\n\
+                 show) case $* in *site.swap) echo WantedBy=multi-user.target ;; esac ;;\nesac",
             );
         },
         enter: ":",
