@@ -179,7 +179,7 @@ scripts! {
     }
     /// Checks of hosts that preflight and doctor share.
     preflight {
-        CHECKS = "preflight/checks.sh" [timed bounded each some variables unit_variables proxies deepest unsaved_mounts unloaded_modules networks packet_rules fapolicyd_rules kubelet_flags unit_overrides resolv_writers] { Checks: data etcd directories files chains units }
+        CHECKS = "preflight/checks.sh" [timed bounded each some variables unit_variables proxies deepest xfs_ftype unsaved_mounts unloaded_modules networks packet_rules fapolicyd_rules kubelet_flags unit_overrides resolv_writers] { Checks: data etcd directories files chains units }
     }
     /// Members of etcd.
     etcd {

@@ -140,12 +140,15 @@ fn is_remote(kind: &str) -> bool {
 fn kinds(asked: &Asked<'_>) -> Vec<Problem> {
     let runtime = asked.cluster.runtime.data_directory();
     let member = member_directory(asked.cluster, asked.host);
-    let has_old_xfs = asked.answers.one("xfs") == Some("ftype=0");
+    let types = asked.answers.one("xfs");
     let own = mounts(asked.answers).filter(|mount| has(asked, mount.path));
     own.filter_map(|mount| {
         let (path, point) = (mount.path, mount.point);
         let (breaks, kind, cause) = match mount.kind {
-            "xfs" if path == runtime && has_old_xfs => (true, "XFS without ftype", NO_LAYERS),
+            "xfs" if path == runtime && types.is_none() => return Some(unread(&mount)),
+            "xfs" if path == runtime && types == Some("ftype=0") => {
+                (true, "XFS without ftype", NO_LAYERS)
+            }
             kind if path == runtime && (is_remote(kind) || kind == "overlay") => {
                 (true, kind, NO_LAYERS)
             }
@@ -172,6 +175,25 @@ fn kinds(asked: &Asked<'_>) -> Vec<Problem> {
         })
     })
     .collect()
+}
+
+/// Returns the problem of XFS of which neither `xfs_info` nor the superblock says whether its directory entries have types.
+fn unread(mount: &Mount<'_>) -> Problem {
+    let point = mount.point;
+    Problem {
+        breaks: false,
+        is_later: false,
+        what: format!("kubexm cannot read whether the XFS at {point} has ftype"),
+        evidence: vec![mount.line.to_owned()],
+        cause: format!(
+            "{} is on it, and without ftype, {NO_LAYERS}; the host does not have xfs_info, and its device cannot be read",
+            mount.path
+        ),
+        fix: format!(
+            "install the package xfsprogs, and look for ftype=1 in the output of `xfs_info {point}`"
+        ),
+        commands: Vec::new(),
+    }
 }
 
 /// What a file system without the features of an upper layer causes

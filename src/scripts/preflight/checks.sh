@@ -28,7 +28,7 @@ disks() {
   ! [ -r /etc/fstab ] || awk '$1 !~ /^#/ && "," $4 "," !~ /,noauto,/' /etc/fstab | deepest "$all" | each next_mount
   # Overlays need the types of directory entries, which XFS has without ftype only if it is of 2014 or newer.
   point=$(deepest "$data" /proc/mounts | awk '$3 == "xfs" { print $4 }')
-  [ -z "$point" ] || timed 5 xfs_info "$point" | grep -o 'ftype=[01]' | each xfs || :
+  [ -z "$point" ] || xfs_ftype "$point" | each xfs || :
   for path in "$kubelet" "$data" "${etcd:-/var/lib/etcd}" /var/lib/cni /var/log/pods; do
     target=$(readlink -f "$path") || continue
     [ "$target" = "$path" ] || echo "link=$path $target"

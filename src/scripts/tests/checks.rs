@@ -140,6 +140,52 @@ fn file_systems_are_printed_as_they_are_and_as_the_next_boot_mounts_them() {
     });
 }
 
+/// The first bytes of a file system as `xxd` shows them, with the fields that decide.
+#[test]
+fn types_of_directory_entries_are_read_from_the_superblock_of_xfs() {
+    const TYPES: crate::Script = crate::Script {
+        name: "xfs_ftype.sh",
+        text: concat!(
+            include_str!("../lib/timed.sh"),
+            include_str!("../lib/xfs_ftype.sh"),
+            "xfs_ftype /data"
+        ),
+        verb: None,
+    };
+    let block = |magic: &[u8], version: [u8; 2], features2: u32, incompatible: u32| {
+        let mut block = vec![0; 512];
+        block[..4].copy_from_slice(magic);
+        block[100..102].copy_from_slice(&version);
+        block[200..204].copy_from_slice(&features2.to_be_bytes());
+        block[216..220].copy_from_slice(&incompatible.to_be_bytes());
+        block
+    };
+    Machine::with_each_shell(|machine| {
+        machine.fake("xfs_info", "exit 127");
+        machine.fake(
+            "df",
+            "echo 'Filesystem 1024-blocks'; echo '/root/disk 100 0 100 0% /data'",
+        );
+        for (content, expected) in [
+            (block(b"XFSB", [0xb4, 0xb5], 0x18a, 1), "ftype=1\n"),
+            (block(b"XFSB", [0xb4, 0xb5], 0x18a, 0xb), "ftype=1\n"),
+            (block(b"XFSB", [0xb4, 0xb5], 0x38a, 0), "ftype=0\n"),
+            (block(b"XFSB", [0xb4, 0xb4], 0x28a, 0), "ftype=1\n"),
+            (block(b"XFSB", [0xb4, 0xb4], 0x8a, 1), "ftype=0\n"),
+            (block(b"XFSB", [0x34, 0xb4], 0x28a, 0), "ftype=0\n"),
+            (block(b"EXT4", [0xb4, 0xb5], 0x18a, 1), ""),
+            (b"XFSB".to_vec(), ""),
+        ] {
+            std::fs::write(machine.at("/root/disk"), content).unwrap();
+            assert_eq!(machine.done(TYPES, &[]), expected);
+        }
+        std::fs::remove_file(machine.at("/root/disk")).unwrap();
+        assert_eq!(machine.done(TYPES, &[]), "");
+        machine.fake("xfs_info", "echo 'naming =version 2 ascii-ci=0, ftype=0'");
+        assert_eq!(machine.done(TYPES, &[]), "ftype=0\n");
+    });
+}
+
 #[test]
 fn what_the_next_boot_does_besides_is_read() {
     Machine::with_each_shell(|machine| {
