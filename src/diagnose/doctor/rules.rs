@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::check::Found;
 use super::seen::Seen;
+use kubexm_config::cluster::{IpFamily, OfFamily};
 use kubexm_preflight::host_checks::{Fit, Packets};
 use kubexm_types::HostName;
 
@@ -11,6 +12,8 @@ use kubexm_types::HostName;
 #[derive(Debug)]
 pub(super) struct Rules<'a> {
     packets: Packets,
+    /// The program that changes those of iptables.
+    program: &'static str,
     naming: Vec<&'a str>,
     others: Vec<&'a str>,
 }
@@ -18,7 +21,14 @@ pub(super) struct Rules<'a> {
 /// Returns the rules of a host that drop such packets, or may do so.
 pub(super) fn dropping<'a>(seen: &'a Seen, host: &HostName, packets: Packets) -> Rules<'a> {
     let answers = seen.hosts.get(host);
-    let all = answers.map_or(&[][..], |answers| answers.all("rule"));
+    let mut hosts = seen.cluster.hosts.iter();
+    let spec = hosts.find(|spec| spec.name == *host);
+    // Programs connect to the first address of a host.
+    let (key, program) = match spec.map(|spec| spec.internal_address().family()) {
+        Some(IpFamily::V6) => ("rule6", "ip6tables"),
+        Some(IpFamily::V4) | None => ("rule", "iptables"),
+    };
+    let all = answers.map_or(&[][..], |answers| answers.all(key));
     let with = |fit: Fit| {
         let rules = all
             .iter()
@@ -27,6 +37,7 @@ pub(super) fn dropping<'a>(seen: &'a Seen, host: &HostName, packets: Packets) ->
     };
     Rules {
         packets,
+        program,
         naming: with(Fit::Names),
         others: with(Fit::Perhaps),
     }
@@ -50,7 +61,7 @@ impl Rules<'_> {
             .filter(|rule| self.packets.are_all_of(rule))
         {
             if let Some(rest) = rule.strip_prefix("-A ").filter(|rest| is_harmless(rest)) {
-                found = found.run(seen.line.on(host, &format!("iptables -D {rest}")));
+                found = found.run(seen.line.on(host, &format!("{} -D {rest}", self.program)));
             }
         }
         found

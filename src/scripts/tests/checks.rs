@@ -53,7 +53,13 @@ fn what_decides_whether_a_cluster_works_is_read() {
             "nft",
             "echo 'table inet own {'; echo '  type filter hook forward priority 0; policy drop;'; echo '  type filter hook input priority 0; policy drop;'
              echo '\ttcp dport 22 accept'; echo 'table inet filter {'; echo '  ct state new counter packets 1 bytes 2 reject with icmpx port-unreachable'
-             echo 'table ip filter {'; echo '  of-iptables drop'; echo 'table ip cali-of-calico {'; echo 'drop'",
+             echo 'table ip filter {'; echo '  of-iptables drop'; echo 'table ip cali-of-calico {'; echo 'drop'
+             echo 'table ip6 six {'; echo '  type filter hook input priority 0; policy drop;'; echo '  udp dport 8472 drop'
+             echo 'table ip four {'; echo '  tcp dport 6443 drop'; echo 'table ip6 filter {'; echo '  of-iptables drop'",
+        );
+        machine.fake(
+            "ip6tables-save",
+            "echo ':INPUT DROP [0:0]'; echo '-A KUBE-FIREWALL -j DROP'; echo '-A INPUT -p ipv6-icmp -j ACCEPT'",
         );
         machine.fake(
             "iptables-save",
@@ -91,6 +97,14 @@ fn what_decides_whether_a_cluster_works_is_read() {
             "accept=-A INPUT -i lo -j ACCEPT",
             "accept=own: tcp dport 22 accept",
             "input=own",
+            "rule6=:INPUT DROP [0:0]",
+            "accept6=-A INPUT -p ipv6-icmp -j ACCEPT",
+            "rule6=filter: ct state new counter packets 1 bytes 2 reject with icmpx port-unreachable",
+            "accept6=own: tcp dport 22 accept",
+            "input6=own",
+            "rule6=six: udp dport 8472 drop",
+            "input6=six",
+            "rule=four: tcp dport 6443 drop",
         ] {
             assert!(found.contains(&line), "{line}: {found:#?}");
         }
@@ -100,6 +114,9 @@ fn what_decides_whether_a_cluster_works_is_read() {
             "KUBE-FIREWALL",
             "cali-FORWARD",
             "of-calico",
+            "rule=six",
+            "input=six",
+            "rule6=four",
             "/dev/a",
             "UExBTlRFRA",
             "comment",

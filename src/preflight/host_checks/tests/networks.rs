@@ -128,6 +128,55 @@ fn rule_that_refuses_every_forwarded_packet_is_refused_with_flannel() {
     assert_eq!(found("", "rule=-A FORWARD -s 198.51.100.7/32 -j DROP"), []);
 }
 
+/// ip6tables and iptables have rules of their own, and so have tables of nftables.
+#[test]
+fn rules_count_for_the_address_family_of_the_hosts_and_the_pods() {
+    let refuse = "rule6=-A INPUT -j REJECT --reject-with icmp6-adm-prohibited";
+    let forwarding = "rule6=-A FORWARD -j DROP";
+    assert_eq!(
+        found("", &format!("{refuse}\n{forwarding}\ninput6=six")),
+        []
+    );
+    let mut dual = cluster("", "");
+    let both = |nets: [&str; 2]| IpFamilies::from_list(&nets.map(|net| net.parse().unwrap()));
+    dual.network.pod_cidr = both(["10.244.0.0/16", "fd00:10:244::/56"]).unwrap();
+    for (at, host) in dual.hosts.iter_mut().enumerate() {
+        let six: std::net::IpAddr = format!("fd00::{}", at + 1).parse().unwrap();
+        let addresses = [host.internal_address(), six];
+        host.internal_addresses = IpFamilies::from_list(&addresses).unwrap();
+    }
+    let on = |answers: &str| in_cluster(&dual, "node1", &Facts::default(), answers);
+    let closed = on(refuse);
+    assert_eq!(closed.len(), 1, "{closed:#?}");
+    let ports = "a firewall drops packets of IPv6 to 10250/tcp";
+    assert!(closed[0].what.contains(ports), "{}", closed[0]);
+    assert!(
+        closed[0].hint.contains("ip6tables -I INPUT -p tcp"),
+        "{}",
+        closed[0]
+    );
+    let bans = "rule6=-A INPUT -s fd00::9/128 -p tcp --dport 6443 -j DROP";
+    assert_eq!(on(bans), []);
+    assert_eq!(
+        on(&format!(
+            "{refuse}\naccept6=-A INPUT -s fd00::/64 -j ACCEPT"
+        )),
+        []
+    );
+    assert_eq!(
+        on(&format!(
+            "{refuse}\naccept=-A INPUT -s 192.0.2.0/24 -j ACCEPT"
+        ))
+        .len(),
+        1
+    );
+    let dropped = on(forwarding);
+    assert_eq!(dropped.len(), 1, "{dropped:#?}");
+    assert!(dropped[0].fatal, "{}", dropped[0]);
+    let command = "ip6tables -I FORWARD -s fd00:10:244::/56 -j ACCEPT && ";
+    assert!(dropped[0].hint.contains(command), "{}", dropped[0]);
+}
+
 /// In a pod, an address of the loopback interface is that of the pod: CoreDNS ends.
 #[test]
 fn name_server_that_is_the_host_itself_is_refused() {
