@@ -1,5 +1,8 @@
 //! The examples in the help of every command. `docs/src/reference/cli.md` pins the other texts.
 
+mod followed;
+mod suite;
+
 use clap::Command;
 
 /// Every command without commands below it.
