@@ -146,7 +146,7 @@ impl Found {
         let mut found = Self::new(&problem.what).fix(&problem.hint);
         found.hosts.extend(problem.host.clone());
         found.subject = problem.subject.clone();
-        // No program unmasks a unit.
+        // Once kubexm waits for what a unit does, no program unmasks it.
         let is_masked = problem.kind == ProblemKind::Masked;
         found
             .of_kind(problem.kind)
