@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use kubexm_config::Cluster;
 use kubexm_etcd::{Failure, Member, Source, by_preference};
 use kubexm_host::{Command, Limit};
+use kubexm_session::archives::{self, FOLDER};
 use kubexm_session::begun::UpgradeRecord;
 use kubexm_session::certificates::CaEncryption;
 use kubexm_session::sealed::Seal;
@@ -17,8 +18,6 @@ use kubexm_session::{CommandError, FileError, private_directory};
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, Message, WarningKind, write_atomic};
 
-/// The directory of archives in a state directory.
-const FOLDER: &str = "archive";
 /// The number of archives that stay, besides those of an upgrade that has begun.
 const KEPT: usize = 5;
 /// The mode of files with keys and data.
@@ -104,11 +103,15 @@ impl Archive {
         Ok(())
     }
 
-    /// Removes older archives now that this one is complete. The newest ones stay, and those to which a rollback goes back. Warns if
-    /// that is not possible: the command goes on without it.
+    /// Removes older archives now that this one is complete. The newest ones stay, and those to which a rollback goes back. Those that
+    /// stay are encrypted if the keys of CAs are. Warns if that is not possible: the command goes on without it.
     pub fn keep_newest(&self, state: &Path, events: &Events) {
-        if let Err(error) = self.remove_older(state, events) {
-            events.warn(WarningKind::StateDirectory, Message::from(&error));
+        let kept = self.remove_older(state, events);
+        for failed in [kept, archives::seal(state)]
+            .into_iter()
+            .filter_map(Result::err)
+        {
+            events.warn(WarningKind::StateDirectory, Message::from(&failed));
         }
     }
 
@@ -118,12 +121,10 @@ impl Archive {
             let mut archives = record.iter().flat_map(|record| record.archives.values());
             archives.any(|archive| archive.file_name() == folder.file_name())
         };
-        let below = state.join(FOLDER);
-        for old in older(&below)
-            .map_err(|error| FileError::io("list the archives in", &below, &error))?
-            .into_iter()
-            .filter(|folder| *folder != self.folder && !needed(folder))
-        {
+        let mut old = archives::list(state)?;
+        old.truncate(old.len().saturating_sub(KEPT));
+        old.retain(|folder| *folder != self.folder && !needed(folder));
+        for old in old {
             std::fs::remove_dir_all(&old)
                 .map_err(|error| FileError::io("remove the old archive", &old, &error))?;
             events.note(format!(
@@ -224,28 +225,6 @@ async fn save(member: &Member<'_>, path: &Path, seal: &Seal) -> Result<PathBuf, 
     saved
 }
 
-/// Returns the archives of a state directory beyond the newest ones.
-fn older(below: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(below)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let is_archive = name.to_str().is_some_and(private_directory::is_time);
-        if is_archive && entry.file_type()?.is_dir() {
-            found.push(entry.path());
-        }
-    }
-    found.sort();
-    found.truncate(found.len().saturating_sub(KEPT));
-    Ok(found)
-}
-
-/// Returns whether a file of a state directory is one that everybody may read, or is encrypted.
-fn is_public(path: &Path) -> bool {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    matches!(ending, Some("crt" | "pub" | "age" | "json"))
-}
-
 /// Copies a file, or a directory with its content, if it exists. Files with secrets are sealed.
 fn copy(from: &Path, to: &Path, seal: &Seal) -> io::Result<()> {
     match std::fs::symlink_metadata(from) {
@@ -259,7 +238,7 @@ fn copy(from: &Path, to: &Path, seal: &Seal) -> io::Result<()> {
             }
             Ok(())
         }
-        Ok(_) if is_public(from) => write_atomic(to, &std::fs::read(from)?, OWNER_ONLY),
+        Ok(_) if archives::is_public(from) => write_atomic(to, &std::fs::read(from)?, OWNER_ONLY),
         Ok(_) => seal.write(to, &std::fs::read(from)?).map(drop),
     }
 }

@@ -10,7 +10,7 @@ use base64::Engine;
 
 pub use crate::ca_encryption::CaEncryption;
 pub use crate::ca_encryption::identity_in;
-use crate::{CommandError, authorities, kubeconfigs};
+use crate::{CommandError, archives, authorities, kubeconfigs};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind};
 use kubexm_deploy::{Certificates, EtcdCertificates, GivenAuthorities};
@@ -26,7 +26,7 @@ use time::OffsetDateTime;
 
 /// Loads the cluster's CAs and certificates from the state directory, and issues those that are missing.
 ///
-/// With an identity, the keys of CAs are encrypted.
+/// With an identity, the keys of CAs are encrypted, and what archives have in clear text.
 ///
 /// # Errors
 /// The state directory cannot be read or written, or a CA in it is damaged.
@@ -40,6 +40,7 @@ pub fn load_or_issue(
     let certificates = from_store(cluster, &store)?;
     store.keep_archive_key()?;
     kubeconfigs::seal_super_admin(state)?;
+    archives::seal(state)?;
     Ok(certificates)
 }
 

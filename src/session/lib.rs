@@ -2,6 +2,7 @@
 
 pub mod application_changes;
 pub mod application_images;
+pub mod archives;
 pub mod authorities;
 pub mod background;
 pub mod begun;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{Standing, StateRecord};
-use crate::CommandError;
+use crate::{CommandError, archives};
 use kubexm_deploy::backup::target_revision;
 use kubexm_types::{UtcTime, Version};
 
@@ -120,7 +120,7 @@ impl UpgradeRecord {
         {
             let here = archive
                 .file_name()
-                .map(|name| state.join("archive").join(name));
+                .map(|name| state.join(archives::FOLDER).join(name));
             if let Some(here) = here.filter(|here| !archive.is_dir() && here.is_dir()) {
                 *archive = here;
             }
