@@ -155,14 +155,26 @@ impl CertificateStore {
     /// The identity of the store does not open a key, or there is none.
     pub fn opens_keys(&self) -> Result<(), PkiError> {
         for name in self.encrypted_keys()? {
-            if matches!(self.read_encrypted_key(&name)?, StoredKey::Encrypted) {
-                return Err(PkiError::EncryptedKey {
-                    purpose: "open the keys of CAs".to_owned(),
-                    path: self.path(&format!("{name}.key.age")).display().to_string(),
-                });
-            }
+            let path = self.path(&format!("{name}.key.age"));
+            let encrypted = std::fs::read(&path).map_err(|source| failed("read", &path, source))?;
+            self.opens_key(&path, &encrypted)?;
         }
         Ok(())
+    }
+
+    /// Decrypts an encrypted key of a CA, which need not be in the directory. `path` is for the error.
+    ///
+    /// # Errors
+    /// The identity of the store does not open the key, or there is none.
+    pub fn opens_key(&self, path: &Path, encrypted: &[u8]) -> Result<(), PkiError> {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        match &self.identity {
+            Some(identity) => identity.decrypt(&name, encrypted).map(drop),
+            None => Err(PkiError::EncryptedKey {
+                purpose: "open the keys of CAs".to_owned(),
+                path: path.display().to_string(),
+            }),
+        }
     }
 
     /// Returns the names of the encrypted keys in the directory; none if it does not exist.

@@ -7,7 +7,7 @@ use super::situation;
 use crate::install::CaEncryption;
 use kubexm_config::Cluster;
 use kubexm_engine::cluster::ClusterRecord;
-use kubexm_pki::KeyIdentity;
+use kubexm_pki::{CertificateStore, KeyIdentity};
 use kubexm_safekeeping::backup::collect;
 use kubexm_safekeeping::backup::file;
 use kubexm_safekeeping::backup::manifest::{Manifest, STATE};
@@ -110,8 +110,9 @@ impl Content {
             name.strip_prefix("pki/")
                 .is_some_and(|name| name.starts_with("encryption-"))
         });
-        let missing = keys.filter(|(name, content)| {
-            std::fs::read(state.join(name)).ok().as_ref() != Some(content)
+        let missing = keys.filter(|(name, content)| match std::fs::read(state.join(name)) {
+            Ok(found) => found != *content,
+            Err(_) => !has(state, name),
         });
         missing.map(|(name, _)| name.clone()).collect()
     }
@@ -147,6 +148,19 @@ impl Content {
             .unwrap_or_default()
     }
 
+    /// Fails if `encryption` does not open the keys that the state directory has when its missing files are back. The install of new
+    /// hosts needs them.
+    ///
+    /// # Errors
+    /// A key is encrypted, and there is no encryption or another one.
+    pub(super) fn check_opens(
+        &self,
+        state: &Path,
+        encryption: Option<&CaEncryption>,
+    ) -> Result<(), CommandError> {
+        check_opens(&self.state, state, encryption)
+    }
+
     /// Returns why authorities of hosts are not used.
     pub(super) fn foreign_authorities(&self) -> Vec<String> {
         self.authorities.problems()
@@ -175,7 +189,7 @@ impl Content {
                 || is_new && name == "known_hosts"
         };
         for (name, content) in first.into_iter().chain(last) {
-            if !is_left_out(name) && !state.join(name).exists() {
+            if !is_left_out(name) && !has(state, name) {
                 collect::put_back(state, name, content).map_err(failed)?;
             }
         }
@@ -187,6 +201,37 @@ impl Content {
             _ => Ok(()),
         }
     }
+}
+
+/// Returns whether the state directory has a file. A backup of before its encryption has it in clear text.
+fn has(state: &Path, name: &str) -> bool {
+    let ends = [".age", ".sealed"];
+    let clear = ends.iter().find_map(|end| name.strip_suffix(end));
+    let clear = clear.unwrap_or(name);
+    let mut forms = ends.into_iter().chain([""]);
+    forms.any(|end| state.join(format!("{clear}{end}")).exists())
+}
+
+/// See [`Content::check_opens`].
+fn check_opens(
+    backup: &[StateFile],
+    state: &Path,
+    encryption: Option<&CaEncryption>,
+) -> Result<(), CommandError> {
+    let is_missing = |name: &str| {
+        let is_key = name.starts_with("pki/") && name.ends_with(".key.age");
+        is_key && !is_of_rotation(name) && !has(state, name)
+    };
+    let missing = backup.iter().filter(|(name, _)| is_missing(name));
+    let identity = encryption.map(CaEncryption::identity).transpose()?;
+    let store = CertificateStore::read_only(state.join("pki")).encrypted(identity);
+    for (name, encrypted) in missing {
+        store.opens_key(&state.join(name), encrypted)?;
+    }
+    for store in [&store, &store.subdirectory("kubernetes")] {
+        store.opens_keys()?;
+    }
+    Ok(())
 }
 
 /// Returns the origin of a backup.
@@ -207,6 +252,56 @@ fn accepted(origin: Origin, accepts_unknown: bool, backup: &Path) -> Result<Orig
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kubexm_pki::Ca;
+    use kubexm_types::Secret;
+
+    /// It was asked for after the user had confirmed, and after files had been written.
+    #[test]
+    fn identity_of_the_keys_is_asked_for_before_the_restore_begins() {
+        let folder = tempfile::tempdir().unwrap();
+        let (state, lost) = (folder.path().join("state"), folder.path().join("lost"));
+        let phrase = |text: &str| CaEncryption::Passphrase(Secret(text.to_owned()));
+        let (right, wrong) = (phrase("right"), phrase("wrong"));
+        let identity = right.identity().unwrap();
+        let store = CertificateStore::new(state.join("pki")).encrypted(Some(identity));
+        Ca::load_or_create(&store, "kubexm-example").unwrap();
+        let name = "pki/kubexm-example.key.age";
+        let backup = [(name.to_owned(), std::fs::read(state.join(name)).unwrap())];
+        for (files, state) in [(&backup[..], &lost), (&[][..], &state)] {
+            let refused = check_opens(files, state, None).unwrap_err().to_string();
+            assert!(
+                refused.contains(&format!(
+                    "{} is encrypted\nhint: pass what encrypted it",
+                    state.join(name).display()
+                )),
+                "{refused}"
+            );
+            assert!(check_opens(files, state, Some(&wrong)).is_err());
+            check_opens(files, state, Some(&right)).unwrap();
+        }
+        check_opens(&[], &lost, None).unwrap();
+        assert!(!lost.exists());
+    }
+
+    /// The key of before a rotation took the place of the encrypted one.
+    #[test]
+    fn file_in_clear_text_does_not_come_back_beside_an_encrypted_one() {
+        let state = tempfile::tempdir().unwrap();
+        for name in ["ca.key.age", "sa.key.sealed", "admin.conf"] {
+            std::fs::write(state.path().join(name), "x").unwrap();
+        }
+        for name in [
+            "ca.key",
+            "ca.key.age",
+            "sa.key",
+            "sa.key.sealed",
+            "admin.conf",
+            "admin.conf.age",
+        ] {
+            assert!(has(state.path(), name), "{name}");
+        }
+        assert!(!has(state.path(), "ca.crt") && !has(state.path(), "sa.pub"));
+    }
 
     #[test]
     fn new_hosts_trust_no_authority_of_a_rotation() {

@@ -144,6 +144,7 @@ pub async fn restore(
     };
     if options.dry_run {
         let prepared = context.prepare(events).await?;
+        context.check_opens(&prepared)?;
         events.note(context.text(&prepared).text());
         events.note("dry run: nothing was touched");
         return Ok(context.report(None));
@@ -245,6 +246,17 @@ impl Context<'_> {
         }
     }
 
+    /// Fails if new hosts need encrypted keys that the options do not open.
+    fn check_opens(&self, prepared: &Prepared) -> Result<(), CommandError> {
+        match prepared.situation {
+            Situation::New => {
+                let encryption = self.options.ca_encryption.as_ref();
+                self.content.check_opens(self.state, encryption)
+            }
+            Situation::Existing => Ok(()),
+        }
+    }
+
     /// Asks the user, and writes the files of the state directory and the record of the restore.
     async fn begin(
         &self,
@@ -252,6 +264,7 @@ impl Context<'_> {
         events: &Events,
     ) -> Result<RestoreRecord, CommandError> {
         let prepared = self.prepare(events).await?;
+        self.check_opens(&prepared)?;
         events.note(self.text(&prepared).text());
         if !unless_stopped(self.stop, async { Ok(confirm().await) }).await? {
             return Err(CommandError::configuration(
