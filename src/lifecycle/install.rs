@@ -24,7 +24,7 @@ use kubexm_session::failed_workers::FailedWorkers;
 use kubexm_session::kubeconfigs;
 use kubexm_session::outcome::Run;
 use kubexm_session::stop::{Stop, unless_stopped};
-use kubexm_session::{CommandError, listeners, rollback, session};
+use kubexm_session::{CommandError, certificates, listeners, rollback, session};
 use kubexm_types::event::{Event, Events, Offers};
 
 /// What an install did.
@@ -93,6 +93,7 @@ pub async fn install_others(
     let change = context.change(operation);
     let connect = async |events: &Events| {
         rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
+        certificates::check_opens(&state, options.ca_encryption.as_ref())?;
         context.connect(events).await
     };
     let work =

@@ -1,8 +1,7 @@
 //! Digests of certificates and keys.
 
-use rcgen::{KeyPair, PublicKeyData};
-
 use crate::error::{PkiError, invalid};
+use crate::rotation;
 use crate::store::CertificateStore;
 use kubexm_types::Digest;
 
@@ -22,13 +21,9 @@ pub fn ca_fingerprint(store: &CertificateStore, name: &str) -> Result<Option<Dig
 /// # Errors
 /// The key cannot be read, or is invalid.
 pub fn key_fingerprint(store: &CertificateStore, name: &str) -> Result<Option<Digest>, PkiError> {
-    let fingerprint = |text: String| {
-        let key = KeyPair::from_pem(&text).map_err(|error| invalid(name, error))?;
-        Ok(Digest::of(&key.subject_public_key_info()))
-    };
-    store
-        .read(&format!("{name}.key"))?
-        .map(fingerprint)
+    let public = rotation::public_key(store, name)?;
+    public
+        .map(|text| Ok(Digest::of(&pem_content(name, &text)?)))
         .transpose()
 }
 

@@ -330,7 +330,7 @@ mod tests {
         let key = std::fs::read_to_string(dir.path().join("kubernetes.key")).unwrap();
         assert!(seen(None).as_ref() == Ok(&key), "the key in clear text");
         let encrypted = store.clone().encrypted(identity());
-        ClusterPki::load_or_create(&encrypted, &cluster).unwrap();
+        Ca::load_or_create(&encrypted, "kubernetes").unwrap();
         assert!(seen(identity()).as_ref() == Ok(&key), "the decrypted key");
         insta::assert_snapshot!(seen(None).unwrap_err(), @"
         cannot read the key of the CA: [dir]/kubernetes.key.age is encrypted

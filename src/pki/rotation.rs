@@ -15,6 +15,9 @@ use crate::pair::{Pair, new_key};
 use crate::store::{CertificateStore, failed};
 use kubexm_types::Authority;
 
+/// The extensions of keys: in clear text, of an encrypted CA, and of an encrypted key of service accounts.
+const KEYS: [&str; 3] = ["key", "key.age", "key.sealed"];
+
 /// An authority of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -100,11 +103,11 @@ pub fn begin(
     match kind {
         Kind::Ca => Ca::load_or_create_for(store, &next, subject),
         Kind::Key => {
-            let key = match store.read(&format!("{next}.key"))? {
+            let key = match store.read_secret(&format!("{next}.key"))? {
                 Some(text) => KeyPair::from_pem(&text).map_err(|error| invalid(&next, error))?,
                 None => new_key(&next)?,
             };
-            store.write(&format!("{next}.key"), &key.serialize_pem())?;
+            store.write_secret(&format!("{next}.key"), &key.serialize_pem())?;
             store.write(&format!("{next}.pub"), &key.public_key_pem())
         }
     }
@@ -141,14 +144,15 @@ pub fn switch(store: &CertificateStore, name: &str, kind: Kind) -> Result<(), Pk
         };
         store.write(&former, &present.unwrap_or_default())?;
     }
-    for extension in ["key", "key.age"] {
-        let other = if extension == "key" { "key.age" } else { "key" };
+    for extension in KEYS {
         if store.path(&format!("{name}.next.{extension}")).exists() {
             store.rename(
                 &format!("{name}.next.{extension}"),
                 &format!("{name}.{extension}"),
             )?;
-            store.remove(&format!("{name}.{other}"))?;
+            for other in KEYS.iter().filter(|other| **other != extension) {
+                store.remove(&format!("{name}.{other}"))?;
+            }
         }
     }
     // The file of the next one is removed last: until then, this function runs again.
@@ -156,8 +160,8 @@ pub fn switch(store: &CertificateStore, name: &str, kind: Kind) -> Result<(), Pk
     store.remove(&next)
 }
 
-/// Returns the public key of the present key: that of the private key, or the one in the file of a key that is elsewhere.
-fn public_key(store: &CertificateStore, name: &str) -> Result<Option<String>, PkiError> {
+/// Returns the public key of the present key: that of the private key, or the one in the file of a key that is encrypted or elsewhere.
+pub(crate) fn public_key(store: &CertificateStore, name: &str) -> Result<Option<String>, PkiError> {
     match store.read(&format!("{name}.key"))? {
         Some(text) => {
             let key = KeyPair::from_pem(&text).map_err(|error| invalid(name, error))?;
@@ -180,7 +184,7 @@ pub fn finish(store: &CertificateStore, name: &str, kind: Kind) -> Result<(), Pk
 /// # Errors
 /// A file cannot be removed.
 pub fn cancel(store: &CertificateStore, name: &str, kind: Kind) -> Result<(), PkiError> {
-    for extension in ["key", "key.age", kind.public()] {
+    for extension in KEYS.into_iter().chain([kind.public()]) {
         store.remove(&format!("{name}.next.{extension}"))?;
     }
     Ok(())
@@ -258,7 +262,7 @@ pub fn load(store: &CertificateStore, name: &str, kind: Kind) -> Result<Elsewher
     let Public { trusted, present } = public(store, name, kind)?;
     let key = match kind {
         Kind::Ca => store.ca_key(name)?,
-        Kind::Key => store.read(&format!("{name}.key"))?,
+        Kind::Key => store.read_secret(&format!("{name}.key"))?,
     };
     Ok(Elsewhere {
         trusted,

@@ -1,16 +1,22 @@
-//! The key pair for files that a command keeps for an emergency: archives, and the kubeconfig of `system:masters`. With the
-//! public key, each command can encrypt them; only what opens the keys of CAs opens the private one.
+//! The key pair for secrets besides the keys of CAs: those of the store, and files that a command keeps for an emergency: archives,
+//! and the kubeconfig of `system:masters`. With the public key, each command can encrypt them; only what opens the keys of CAs
+//! opens the private one. One passphrase, which takes a second, so opens any number of secrets.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use age::secrecy::ExposeSecret;
 use age::x25519;
 
 use crate::encryption::KeyIdentity;
 use crate::error::{PkiError, invalid};
-use crate::store::{CertificateStore, StoredKey};
+use crate::store::{CertificateStore, StoredKey, failed};
 use crate::stream::Recipients;
 
 /// The name of the pair in a store. The private key has the form of a file of age-keygen, and is stored like the key of a CA.
 const NAME: &str = "archive";
+/// The end of the name of an encrypted secret. Those that end with `.age` are keys of CAs, which the identity itself opens.
+const SEALED: &str = ".sealed";
 
 impl CertificateStore {
     /// Creates the key pair of archives, if the store encrypts keys of CAs. A pair that exists stays.
@@ -60,16 +66,119 @@ impl CertificateStore {
     /// # Errors
     /// The identity of the store does not open the key, or there is none.
     pub fn archive_identity(&self) -> Result<Option<KeyIdentity>, PkiError> {
+        self.private_key("open the archive")
+    }
+
+    /// Returns the private key. `purpose` is for the error.
+    fn private_key(&self, purpose: &str) -> Result<Option<KeyIdentity>, PkiError> {
         match self.read_ca_key(NAME)? {
             StoredKey::Missing => Ok(None),
             StoredKey::Readable(key) => KeyIdentity::parse(&key)
                 .map(Some)
                 .map_err(|reason| invalid(NAME, reason)),
             StoredKey::Encrypted => Err(PkiError::EncryptedKey {
-                purpose: "open the archive".to_owned(),
+                purpose: purpose.to_owned(),
                 path: self.path(&format!("{NAME}.key.age")).display().to_string(),
             }),
         }
+    }
+
+    /// Reads a file with a secret that is not the key of a CA; `None` if it does not exist. If it is in clear text and the store has
+    /// an identity, an encrypted file takes its place.
+    pub(super) fn read_secret(&self, file: &str) -> Result<Option<String>, PkiError> {
+        if let Some(text) = self.read(file)? {
+            if self.encrypts() {
+                self.write_secret(file, &text)?;
+            }
+            return Ok(Some(text));
+        }
+        let path = self.path(&format!("{file}{SEALED}"));
+        let encrypted = match std::fs::read(&path) {
+            Ok(encrypted) => encrypted,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(failed("read", &path, source)),
+        };
+        let text = self.opener(&path)?.decrypt_text(&encrypted);
+        text.map(Some).map_err(|error| {
+            invalid(file, format!("cannot decrypt {}: {error}", path.display())).hint(
+                "restore this file and archive.key.age from the same backup of the state directory",
+            )
+        })
+    }
+
+    /// Writes a file with a secret that is not the key of a CA, encrypted if the store has an identity. A file in clear text is removed
+    /// when the encrypted one is on disk.
+    pub(super) fn write_secret(&self, file: &str, text: &str) -> Result<(), PkiError> {
+        if !self.encrypts() {
+            return self.write(file, text);
+        }
+        let root = self.root();
+        root.keep_archive_key()?;
+        let Some(recipients) = root.archive_recipients()? else {
+            return Err(invalid(NAME, "its public key does not exist"));
+        };
+        let encrypted = recipients.encrypt(Vec::new()).and_then(|mut writer| {
+            writer.write_all(text.as_bytes())?;
+            writer.finish()
+        });
+        let encrypted = encrypted.map_err(|error| invalid(file, error))?;
+        self.write_bytes(&format!("{file}{SEALED}"), &encrypted)?;
+        self.remove(file)
+    }
+
+    /// Returns whether the store, or a directory in it, has encrypted secrets besides keys of CAs.
+    ///
+    /// # Errors
+    /// A directory cannot be read.
+    pub fn has_sealed(&self) -> Result<bool, PkiError> {
+        Ok(self.first_sealed()?.is_some())
+    }
+
+    /// Fails if the store, or a directory in it, has encrypted secrets besides keys of CAs, and its identity does not open them.
+    ///
+    /// # Errors
+    /// There is no identity, or another one encrypted them.
+    pub fn opens_sealed(&self) -> Result<(), PkiError> {
+        match self.first_sealed()? {
+            Some(path) => self.opener(&path).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn first_sealed(&self) -> Result<Option<PathBuf>, PkiError> {
+        for name in self.names()? {
+            let path = self.path(&name);
+            if name.ends_with(SEALED) {
+                return Ok(Some(path));
+            }
+            if path.is_dir()
+                && let Some(found) = self.subdirectory(&name).first_sealed()?
+            {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns what opens an encrypted secret.
+    fn opener(&self, path: &Path) -> Result<KeyIdentity, PkiError> {
+        if let Some(known) = self.opener.get() {
+            return Ok(known.clone());
+        }
+        let found = self
+            .root()
+            .private_key(&format!("read {}", path.display()))?;
+        let found = found.ok_or_else(|| {
+            invalid(
+                NAME,
+                format!(
+                    "it does not exist, and {} is encrypted for it",
+                    path.display()
+                ),
+            )
+            .hint("restore archive.key.age from a backup of the state directory")
+        })?;
+        Ok(self.opener.get_or_init(|| found).clone())
     }
 }
 

@@ -102,7 +102,7 @@ fn load(
     number: u32,
 ) -> Result<Option<EncryptionKey>, PkiError> {
     let file = file(provider, number);
-    let Some(text) = store.read(&file)? else {
+    let Some(text) = store.read_secret(&file)? else {
         return Ok(None);
     };
     let engine = base64::engine::general_purpose::STANDARD;
@@ -138,7 +138,7 @@ fn load_or_create(
         name: format!("key{number}-{}", hex::encode(id)),
         secret: base64::engine::general_purpose::STANDARD.encode(secret),
     };
-    store.write(&file, &format!("{} {}\n", key.name, key.secret))?;
+    store.write_secret(&file, &format!("{} {}\n", key.name, key.secret))?;
     Ok(key)
 }
 

@@ -17,19 +17,26 @@ pub struct SigningKey {
 }
 
 impl SigningKey {
-    /// Loads the key pair `name` from the store, or creates it.
+    /// Loads the key pair `name` from the store, or creates it. Beside an encrypted key, the public one is in clear text: commands
+    /// compare it with that of hosts.
     pub fn load_or_create(store: &CertificateStore, name: &str) -> Result<Self, PkiError> {
-        if let Some(text) = store.read(&format!("{name}.key"))? {
-            let key = KeyPair::from_pem(&text).map_err(|error| invalid(name, error))?;
-            let own = Self::of(&key);
-            return Ok(Self {
-                public: rotation::trusted_keys(store, name, &own.public)?,
-                ..own
-            });
+        let file = format!("{name}.key");
+        let found = store.read_secret(&file)?;
+        let key = match &found {
+            Some(text) => KeyPair::from_pem(text).map_err(|error| invalid(name, error))?,
+            None => new_key(name)?,
+        };
+        let own = Self::of(&key);
+        if found.is_none() {
+            store.write_secret(&file, &own.private)?;
         }
-        let key = Self::of(&new_key(name)?);
-        store.write(&format!("{name}.key"), &key.private)?;
-        Ok(key)
+        if store.encrypts() {
+            store.write(&format!("{name}.pub"), &own.public)?;
+        }
+        Ok(Self {
+            public: rotation::trusted_keys(store, name, &own.public)?,
+            ..own
+        })
     }
 
     fn of(key: &KeyPair) -> Self {

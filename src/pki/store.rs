@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use crate::encryption::KeyIdentity;
 use crate::error::PkiError;
@@ -16,9 +17,13 @@ use time::OffsetDateTime;
 #[derive(Clone)]
 pub struct CertificateStore {
     dir: PathBuf,
+    /// The directory with the key pair of archives: that of the store of which this one is a subdirectory, or the own one.
+    root: PathBuf,
     read_only: bool,
     /// Encrypts and decrypts the keys of CAs.
     identity: Option<KeyIdentity>,
+    /// What opens other secrets, after it was read. A passphrase takes a second for it.
+    pub(super) opener: Arc<OnceLock<KeyIdentity>>,
     /// How long new certificates are valid.
     validity: Validity,
     /// Which certificates are issued again although they are valid.
@@ -47,19 +52,27 @@ pub(super) enum StoredKey {
 impl CertificateStore {
     /// Opens a directory. The first write creates it.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
+        let dir = dir.into();
         Self {
-            dir: dir.into(),
+            root: dir.clone(),
+            dir,
             read_only: false,
             identity: None,
+            opener: Arc::default(),
             validity: Validity::default(),
             renewal: None,
         }
     }
 
-    /// Encrypts the keys of CAs with an identity, those that exist and those that are created.
+    /// Encrypts the keys of CAs with an identity, and other secrets with the key pair of archives: those that exist and those
+    /// that are created.
     #[must_use]
     pub fn encrypted(self, identity: Option<KeyIdentity>) -> Self {
-        Self { identity, ..self }
+        Self {
+            identity,
+            opener: Arc::default(),
+            ..self
+        }
     }
 
     /// Sets how long new certificates are valid. The default is that of kubeadm.
@@ -89,11 +102,8 @@ impl CertificateStore {
     /// Opens a directory without the permission to write. New keys and certificates exist in memory only.
     pub fn read_only(dir: impl Into<PathBuf>) -> Self {
         Self {
-            dir: dir.into(),
             read_only: true,
-            identity: None,
-            validity: Validity::default(),
-            renewal: None,
+            ..Self::new(dir)
         }
     }
 
@@ -102,14 +112,19 @@ impl CertificateStore {
     pub fn subdirectory(&self, name: &str) -> Self {
         Self {
             dir: self.dir.join(name),
-            read_only: self.read_only,
-            identity: self.identity.clone(),
-            validity: self.validity,
-            renewal: self.renewal.clone(),
+            ..self.clone()
         }
     }
 
-    /// Returns whether the store encrypts keys of CAs that it writes.
+    /// Returns the store of the directory with the key pair of archives.
+    pub(super) fn root(&self) -> Self {
+        Self {
+            dir: self.root.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns whether the store encrypts secrets that it writes.
     pub(super) fn encrypts(&self) -> bool {
         self.identity.is_some() && !self.read_only
     }
@@ -179,18 +194,23 @@ impl CertificateStore {
 
     /// Returns the names of the encrypted keys in the directory; none if it does not exist.
     pub(super) fn encrypted_keys(&self) -> Result<Vec<String>, PkiError> {
+        let names = self.names()?.into_iter();
+        let keys = names.filter_map(|file| file.strip_suffix(".key.age").map(str::to_owned));
+        Ok(keys.collect())
+    }
+
+    /// Returns the names of files and directories in the directory; none if it does not exist.
+    pub(super) fn names(&self) -> Result<Vec<String>, PkiError> {
         let entries = match std::fs::read_dir(&self.dir) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(source) => return Err(failed("read", &self.dir, source)),
         };
-        let mut names = Vec::new();
-        for entry in entries {
+        let name = |entry: io::Result<std::fs::DirEntry>| {
             let entry = entry.map_err(|source| failed("read", &self.dir, source))?;
-            let file = entry.file_name().to_string_lossy().into_owned();
-            names.extend(file.strip_suffix(".key.age").map(str::to_owned));
-        }
-        Ok(names)
+            Ok(entry.file_name().to_string_lossy().into_owned())
+        };
+        entries.map(name).collect()
     }
 
     /// Returns the key of the CA `name`; `None` if the store does not have it. Secret.
@@ -234,7 +254,7 @@ impl CertificateStore {
     /// Reads a certificate and its key; `None` if one of the files does not exist.
     pub(super) fn load(&self, name: &str) -> Result<Option<Pair>, PkiError> {
         let certificate = self.read(&format!("{name}.crt"))?;
-        let key = self.read(&format!("{name}.key"))?;
+        let key = self.read_secret(&format!("{name}.key"))?;
         Ok(certificate
             .zip(key)
             .map(|(certificate, key)| Pair { certificate, key }))
@@ -243,7 +263,7 @@ impl CertificateStore {
     /// Writes a certificate and its key.
     pub(super) fn save(&self, name: &str, pair: &Pair) -> Result<(), PkiError> {
         // The certificate is written last, so that it never exists without its key.
-        self.write(&format!("{name}.key"), &pair.key)?;
+        self.write_secret(&format!("{name}.key"), &pair.key)?;
         self.write(&format!("{name}.crt"), &pair.certificate)
     }
 
@@ -262,7 +282,7 @@ impl CertificateStore {
         self.write_bytes(file, text.as_bytes())
     }
 
-    fn write_bytes(&self, file: &str, content: &[u8]) -> Result<(), PkiError> {
+    pub(super) fn write_bytes(&self, file: &str, content: &[u8]) -> Result<(), PkiError> {
         if self.read_only {
             return Ok(());
         }

@@ -182,13 +182,18 @@ fn key_of_a_ca_is_encrypted_and_needed_only_to_sign() {
     assert!(content.starts_with(b"age-encryption.org/v1\n"));
     // With the identity, all is as before.
     let leaf = Leaf::client("admin", None);
-    let ca = Ca::load_or_create(&encrypted, "ca").unwrap();
-    let issued = ca.issue(&encrypted, "admin", &leaf).unwrap();
-    assert_eq!(ca.certificate(), pair.certificate);
-    // Without it, what exists is used.
+    let opened = Ca::load_or_create(&encrypted, "ca").unwrap();
+    let issued = opened.issue(&store, "admin", &leaf).unwrap();
+    assert_eq!(opened.certificate(), pair.certificate);
+    // Without it, what exists is used, until the keys of certificates are encrypted as well.
     let ca = Ca::load_or_create(&store, "ca").unwrap();
     let again = ca.issue(&store, "admin", &leaf).unwrap();
     assert_eq!(again.certificate, issued.certificate);
+    let sealed = opened.issue(&encrypted, "admin", &leaf).unwrap();
+    assert_eq!(sealed.key, issued.key);
+    assert!(!dir.path().join("admin.key").exists());
+    let refused = ca.issue(&store, "admin", &leaf);
+    assert!(matches!(refused, Err(PkiError::EncryptedKey { .. })));
     let other = self::identity();
     let wrong = Ca::load_or_create(&store.clone().encrypted(Some(other)), "ca");
     let errors = [

@@ -99,6 +99,7 @@ pub async fn fix(
             has_differences: !choice.is_empty(),
         });
     }
+    certificates::check_opens(&state, options.ca_encryption.as_ref())?;
     let install = options.install();
     let context = Context {
         options: &install,

@@ -51,10 +51,10 @@ pub struct Install {
     /// accepts another bundle with the same number.
     #[arg(long)]
     allow_older: bool,
-    /// Encrypt the keys of CAs in the state directory with this identity file of age
+    /// Encrypt the secrets of the state directory with this identity file of age
     ///
-    /// `age-keygen` writes such a file. Keys in clear text are replaced by encrypted ones. From then on the
-    /// option is required for an install that needs a key. `/dev/fd/3` reads the identity from a file descriptor.
+    /// `age-keygen` writes such a file. Files in clear text are replaced by encrypted ones. From then on
+    /// commands that use a secret require the option. `/dev/fd/3` reads the identity from a file descriptor.
     #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
     ca_identity: Option<PathBuf>,
     #[command(flatten)]

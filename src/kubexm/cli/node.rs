@@ -75,7 +75,7 @@ struct NodeArgs {
     /// Accept a bundle that is older than the newest one that the cluster was installed from
     #[arg(long)]
     allow_older: bool,
-    /// The identity file of age that encrypts the keys of CAs in the state directory
+    /// The identity file of age that encrypts the secrets of the state directory
     #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
     ca_identity: Option<PathBuf>,
     #[command(flatten)]

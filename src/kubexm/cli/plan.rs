@@ -41,7 +41,7 @@ pub struct Plan {
     /// The exit code is 6 if an install would change a host.
     #[arg(long)]
     diff: bool,
-    /// The identity file of age that encrypts the keys of CAs in the state directory, for --diff
+    /// The identity file of age that encrypts the secrets of the state directory, for --diff
     #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
     ca_identity: Option<PathBuf>,
     #[command(flatten)]

@@ -10,7 +10,7 @@ use kubexm_session::begun::{Operation, end_replacement};
 use kubexm_session::bundle_access::verify;
 use kubexm_session::change::{Change, Session};
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{CommandError, Stop};
+use kubexm_session::{CommandError, Stop, certificates};
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, WarningKind};
 
@@ -80,6 +80,7 @@ pub(super) async fn run(
             edits,
         });
     }
+    certificates::check_opens(&state, options.ca_encryption.as_ref())?;
     let change = Change {
         operation: match purpose {
             Purpose::Remove => Operation::NodeRemove,

@@ -94,6 +94,7 @@ pub async fn upgrade(
         events.note("dry run: nothing was touched");
         return Ok(report(None));
     }
+    certificates::check_opens(&state, options.ca_encryption.as_ref())?;
     let change = Change {
         operation: Operation::Upgrade,
         cluster: &cluster,

@@ -257,7 +257,7 @@ async fn add_applications(
     bundle: &Arc<BundleSet>,
     events: &Events,
 ) -> Result<(), CommandError> {
-    let certificates = certificates::preview(site.cluster, site.state, None)?;
+    let certificates = certificates::of_registry(site.cluster, site.state)?;
     let inputs = plan_inputs::with_certificates(site.cluster, bundle, &site.facts, certificates);
     let before: Vec<TaskId> = prepared.plan.tasks.iter().map(Task::id).collect();
     let (plan, missing) = kubexm_deploy::applications(&inputs)?;
@@ -350,8 +350,7 @@ fn clients(site: &Site<'_>, bundle: &Arc<BundleSet>, lock: &Lock) -> Result<Clie
              another login",
         ));
     }
-    // Nodes get no key of a CA from this plan.
-    let certificates = certificates::preview(site.cluster, site.state, None)?;
+    let certificates = certificates::of_registry(site.cluster, site.state)?;
     let mut inputs =
         plan_inputs::with_certificates(site.cluster, bundle, &site.facts, certificates);
     inputs.lock = lock;

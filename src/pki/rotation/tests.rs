@@ -92,6 +92,39 @@ fn keys_of_service_accounts_are_accepted_until_they_are_removed() {
     assert!(!load().public.contains(old.public.trim()));
 }
 
+/// It was in clear text beside encrypted keys of CAs.
+#[test]
+fn key_of_service_accounts_is_encrypted_in_each_phase() {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = CertificateStore::new(dir.path()).subdirectory("kubernetes");
+    let load = |store: &CertificateStore| crate::SigningKey::load_or_create(store, "sa");
+    let old = load(&plain).unwrap();
+    let store = plain
+        .clone()
+        .encrypted(Some(KeyIdentity::of_passphrase("a phrase")));
+    let is_clear = |name: &str| store.path(name).exists();
+    assert_eq!(load(&store).unwrap().private, old.private);
+    begin(&store, "sa", Kind::Key, "").unwrap();
+    assert!(!is_clear("sa.key") && !is_clear("sa.next.key"));
+    // The public keys are known without the identity.
+    let seen = public(&plain, "sa", Kind::Key).unwrap();
+    assert_eq!(seen.present.trim(), old.public.trim());
+    switch(&store, "sa", Kind::Key).unwrap();
+    assert!(!is_clear("sa.key") && !store.path("sa.next.key.sealed").exists());
+    let new = load(&store).unwrap();
+    assert!(new.private != old.private && new.public.ends_with(&old.public));
+    let seen = public(&plain, "sa", Kind::Key).unwrap();
+    assert!(new.public.starts_with(seen.present.trim()));
+    let error = load(&plain).err().unwrap().to_string();
+    assert!(
+        error.contains("sa.key.sealed: ") && error.contains("archive.key.age is encrypted\nhint: "),
+        "{error}"
+    );
+    begin(&store, "sa", Kind::Key, "").unwrap();
+    cancel(&store, "sa", Kind::Key).unwrap();
+    assert!(!store.path("sa.next.key.sealed").exists());
+}
+
 /// The key of kubeadm stays on the hosts.
 #[test]
 fn authority_elsewhere_has_a_key_after_the_switch_only() {

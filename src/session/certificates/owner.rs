@@ -50,7 +50,8 @@ pub fn forget(cluster: &Cluster, state: &Path, host: &HostName) -> Result<(), Co
             if !is_leaf || owner(cluster, &name) != Some(host) {
                 continue;
             }
-            for path in [folder.join(format!("{name}.key")), certificate] {
+            let keys = ["key", "key.sealed"].map(|end| folder.join(format!("{name}.{end}")));
+            for path in keys.into_iter().chain([certificate]) {
                 remove_if_exists(&path).map_err(|error| FileError::io("remove", &path, &error))?;
             }
         }

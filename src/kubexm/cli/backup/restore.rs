@@ -64,7 +64,7 @@ pub struct Restore {
     /// With `remove`, the cluster forgets their nodes and pods.
     #[arg(long, value_enum, value_name = "WHAT")]
     other_hosts: Option<OtherHosts>,
-    /// The identity file of age that encrypts the keys of CAs in the state directory
+    /// The identity file of age that encrypts the secrets of the state directory
     #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
     ca_identity: Option<PathBuf>,
     #[command(flatten)]

@@ -78,7 +78,7 @@ struct Common {
     /// Print the plan and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// The identity file of age that encrypts the keys of CAs in the state directory
+    /// The identity file of age that encrypts the secrets of the state directory
     #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
     ca_identity: Option<PathBuf>,
     #[command(flatten)]

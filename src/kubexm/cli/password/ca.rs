@@ -16,9 +16,9 @@ const CA_PASSPHRASE: &str = "KUBEXM_CA_PASSPHRASE";
 /// Where the passphrase for the keys of CAs comes from.
 #[derive(Debug, Args)]
 pub struct CaPassphraseArgs {
-    /// Encrypt the keys of CAs in the state directory with a passphrase, and ask for it
+    /// Encrypt the secrets of the state directory with a passphrase, and ask for it
     ///
-    /// It replaces an identity file. From then on a passphrase is required for an install that needs a key.
+    /// It replaces an identity file. From then on commands that use a secret require the passphrase.
     #[arg(long, conflicts_with_all = ["ca_identity", "ca_passphrase_file"])]
     ask_ca_passphrase: bool,
     /// A file with the passphrase for the keys of CAs

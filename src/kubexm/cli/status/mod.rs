@@ -60,7 +60,7 @@ pub struct Status {
     /// Fix hosts although no key verifies the signature of the bundle
     #[arg(long, requires = "fix", conflicts_with = "trust")]
     unsigned: bool,
-    /// The identity file of age that encrypts the keys of CAs in the state directory, for --diff and --fix
+    /// The identity file of age that encrypts the secrets of the state directory, for --diff and --fix
     #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
     ca_identity: Option<PathBuf>,
     #[command(flatten)]

@@ -123,7 +123,7 @@ pub struct RenewalArgs {
     /// Of a certificate that is valid for less than three times as long, the last third of its validity counts.
     #[arg(long, value_name = "DURATION", default_value_t = RENEWAL_DAYS, value_parser = duration::days)]
     days: u16,
-    /// The identity file of age that encrypts the keys of CAs in the state directory
+    /// The identity file of age that encrypts the secrets of the state directory
     #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
     ca_identity: Option<PathBuf>,
     #[command(flatten)]

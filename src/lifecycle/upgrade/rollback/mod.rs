@@ -24,11 +24,11 @@ use kubexm_deploy::rollback as deploy;
 use kubexm_engine::plan::Plan;
 use kubexm_session::begun::{Operation, RollbackRecord, RollbackStage, StateRecord, UpgradeRecord};
 use kubexm_session::change::{Change, Session};
-use kubexm_session::kubeconfigs;
 use kubexm_session::outcome::{Ended, carry_out};
 use kubexm_session::session;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, Stop, rollback as older_bundle};
+use kubexm_session::{certificates, kubeconfigs};
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, UtcTime, Version};
 
@@ -108,6 +108,7 @@ pub async fn rollback(
         events.note("dry run: nothing was touched");
         return Ok(report(&prepared, None));
     }
+    certificates::check_opens(&state, options.ca_encryption.as_ref())?;
     if prepared.way == Way::Snapshot && !unless_stopped(stop, async { Ok(confirm().await) }).await?
     {
         return Err(CommandError::configuration(

@@ -19,9 +19,13 @@ pub(super) fn obstacle(
     state: &Path,
     encryption: Option<&CaEncryption>,
 ) -> Result<Option<PkiError>, CommandError> {
-    let seen = certificates::preview(cluster, state, encryption)?;
     let identity = encryption.map(CaEncryption::identity).transpose()?;
     let store = CertificateStore::read_only(state.join("pki")).encrypted(identity);
+    match store.opens_sealed() {
+        Err(cause @ PkiError::EncryptedKey { .. }) => return Ok(Some(cause)),
+        opened => opened?,
+    }
+    let seen = certificates::preview(cluster, state, encryption)?;
     let mut needed = Vec::new();
     let issued = std::fs::read_to_string(store.path("registry.crt")).unwrap_or_default();
     if issued != seen.registry.certificate {
@@ -83,8 +87,11 @@ mod tests {
         let phrase = |text: &str| CaEncryption::Passphrase(Secret(text.to_owned()));
         let right = phrase("right");
         let before = cluster();
-        let issued = certificates::load_or_issue(&before, state, Some(right.identity().unwrap()));
-        issued.unwrap();
+        certificates::load_or_issue(&before, state, None).unwrap();
+        // An earlier version encrypted the keys of CAs alone.
+        let store = CertificateStore::new(state.join("pki"));
+        let store = store.encrypted(Some(right.identity().unwrap()));
+        Ca::load_or_create(&store, "kubexm-example").unwrap();
         let mut after = before.clone();
         after.roles.registry = vec!["node2".parse().unwrap()];
         assert_eq!(
@@ -103,5 +110,19 @@ mod tests {
             "{absent}"
         );
         assert_eq!(found(&before, state, None), None);
+    }
+
+    /// The move reads the key of the registry, also if it issues no certificate.
+    #[test]
+    fn encrypted_key_of_the_registry_is_found_before_the_move_begins() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path();
+        let right = CaEncryption::Passphrase(Secret("right".to_owned()));
+        let identity = Some(right.identity().unwrap());
+        certificates::load_or_issue(&cluster(), state, identity).unwrap();
+        let refused = found(&cluster(), state, None).unwrap();
+        let expected = "cannot read [state]/pki/registry.key.sealed: [state]/pki/archive.key.age is encrypted\nhint: ";
+        assert!(refused.starts_with(expected), "{refused}");
+        assert_eq!(found(&cluster(), state, Some(&right)), None);
     }
 }

@@ -76,6 +76,7 @@ pub async fn renew(
             kubeconfig: None,
         });
     }
+    certificates::check_opens(&state, options.ca_encryption.as_ref())?;
     let change = Change {
         operation: Operation::CertsRenew,
         cluster: &cluster,

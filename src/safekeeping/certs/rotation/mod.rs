@@ -23,7 +23,7 @@ use kubexm_deploy::rotation::{
 };
 pub use kubexm_session::begun::Phase;
 use kubexm_session::begun::{RotationRecord, StateRecord};
-use kubexm_session::certificates::CaEncryption;
+use kubexm_session::certificates::{self, CaEncryption};
 use kubexm_session::change::{Change, Session};
 use kubexm_session::identity::KnownCluster;
 use kubexm_session::session::{self, Hosts};
@@ -124,6 +124,7 @@ pub async fn rotate(
             text: String::new(),
         });
     }
+    certificates::check_opens(&state, options.ca_encryption.as_ref())?;
     let change = Change {
         operation: record.operation(),
         cluster: &cluster,
