@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep};
 
 pub use classes::Class;
 pub use images::Images;
-pub use node::{Node, NodeAddress, NodeInfo, NodeSpec, NodeStatus, Taint};
+pub use node::{Node, NodeAddress, NodeInfo, NodeSpec, NodeStatus, RuntimeHandler, Taint};
 pub use pod::{
     Budget, BudgetStatus, ContainerState, ContainerStatus, Halt, Pod, PodSpec, PodStatus,
 };

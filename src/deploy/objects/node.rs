@@ -41,6 +41,16 @@ pub struct NodeStatus {
     pub node_info: NodeInfo,
     pub conditions: Vec<Condition>,
     pub addresses: Vec<NodeAddress>,
+    /// The handlers of its container runtime, if kubelet and runtime report them.
+    pub runtime_handlers: Vec<RuntimeHandler>,
+}
+
+/// A handler of a container runtime.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct RuntimeHandler {
+    /// Empty for the default one.
+    pub name: String,
 }
 
 /// What the kubelet reports about its host. A value that it did not report is empty.

@@ -21,6 +21,8 @@ pub struct PodSpec {
     pub node_name: String,
     /// Whether it has the network of its host.
     pub host_network: bool,
+    /// The name of its RuntimeClass; empty without one.
+    pub runtime_class_name: String,
     volumes: Vec<Volume>,
 }
 

@@ -74,6 +74,8 @@ impl<'a> Needs<'a> {
             match need {
                 Need::StorageClass(class) => needs.storage.push(class),
                 Need::IngressClass(class) => needs.ingress.push(class),
+                // Another check looks at them.
+                Need::RuntimeClass(_) => {}
                 Need::PersistentVolumeClaim(claim) => needs.claims.push(claim),
                 Need::Ingress(ingress) => needs.ingresses.push(ingress),
                 Need::Service(service) => needs.services.push(service),

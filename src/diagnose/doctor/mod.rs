@@ -26,6 +26,7 @@ mod registry;
 mod report;
 mod rules;
 mod runtime;
+mod runtime_class;
 mod seen;
 mod server;
 mod shared;
@@ -133,6 +134,7 @@ fn checks() -> impl Iterator<Item = &'static Check> {
         network::CHECKS,
         dns::CHECKS,
         workloads::CHECKS,
+        runtime_class::CHECKS,
         applications::CHECKS,
     ];
     areas.into_iter().flatten()

@@ -6,7 +6,7 @@ use kubexm_deploy::objects::{Class, Condition, Metadata, condition};
 
 /// The arguments of `kubectl get`. Classes come first: users decide how many others there are.
 pub(super) const WORDS: [&str; 2] = [
-    "storageclasses,ingressclasses,persistentvolumeclaims,ingresses,services,jobs",
+    "storageclasses,ingressclasses,runtimeclasses,persistentvolumeclaims,ingresses,services,jobs",
     "--all-namespaces",
 ];
 /// The annotation of hooks (<https://helm.sh/docs/topics/charts_hooks/>).
@@ -22,6 +22,7 @@ const INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
 pub(super) enum Need {
     StorageClass(Class),
     IngressClass(Class),
+    RuntimeClass(RuntimeClass),
     PersistentVolumeClaim(Claim),
     Ingress(Ingress),
     Service(Service),
@@ -32,13 +33,21 @@ impl Need {
     /// Returns whether checks look at it.
     pub(super) fn counts(&self) -> bool {
         match self {
-            Self::StorageClass(_) | Self::IngressClass(_) => true,
+            Self::StorageClass(_) | Self::IngressClass(_) | Self::RuntimeClass(_) => true,
             Self::PersistentVolumeClaim(claim) => claim.waits_for_class(),
             Self::Ingress(ingress) => ingress.needs_class(),
             Self::Service(service) => service.spec.kind == "LoadBalancer",
             Self::Job(job) => job.is_of_helm() && job.failure().is_some(),
         }
     }
+}
+
+/// A RuntimeClass.
+#[derive(Deserialize)]
+pub(super) struct RuntimeClass {
+    pub(super) metadata: Metadata,
+    /// The name by which the container runtime of a node knows it.
+    pub(super) handler: String,
 }
 
 /// A PersistentVolumeClaim.

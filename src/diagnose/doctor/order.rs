@@ -293,9 +293,16 @@ pub(super) const FOLLOWS: &[(&[&str], Where, &[&str])] = &[
     (&["images"], SameHost, &["dns", "pods"]),
     (&["pods"], SameNamespace, &["webhooks", "api-services"]),
     (&["api-services"], Anywhere, &["namespaces"]),
+    (&["runtime-class"], SameHost, &["pods"]),
     (&["storage-class"], SameNamespace, &["pods"]),
     (
-        &["images", "pods", "storage-class", "service-address"],
+        &[
+            "images",
+            "pods",
+            "runtime-class",
+            "storage-class",
+            "service-address",
+        ],
         SameNamespace,
         &["releases"],
     ),

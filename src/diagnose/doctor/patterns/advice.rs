@@ -94,6 +94,18 @@ pub(super) const NO_ADDRESS: Advice = advice(
     "more pods run on the node than its subnet has addresses, or leases of pods that no longer exist use them up",
     "lower maxPods in spec.kubernetes.kubelet.extraConfig; for nodes that join later, give each a larger subnet by a smaller node-cidr-mask-size in spec.kubernetes.controllerManager.extraArgs",
 );
+pub(super) const NO_HANDLER: Advice = advice(
+    Remedy::Install,
+    "pods of a RuntimeClass do not start: the container runtime does not have its handler",
+    "the configuration of the runtime does not name the handler, or the runtime has not started since",
+    "add the handler to spec.containerRuntime.runtimes of the cluster file, and write the configuration of the install again",
+);
+pub(super) const NO_OCI_RUNTIME: Advice = advice(
+    Remedy::Install,
+    "pods do not start: the program of their RuntimeClass is not on the node",
+    "the container runtime has the handler, and the path of spec.containerRuntime.runtimes does not exist",
+    "install the program that the evidence names; if it has another path, correct the cluster file and write the configuration again",
+);
 pub(super) const NO_PLUGIN: Advice = advice(
     Remedy::Install,
     "a CNI plugin is missing",

@@ -192,6 +192,31 @@ pub(super) const TABLE: &[Pattern] = &[
         advice::NO_PLUGIN,
     ),
     row(
+        "runtime-class",
+        PULLS,
+        &["no runtime for", "is configured"],
+        If::Pods,
+        advice::NO_HANDLER,
+    ),
+    row(
+        "runtime-class",
+        PULLS,
+        &["failed to find runtime handler"],
+        If::Pods,
+        advice::NO_HANDLER,
+    ),
+    row(
+        "runtime-class",
+        PULLS,
+        &[
+            "unable to retrieve OCI runtime error",
+            "exec",
+            "no such file or directory",
+        ],
+        If::Pods,
+        advice::NO_OCI_RUNTIME,
+    ),
+    row(
         "dns",
         &["coredns"],
         &["no nameservers found"],

@@ -31,6 +31,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("registry-ca", "an install, that of registry-mirrors"),
     ("releases", "shows Jobs and the history of a release"),
     ("routes", "of preflight: tests/e2e-field"),
+    ("runtime-class", "an install, that of registry-mirrors"),
     ("sandbox-image", "an install, that of registry-mirrors"),
     ("service-address", "shows the service"),
     ("service-network", "a defective offload needs the hardware"),

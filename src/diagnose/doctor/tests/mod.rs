@@ -9,6 +9,7 @@ mod lasting;
 mod logs;
 mod network_files;
 mod rules;
+mod runtime_class;
 mod silent;
 mod together;
 mod warnings;
