@@ -7,6 +7,10 @@ use base64::prelude::BASE64_STANDARD;
 use kubexm_types::redacted::REPLACEMENT;
 use serde_json::Value;
 
+use super::object::ManifestObject;
+use super::secret_values::{SecretValues, field};
+use super::stored::StoredRelease;
+
 /// A shorter secret is only hidden where it is the whole text: it is part of too many others.
 const SHORTEST: usize = 4;
 /// A shorter secret is only hidden where it is a word: it can be part of names.
@@ -26,9 +30,37 @@ impl Hidden {
         Self { texts }
     }
 
-    /// Creates a value that hides values of an application. `plain` are those without secrets, and `former` are those of a revision.
-    pub(super) fn of(all: &Value, plain: &Value, former: &Value) -> Self {
-        Self::new(secrets(all, plain, former))
+    /// Creates a value that hides values of an application, of which `plain` are without secrets, and those of a former revision.
+    pub(super) fn of(all: &Value, plain: &Value, former: Option<&StoredRelease>) -> Self {
+        let none = StoredRelease::default();
+        let former = former.unwrap_or(&none);
+        Self::new(secrets(all, plain, (&former.values, &former.secrets)))
+    }
+
+    /// Hides all texts of a value, too.
+    #[must_use]
+    pub(super) fn and(self, secret: &Value) -> Self {
+        let nothing = (&Value::Null, &SecretValues::default());
+        let mut texts = secrets(secret, &Value::Null, nothing);
+        texts.extend(self.texts);
+        Self::new(texts)
+    }
+
+    /// Hides the contents of Secrets, too, where another object has them.
+    #[must_use]
+    pub fn with_secrets<'a>(&self, objects: impl Iterator<Item = &'a ManifestObject>) -> Self {
+        let mut found = BTreeSet::new();
+        for object in objects.filter(|object| object.is_secret()) {
+            texts(&object.value["stringData"], &mut found);
+            let fields = object.value["data"].as_object().into_iter().flatten();
+            let data = fields.filter_map(|(_, value)| BASE64_STANDARD.decode(value.as_str()?).ok());
+            found.extend(data.filter_map(|data| String::from_utf8(data).ok()));
+        }
+        let mut all = with_forms(found);
+        // A shorter one is in names of objects.
+        all.retain(|text| text.trim().len() >= CERTAIN);
+        all.extend(self.texts.iter().cloned());
+        Self::new(all)
     }
 
     /// Returns whether a text is a secret.
@@ -76,9 +108,19 @@ fn without_word(text: &str, secret: &str) -> String {
 
 /// Returns the texts of values that differ from those without secrets, of the former values in their place, and of former values
 /// that have gone, which may have been secret. It has their base64, their form in JSON, and the longer lines of texts.
-fn secrets(all: &Value, plain: &Value, former: &Value) -> BTreeSet<String> {
+fn secrets(
+    all: &Value,
+    plain: &Value,
+    (former, secret): (&Value, &SecretValues),
+) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    collect(all, plain, former, &mut found);
+    let values = Values { all, plain, former };
+    collect(&values, secret, "", &mut found);
+    with_forms(found)
+}
+
+/// Adds the other forms of texts.
+fn with_forms(mut found: BTreeSet<String>) -> BTreeSet<String> {
     let encoded = found.iter().map(|text| BASE64_STANDARD.encode(text));
     let lines = found.iter().flat_map(|text| text.lines());
     let lines = lines.map(|line| line.trim().to_owned());
@@ -97,21 +139,52 @@ fn secrets(all: &Value, plain: &Value, former: &Value) -> BTreeSet<String> {
 /// A line of a text with several ones is a secret of its own from this length: templates indent and escape lines.
 const LONG_LINE: usize = 8;
 
-fn collect(all: &Value, plain: &Value, former: &Value, found: &mut BTreeSet<String>) {
+/// Values of an application at a path.
+struct Values<'a> {
+    all: &'a Value,
+    /// Without secrets.
+    plain: &'a Value,
+    /// Those of a former revision.
+    former: &'a Value,
+}
+
+fn collect(values: &Values<'_>, secret: &SecretValues, path: &str, found: &mut BTreeSet<String>) {
+    let Values { all, plain, former } = *values;
     match (all, plain) {
         (Value::Object(all), Value::Object(plain)) => {
-            for (name, value) in all {
+            for (name, all) in all {
                 let plain = plain.get(name).unwrap_or(&Value::Null);
-                collect(value, plain, &former[name], found);
+                let former = &former[name.as_str()];
+                let values = Values { all, plain, former };
+                collect(&values, secret, &field(path, name), found);
+            }
+            if !former.is_object() {
+                were_secret(former, secret, path, found);
             }
             let former = former.as_object().into_iter().flatten();
             let gone = former.filter(|(name, _)| !all.contains_key(*name));
             gone.for_each(|(_, value)| texts(value, found));
         }
-        _ if all == plain => {}
+        _ if all == plain => {
+            // Without a record, a value that does not change is plain.
+            if all != former || *secret != SecretValues::Any {
+                were_secret(former, secret, path, found);
+            }
+        }
         _ => {
             texts(all, found);
             texts(former, found);
+        }
+    }
+}
+
+/// Finds the texts of former values that were secret.
+fn were_secret(former: &Value, secret: &SecretValues, path: &str, found: &mut BTreeSet<String>) {
+    if secret.has(path) {
+        texts(former, found);
+    } else if let Value::Object(fields) = former {
+        for (name, value) in fields {
+            were_secret(value, secret, &field(path, name), found);
         }
     }
 }
@@ -141,7 +214,8 @@ mod tests {
         let all = json!({"a": {"b": "sesame", "c": 1}, "d": ["first line\nend\n"], "e": "plain", "f": {"g": 4711}});
         let plain = json!({"a": {"b": "hidden", "c": 1}, "e": "plain"});
         let former = json!({"a": {"b": "old", "c": 2}, "e": "other", "gone": "former"});
-        let found = secrets(&all, &plain, &former);
+        let none = SecretValues::of(&plain, &plain);
+        let found = secrets(&all, &plain, (&former, &none));
         for text in [
             "sesame",
             "old",
@@ -157,10 +231,33 @@ mod tests {
                 "{text}"
             );
         }
-        let quoted = secrets(&json!("a\"b\\c"), &json!("hidden"), &Value::Null);
+        let quoted = secrets(&json!("a\"b\\c"), &json!("hidden"), (&Value::Null, &none));
         assert!(quoted.contains(r#"a\"b\\c"#), "{quoted:?}");
         for text in ["plain", "other", "1", "2", "end"] {
             assert!(!found.contains(text), "{text}");
         }
+    }
+
+    #[test]
+    fn value_that_was_secret_and_becomes_plain_is_secret() {
+        let plain = json!({"a": {"b": "public"}, "c": "other", "d": {"e": "1"}});
+        let former = json!({"a": {"b": "sesame"}, "c": "text", "d": "key"});
+        let hidden = json!({"a": {"b": "hidden"}, "c": "text", "d": "hidden"});
+        let label = SecretValues::of(&former, &hidden);
+        let found = secrets(&plain, &plain, (&former, &label));
+        assert!(
+            found.contains("sesame") && found.contains("key"),
+            "{found:?}"
+        );
+        assert!(
+            !found.contains("text") && !found.contains("other"),
+            "{found:?}"
+        );
+        // An earlier version of kubexm, or Helm alone, has created the revision.
+        let found = secrets(&plain, &plain, (&former, &SecretValues::Any));
+        assert!(
+            found.contains("sesame") && found.contains("text"),
+            "{found:?}"
+        );
     }
 }

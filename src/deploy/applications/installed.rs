@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use kubexm_config::cluster::Application;
 use kubexm_engine::plan::StepError;
-use kubexm_types::Version;
+use kubexm_types::{Namespace, ReleaseName, Version};
 use serde::Deserialize;
 
+use super::secret_values::SecretValues;
 use crate::kubernetes::system_pods::troubles;
 use crate::objects::{Pod, Server};
 
 /// Prints of each revision of a release what its labels say. The content of a Secret does not leave the host.
-pub(super) const REVISIONS: &str = r#"go-template={"items":[{{range $at, $one := .items}}{{if $at}},{{end}}{"secret":"{{.metadata.name}}","release":"{{.metadata.labels.name}}","namespace":"{{.metadata.namespace}}",{{with index .metadata.labels "kubexm.io/content"}}"content":"{{.}}",{{end}}{{with index .metadata.labels "kubexm.io/chart"}}"chart":"{{.}}",{{end}}{{with index .metadata.labels "kubexm.io/chart-version"}}"chartVersion":"{{.}}",{{end}}"revision":"{{.metadata.labels.version}}","status":"{{.metadata.labels.status}}"}{{end}}]}"#;
+const REVISIONS: &str = r#"go-template={"items":[{{range $at, $one := .items}}{{if $at}},{{end}}{"secret":"{{.metadata.name}}","release":"{{.metadata.labels.name}}","namespace":"{{.metadata.namespace}}",{{with index .metadata.labels "kubexm.io/content"}}"content":"{{.}}",{{end}}{{with index .metadata.labels "kubexm.io/revision"}}"applied":"{{.}}",{{end}}{{with index .metadata.labels "kubexm.io/secrets"}}"secrets":"{{.}}",{{end}}{{with index .metadata.labels "kubexm.io/chart"}}"chart":"{{.}}",{{end}}{{with index .metadata.labels "kubexm.io/chart-version"}}"chartVersion":"{{.}}",{{end}}"revision":"{{.metadata.labels.version}}","status":"{{.metadata.labels.status}}"}{{end}}]}"#;
 /// The most characters of the value of a label.
 const LONGEST_LABEL: usize = 63;
 
@@ -26,6 +27,13 @@ pub(super) struct Revision {
     /// The digest of chart and values, if kubexm created the revision.
     #[serde(default)]
     pub(super) content: Option<String>,
+    /// The number that kubexm gave to the revision. Helm hands labels on to the revisions that it creates without kubexm: then it is
+    /// another one. `None` if an earlier version of kubexm created the revision.
+    #[serde(default)]
+    applied: Option<String>,
+    /// Which of its values are secret.
+    #[serde(default)]
+    secrets: Option<String>,
     #[serde(default)]
     chart: Option<String>,
     #[serde(default)]
@@ -47,6 +55,18 @@ impl Revision {
         Version::parse(&version.replace('_', "+")).ok()
     }
 
+    /// Returns whether kubexm has not created the revision.
+    pub(super) fn is_of_helm(&self) -> bool {
+        let number = self.applied.as_ref();
+        self.content.is_none() || number.is_some_and(|number| *number != self.revision)
+    }
+
+    /// Returns which of its values are secret. Helm can have given it any others.
+    pub(super) fn secret_values(&self) -> SecretValues {
+        let label = self.secrets.as_deref().filter(|_| !self.is_of_helm());
+        SecretValues::parse(label)
+    }
+
     /// Returns whether Helm works on the revision, or was killed meanwhile.
     pub(super) fn is_pending(&self) -> bool {
         is_pending(&self.status)
@@ -58,6 +78,33 @@ impl Revision {
 pub(super) fn compared(revisions: &[Revision]) -> Option<&Revision> {
     let ended = revisions.iter().filter(|one| !one.is_pending());
     ended.max_by_key(|one| (one.status == "deployed", one.number()))
+}
+
+/// Returns the newest revision.
+pub(super) fn newest(revisions: &[Revision]) -> Option<&Revision> {
+    revisions.iter().max_by_key(|one| one.number())
+}
+
+/// Returns the newest revision if kubexm has not created it, and has created an earlier one.
+pub(super) fn changed_by_helm(revisions: &[Revision]) -> Option<&Revision> {
+    let is_of_kubexm = revisions.iter().any(|one| one.content.is_some());
+    newest(revisions).filter(|newest| is_of_kubexm && newest.is_of_helm())
+}
+
+/// Returns the revisions of a release.
+///
+/// # Errors
+/// The API server does not answer.
+pub(super) async fn revisions(
+    server: Server<'_>,
+    name: &ReleaseName,
+    namespace: &Namespace,
+) -> Result<Vec<Revision>, StepError> {
+    let selector = format!("owner=helm,name={name}");
+    let namespace = namespace.as_str();
+    let words = ["secrets", "-n", namespace, "-l", &selector, "-o", REVISIONS];
+    let what = format!("read the release {name}");
+    server.list::<Revision>(&what, &words).await
 }
 
 fn is_pending(status: &str) -> bool {
@@ -81,6 +128,8 @@ pub struct InstalledRelease {
     pub chart_version: Option<String>,
     /// Whether kubexm created a revision.
     pub is_of_kubexm: bool,
+    /// Whether Helm created the newest revision without kubexm, and kubexm an earlier one.
+    pub is_changed_by_helm: bool,
 }
 
 impl InstalledRelease {
@@ -116,6 +165,7 @@ pub async fn releases(server: Server<'_>) -> Result<Vec<InstalledRelease>, StepE
     }
     let found = found.into_iter().filter_map(|(name, mut revisions)| {
         let is_of_kubexm = revisions.iter().any(|one| one.content.is_some());
+        let is_changed_by_helm = changed_by_helm(&revisions).is_some();
         let compared = compared(&revisions).map(Revision::number);
         let newest = revisions.pop()?;
         let (namespace, name) = name;
@@ -128,6 +178,7 @@ pub async fn releases(server: Server<'_>) -> Result<Vec<InstalledRelease>, StepE
             chart: newest.chart,
             chart_version: newest.chart_version,
             is_of_kubexm,
+            is_changed_by_helm,
         })
     });
     Ok(found.collect())

@@ -14,6 +14,7 @@ mod parts;
 mod planned;
 mod release;
 mod resources;
+mod secret_values;
 mod stored;
 mod values;
 
@@ -173,7 +174,7 @@ impl<'a> ApplicationParts<'a> {
     pub fn hidden(&self) -> Result<Hidden, DeployError> {
         let all = self.values.as_ref().unwrap_or(&Value::Null);
         let plain = values_of(self.application, Secrets::LeftOut)?;
-        Ok(Hidden::of(all, &plain, &Value::Null))
+        Ok(Hidden::of(all, &plain, None))
     }
 }
 

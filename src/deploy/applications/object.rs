@@ -62,6 +62,10 @@ impl ManifestObject {
             && group(self) == group(other)
     }
 
+    pub(super) fn is_secret(&self) -> bool {
+        (self.api_version.as_str(), self.kind.as_str()) == ("v1", "Secret")
+    }
+
     /// Returns whether it is a namespace, which goes with everything in it.
     pub fn is_namespace(&self) -> bool {
         (self.api_version.as_str(), self.kind.as_str()) == ("v1", "Namespace")

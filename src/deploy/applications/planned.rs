@@ -76,7 +76,6 @@ impl<'a> PlannedApplication<'a> {
 
     /// Returns the values that are secret, and those that a revision has in their place.
     pub fn hidden(&self, stored: Option<&StoredRelease>) -> Hidden {
-        let former = stored.map_or(&Value::Null, |stored| &stored.values);
-        Hidden::of(&self.values, &self.plain, former)
+        Hidden::of(&self.values, &self.plain, stored)
     }
 }

@@ -10,11 +10,12 @@ use kubexm_engine::steps::RunScript;
 use kubexm_engine::{Host, Limit};
 use kubexm_scripts::applications;
 use kubexm_types::{Digest, Message, Namespace, ReleaseName, Version};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::chart::{Chart, ChartContent, FOLDER, MANIFESTS};
 use super::hidden::Hidden;
-use super::installed::{REVISIONS, Revision, compared, label};
+use super::installed::{Revision, changed_by_helm, compared, label, newest, revisions};
+use super::secret_values::SecretValues;
 use super::stored::{StoredRelease, has_values, stored};
 use crate::kubernetes::system_pods::troubles;
 use crate::objects::{Pod, Server, checked};
@@ -51,7 +52,7 @@ pub(super) struct Release {
     secrets: Value,
     /// The digest of chart and values without secrets.
     pub(super) content: String,
-    /// Labels of its revisions, as Helm reads them.
+    /// Labels of all its revisions, as Helm reads them.
     labels: String,
     /// Values for the templates. They may have secrets.
     values: Value,
@@ -148,18 +149,7 @@ impl Release {
 
     /// Returns the revisions that the cluster has.
     pub(super) async fn revisions(&self, host: &dyn Host) -> Result<Vec<Revision>, StepError> {
-        let selector = format!("owner=helm,name={}", self.name);
-        let words = [
-            "secrets",
-            "-n",
-            self.namespace.as_str(),
-            "-l",
-            &selector,
-            "-o",
-            REVISIONS,
-        ];
-        let what = format!("read the release {}", self.name);
-        Server::of(host).list::<Revision>(&what, &words).await
+        revisions(Server::of(host), &self.name, &self.namespace).await
     }
 
     fn has_secrets(&self) -> bool {
@@ -184,7 +174,7 @@ impl Release {
         host: &dyn Host,
         revision: &Revision,
     ) -> Result<StoredRelease, StepError> {
-        stored(Server::of(host), self.namespace.as_str(), &revision.secret).await
+        stored(Server::of(host), self.namespace.as_str(), revision).await
     }
 
     /// Returns how the newest revision differs; `None` if it has this content.
@@ -202,6 +192,13 @@ impl Release {
         };
         if let Some(message) = self.kept(revisions) {
             return Ok(Some(Difference::Kept(message)));
+        }
+        if let Some(changed) = changed_by_helm(revisions) {
+            return needed(format!(
+                "the release {} was changed by helm since kubexm applied it, revision {}: kubexm applies the chart and the values of \
+                 the cluster file again",
+                self.name, changed.revision
+            ));
         }
         let (name, revision) = (&self.name, &newest.revision);
         let is_other = newest.content.as_ref() != Some(&self.content)
@@ -241,6 +238,19 @@ impl Release {
         Some(Message::new(text).hint(hint))
     }
 
+    /// Returns the labels of the next revision: also its number, because Helm hands them on. `left` is the Secret of a revision that
+    /// is deleted before.
+    fn labels(&self, revisions: &[Revision], left: &str) -> String {
+        let stay = revisions.iter().filter(|one| one.secret != left);
+        let last = stay.map(Revision::number).max();
+        format!(
+            "{},kubexm.io/revision={},kubexm.io/secrets={}",
+            self.labels,
+            last.unwrap_or(0) + 1,
+            SecretValues::of(&self.values, &self.plain).label()
+        )
+    }
+
     /// Returns the Secret of a revision that a killed run of kubexm has left.
     ///
     /// # Errors
@@ -248,7 +258,7 @@ impl Release {
     fn left(&self, newest: Option<&Revision>) -> Result<String, StepError> {
         match newest.filter(|newest| newest.is_pending()) {
             None => Ok(String::new()),
-            Some(ours) if ours.content.is_some() => Ok(ours.secret.clone()),
+            Some(ours) if !ours.is_of_helm() => Ok(ours.secret.clone()),
             Some(other) => {
                 let Self {
                     name, namespace, ..
@@ -291,10 +301,6 @@ impl Release {
     }
 }
 
-fn newest(revisions: &[Revision]) -> Option<&Revision> {
-    revisions.iter().max_by_key(|one| one.number())
-}
-
 impl Describe for Release {
     fn id(&self) -> String {
         format!("release {}", self.name)
@@ -331,17 +337,15 @@ impl Ensure for Release {
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let host = context.host;
         let revisions = self.revisions(host).await?;
-        let newest = newest(&revisions);
+        let left = self.left(newest(&revisions))?;
         // Helm can quote former values, too.
-        let former = match compared(&revisions).filter(|_| self.has_secrets()) {
-            Some(revision) => self.stored(host, revision).await?.values,
-            None => Value::Null,
+        let is_quoted =
+            |revision: &&Revision| self.has_secrets() || !revision.secret_values().is_empty();
+        let former = match compared(&revisions).filter(is_quoted) {
+            Some(revision) => Some(self.stored(host, revision).await?),
+            None => None,
         };
-        let hidden = Hidden::of(
-            &json!({"values": self.values, "secrets": self.secrets}),
-            &json!({"values": self.plain}),
-            &json!({"values": former}),
-        );
+        let hidden = Hidden::of(&self.values, &self.plain, former.as_ref()).and(&self.secrets);
         let hidden = Arc::new(hidden);
         let yes = |is: bool| if is { "yes" } else { "" }.to_owned();
         let arguments = applications::Release {
@@ -349,8 +353,8 @@ impl Ensure for Release {
             namespace: self.namespace.to_string(),
             chart: self.chart.clone(),
             files: self.files.clone(),
-            labels: self.labels.clone(),
-            pending: self.left(newest)?,
+            labels: self.labels(&revisions, &left),
+            pending: left,
             adopts: yes(self.adopts),
             waits: yes(self.waits),
             seconds: self.timeout.as_secs().to_string(),

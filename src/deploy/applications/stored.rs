@@ -9,12 +9,15 @@ use base64::prelude::BASE64_STANDARD;
 use flate2::read::GzDecoder;
 use kubexm_engine::plan::StepError;
 use kubexm_types::Message;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
-use super::installed::InstalledRelease;
+use super::installed::{InstalledRelease, Revision};
 use super::object::ManifestObject;
 use super::resources::Resources;
+use super::secret_values::SecretValues;
 use crate::objects::Server;
 
 /// Prints the stored revision.
@@ -38,6 +41,11 @@ pub struct StoredRelease {
     pub values: Value,
     #[serde(default)]
     chart: Option<StoredChart>,
+    /// Which of the values are secret.
+    #[serde(skip)]
+    pub(super) secrets: SecretValues,
+    #[serde(default, deserialize_with = "hooks")]
+    pub(super) hooks: Vec<StoredHook>,
 }
 
 /// The chart of a revision.
@@ -66,6 +74,41 @@ impl StoredRelease {
         let data = file.and_then(|file| file.data.as_ref());
         data.is_some_and(|data| *data == BASE64_STANDARD.encode(text))
     }
+}
+
+/// A hook of a revision.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct StoredHook {
+    /// Its object, as YAML.
+    pub(super) manifest: String,
+    /// As in `pre-install`.
+    pub(super) events: Vec<String>,
+    /// Its phase, as in `Failed`, and when it began and ended. Versions of Helm write no time in several ways.
+    last_run: Value,
+}
+
+impl StoredHook {
+    /// Returns whether it has succeeded, or has not run.
+    pub(super) fn has_succeeded(&self) -> bool {
+        let phase = self.last_run["phase"].as_str().unwrap_or_default();
+        ["", "Succeeded"].contains(&phase)
+    }
+
+    /// Returns how long it has run; `None` if it has not ended.
+    pub(super) fn seconds(&self) -> Option<u64> {
+        let time = |name: &str| {
+            let text = self.last_run[name].as_str()?;
+            OffsetDateTime::parse(text, &Rfc3339).ok()
+        };
+        let time = time("completed_at")? - time("started_at")?;
+        u64::try_from(time.whole_seconds()).ok()
+    }
+}
+
+/// A chart without hooks can have a null.
+fn hooks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<StoredHook>, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 /// Returns whether a revision has these values. Helm leaves out a null, and stores numbers in another form.
@@ -101,6 +144,18 @@ fn is_same(one: &Value, other: &Value) -> bool {
 /// # Errors
 /// The API server does not answer, or Helm stores revisions in another form.
 pub(super) async fn stored(
+    server: Server<'_>,
+    namespace: &str,
+    revision: &Revision,
+) -> Result<StoredRelease, StepError> {
+    let stored = unpacked(server, namespace, &revision.secret).await?;
+    Ok(StoredRelease {
+        secrets: revision.secret_values(),
+        ..stored
+    })
+}
+
+async fn unpacked(
     server: Server<'_>,
     namespace: &str,
     secret: &str,
@@ -161,7 +216,7 @@ async fn revision(
         name, namespace, ..
     } = release;
     let secret = format!("sh.helm.release.v1.{name}.v{number}");
-    stored(server, namespace, &secret).await
+    unpacked(server, namespace, &secret).await
 }
 
 /// Returns the text of a revision as Helm stores it.

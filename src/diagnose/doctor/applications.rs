@@ -356,6 +356,10 @@ fn applications(seen: &Seen) -> Outcome {
     let all = seen.problems("applications").map(|problem| {
         let found = Found::of(problem);
         match (&problem.subject, problem.kind) {
+            (_, ProblemKind::ReleaseChanged) => found
+                .cause("an administrator has run `helm upgrade` or `helm rollback`")
+                .run(seen.line.with_bundle("app diff"))
+                .warning(true),
             (Subject::Release { namespace, name }, _) => found
                 .cause("an earlier cluster file had the application")
                 .run(seen.line.kubexm(&format!(

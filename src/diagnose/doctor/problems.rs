@@ -145,6 +145,7 @@ mod tests {
             (About::Application, Other, none, "applications"),
             (About::Application, ApplicationMissing, none, "applications"),
             (About::Application, ReleaseFormer, none, "applications"),
+            (About::Application, ReleaseChanged, none, "applications"),
             (About::Application, ReleaseFailed, none, "releases"),
             (About::Application, ReleasePending, none, "releases"),
             (About::Application, PodNotReady, none, "pods"),

@@ -53,6 +53,8 @@ pub struct ReleaseState {
     pub version: Option<String>,
     /// The status, with the words of Helm, as in `deployed` or `pending-upgrade`.
     pub status: String,
+    /// Whether Helm created the revision without kubexm, as by `helm upgrade` or `helm rollback`.
+    pub is_changed_by_helm: bool,
 }
 
 /// Asks an API server. A cluster without releases of kubexm costs one question.
@@ -88,6 +90,11 @@ pub(super) fn judge(
     for wanted in &cluster.applications {
         let chart = wanted.content.chart().map(str::to_owned);
         let release = installed.releases.iter().find(|one| one.is_of(wanted));
+        problems.extend(
+            release
+                .filter(|one| one.is_changed_by_helm)
+                .map(changed_by_helm),
+        );
         problems.extend(match release.filter(|one| one.status != "uninstalled") {
             Some(release) => unlike_deployed(release),
             None => Some(missing(wanted)),
@@ -130,6 +137,7 @@ fn state(release: &InstalledRelease) -> ReleaseState {
         revision: release.revision,
         version: release.chart_version.clone(),
         status: release.status.clone(),
+        is_changed_by_helm: release.is_changed_by_helm,
     }
 }
 
@@ -163,6 +171,25 @@ fn not_wanted(release: &InstalledRelease) -> Problem {
         "add it to spec.applications again, or run `kubexm app remove {name} --namespace {namespace}`"
     );
     problem(ProblemKind::ReleaseFormer, what, hint).of(Subject::Release {
+        namespace: namespace.clone(),
+        name: name.clone(),
+    })
+}
+
+/// Returns the problem of a release that the next install changes back.
+fn changed_by_helm(release: &InstalledRelease) -> Problem {
+    let InstalledRelease {
+        name,
+        namespace,
+        revision,
+        ..
+    } = release;
+    let what = format!(
+        "the release {namespace}/{name} was changed by helm since kubexm applied it, revision {revision}"
+    );
+    let hint = "`kubexm app apply` applies the values of the cluster file again, and `kubexm app diff` shows what that changes; \
+                write into the cluster file what is to stay";
+    problem(ProblemKind::ReleaseChanged, what, hint).of(Subject::Release {
         namespace: namespace.clone(),
         name: name.clone(),
     })

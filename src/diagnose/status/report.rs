@@ -346,6 +346,8 @@ pub enum ProblemKind {
     ReleasePending,
     /// The cluster file does not have the application of a release.
     ReleaseFormer,
+    /// Helm created a revision of a release since kubexm did.
+    ReleaseChanged,
     /// A pod in the namespace of an application is not ready.
     PodNotReady,
 }

@@ -48,6 +48,8 @@ pub struct ListedApplication {
     pub revision: u64,
     /// The status of the newest revision, as in `deployed`, or `not installed`.
     pub status: String,
+    /// Whether Helm created the newest revision without kubexm, and kubexm an earlier one.
+    pub is_changed_by_helm: bool,
     /// Whether the cluster file has it.
     pub is_in_cluster_file: bool,
     /// Whether kubexm created the release.
@@ -125,6 +127,7 @@ fn row(release: InstalledRelease, is_in_cluster_file: bool) -> ListedApplication
         chart_version: release.chart_version,
         revision: release.revision,
         status: release.status,
+        is_changed_by_helm: release.is_changed_by_helm,
         is_in_cluster_file,
         is_of_kubexm: release.is_of_kubexm,
     }

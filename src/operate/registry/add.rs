@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::catalog::failed;
 use super::change::{Change, ChangeReport, Prepared, bytes, count};
-use super::needed::{needed, with_needed_steps};
+use super::needed::{NeededTask, needed, with_needed_steps};
 use super::site::{Site, check_own};
 use super::space;
 use super::sync::{IMAGES, distinct};
@@ -263,7 +263,7 @@ async fn add_applications(
     let (plan, missing) = kubexm_deploy::applications(&inputs)?;
     note_left(&missing, events);
     let tasks = with_needed_steps(&site.hosts, plan).await?;
-    if tasks.iter().all(|task| task.steps.is_empty()) {
+    if tasks.iter().all(|one| one.lines.is_empty()) {
         return Ok(());
     }
     let _ = writeln!(
@@ -271,9 +271,9 @@ async fn add_applications(
         "applications of the cluster '{}':",
         site.cluster.name
     );
-    for task in tasks {
-        for step in &task.steps {
-            let _ = writeln!(prepared.text, "    - {}: {}", task.host, step.describe());
+    for NeededTask { task, lines } in tasks {
+        for line in lines {
+            let _ = writeln!(prepared.text, "    - {}: {line}", task.host);
         }
         prepared.plan.tasks.push(task.after(before.clone()));
     }

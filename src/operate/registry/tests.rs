@@ -342,6 +342,13 @@ async fn applications_wait_for_those_that_they_need() {
         tasks: vec![broken, database, shop, other],
     };
     let tasks = with_needed_steps(&site.hosts, plan).await.unwrap();
+    let lines: Vec<&str> = tasks
+        .iter()
+        .flat_map(|one| &one.lines)
+        .map(String::as_str)
+        .collect();
+    assert_eq!(lines, ["broken", "shop", "other"]);
+    let tasks: Vec<Task> = tasks.into_iter().map(|one| one.task).collect();
     let steps: Vec<usize> = tasks.iter().map(|task| task.steps.len()).collect();
     assert_eq!(steps, [1, 0, 1, 1]);
     assert_eq!(tasks[1].after, [tasks[0].id()]);

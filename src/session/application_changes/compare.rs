@@ -73,6 +73,7 @@ pub(super) fn compare(
     new: &[ManifestObject],
     hidden: &Hidden,
 ) -> Result<Vec<ObjectChange>, CommandError> {
+    let hidden = &hidden.with_secrets(old.iter().chain(new));
     let mut all = Vec::new();
     for object in new {
         match old.iter().find(|former| former.is(object)) {

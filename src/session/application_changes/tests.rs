@@ -176,6 +176,51 @@ data: {url: 'db://shop:sesame-2@db/', text: \"host: b\\npassword: unknown-2\\n\"
 }
 
 #[test]
+fn content_of_a_secret_that_becomes_plain_is_hidden() {
+    let settings = |text: &str| {
+        format!(
+            "
+apiVersion: v1
+kind: ConfigMap
+metadata: {{name: settings}}
+data: {{text: '{text}'}}
+"
+        )
+    };
+    // `sesame-1` and `sesame-22` as base64.
+    let secret = "
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: login}
+data: {url: c2VzYW1lLTE=}
+stringData: {other: sesame-22}
+";
+    let old = settings("nothing") + secret;
+    let new = settings("sesame-1 and sesame-22")
+        + "
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: login}
+data: {url: sesame-1}
+";
+    insta::assert_snapshot!(shown(&old, &new, &[]), @r#"
+    shop in the namespace shop: revision 1 of shop has another chart or other values
+      ~ ConfigMap settings
+          @@ -1,5 +1,5 @@
+           apiVersion: v1
+           data:
+          -  text: nothing
+          +  text: "[redacted] and [redacted]"
+           kind: ConfigMap
+           metadata:
+      + ConfigMap login
+      - Secret login
+    "#);
+}
+
+#[test]
 fn application_that_is_as_the_cluster_file_says_is_named() {
     let change = ApplicationChange {
         name: "shop".to_owned(),

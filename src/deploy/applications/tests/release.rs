@@ -39,7 +39,11 @@ fn revisions(revisions: &[(&str, &str, Option<&str>)]) -> FakeApi {
         })
     });
     let items: Vec<_> = items.collect();
-    FakeApi::new([("secrets", json!({"items": items}))])
+    let stored = stored::packed(&json!({"config": {}}).to_string());
+    FakeApi::new([
+        ("secrets", json!({"items": items})),
+        ("secret sh.helm.release.v1.shop", json!({"release": stored})),
+    ])
 }
 
 async fn checked(release: Release, host: &FakeApi) -> Result<String, String> {
@@ -200,6 +204,39 @@ async fn newer_chart_of_the_cluster_stays() {
     }
 }
 
+/// Helm hands on the labels of the revision that it upgrades or goes back to.
+#[tokio::test]
+async fn revision_that_helm_created_is_not_that_of_kubexm() {
+    let content = release("{}").content.clone();
+    let found = async |number: &str, applied: Option<&str>, status: &str| {
+        let items = json!({"items": [{
+            "secret": "", "release": "shop", "namespace": "one", "revision": number, "status": status,
+            "content": content, "applied": applied,
+        }]});
+        let host = FakeApi::new([("secrets", items)]);
+        checked(release("{}"), &host).await.unwrap()
+    };
+    let changed = "the release shop was changed by helm since kubexm applied it, revision 3: kubexm applies the chart and the values of \
+                   the cluster file again";
+    assert_eq!(found("3", Some("2"), "deployed").await, changed);
+    assert_eq!(found("3", Some("2"), "failed").await, changed);
+    assert_eq!(found("3", Some("3"), "deployed").await, "satisfied");
+    // kubexm did not write the number before.
+    assert_eq!(found("3", None, "deployed").await, "satisfied");
+}
+
+/// Its labels are those of the revision of kubexm.
+#[tokio::test]
+async fn revision_on_which_an_administrator_works_is_not_deleted() {
+    let items = json!({"items": [
+        {"secret": "a", "release": "shop", "namespace": "one", "revision": "1", "status": "deployed", "content": "x", "applied": "1"},
+        {"secret": "b", "release": "shop", "namespace": "one", "revision": "2", "status": "pending-upgrade", "content": "x", "applied": "1"},
+    ]});
+    let refused = applied(&FakeApi::new([("secrets", items)])).await;
+    let refused = refused.unwrap_err();
+    assert!(refused.contains("another program works on it"), "{refused}");
+}
+
 async fn applied(host: &FakeApi) -> Result<String, String> {
     let Step::Ensure(step) = Step::from(release("{}")) else {
         panic!("a release is a step with a check")
@@ -228,7 +265,13 @@ async fn revision_that_a_killed_run_left_is_replaced_and_that_of_others_is_not()
         words.contains("pending=sh.helm.release.v1.shop.v2"),
         "{words}"
     );
+    // Helm gives the number of the revision that is deleted again.
+    assert!(words.contains("kubexm.io/revision=2,"), "{words}");
     let first = applied(&revisions(&[])).await.unwrap();
+    assert!(
+        first.contains("kubexm.io/revision=1,kubexm.io/secrets=none"),
+        "{first}"
+    );
     assert!(
         !first.contains("pending=sh.helm") && first.contains("namespace=one"),
         "{first}"
@@ -313,6 +356,7 @@ async fn newest_revision_of_a_release_counts() {
     assert_eq!((chart, version), (Some("shop"), Some("10")));
     assert_eq!((shop.revision, shop.status.as_str()), (10, "failed"));
     assert_eq!(shop.compared, 9);
+    assert!(!shop.is_changed_by_helm && !other.is_changed_by_helm);
     // The cluster file does not have to know releases of others.
     assert_eq!(former(&found, &[]).collect::<Vec<_>>(), [shop]);
 }

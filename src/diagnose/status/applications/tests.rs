@@ -11,6 +11,7 @@ fn release(namespace: &str, name: &str, status: &str) -> InstalledRelease {
         chart: Some("shop".to_owned()),
         chart_version: Some("1.2.0".to_owned()),
         is_of_kubexm: true,
+        is_changed_by_helm: false,
     }
 }
 
@@ -67,6 +68,27 @@ fn applications_that_are_not_deployed_are_problems() {
             of("text", true, None),
             of("old", false, Some("pending-upgrade")),
         ]
+    );
+}
+
+#[test]
+fn release_that_helm_has_changed_is_a_problem() {
+    let changed = InstalledRelease {
+        is_changed_by_helm: true,
+        ..release("default", "shop", "deployed")
+    };
+    let (states, problems) = judged(vec![changed, release("one", "text", "deployed")]);
+    insta::assert_snapshot!(problems, @"
+    ReleaseChanged: the release default/shop was changed by helm since kubexm applied it, revision 3
+      hint: `kubexm app apply` applies the values of the cluster file again, and `kubexm app diff` shows what that changes; write into the cluster file what is to stay
+    PodNotReady: a pod is not ready: one/web-1 on node2: ImagePullBackOff
+      hint: `kubexm doctor` looks for the cause
+    ");
+    let is_changed =
+        |state: &ApplicationState| state.release.as_ref().map(|one| one.is_changed_by_helm);
+    assert_eq!(
+        states.iter().map(is_changed).collect::<Vec<_>>(),
+        [Some(true), Some(false)]
     );
 }
 

@@ -67,7 +67,12 @@ fn row(one: &ListedApplication) -> [String; 5] {
         (false, true) => ", not in the cluster file",
         (false, false) => ", not of kubexm",
     };
-    let status = format!("{}{note}", one.status);
+    let changed = if one.is_changed_by_helm {
+        ", changed by helm since kubexm applied it"
+    } else {
+        ""
+    };
+    let status = format!("{}{changed}{note}", one.status);
     [
         one.name.clone(),
         one.namespace.clone(),
@@ -90,6 +95,7 @@ mod tests {
             chart_version: Some("1.2.0".to_owned()),
             revision: u64::from(is_in_cluster_file),
             status: "deployed".to_owned(),
+            is_changed_by_helm: !is_in_cluster_file,
             is_in_cluster_file,
             is_of_kubexm: true,
         };
@@ -99,7 +105,7 @@ mod tests {
         insta::assert_snapshot!(text(&list), @"
         NAME                    NAMESPACE  CHART       REVISION  STATUS
         local-path-provisioner  web        shop 1.2.0  1         deployed
-        old                     web        -           -         deployed, not in the cluster file
+        old                     web        -           -         deployed, changed by helm since kubexm applied it, not in the cluster file
         ");
     }
 }

@@ -19,7 +19,9 @@ pub enum Command {
     /// Applies spec.applications of the cluster file with charts, manifests and images of the bundle, which may contain
     /// applications alone. It sends the images to the registries first. Each application is a release of Helm: it gets another
     /// revision if its chart or its values have changed, and is left as it is otherwise.
-    /// Applications of which the bundle does not have everything stay, and are named.
+    /// Applications of which the bundle does not have everything stay, and are named. The command refuses an application that neither
+    /// the bundle nor the cluster has. A release that `helm upgrade` or `helm rollback` changed gets the values of the cluster file
+    /// again.
     ///
     /// `kubexm install` applies the applications, too, after everything else. A command that was interrupted continues when it
     /// runs again.
@@ -29,7 +31,8 @@ pub enum Command {
     /// Renders the charts of the cluster file by the helm of the bundle, in a sandbox of this machine, and compares their objects
     /// with those of the releases in the cluster. It changes nothing. Contents of Secrets, values that are secret and what may be a
     /// secret are masked. Objects of hooks and definitions of custom resources in `crds` are not compared. The exit code is 6 if
-    /// the next `app apply` or install changes an application.
+    /// the next `app apply` or install changes an application. It also says which releases were changed by helm since kubexm
+    /// applied them.
     Diff(diff::Diff),
     /// List the applications of a running cluster
     ///

@@ -372,6 +372,7 @@ fn kinds() -> Vec<Kind> {
             chart_version: Some("1.2.0".to_owned()),
             revision: 3,
             status: "deployed".to_owned(),
+            is_changed_by_helm: false,
             is_in_cluster_file: true,
             is_of_kubexm: true,
         }],

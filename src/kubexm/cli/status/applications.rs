@@ -39,6 +39,9 @@ fn row(application: &ApplicationState) -> [String; 4] {
         1 => state.push("1 pod is not ready".to_owned()),
         count => state.push(format!("{count} pods are not ready")),
     }
+    if release.is_some_and(|release| release.is_changed_by_helm) {
+        state.push("changed by helm".to_owned());
+    }
     if !application.is_in_cluster_file {
         state.push("not in the cluster file".to_owned());
     }

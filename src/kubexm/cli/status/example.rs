@@ -92,6 +92,7 @@ fn applications() -> Vec<ApplicationState> {
         revision,
         version: version.map(str::to_owned),
         status: status.to_owned(),
+        is_changed_by_helm: false,
     };
     let state = |name: &str, chart: Option<&str>, release| ApplicationState {
         name: name.to_owned(),
