@@ -190,7 +190,7 @@ impl Release {
         let Some(newest) = newest(revisions) else {
             return needed(format!("the release {} does not exist", self.name));
         };
-        if let Some(message) = self.kept(revisions) {
+        if let Some(message) = self.kept(host, revisions).await? {
             return Ok(Some(Difference::Kept(message)));
         }
         if let Some(changed) = changed_by_helm(revisions) {
@@ -218,24 +218,43 @@ impl Release {
     }
 
     /// Returns which version of the chart stays, if the cluster has a newer one than the bundle: an install with an older bundle
-    /// does not undo an `app apply`.
-    fn kept(&self, revisions: &[Revision]) -> Option<Message> {
-        let deployed = compared(revisions).filter(|one| one.status == "deployed")?;
-        let of_bundle = self.follows.as_ref()?;
-        let version = deployed.version_of(&self.chart_name)?;
+    /// does not undo an `app apply`. The text says whether values of the cluster file are not applied.
+    ///
+    /// # Errors
+    /// The revision cannot be read.
+    async fn kept(
+        &self,
+        host: &dyn Host,
+        revisions: &[Revision],
+    ) -> Result<Option<Message>, StepError> {
+        let deployed = compared(revisions).filter(|one| one.status == "deployed");
+        let (Some(deployed), Some(of_bundle)) = (deployed, &self.follows) else {
+            return Ok(None);
+        };
+        let Some(version) = deployed.version_of(&self.chart_name) else {
+            return Ok(None);
+        };
         // The build part does not count.
         if version.semver().cmp_precedence(of_bundle.semver()).is_le() {
-            return None;
+            return Ok(None);
         }
-        let text = format!(
+        let mut text = format!(
             "the application {} keeps version {version} of its chart: that of the bundle, {of_bundle}, is older",
             self.name
         );
+        if !has_values(&self.stored(host, deployed).await?, &self.values) {
+            let more = format!(
+                "; the values of the cluster file differ from those of revision {}, and were not applied: a bundle with version \
+                 {version} or a newer one applies them",
+                deployed.revision
+            );
+            text.push_str(&more);
+        }
         let hint = format!(
             "run kubexm app apply --bundle BUNDLE -f CLUSTER with a bundle that has {version}, or set `version: {of_bundle}` in \
              spec.applications to go back"
         );
-        Some(Message::new(text).hint(hint))
+        Ok(Some(Message::new(text).hint(hint)))
     }
 
     /// Returns the labels of the next revision: also its number, because Helm hands them on. `left` is the Secret of a revision that

@@ -173,18 +173,22 @@ async fn secrets_of_manifests_are_compared_with_those_that_helm_stores() {
 /// An install with the bundle of the cluster would undo `app apply` with a newer one.
 #[tokio::test]
 async fn newer_chart_of_the_cluster_stays() {
-    let of = async |deployed: &str, status: &str| {
+    let with = async |deployed: &str, status: &str, values: Value| {
+        let stored = stored::packed(&json!({"config": {"a": 1}}).to_string());
         let revision = json!({"items": [{
-            "secret": "", "release": "shop", "namespace": "one", "revision": "2", "status": status,
+            "secret": "newest", "release": "shop", "namespace": "one", "revision": "2", "status": status,
             "content": "other", "chart": "shop", "chartVersion": deployed,
         }]});
-        let Step::Ensure(step) = Step::from(release("{}")) else {
+        let Step::Ensure(step) = Step::from(release(&values.to_string())) else {
             panic!("a release is a step with a check")
         };
-        step.check(&FakeApi::new([("secrets", revision)]))
-            .await
-            .unwrap()
+        let host = FakeApi::new([
+            ("secrets", revision),
+            ("secret newest", json!({"release": stored})),
+        ]);
+        step.check(&host).await.unwrap()
     };
+    let of = async |deployed: &str, status: &str| with(deployed, status, json!({"a": 1})).await;
     let Check::Reported(message) = of("1.10.0", "deployed").await else {
         panic!("the chart of the bundle is older")
     };
@@ -192,6 +196,10 @@ async fn newer_chart_of_the_cluster_stays() {
     the application shop keeps version 1.10.0 of its chart: that of the bundle, 1.2.0, is older
     hint: run kubexm app apply --bundle BUNDLE -f CLUSTER with a bundle that has 1.10.0, or set `version: 1.2.0` in spec.applications to go back
     ");
+    let Check::Reported(message) = with("1.10.0", "deployed", json!({"a": 2})).await else {
+        panic!("the chart of the bundle is older")
+    };
+    insta::assert_snapshot!(message.text, @"the application shop keeps version 1.10.0 of its chart: that of the bundle, 1.2.0, is older; the values of the cluster file differ from those of revision 2, and were not applied: a bundle with version 1.10.0 or a newer one applies them");
     for (deployed, status) in [
         ("1.1.9", "deployed"),
         ("1.2.0_2", "deployed"),
