@@ -1,6 +1,7 @@
 //! Objects of the cluster, as `kubectl get -o json` prints them, with the fields that kubexm reads.
 
 mod classes;
+pub(crate) mod event;
 mod images;
 mod node;
 mod pod;
@@ -24,6 +25,7 @@ use time::OffsetDateTime;
 use tokio::time::{Instant, sleep};
 
 pub use classes::Class;
+pub use event::{Event, EventObject};
 pub use images::Images;
 pub use node::{Node, NodeAddress, NodeInfo, NodeSpec, NodeStatus, RuntimeHandler, Taint};
 pub use pod::{

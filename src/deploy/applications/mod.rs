@@ -6,6 +6,7 @@
 mod addon;
 mod chart;
 mod effective;
+mod failure;
 mod former;
 mod hidden;
 mod installed;

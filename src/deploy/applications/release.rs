@@ -13,12 +13,12 @@ use kubexm_types::{Digest, Message, Namespace, ReleaseName, Version};
 use serde_json::Value;
 
 use super::chart::{Chart, ChartContent, FOLDER, MANIFESTS};
+use super::failure::Failure;
 use super::hidden::Hidden;
 use super::installed::{Revision, changed_by_helm, compared, label, newest, revisions};
 use super::secret_values::SecretValues;
 use super::stored::{StoredRelease, has_values, stored};
-use crate::kubernetes::system_pods::troubles;
-use crate::objects::{Pod, Server, checked};
+use crate::objects::{Server, checked};
 
 /// How long definitions of custom resources and the start of Helm may take, besides the time limit of an application.
 const BESIDES: Duration = Duration::from_secs(120);
@@ -294,29 +294,28 @@ impl Release {
         }
     }
 
-    /// Adds which pods of the namespace do not become ready, and why, to the error of Helm, which knows only that they do not.
+    /// Adds to the error of Helm which objects do not become ready, and why.
     async fn explained(&self, host: &dyn Host, error: StepError, hidden: &Hidden) -> StepError {
         if !matches!(error, StepError::Command { .. }) {
             return error;
         }
-        let what = "read the pods of the application";
-        let words = ["pods", "-n", self.namespace.as_str()];
-        let Ok(pods) = Server::of(host).list::<Pod>(what, &words).await else {
-            return error;
+        let failure = Failure {
+            name: &self.name,
+            namespace: &self.namespace,
+            timeout: self.timeout,
         };
-        match troubles(host, &pods).await {
-            Ok(found) if !found.is_empty() => {
-                let message = Message::from(&error);
-                let found = hidden.text(&found.join("\n"));
-                let text = format!("{}\n{found}", message.text);
-                let hint = format!(
-                    "correct the application, and run the same command again; `helm history {} -n {}` shows its revisions",
-                    self.name, self.namespace
-                );
-                StepError::Other(Message::quoting(text).hint(hint))
-            }
-            _ => error,
+        let found = failure.reasons(host).await;
+        if found.is_empty() {
+            return error;
         }
+        let message = Message::from(&error);
+        let found = hidden.text(&found.join("\n"));
+        let text = format!("{}\n{found}", message.text);
+        let hint = format!(
+            "correct the application, and run the same command again; `helm history {} -n {}` shows its revisions",
+            self.name, self.namespace
+        );
+        StepError::Other(Message::quoting(text).hint(hint))
     }
 }
 
