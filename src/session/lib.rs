@@ -1,5 +1,6 @@
 //! What all commands share: connections, the state directory, which command may run, and errors.
 
+pub mod absent_applications;
 pub mod application_changes;
 pub mod application_images;
 pub mod archives;

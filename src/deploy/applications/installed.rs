@@ -144,6 +144,11 @@ impl InstalledRelease {
         applications.iter().any(|one| self.is_of(one))
     }
 
+    /// Returns whether it has objects. `helm uninstall --keep-history` leaves its revisions alone.
+    pub fn is_installed(&self) -> bool {
+        self.status != "uninstalled"
+    }
+
     /// Returns whether Helm works on it, or was killed meanwhile.
     pub fn is_pending(&self) -> bool {
         is_pending(&self.status)

@@ -3,6 +3,7 @@
 //! Each is a release of Helm, so that users see and change what kubexm installs with the program that they know. kubexm
 //! wraps manifests in a chart.
 
+mod absent;
 mod addon;
 mod chart;
 mod effective;
@@ -25,6 +26,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+pub use self::absent::missing_applications;
+use self::absent::{Absent, absent};
 use self::chart::Chart;
 pub use self::chart::ChartContent;
 pub use self::effective::effective_values;
@@ -32,8 +35,8 @@ use self::former::Former;
 pub use self::hidden::Hidden;
 pub use self::installed::{InstalledRelease, former, releases, unready_pods};
 pub use self::object::ManifestObject;
+use self::parts::Missing;
 pub(crate) use self::parts::content;
-use self::parts::of_kind;
 pub use self::planned::{PlannedApplication, PlannedChange};
 use self::release::Release;
 pub use self::release::removal;
@@ -49,7 +52,6 @@ use kubexm_config::cluster::{Application, ApplicationContent, HostSpec};
 use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
 use kubexm_engine::steps::InstallFiles;
 use kubexm_types::ReleaseName;
-use kubexm_types::artifact::ArtifactKind;
 
 /// The name of the component that installs applications.
 const HELM: &str = "helm";
@@ -73,18 +75,23 @@ pub(super) struct Applications;
 
 impl Module for Applications {
     fn components(&self, inputs: &Inputs<'_>) -> Vec<Component> {
-        if inputs.cluster.applications.is_empty() {
+        let applications = &inputs.cluster.applications;
+        // Those that the cluster has need no program.
+        let stays =
+            |one| inputs.cluster_exists() && absent(applications, inputs.lock, one).is_some();
+        if applications.iter().all(stays) {
             return Vec::new();
         }
         vec![Component::Newest(HELM)]
     }
 
     fn missing(&self, inputs: &Inputs<'_>) -> Vec<String> {
-        let applications = inputs.cluster.applications.iter();
-        applications
-            .filter_map(|application| content(inputs.lock, application).err())
-            .flatten()
-            .collect()
+        let missing = inputs.cluster.applications.iter();
+        let missing = missing.filter_map(|application| content(inputs.lock, application).err());
+        // A cluster may have them already: the plan looks.
+        let exists = inputs.cluster_exists();
+        let missing = missing.filter(|one| !exists || matches!(one, Missing::Choice(_)));
+        missing.flat_map(Missing::texts).collect()
     }
 
     fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
@@ -160,7 +167,7 @@ impl<'a> ApplicationParts<'a> {
         let has_chart = application.content.chart().is_some();
         Ok(Self {
             name: &application.name,
-            artifacts: content(lock, application).map_err(DeployError::Incomplete)?,
+            artifacts: content(lock, application)?,
             values: has_chart
                 .then(|| values_of(application, secrets))
                 .transpose()?,
@@ -194,34 +201,31 @@ pub fn application_parts<'a>(
         .collect()
 }
 
+/// Returns what the bundle does not have of an application; `None` if it has everything.
+pub fn absent_parts(inputs: &Inputs<'_>, application: &Application) -> Option<Vec<String>> {
+    absent(&inputs.cluster.applications, inputs.lock, application)
+}
+
 /// Returns those applications of the cluster of which the bundle has all parts, and the parts that it does not have.
 ///
 /// # Errors
-/// The bundle has none of the applications, or several versions of a chart and not the one that the application names.
+/// The bundle has several versions of a chart, and the application does not name one.
 pub fn applications_of_bundle<'a>(
     inputs: &Inputs<'a>,
 ) -> Result<(Vec<&'a Application>, Vec<String>), DeployError> {
-    let missing = Applications.missing(inputs);
-    let all = &inputs.cluster.applications;
-    let is_in = |one: &Application| content(inputs.lock, one).is_ok();
-    // Objects of an add-on have no part of their own: they stay with it.
-    let has_parts = |one: &Application| !matches!(one.content, ApplicationContent::AddonObjects(_));
-    let with_addon = |one: &Application| {
-        let of = |name: &ReleaseName| all.iter().find(|other| other.name == *name);
-        has_parts(one) || one.needs.iter().filter_map(of).all(is_in)
-    };
-    let found: Vec<&Application> = all
-        .iter()
-        .filter(|one| is_in(one) && with_addon(one))
-        .collect();
-    let is_ambiguous = |one: &Application| {
-        let chart = one.content.chart();
-        let same = of_kind(inputs.lock, ArtifactKind::Chart)
-            .filter(|part| Some(part.name.as_str()) == chart);
-        !is_in(one) && same.count() > 1
-    };
-    if found.is_empty() && !missing.is_empty() || all.iter().any(is_ambiguous) {
-        return Err(DeployError::Incomplete(missing));
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for application in &inputs.cluster.applications {
+        match absent_parts(inputs, application) {
+            Some(parts) => {
+                let is_new = |part: &String| !missing.contains(part);
+                let parts: Vec<String> = parts.into_iter().filter(is_new).collect();
+                missing.extend(parts);
+            }
+            None => {
+                content(inputs.lock, application)?;
+                found.push(application);
+            }
+        }
     }
     Ok((found, missing))
 }
@@ -229,7 +233,7 @@ pub fn applications_of_bundle<'a>(
 /// Plans the applications of a running cluster of which the bundle has all parts, and names the parts that it does not have.
 ///
 /// # Errors
-/// The bundle has none of the applications, or a file with values cannot be read.
+/// The bundle has several versions of a chart, and its application does not name one; or a file with values cannot be read.
 pub fn applications(inputs: &Inputs<'_>) -> Result<(Plan, Vec<String>), DeployError> {
     let (planned, missing) = applications_of_bundle(inputs)?;
     let Some(first) = inputs.first() else {
@@ -294,14 +298,19 @@ fn task(
     first: &HostSpec,
     application: &Application,
 ) -> Result<Task, DeployError> {
-    let parts = content(inputs.lock, application).map_err(DeployError::Incomplete)?;
     let needed = application.needs.iter();
     let needed: Vec<TaskId> = needed.map(|name| id(name, first).id()).collect();
+    let absent = absent_parts(inputs, application);
     let helm = inputs.file(HELM, &first.name).ok();
+    let helm = helm.filter(|_| absent.is_none());
     let task = id(&application.name, first)
         .after([post_install::READY.id(&first.name)])
         .after(helm.map(|_| PROGRAM.id(&first.name)))
         .after(needed);
+    if let Some(parts) = absent {
+        return Ok(task.step(Absent::new(application, &parts)));
+    }
+    let parts = content(inputs.lock, application)?;
     let values = values_of(application, Secrets::Read)?;
     let chart = Chart::of(inputs, application, &parts)?;
     let plain = values_of(application, Secrets::LeftOut)?;

@@ -5,6 +5,31 @@ use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_config::cluster::{AddonContent, Application, ApplicationContent};
 use kubexm_types::artifact::ArtifactKind;
 
+use crate::DeployError;
+
+/// Why a bundle has no content of an application.
+pub(crate) enum Missing {
+    /// Parts that it does not have.
+    Parts(Vec<String>),
+    /// It has several versions of the chart, and the application does not name one.
+    Choice(String),
+}
+
+impl Missing {
+    pub(super) fn texts(self) -> Vec<String> {
+        match self {
+            Self::Parts(parts) => parts,
+            Self::Choice(choice) => vec![choice],
+        }
+    }
+}
+
+impl From<Missing> for DeployError {
+    fn from(missing: Missing) -> Self {
+        Self::Incomplete(missing.texts())
+    }
+}
+
 /// Returns the artifacts of the bundle that an application consists of.
 ///
 /// # Errors
@@ -12,7 +37,7 @@ use kubexm_types::artifact::ArtifactKind;
 pub(crate) fn content<'a>(
     lock: &'a Lock,
     application: &Application,
-) -> Result<Vec<&'a LockedArtifact>, Vec<String>> {
+) -> Result<Vec<&'a LockedArtifact>, Missing> {
     let name = &application.name;
     match &application.content {
         ApplicationContent::Chart {
@@ -32,7 +57,9 @@ pub(crate) fn content<'a>(
                 AddonContent::Chart(chart) => one_chart(lock, (chart, version.as_deref()), missing),
                 AddonContent::Manifest { name, .. } => {
                     let found = of_kind(lock, ArtifactKind::Manifest).find(|one| one.name == name);
-                    found.map(|one| vec![one]).ok_or_else(|| vec![missing])
+                    found
+                        .map(|one| vec![one])
+                        .ok_or_else(|| Missing::Parts(vec![missing]))
                 }
             }
         }
@@ -48,7 +75,7 @@ pub(crate) fn content<'a>(
             if missing.is_empty() {
                 Ok(found)
             } else {
-                Err(missing)
+                Err(Missing::Parts(missing))
             }
         }
     }
@@ -68,7 +95,7 @@ fn one_chart<'a>(
     lock: &'a Lock,
     (chart, version): (&str, Option<&str>),
     missing: String,
-) -> Result<Vec<&'a LockedArtifact>, Vec<String>> {
+) -> Result<Vec<&'a LockedArtifact>, Missing> {
     // Some projects write a `v` before the version of a chart, and manifests of bundles do not.
     let bare = |text: &str| text.trim_start_matches('v').to_owned();
     let found: Vec<_> = of_kind(lock, ArtifactKind::Chart)
@@ -79,13 +106,13 @@ fn one_chart<'a>(
         .collect();
     match found[..] {
         [one] => Ok(vec![one]),
-        [] => Err(vec![missing]),
+        [] => Err(Missing::Parts(vec![missing])),
         _ => {
             let versions = found.iter().filter_map(|one| one.version.as_deref());
             let versions = versions.collect::<Vec<_>>().join(", ");
-            Err(vec![format!(
+            Err(Missing::Choice(format!(
                 "one {missing}: it has {versions}, and the application does not name one"
-            )])
+            )))
         }
     }
 }

@@ -43,7 +43,7 @@ impl<'a> PlannedApplication<'a> {
     /// # Errors
     /// The bundle does not have a part of it, or a file with values cannot be read.
     pub fn of(inputs: &Inputs<'_>, application: &'a Application) -> Result<Self, DeployError> {
-        let parts = content(inputs.lock, application).map_err(DeployError::Incomplete)?;
+        let parts = content(inputs.lock, application)?;
         let chart = Chart::of(inputs, application, &parts)?;
         let values = values_of(application, Secrets::Read)?;
         let plain = values_of(application, Secrets::LeftOut)?;

@@ -1,3 +1,4 @@
+mod absent;
 mod addons;
 mod release;
 
@@ -8,6 +9,7 @@ use kubexm_bundle::Lock;
 use kubexm_bundle::lock::ChecksumSource;
 use kubexm_config::Cluster;
 use kubexm_types::Digest;
+use kubexm_types::artifact::ArtifactKind;
 
 const MANIFEST: &str = "
 apiVersion: v1
@@ -128,10 +130,13 @@ fn a_bundle_with_some_of_the_applications_leaves_the_others() {
     });
     let none = with_applications(&[]);
     with_plan(&cluster, &none, |inputs| {
-        assert!(matches!(
-            applications(inputs),
-            Err(DeployError::Incomplete(_))
-        ));
+        let (plan, missing) = applications(inputs).unwrap();
+        assert_eq!((plan.tasks.len(), missing.len()), (0, 3));
+    });
+    let two = with_applications(&[("shop", "1.2.0"), ("shop", "1.3.0")]);
+    with_plan(&cluster, &two, |inputs| {
+        let refused = applications(inputs).err().unwrap().to_string();
+        assert!(refused.contains("does not name one"), "{refused}");
     });
 }
 

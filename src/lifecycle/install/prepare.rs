@@ -20,8 +20,8 @@ use kubexm_session::failed_workers::FailedWorkers;
 use kubexm_session::identity::{KnownCluster, Origins};
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::{
-    CommandError, application_images, certificates, notices, older_etcd, plan_inputs, preflight,
-    program_settings, site_ca,
+    CommandError, absent_applications, application_images, certificates, notices, older_etcd,
+    plan_inputs, preflight, program_settings, site_ca,
 };
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
@@ -152,6 +152,8 @@ pub(super) async fn checked(
         }
     }
     findings.extend(older_etcd::findings(cluster, facts, bundle.lock()));
+    let reached = (hosts, facts);
+    absent_applications::check_before_install(cluster, bundle.lock(), reached).await?;
     Ok(findings)
 }
 

@@ -71,7 +71,8 @@ impl Context<'_> {
         let renderer = Renderer::new(&programs, to)?;
         let blobs = Arc::clone(self.bundle) as _;
         let inputs = Inputs::assumed(cluster, self.bundle.lock(), blobs);
-        for application in &cluster.applications {
+        // The releases of the others are checked above.
+        for application in kubexm_deploy::applications_of_bundle(&inputs)?.0 {
             let planned = PlannedApplication::of(&inputs, application)?;
             let exists = installed.iter().any(|release| release.is_of(application));
             match renderer.objects(&planned, exists, &resources).await? {

@@ -33,6 +33,7 @@ use kubexm_deploy::upgrade_path::{Hop, Running};
 use kubexm_deploy::{Certificates, Deployment};
 use kubexm_engine::plan::Plan;
 use kubexm_host::Facts;
+use kubexm_operate::applications::note_left;
 use kubexm_safekeeping::archive::{Archive, Occasion};
 use kubexm_session::begun::{Operation, StateRecord, UpgradeRecord};
 use kubexm_session::certificates::{self, CaEncryption};
@@ -196,8 +197,8 @@ impl Context<'_> {
         let facts = unless_stopped(stop, gathering).await?;
         let issued = self.certificates(self.cluster)?;
         let inputs = plan_inputs::with_certificates(self.cluster, self.bundle, &facts, issued);
-        // The plan of the first hop has refused a bundle without one of them.
-        let (plan, _) = kubexm_deploy::applications(&inputs)?;
+        let (plan, missing) = kubexm_deploy::applications(&inputs)?;
+        note_left(&missing, events);
         carry_out(plan, hosts, events, stop).await
     }
 

@@ -20,7 +20,7 @@ use kubexm_host::Facts;
 use kubexm_session::begun::UpgradeRecord;
 use kubexm_session::identity::KnownCluster;
 use kubexm_session::session::{self, Hosts};
-use kubexm_session::{CommandError, application_images, notices, preflight};
+use kubexm_session::{CommandError, absent_applications, application_images, notices, preflight};
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, Message};
 
@@ -84,6 +84,7 @@ impl Context<'_> {
         findings.extend(known.findings(cluster, &facts));
         let images = application_images::findings(self.bundle, cluster, hosts, events);
         findings.extend(images.await?);
+        absent_applications::check(cluster, self.bundle.lock(), host.as_ref()).await?;
         let mut members = Vec::new();
         let mut saved = None;
         if !is_done {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use kubexm_deploy::Inputs;
+use kubexm_session::absent_applications;
 use kubexm_session::application_changes::{self, ApplicationChange};
 use kubexm_session::program_settings::Programs;
 use kubexm_session::stop::unless_stopped;
@@ -13,7 +14,6 @@ use kubexm_types::ReleaseName;
 use kubexm_types::event::Events;
 
 use super::list::control_plane;
-use super::note_left;
 use super::values::named;
 
 /// Which applications to compare.
@@ -65,10 +65,9 @@ pub async fn diff(
         let (hosts, _) = connecting.await?;
         let host = control_plane(&cluster, &hosts)?;
         let inputs = Inputs::assumed(&cluster, bundle.lock(), Arc::clone(&bundle) as _);
-        let applications = if options.names.is_empty() {
-            let (found, missing) = kubexm_deploy::applications_of_bundle(&inputs)?;
-            note_left(&missing, events);
-            found
+        absent_applications::check(&cluster, bundle.lock(), host.as_ref()).await?;
+        let applications: Vec<_> = if options.names.is_empty() {
+            cluster.applications.iter().collect()
         } else {
             let all = cluster.applications.iter();
             all.filter(|one| options.names.contains(&one.name))

@@ -86,7 +86,7 @@ pub async fn list(
 ///
 /// # Errors
 /// There is none.
-pub(super) fn control_plane<'a>(
+pub(crate) fn control_plane<'a>(
     cluster: &'a Cluster,
     hosts: &'a Hosts,
 ) -> Result<&'a Arc<dyn Host>, CommandError> {

@@ -10,7 +10,7 @@ use super::needed::{NeededTask, needed, with_needed_steps};
 use super::site::{Site, check_own};
 use super::space;
 use super::sync::{IMAGES, distinct};
-use crate::applications::note_left;
+use crate::applications::{control_plane, note_left};
 use kubexm_bundle::{BundleSet, Lock};
 use kubexm_deploy::registry_clients;
 use kubexm_engine::plan::{Plan, Task, TaskId};
@@ -22,8 +22,8 @@ use kubexm_session::bundle_access::verify;
 use kubexm_session::program_settings::Programs;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{
-    ClusterSource, CommandError, Connection, Stop, application_images, certificates, plan_inputs,
-    preflight, rollback,
+    ClusterSource, CommandError, Connection, Stop, absent_applications, application_images,
+    certificates, plan_inputs, preflight, rollback,
 };
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, ImageRef, Message, WarningKind};
@@ -90,6 +90,8 @@ pub async fn add(
     let prepare = async |site: &mut Site<'_>, events: &Events| {
         let mut prepared = prepared(site, &bundle, &lock, options.applications, events).await?;
         if options.applications {
+            let host = control_plane(site.cluster, &site.hosts)?;
+            absent_applications::check(site.cluster, bundle.lock(), host.as_ref()).await?;
             check_images(site, &bundle, events).await?;
             add_applications(&mut prepared, site, &bundle, events).await?;
         }

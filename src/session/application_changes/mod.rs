@@ -73,7 +73,6 @@ pub async fn changes(
     let mut resources = None;
     let mut all = Vec::new();
     for application in applications {
-        let planned = PlannedApplication::of(inputs, application)?;
         let mut change = ApplicationChange {
             name: application.name.to_string(),
             namespace: application.namespace.to_string(),
@@ -81,6 +80,15 @@ pub async fn changes(
             not_compared: None,
             objects: Vec::new(),
         };
+        if let Some(parts) = kubexm_deploy::absent_parts(inputs, application) {
+            let parts = parts.join(", ");
+            change.not_compared = Some(format!(
+                "the application stays as it is, because the bundle does not have it: {parts}"
+            ));
+            all.push(change);
+            continue;
+        }
+        let planned = PlannedApplication::of(inputs, application)?;
         match planned.change(host).await? {
             None => {}
             Some(PlannedChange::Kept(message)) => change.not_compared = Some(message.text),

@@ -30,7 +30,7 @@ fn release_with(values: Value, plain: Value) -> Release {
     })
 }
 
-fn revisions(revisions: &[(&str, &str, Option<&str>)]) -> FakeApi {
+pub(super) fn revisions(revisions: &[(&str, &str, Option<&str>)]) -> FakeApi {
     let items = revisions.iter().map(|(number, status, content)| {
         json!({
             "secret": format!("sh.helm.release.v1.shop.v{number}"),
