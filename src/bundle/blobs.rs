@@ -51,6 +51,18 @@ pub trait Blobs: Send + Sync {
         Ok(Box::new(MultiGzDecoder::new(self.open(digest)?)))
     }
 
+    /// Opens the decompressed content of a gzip blob for a caller that compares what it uses with a digest of
+    /// the lock, as that of a file in an archive.
+    ///
+    /// # Errors
+    /// As [`Blobs::open`].
+    fn open_content_for_hashing(
+        &self,
+        digest: &Digest,
+    ) -> Result<Box<dyn Read + Send>, BundleError> {
+        self.open_content(digest)
+    }
+
     /// Opens the decompressed content of a gzip blob if the source stores exactly this content with
     /// this recipe; else returns `None`. A reader that reaches the end has verified it.
     ///

@@ -21,10 +21,10 @@ pub enum Depth {
     Volume,
     /// The index and the placement document; no content is read.
     Index,
-    /// Every byte, every digest, and the publishers' signatures. Gzip streams that the builder made again
-    /// from their content are not made again.
+    /// Every byte, every digest, and the publishers' signatures. Gzip blobs that the builder recompressed
+    /// are compared by their content.
     Content,
-    /// As `Content`, and all gzip streams are made again from their content.
+    /// As `Content`, and all decompressed gzip is recompressed.
     Deep,
 }
 
@@ -51,6 +51,8 @@ pub struct Verification {
     pub path: PathBuf,
     /// How much was verified.
     pub verified: Depth,
+    /// The number of gzip blobs whose content was compared, because the builder recompressed them.
+    pub proven: usize,
     /// The signature of the bundle; `None` if it is not signed, or if only a volume was verified.
     pub signature: Option<SignatureInfo>,
     /// What each publisher signed; verified.
@@ -82,6 +84,7 @@ pub async fn verify(
 fn verify_now(options: &VerifyOptions, events: &Events) -> Result<Verification, CommandError> {
     let mut publishers = Publishers::default();
     let mut signature = None;
+    let mut proven = 0;
     // Wrong paths are reported before the whole bundle is read.
     let roots = trusted_roots(&options.trusted_roots)?;
     match options.depth {
@@ -100,7 +103,7 @@ fn verify_now(options: &VerifyOptions, events: &Events) -> Result<Verification, 
                 Depth::Deep => Recompressed::All,
                 _ => Recompressed::Unproven,
             };
-            bundle.verify_recompressed(which, events)?;
+            proven = bundle.verify_recompressed(which, events)?;
             publishers = bundle.verify_publishers(&roots)?;
         }
     }
@@ -108,6 +111,7 @@ fn verify_now(options: &VerifyOptions, events: &Events) -> Result<Verification, 
     Ok(Verification {
         path: options.bundle.clone(),
         verified: options.depth,
+        proven,
         signature,
         publishers: verified
             .map(|(signer, count)| SignedBy::new(signer, count))

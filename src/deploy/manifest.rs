@@ -46,7 +46,11 @@ pub(super) fn of_bundle(
     let blob = inputs.blobs.open(digest);
     let blob = blob.map_err(|error| RenderError::new(what, error))?;
     let mut text = String::new();
-    let read = blob.take(LARGEST).read_to_string(&mut text);
-    read.map_err(|error| RenderError::new(what, error))?;
+    let read = blob.take(LARGEST + 1).read_to_string(&mut text);
+    let read = read.map_err(|error| RenderError::new(what, error))?;
+    // Only the end of the blob has verified it.
+    if read as u64 > LARGEST {
+        return Err(RenderError::new(what, "it is larger than 16 MiB"));
+    }
     Ok(text)
 }

@@ -9,8 +9,8 @@ use kubexm_bundle::EncoderCache;
 use kubexm_bundle::format::placement::DecompressedGzip;
 use kubexm_types::{Digest, write_atomic};
 
-/// Increased when encoders are added, so that every blob is analysed again.
-const ENCODERS: u32 = 2;
+/// Increased when encoders are added or changed, so that every blob is analysed again.
+const ENCODERS: u32 = 3;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -19,6 +19,14 @@ struct CachedAnalysis {
     blob: Digest,
     encoders: u32,
     opened: Option<DecompressedGzip>,
+    /// SHA-256 of `opened`, because builds sign what a file says.
+    check: Digest,
+}
+
+/// Returns the digest of a result.
+fn check(opened: Option<&DecompressedGzip>) -> Option<Digest> {
+    let text = serde_json::to_vec(&opened).ok()?;
+    Some(Digest::of(&text))
 }
 
 impl Cache {
@@ -35,15 +43,18 @@ impl EncoderCache for Cache {
         let is_known = |opened: &DecompressedGzip| opened.recipe.known().is_ok();
         let valid = cached.blob == *blob
             && cached.encoders == ENCODERS
+            && check(cached.opened.as_ref()) == Some(cached.check)
             && cached.opened.as_ref().is_none_or(is_known);
         valid.then_some(cached.opened)
     }
 
     fn keep(&self, blob: &Digest, opened: Option<&DecompressedGzip>) {
+        let Some(check) = check(opened) else { return };
         let cached = CachedAnalysis {
             blob: *blob,
             encoders: ENCODERS,
             opened: opened.cloned(),
+            check,
         };
         let write = || -> std::io::Result<()> {
             let text = serde_json::to_vec(&cached)?;

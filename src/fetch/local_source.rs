@@ -125,8 +125,11 @@ fn copy(
             size += count as u64;
         }
     })?;
-    // The bundle has the result of the gzip analysis, so that it need not be repeated.
-    if let Some(opened) = bundle.opened(digest) {
+    // The builder of the bundle proved the result of the gzip analysis, so that it need not be repeated.
+    if let Some(opened) = bundle
+        .opened(digest)
+        .filter(|opened| bundle.proves(digest, opened))
+    {
         cache.keep(digest, Some(opened));
     }
     Ok(size)

@@ -205,25 +205,38 @@ impl ClusterSource {
     }
 }
 
-/// Compares every byte of the bundle with its digests before any of it reaches a host, and records that in the state
-/// directory. Does not read the files that a command before has verified, if nothing changed them since.
+/// Compares every byte of the bundle with its digests before any of it reaches a host.
 ///
 /// # Errors
-/// The bundle is damaged, or a file cannot be read or written.
-pub async fn verify(
-    bundle: &Arc<BundleSet>,
-    state: &Path,
-    events: &Events,
-) -> Result<(), CommandError> {
+/// The bundle is damaged, or a file cannot be read.
+pub async fn verify(bundle: &Arc<BundleSet>, events: &Events) -> Result<(), CommandError> {
     events.phase("verify");
-    let files = VerifiedBundle::of(bundle).ok();
-    if files.as_ref().is_some_and(|files| files.is_recorded(state)) {
-        return Ok(());
-    }
     let watch = Watch::without_host(events, "verify the bundle");
     let (bundle, events) = (Arc::clone(bundle), watch.events());
     let verifying = tokio::task::spawn_blocking(move || bundle.verify(crate::threads(), &events));
     let verified = watch.during(verifying).await;
-    verified.map_err(CommandError::defect)??;
-    files.map_or(Ok(()), |files| files.save(state))
+    Ok(verified.map_err(CommandError::defect)??)
+}
+
+/// Does as [`verify`], unless a command before has verified the same files and has not failed. `state` is the state
+/// directory, which has the record.
+///
+/// # Errors
+/// As [`verify`].
+pub async fn verify_once(
+    bundle: &Arc<BundleSet>,
+    state: &Path,
+    events: &Events,
+) -> Result<(), CommandError> {
+    let files = VerifiedBundle::of(bundle).ok();
+    if files.as_ref().is_some_and(|files| files.is_recorded(state)) {
+        events.phase("verify");
+        events
+            .note("a command before has verified the bundle, and its files have not changed since");
+        return Ok(());
+    }
+    verify(bundle, events).await?;
+    // Without the record, the next command verifies the bundle again.
+    let _ = files.map(|files| files.save(state));
+    Ok(())
 }

@@ -8,9 +8,10 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 
 use crate::begun::{self, Operation};
-use crate::bundle_access::verify;
+use crate::bundle_access::verify_once;
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
+use crate::verified::VerifiedBundle;
 use crate::{CommandError, Connection, Stop, listeners, preflight};
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
@@ -54,7 +55,7 @@ impl Change<'_> {
         connection: &Connection,
         events: &Events,
     ) -> Result<(Hosts, ()), CommandError> {
-        verify(bundle, self.state, events).await?;
+        verify_once(bundle, self.state, events).await?;
         events.phase("connect");
         let hosts = connection.connect(self.cluster, self.state, events).await?;
         Ok((hosts, ()))
@@ -117,6 +118,10 @@ impl Change<'_> {
         let working = AssertUnwindSafe(working).catch_unwind();
         let worked = Box::pin(working).await;
         locks.release().await;
+        // The medium of the bundle can be the cause: the next command reads all of it.
+        if !matches!(worked, Ok(Ok(_))) {
+            VerifiedBundle::forget(self.state);
+        }
         worked.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }

@@ -31,7 +31,7 @@ struct VerifiedFile {
     size: u64,
     /// Seconds and nanoseconds since 1970.
     modified: (i64, i64),
-    /// Seconds and nanoseconds since 1970 of the last change of the inode, which no program can set.
+    /// Seconds and nanoseconds since 1970 of the last change of the inode. Most file systems let no program set it.
     changed: (i64, i64),
     device: u64,
     inode: u64,
@@ -60,6 +60,12 @@ impl VerifiedBundle {
         })
     }
 
+    /// Removes the record, if there is one: the next command verifies its bundle.
+    pub fn forget(state: &Path) {
+        // A state directory that cannot be written refuses the next command, too.
+        let _ = Self::remove(state);
+    }
+
     /// Returns whether a command with this state directory verified this bundle. A record that cannot be read counts as none.
     pub fn is_recorded(&self, state: &Path) -> bool {
         Self::read(state).ok().flatten().as_ref() == Some(self)
@@ -86,7 +92,7 @@ mod tests {
     use kubexm_types::event::{Event, Events, Listener};
 
     use super::*;
-    use crate::bundle_access::verify;
+    use crate::bundle_access::verify_once;
     use crate::rollback::tests::signed;
 
     /// Counts the bundles that are read.
@@ -111,7 +117,7 @@ mod tests {
         let reads = Arc::new(Reads::default());
         let events = Events::new(reads.clone());
         let read = async |bundle| {
-            verify(bundle, folder.path(), &events).await.unwrap();
+            verify_once(bundle, folder.path(), &events).await.unwrap();
             std::mem::take(&mut *reads.0.lock().unwrap())
         };
         assert_eq!(read(&first).await, 1);
@@ -128,5 +134,7 @@ mod tests {
         std::fs::write(folder.path().join(VerifiedBundle::FILE), "{").unwrap();
         assert_eq!(read(&first).await, 1, "a damaged record");
         assert_eq!(read(&first).await, 0);
+        VerifiedBundle::forget(folder.path());
+        assert_eq!(read(&first).await, 1, "a command failed");
     }
 }

@@ -221,6 +221,9 @@ class Bundle:
                 require(entry["blob"] not in self.entries, f"{entry['blob']} has two places")
                 require(not entry.get("filtered") or version == 3, "filter of an earlier version")
                 self.entries[entry["blob"]] = (entry, len(self.groups))
+                opened, proven = entry.get("opened"), self.proven.get(entry["blob"])
+                same = not opened or not proven or all(opened[key] == proven[key] for key in ("content", "size"))
+                require(same, f"the placement document has another content of {entry['blob']}")
             self.groups.append((start, offset, names))
         require(len(frames) == 1 and frames[0][1] == 1024, "end frame")
         self.absent = set(placement.get("base", {}).get("blobs", []))
@@ -278,10 +281,6 @@ class Bundle:
     def list_proven(self):
         """Section 5.3."""
         opened = {digest: entry["opened"] for digest, (entry, _) in self.entries.items() if "opened" in entry}
-        for digest, entry in opened.items():
-            proven = self.proven.get(digest, entry)
-            same = (entry["content"], entry["size"]) == (proven["content"], proven["size"])
-            require(same, f"the placement document has another content of {digest}")
         return (f"{digest[7:]}\n" for digest in sorted(opened) if self.proven.get(digest) == opened[digest])
 
     def verify(self, folder=None):

@@ -9,8 +9,11 @@ use std::sync::Mutex;
 use gzip_exact::{Encoder, GoLevel, Recipe};
 use kubexm_bundle::format::placement::{DecompressedGzip, DecompressedGzips};
 use kubexm_bundle::read::verify::Recompressed;
+use kubexm_bundle::signature::new_keys;
+use kubexm_bundle::write::rewrite;
 use kubexm_bundle::{
-    Blobs, Bundle, BundleError, Level, Lock, PackOptions, Signed, StoredContent, arrange, write,
+    Blobs, Bundle, BundleError, CreationTime, Level, Lock, PackOptions, Revision, Signed, Signer,
+    StoredContent, arrange, oci_artifact, write,
 };
 use kubexm_types::Digest;
 use kubexm_types::event::Events;
@@ -92,7 +95,8 @@ const fn options() -> PackOptions<'static> {
     PackOptions::new(Level::FAST, 1)
 }
 
-fn verify(bundle: &Bundle, which: Recompressed) -> Result<(), BundleError> {
+/// Returns the number of blobs that were not recompressed.
+fn verify(bundle: &Bundle, which: Recompressed) -> Result<usize, BundleError> {
     bundle.verify(1, &Events::silent())?;
     bundle.verify_recompressed(which, &Events::silent())
 }
@@ -125,7 +129,10 @@ fn what_the_builder_proved_is_recompressed_only_on_request() {
         sample.write(&path, &claimed, options);
         let bundle = Bundle::open(&path).unwrap();
         assert_eq!(bundle.proves(&sample.blob, &claimed), !is_found);
-        assert_eq!(verify(&bundle, Recompressed::Unproven).is_err(), is_found);
+        match verify(&bundle, Recompressed::Unproven) {
+            Ok(proven) => assert!(proven == 1 && !is_found),
+            Err(_) => assert!(is_found),
+        }
         verify(&bundle, Recompressed::All).unwrap_err();
     }
 }
@@ -160,6 +167,8 @@ fn content_that_only_the_placement_names_is_not_used() {
     sample.write(&good, &sample.opened, options);
     let original = Bundle::open(&good).unwrap();
     sample.write(&bad, &forged, as_good(original.documents()));
+    let refused = crate::format::reader(&["list", bad.to_str().unwrap()]).unwrap_err();
+    assert!(refused.contains("another content"), "{refused}");
     let error = Bundle::open(&bad).unwrap_err().to_string();
     assert!(
         error.contains("another content") && error.contains(&sample.blob.to_string()),
@@ -180,11 +189,46 @@ fn content_is_the_same_with_a_proof_and_without() {
         };
         sample.write(&path, &sample.opened, options);
         let bundle = Bundle::open(&path).unwrap();
-        verify(&bundle, Recompressed::All).unwrap();
+        assert_eq!(verify(&bundle, Recompressed::All).unwrap(), 0);
         let mut content = Vec::new();
         let mut reader = bundle.open_content(&sample.blob).unwrap();
         reader.read_to_end(&mut content).unwrap();
         assert!(content == text(1, CONTENT));
         assert!(visited(&bundle, sample.blob).unwrap() == content);
     }
+}
+
+#[test]
+fn signing_and_reading_keep_what_is_proven() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, signed] = ["b.tar.zst", "signed.tar.zst"].map(|name| folder.path().join(name));
+    let sample = Sample::new();
+    let proven = sample.with(&sample.opened);
+    let options = PackOptions {
+        proven: Some(&proven),
+        ..options()
+    };
+    sample.write(&path, &sample.opened, options);
+    let key = folder.path().join("own.key");
+    std::fs::write(&key, new_keys(None).unwrap().secret).unwrap();
+    let revision = Revision::new(CreationTime::now(), None);
+    let signer = Signer::load(&key, revision, || unreachable!()).unwrap();
+    let bundle = Bundle::open(&path).unwrap();
+    rewrite::sign(&bundle, &signer, &signed, None, &Events::silent(), &|| {
+        false
+    })
+    .unwrap();
+    let bundle = Bundle::open(&signed).unwrap();
+    assert!(bundle.proves(&sample.blob, &sample.opened));
+
+    // In a registry.
+    let documents = oci_artifact::describe(&bundle).unwrap().documents;
+    let pulled = oci_artifact::accept(&documents, &[]).unwrap();
+    assert_eq!(pulled.documents, *bundle.documents());
+    assert!(pulled.recompression.proves(&sample.blob, &sample.opened));
+    // A program of before the document has left it out.
+    let is_proof = |document: &oci_artifact::Document| document.name.contains("recompression");
+    let rest: Vec<_> = documents.into_iter().filter(|one| !is_proof(one)).collect();
+    let pulled = oci_artifact::accept(&rest, &[]).unwrap();
+    assert!(!pulled.recompression.proves(&sample.blob, &sample.opened));
 }

@@ -1,6 +1,7 @@
 //! Recompresses blobs that are stored as decompressed gzip, and verifies digests while blobs are read.
 
 use std::io::{self, Read, Write};
+use std::num::NonZeroUsize;
 
 use gzip_exact::{GzipWriter, Recipe};
 
@@ -23,9 +24,14 @@ pub struct RecompressingReader<R> {
 
 impl<R: Read> RecompressingReader<R> {
     pub fn new(content: R, recipe: &Recipe) -> Self {
+        Self::on(cores(), content, recipe)
+    }
+
+    /// Recompresses on this number of cores.
+    pub fn on(cores: NonZeroUsize, content: R, recipe: &Recipe) -> Self {
         Self {
             content,
-            writer: Some(recipe.writer_on(cores())),
+            writer: Some(recipe.writer_on(cores)),
             made: Vec::new(),
             read: 0,
             step: vec![0; STEP],

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 
 use crate::format::oci_layout;
 use crate::format::placement::Placement;
-use crate::format::recompression::{RECOMPRESSION_TYPE, Recompression};
+use crate::format::recompression::Recompression;
 use crate::format::tar_entry::{TAR_BLOCK, entry_header};
 use crate::lock::Lock;
 use crate::signature::{self, BundleSignature};
@@ -129,7 +129,8 @@ pub fn from_entries(
     let Texts {
         manifest,
         lock: lock_text,
-        recompression: proof,
+        config,
+        proof,
     } = documents(index, entries)?;
     let text = std::str::from_utf8(lock_text).map_err(|_| "its lock is not UTF-8")?;
     let lock = Lock::from_yaml(text)?;
@@ -181,7 +182,7 @@ pub fn from_entries(
             index: index.to_vec(),
             manifest: manifest.to_vec(),
             lock: lock_text.to_vec(),
-            config: proof.unwrap_or(oci_layout::EMPTY_CONFIG).to_vec(),
+            config: config.unwrap_or(oci_layout::EMPTY_CONFIG).to_vec(),
             signature: signature.map(|text| text.as_bytes().to_vec()),
         },
     })
@@ -191,8 +192,10 @@ pub fn from_entries(
 struct Texts<'a> {
     manifest: &'a [u8],
     lock: &'a [u8],
-    /// The recompression document, if the manifest has one.
-    recompression: Option<&'a [u8]>,
+    /// The configuration, if it is there. Earlier programs that signed or copied a bundle have left it out.
+    config: Option<&'a [u8]>,
+    /// The configuration if it is a recompression document.
+    proof: Option<&'a [u8]>,
 }
 
 fn documents<'a>(index: &[u8], entries: &BTreeMap<String, &'a [u8]>) -> Result<Texts<'a>, Message> {
@@ -211,12 +214,19 @@ fn documents<'a>(index: &[u8], entries: &BTreeMap<String, &'a [u8]>) -> Result<T
     };
     let manifest = pick(oci_layout::manifest_in_index(index), "artifact manifest")?;
     let lock = oci_layout::document_in_manifest(manifest, oci_layout::LOCK_TYPE);
-    let proof = oci_layout::config_in_manifest(manifest, RECOMPRESSION_TYPE);
-    let proof = proof.map(|named| pick(Some(named), "recompression document"));
+    let named = oci_layout::config_in_manifest(manifest);
+    let named = named.filter(|config| {
+        let (digest, _) = config.named;
+        entries.contains_key(oci_layout::blob_path(&digest).as_str())
+    });
+    let is_proof = named.as_ref().is_some_and(|config| config.is_recompression);
+    let config = named.map(|config| pick(Some(config.named), "configuration"));
+    let config = config.transpose()?;
     Ok(Texts {
         manifest,
         lock: pick(lock, "lock")?,
-        recompression: proof.transpose()?,
+        config,
+        proof: config.filter(|_| is_proof),
     })
 }
 

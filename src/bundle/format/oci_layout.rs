@@ -13,9 +13,9 @@ use kubexm_types::Digest;
 pub const ARTIFACT_TYPE: &str = "application/vnd.kubexm.bundle.v1";
 /// Media type of the lock.
 pub const LOCK_TYPE: &str = "application/vnd.kubexm.lock.v1+yaml";
-/// Name of the placement document. The signature does not cover it: the same content has the same
-/// signature, complete or incremental, however it is packed. A changed placement document can make a
-/// bundle unreadable, and nothing else.
+/// Name of the placement document. The signature does not cover it: the same content with the same
+/// recompression document has the same signature, complete or incremental, however it is packed. A changed
+/// placement document can make a bundle unreadable, and nothing else.
 pub const STORAGE: &str = "kubexm.storage.json";
 /// Name of the signature of `index.json`.
 pub const SIGNATURE: &str = "index.json.minisig";
@@ -44,7 +44,7 @@ pub struct Documents {
     pub manifest: Vec<u8>,
     /// The lock.
     pub lock: Vec<u8>,
-    /// The configuration of the artifact manifest: the recompression document, or [`EMPTY_CONFIG`].
+    /// The configuration of the artifact manifest: the recompression document, [`EMPTY_CONFIG`], or one of a later version.
     pub config: Vec<u8>,
     /// The signature of `index`.
     pub signature: Option<Vec<u8>>,
@@ -86,7 +86,7 @@ pub fn blob_path(digest: &Digest) -> String {
 }
 
 /// Creates the documents of a bundle's header. The same arguments give the same bytes. `proven` are the
-/// gzip blobs that were made again from their content and compared.
+/// gzip blobs that were recompressed and compared.
 pub fn head(lock: &Lock, proven: &DecompressedGzips) -> Result<Documents, String> {
     let config = match Recompression::of(proven) {
         None => EMPTY_CONFIG.to_vec(),
@@ -218,11 +218,23 @@ pub fn document_in_manifest(manifest: &[u8], media_type: &str) -> Option<(Digest
     descriptor_of(layers.find(|layer| layer["mediaType"] == media_type)?)
 }
 
-/// Returns digest and size of the configuration of an artifact manifest, if it has this media type.
-pub fn config_in_manifest(manifest: &[u8], media_type: &str) -> Option<(Digest, u64)> {
+/// The configuration that an artifact manifest names.
+#[derive(Debug)]
+pub struct NamedConfig {
+    /// Its digest and its size in bytes.
+    pub named: (Digest, u64),
+    /// Whether it is a recompression document.
+    pub is_recompression: bool,
+}
+
+/// Returns the configuration that an artifact manifest names.
+pub fn config_in_manifest(manifest: &[u8]) -> Option<NamedConfig> {
     let manifest: Value = serde_json::from_slice(manifest).ok()?;
     let config = &manifest["config"];
-    descriptor_of(config).filter(|_| config["mediaType"] == media_type)
+    Some(NamedConfig {
+        named: descriptor_of(config)?,
+        is_recompression: config["mediaType"] == RECOMPRESSION_TYPE,
+    })
 }
 
 /// Returns digest and size of everything in `index.json` except the artifact manifest.

@@ -1,4 +1,4 @@
-//! The recompression document: the gzip blobs that the builder made again from their content, and compared
+//! The recompression document: the gzip blobs that the builder recompressed from their content, and compared
 //! (`FORMAT.md`, section 5.3).
 //!
 //! It is the configuration of the artifact manifest, so that the signature covers it. It does not depend on
@@ -36,6 +36,12 @@ impl Recompression {
             ))
             .hint("do not use this bundle")
         })
+    }
+
+    /// Returns whether the builder made the blob from this content.
+    pub fn covers(&self, blob: &Digest, opened: &DecompressedGzip) -> bool {
+        let of = |opened: &DecompressedGzip| (opened.content, opened.size);
+        self.gzip.get(blob).map(of) == Some(of(opened))
     }
 
     /// Returns whether the builder made the blob from this content with this recipe.

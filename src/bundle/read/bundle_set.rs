@@ -128,6 +128,14 @@ impl Blobs for BundleSet {
         self.holder_or_missing(digest)?.open_content(digest)
     }
 
+    fn open_content_for_hashing(
+        &self,
+        digest: &Digest,
+    ) -> Result<Box<dyn Read + Send>, BundleError> {
+        self.holder_or_missing(digest)?
+            .open_content_for_hashing(digest)
+    }
+
     fn open_stored_content(
         &self,
         digest: &Digest,

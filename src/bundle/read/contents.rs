@@ -1,8 +1,9 @@
-//! Visits the decompressed content of many blobs in one pass. Each group is read once, and decompressed
-//! gzip is not recompressed.
+//! Visits the decompressed content of many blobs in one pass. Each group is read once. Decompressed gzip is
+//! recompressed only if the header does not have the digest of its content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader, Read};
+use std::num::NonZeroUsize;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use flate2::read::MultiGzDecoder;
@@ -126,8 +127,8 @@ impl Bundle {
         })
     }
 
-    /// Visits the content of a blob, and verifies its digest. Content without a proof is recompressed:
-    /// only the gzip stream then has a digest that the lock names.
+    /// Visits the content of a blob, and verifies its digest. Content that the recompression document does not
+    /// have is recompressed: only the gzip stream then has a digest that the lock names.
     fn visit_blob(
         &self,
         stored: &StoredBlob,
@@ -136,8 +137,10 @@ impl Bundle {
     ) -> io::Result<()> {
         let content = elf::decode(content, stored);
         match &stored.opened {
-            Some(opened) if !self.proves(&stored.blob, opened) => {
-                let gzip = RecompressingReader::new(content, opened.recipe.known()?);
+            Some(opened) if !self.covers(&stored.blob, opened) => {
+                // Each blob of a group has its own thread.
+                let recipe = opened.recipe.known()?;
+                let gzip = RecompressingReader::on(NonZeroUsize::MIN, content, recipe);
                 let gzip = Verified::new(gzip, stored.blob, stored.size);
                 visit_verified(stored.blob, stored.size, gzip, visit)
             }

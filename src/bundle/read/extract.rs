@@ -95,13 +95,16 @@ impl Item<'_> {
             return io::copy(&mut blob, out).map(|_| ()).map_err(failed);
         };
         let mut hashed = DigestWriter::new(out);
-        each_member(bundle.open_content(&digest)?, |path, content| {
-            if path == member.path {
-                io::copy(content, &mut hashed).map(|_| ())
-            } else {
-                Ok(())
-            }
-        })
+        each_member(
+            bundle.open_content_for_hashing(&digest)?,
+            |path, content| {
+                if path == member.path {
+                    io::copy(content, &mut hashed).map(|_| ())
+                } else {
+                    Ok(())
+                }
+            },
+        )
         .map_err(failed)?;
         let (_, got, _) = hashed.finish();
         if got == member.digest {

@@ -172,8 +172,8 @@ impl Bundle {
         self.entries.keys()
     }
 
-    /// Returns whether the builder made the blob again from this content and recipe. The signature of the
-    /// bundle covers the answer.
+    /// Returns whether the builder made the blob from this content with this recipe. The signature of the
+    /// bundle covers the answer, if there is one and it is verified.
     pub fn proves(&self, blob: &Digest, opened: &DecompressedGzip) -> bool {
         self.header.recompression.proves(blob, opened)
     }
@@ -246,11 +246,16 @@ impl Bundle {
         })
     }
 
-    /// Without a proof, only the gzip stream that the content makes has a digest that the lock names.
+    /// Returns whether the recompression document has the content of a blob. Without it, only the gzip stream
+    /// that the content makes has a digest that the lock names.
+    pub(super) fn covers(&self, blob: &Digest, opened: &DecompressedGzip) -> bool {
+        self.header.recompression.covers(blob, opened)
+    }
+
     fn content_reader(&self, digest: &Digest) -> io::Result<Box<dyn Read + Send>> {
         let (reader, stored) = self.stored(digest)?;
         match &stored.opened {
-            Some(opened) if self.proves(digest, opened) => {
+            Some(opened) if self.covers(digest, opened) => {
                 Ok(Box::new(Verified::new(reader, opened.content, opened.size)))
             }
             _ => Ok(Box::new(MultiGzDecoder::new(self.open_blob(digest)?))),
@@ -276,6 +281,18 @@ impl Blobs for Bundle {
     fn open_content(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
         self.content_reader(digest)
             .map_err(|e| self.explain(digest, e))
+    }
+
+    fn open_content_for_hashing(
+        &self,
+        digest: &Digest,
+    ) -> Result<Box<dyn Read + Send>, BundleError> {
+        if self.opened(digest).is_none() {
+            return self.open_content(digest);
+        }
+        let (reader, stored) = self.stored(digest).map_err(|e| self.explain(digest, e))?;
+        let (content, size) = (stored.stored_digest(), stored.stored_size());
+        Ok(Box::new(Verified::new(reader, content, size)))
     }
 
     fn open_stored_content(

@@ -26,7 +26,7 @@ const LISTED: usize = 20;
 pub enum Recompressed {
     /// All of them.
     All,
-    /// Those that the builder did not make again from their content, as the header says.
+    /// Those that the builder did not recompress, as the header says.
     Unproven,
 }
 
@@ -103,7 +103,7 @@ impl Bundle {
     }
 
     /// Recompresses blobs that are stored as decompressed gzip, and compares them with the lock: all of
-    /// them, or those that the builder did not prove.
+    /// them, or those that the builder did not prove. Returns the number of the others.
     ///
     /// # Errors
     /// A blob differs, or this program does not have its encoder. All other blobs are compared first.
@@ -111,8 +111,9 @@ impl Bundle {
         &self,
         which: Recompressed,
         events: &Events,
-    ) -> Result<(), BundleError> {
+    ) -> Result<usize, BundleError> {
         let (mut wanted, mut total, mut unknown) = (BTreeSet::new(), 0, Vec::new());
+        let mut proven = 0;
         for stored in self.all_stored() {
             let Some(opened) = &stored.opened else {
                 continue;
@@ -122,6 +123,8 @@ impl Bundle {
             } else if which == Recompressed::All || !self.proves(&stored.blob, opened) {
                 wanted.insert(stored.blob);
                 total += stored.size;
+            } else {
+                proven += 1;
             }
         }
         let path = self.path().display().to_string();
@@ -139,7 +142,7 @@ impl Bundle {
         }
         let labels = self.lock().blobs();
         match unknown.first() {
-            None => Ok(()),
+            None => Ok(proven),
             Some((digest, error)) => {
                 let label = labels.get(digest).map_or("", |blob| blob.label.as_str());
                 let count = unknown.len();

@@ -47,7 +47,7 @@ pub struct PackOptions<'a> {
     /// A bundle whose compressed groups are copied where the new bundle has the same groups. The level
     /// then applies to the other groups only.
     pub copied: Option<&'a Bundle>,
-    /// The gzip blobs that were made again from their content and compared. A reader does not repeat that.
+    /// The gzip blobs that were recompressed from their content and compared. A reader does not repeat that.
     /// [`Signed::As`] has its own.
     pub proven: Option<&'a DecompressedGzips>,
 }

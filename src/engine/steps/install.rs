@@ -200,7 +200,9 @@ fn pack(
         }
     }
     for (digest, mut members) in archives {
-        let packed = blobs.open_content(&digest).map_err(io::Error::other)?;
+        let packed = blobs
+            .open_content_for_hashing(&digest)
+            .map_err(io::Error::other)?;
         archive::each_member(packed, |path, content| {
             let Some((number, payload)) = members.remove(path) else {
                 return Ok(());

@@ -68,7 +68,8 @@ impl Chart {
         let (mut about, mut requirements) = (None, None);
         let mut parts = BTreeSet::new();
         let mut files = BTreeMap::new();
-        each_member(archive.take(LARGEST_CHART), |path, content| {
+        let mut archive = archive.take(LARGEST_CHART + 1);
+        each_member(&mut archive, |path, content| {
             let names: Vec<&str> = path.split('/').collect();
             match names[..] {
                 [_, ABOUT] => about = Some(text(content)?),
@@ -88,6 +89,10 @@ impl Chart {
             Ok(())
         })
         .map_err(|e| no_chart(&e))?;
+        // Only the end of the archive has verified it.
+        if archive.limit() == 0 {
+            return Err(no_chart(&too_large()));
+        }
         let about = about.ok_or_else(|| no_chart(&"it has no Chart.yaml"))?;
         let about: About = parsed(&about).map_err(|e| no_chart(&format!("its Chart.yaml: {e}")))?;
         let requirements: Option<Requirements> = requirements

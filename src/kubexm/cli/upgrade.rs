@@ -121,7 +121,7 @@ pub async fn run(arguments: &Upgrade, output: Output, events: &Events) -> Result
     }
     let site = (&*options.source.cluster, &options.connection);
     let report = explain::during(site, events, &stop, async |events| {
-        upgrade::upgrade(&options, &events, &stop).await
+        Box::pin(upgrade::upgrade(&options, &events, &stop)).await
     })
     .await?;
     if let (Some(changed), true) = (report.changed, output != Output::Json) {

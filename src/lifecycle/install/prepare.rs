@@ -13,7 +13,7 @@ use kubexm_deploy::Deployment;
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
 use kubexm_session::begun::Operation;
-use kubexm_session::bundle_access::verify;
+use kubexm_session::bundle_access::verify_once;
 use kubexm_session::certificates::CaEncryption;
 use kubexm_session::change::{Change, Session};
 use kubexm_session::failed_workers::FailedWorkers;
@@ -59,7 +59,7 @@ impl<'a> Context<'a> {
     /// The bundle is damaged, or a host without which the install cannot go on does not answer.
     pub async fn connect(&self, events: &Events) -> Result<(Hosts, Connected), CommandError> {
         let mut clock = Clock::start();
-        verify(self.bundle, self.state, events).await?;
+        verify_once(self.bundle, self.state, events).await?;
         clock.lap("verify");
         events.phase("connect");
         let mut failed = self.options.failed_workers(self.cluster);

@@ -7,7 +7,7 @@ use super::removal::{Connected, Context, Remaining, RemoveOptions};
 use super::text::{self, Purpose};
 use kubexm_session::begun::joined;
 use kubexm_session::begun::{Operation, end_replacement};
-use kubexm_session::bundle_access::verify;
+use kubexm_session::bundle_access::verify_once;
 use kubexm_session::change::{Change, Session};
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{CommandError, Stop, certificates};
@@ -91,7 +91,7 @@ pub(super) async fn run(
         lock: bundle.bundle().lock_digest().to_string(),
     };
     let connect = async |events: &Events| {
-        verify(&bundle, &state, events).await?;
+        verify_once(&bundle, &state, events).await?;
         events.phase("connect");
         let connected = context.connect(events).await?;
         Ok((connected.hosts.clone(), connected))

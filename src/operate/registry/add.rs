@@ -18,7 +18,7 @@ use kubexm_engine::seed::{self, RegistryContent, Storage, StoreImages};
 use kubexm_host::HostError;
 use kubexm_preflight::registry_checks;
 use kubexm_session::begun::Operation;
-use kubexm_session::bundle_access::verify;
+use kubexm_session::bundle_access::{verify, verify_once};
 use kubexm_session::program_settings::Programs;
 use kubexm_session::stop::unless_stopped;
 use kubexm_session::{
@@ -74,7 +74,11 @@ pub async fn add(
     } else {
         selected(bundle.lock(), &options.images)?
     };
-    unless_stopped(stop, verify(&bundle, &state, events)).await?;
+    if options.dry_run {
+        unless_stopped(stop, verify(&bundle, events)).await?;
+    } else {
+        unless_stopped(stop, verify_once(&bundle, &state, events)).await?;
+    }
     let change = Change {
         cluster: &cluster,
         state: &state,

@@ -301,7 +301,7 @@ fn unsupported_version_is_named_before_its_members() {
 }
 
 /// Runs the Python reader. Returns its output.
-fn reader(arguments: &[&str]) -> Result<String, String> {
+pub fn reader(arguments: &[&str]) -> Result<String, String> {
     let program = Path::new(TESTS).join("format/reader.py");
     let output = Command::new("python3")
         .arg("-B")

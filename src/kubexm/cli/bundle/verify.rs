@@ -17,6 +17,7 @@ use kubexm_types::event::Events;
 #[command(after_long_help = "Examples:
   kubexm bundle verify bundle.tar.zst --trust site.pub
   kubexm bundle verify bundle.tar.zst --trust site.pub --min-sequence 1767323045
+  kubexm bundle verify bundle.tar.zst --deep
   kubexm bundle verify bundle.tar.zst.003 --volume-only")]
 pub struct Verify {
     #[command(flatten)]
@@ -84,6 +85,11 @@ fn print(found: &Verification) {
     match found.verified {
         Depth::Volume => outln!("{path}: the volume matches the list"),
         Depth::Index => outln!("{path}: the index matches the file; no content was read"),
+        Depth::Content if found.proven > 0 => outln!(
+            "{path}: every blob matches its digest; of {} gzip blobs the content does, and \
+             the builder has recompressed them (--deep repeats this)",
+            found.proven
+        ),
         Depth::Content => outln!("{path}: every blob matches its digest"),
         Depth::Deep => outln!("{path}: every blob matches its digest, and was recompressed"),
     }

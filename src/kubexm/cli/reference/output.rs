@@ -302,6 +302,7 @@ fn kinds() -> Vec<Kind> {
     let verification = Verification {
         path: "bundle.tar.zst".into(),
         verified: Depth::Content,
+        proven: 17,
         signature: inspection().signature,
         publishers: inspection().publishers,
         signed_in_base: 0,

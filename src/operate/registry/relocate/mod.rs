@@ -18,7 +18,7 @@ use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_host::HostError;
 use kubexm_session::begun::{self, MoveRecord, MoveStage as Stage, Operation, joined};
-use kubexm_session::bundle_access::verify;
+use kubexm_session::bundle_access::verify_once;
 use kubexm_session::certificates::CaEncryption;
 use kubexm_session::change::{Change, Session};
 use kubexm_session::session::{self, HostErrors, Hosts};
@@ -113,7 +113,7 @@ pub async fn relocate(
     let connect = async |events: &Events| {
         // Another run may have ended meanwhile.
         let moving = Move::of(options, &bundle, &cluster, &state)?;
-        verify(&bundle, &state, events).await?;
+        verify_once(&bundle, &state, events).await?;
         events.phase("connect");
         let (hosts, lost) = moving.connect(events).await?;
         Ok((hosts, (moving, lost)))
