@@ -13,7 +13,7 @@ use super::etcd::{self, AllVote};
 use super::{DeployError, health, journal, network};
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
-use kubexm_engine::plan::{Plan, Task, TaskId, TaskName};
+use kubexm_engine::plan::{About, Plan, Task, TaskId, TaskName};
 use kubexm_engine::steps::{RunScript, WaitFor};
 use kubexm_etcd::{initial_cluster, members, peer_url};
 use kubexm_scripts::Call;
@@ -284,7 +284,7 @@ impl RestoreInputs<'_> {
                 arguments: Vec::new(),
                 at_most: ANSWER,
                 diagnosis: journal(unit, 20),
-                hosts: Vec::new(),
+                about: About::Other,
             };
             let title = format!("Wait until the control plane of {} is healthy", host.name);
             let healthy = health::wait(title, health::control_plane(self.cluster).into(), ANSWER);

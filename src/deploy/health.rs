@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kubexm_config::cluster::{Cluster, Component, Etcd, HostSpec, PatchTarget};
 use kubexm_config::ports;
-use kubexm_engine::plan::{Task, TaskName};
+use kubexm_engine::plan::{About, Task, TaskName};
 use kubexm_engine::steps::WaitFor;
 use kubexm_scripts::systemd::HEALTHY;
 use kubexm_types::HostName;
@@ -54,13 +54,19 @@ impl Module for Health {
 
 /// Returns the step that waits until units run and programs answer.
 pub(super) fn wait(title: String, checked: Vec<String>, at_most: Duration) -> WaitFor {
+    let is_of_kubelet = |name: &String| name == "kubelet.service" || name.starts_with("kubelet=");
+    let about = if checked.iter().any(is_of_kubelet) {
+        About::OwnKubelet
+    } else {
+        About::Other
+    };
     WaitFor {
         title,
         script: HEALTHY.verb("check"),
         diagnosis: HEALTHY.verb("diagnose").with(checked.clone()),
         arguments: checked,
         at_most,
-        hosts: Vec::new(),
+        about,
     }
 }
 

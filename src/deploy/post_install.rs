@@ -10,7 +10,7 @@ use super::kubernetes::system_pods::DnsPodsWait;
 use super::module::Module;
 use super::{DeployError, Deployment, Inputs, dns, kubernetes, network};
 use kubexm_config::cluster::NetworkPlugin;
-use kubexm_engine::plan::{Task, TaskId, TaskName};
+use kubexm_engine::plan::{About, Task, TaskId, TaskName};
 use kubexm_engine::steps::WaitFor;
 
 /// Fetches the kubeconfig.
@@ -72,7 +72,7 @@ fn tasks(
             ],
             at_most: Duration::from_secs(120),
             diagnosis: kubexm_scripts::dns::DIAGNOSIS.into(),
-            hosts: Vec::new(),
+            about: About::Dns,
         });
         for wait in dns::waits(inputs) {
             task = task.step(wait);

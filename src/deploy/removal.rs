@@ -10,7 +10,7 @@ use crate::kubernetes::swept_node::SweptNode;
 use crate::payloads::journal;
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_engine::Limit;
-use kubexm_engine::plan::{Plan, Task, TaskId};
+use kubexm_engine::plan::{About, Plan, Task, TaskId};
 use kubexm_engine::steps::{RunScript, WaitFor};
 use kubexm_etcd::{has_member, kind, member_names, peer_url};
 use kubexm_scripts::kubernetes::{CONTROL_PLANE_STOP, NODE_REMOVE};
@@ -118,7 +118,7 @@ impl RemovalInputs<'_> {
             arguments: vec![kind.to_owned()],
             at_most: END,
             diagnosis: journal("kubelet", 10),
-            hosts: Vec::new(),
+            about: About::Other,
         };
         let stop = task.step(stop.arguments([kind])).step(ended);
         let stop = (host.is_control_plane && !host.is_lost).then_some(stop);

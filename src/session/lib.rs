@@ -54,7 +54,7 @@ pub use kubexm_types::ErrorKind;
 pub use preflight::of_existing as findings_of_existing;
 pub use selection::{HostSelection, Role};
 pub use session::{Connection, PasswordOption};
-pub use stop::Stop;
+pub use stop::{Hopeless, Stop};
 
 /// Returns the number of threads for work that keeps a core busy.
 pub fn threads() -> usize {

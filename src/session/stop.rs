@@ -5,7 +5,7 @@ use std::future::Future;
 use crate::CommandError;
 use kubexm_engine::plan::GRACE;
 
-pub use kubexm_engine::plan::Stop;
+pub use kubexm_engine::plan::{Hopeless, Stop};
 
 /// What to do after a command that was stopped or failed.
 pub const AGAIN: &str = "run the same command again to go on";

@@ -10,7 +10,7 @@ use kubexm_config::parse_cluster;
 use kubexm_deploy::Inputs;
 use kubexm_engine::plan::diff::diff;
 use kubexm_engine::plan::document::PlanDocument;
-use kubexm_engine::plan::{Plan, Task, TaskValue};
+use kubexm_engine::plan::{About, Plan, Task, TaskValue};
 use kubexm_engine::steps::{Content, ProvideValue, RunScript, WaitFor, WriteFile};
 use kubexm_types::{Digest, Version};
 use serde_json::Value;
@@ -216,7 +216,7 @@ async fn plan_diff_runs_only_checks() {
             arguments: Vec::new(),
             at_most: Duration::from_secs(3600),
             diagnosis: "".into(),
-            hosts: Vec::new(),
+            about: About::Other,
         });
     write.requires.push(value.name());
     let elsewhere = "node2".parse().unwrap();

@@ -7,7 +7,7 @@ use super::corefile;
 use crate::{DeployError, Inputs, manifest, pod_leftovers};
 use kubexm_config::cluster::{CacheInterface, NodeLocal};
 use kubexm_config::ports;
-use kubexm_engine::plan::Task;
+use kubexm_engine::plan::{About, Task};
 use kubexm_engine::steps::{ManageUnit, WaitFor, WriteFile};
 use kubexm_render::dns;
 use kubexm_scripts::dns as scripts;
@@ -78,7 +78,7 @@ pub(super) fn wait() -> WaitFor {
         arguments: Vec::new(),
         at_most: Duration::from_secs(180),
         diagnosis: scripts::NODE_LOCAL.verb("diagnose").into(),
-        hosts: Vec::new(),
+        about: About::Other,
     }
 }
 

@@ -9,7 +9,7 @@ use super::member::{INITIAL, MODULE, UNIT, UserSettings, read_at_start};
 use super::membership::KeepQuorum;
 use crate::{DeployError, journal};
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
-use kubexm_engine::plan::{Task, TaskName};
+use kubexm_engine::plan::{About, Task, TaskName};
 use kubexm_engine::steps::{ManageUnit, RunScript, WaitFor};
 use kubexm_scripts::{Parameters, Script, etcd as scripts};
 
@@ -125,7 +125,7 @@ pub(super) fn answers() -> WaitFor {
         arguments: Vec::new(),
         at_most: Duration::from_secs(60),
         diagnosis: journal(UNIT, 20),
-        hosts: Vec::new(),
+        about: About::Other,
     }
 }
 

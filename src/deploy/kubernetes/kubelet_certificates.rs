@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::payloads::journal;
-use kubexm_engine::plan::Task;
+use kubexm_engine::plan::{About, Task};
 use kubexm_engine::steps::{DeferredInput, RunScript, WaitFor};
 use kubexm_scripts::kubernetes::KUBELET_CERTIFICATES;
 
@@ -40,7 +40,7 @@ pub(super) fn requested(
         arguments: vec![id.to_owned()],
         at_most: ISSUE,
         diagnosis: journal("kubelet", 10),
-        hosts: Vec::new(),
+        about: About::OwnKubelet,
     };
     let title = "Record that the kubelet has new certificates";
     task.step(request)

@@ -7,7 +7,7 @@ use super::hardening::Flag;
 use crate::{DeployError, Inputs};
 use kubexm_config::cluster::{ApplicationContent, Cluster};
 use kubexm_engine::Limit;
-use kubexm_engine::plan::Task;
+use kubexm_engine::plan::{About, Task};
 use kubexm_engine::steps::{RunScript, Undo, WaitFor, WriteFile};
 use kubexm_pki::secret_keys::EncryptionKeys;
 use kubexm_render::security as template;
@@ -127,7 +127,7 @@ pub(super) fn rewrite(inputs: &Inputs<'_>, task: Task) -> Task {
         arguments: arguments.map(str::to_owned).into(),
         at_most: KNOWN,
         diagnosis: "date; stat -c %y /etc/kubernetes/kubexm/encryption.yaml".into(),
-        hosts: Vec::new(),
+        about: About::Other,
     };
     let rewrite = RunScript::new(
         "encrypted secrets",

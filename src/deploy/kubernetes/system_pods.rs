@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kubexm_config::cluster::{Cluster, PluginProperties};
-use kubexm_engine::plan::{Condition, Describe, Step, StepError, Wait};
+use kubexm_engine::plan::{About, Condition, Describe, Step, StepError, Wait};
 use kubexm_engine::steps::{LONGEST_REASON, POLL, diagnosis, failed};
 use kubexm_engine::{Command, Host};
 use kubexm_scripts::dns::DIAGNOSIS;
@@ -120,6 +120,10 @@ impl Wait for DnsPodsWait {
             Ok(Some(missing)) => Ok(Condition::Unmet(missing)),
             Err(error) => failed(error),
         }
+    }
+
+    fn about(&self) -> About {
+        About::Dns
     }
 
     async fn diagnose(&self, host: &dyn Host) -> Result<String, StepError> {

@@ -20,7 +20,7 @@ use super::{Balancer, Image, address, proxy, required_image};
 use crate::kubernetes::kubeadm::restarts::Programs;
 use crate::{DeployError, ETC, Inputs, kubernetes, os};
 use kubexm_config::cluster::{Cluster, HostSpec};
-use kubexm_engine::plan::{StepError, Task, TaskId, TaskValue};
+use kubexm_engine::plan::{About, StepError, Task, TaskId, TaskValue};
 use kubexm_engine::steps::{Content, ProvideValue, RunScript, Undo, WaitFor, WriteFile};
 use kubexm_render::load_balancer as template;
 use kubexm_scripts::load_balancer::{KUBE_VIP_SERVICES, KUBE_VIP_SETTLED};
@@ -270,7 +270,7 @@ fn settled() -> WaitFor {
         arguments: Vec::new(),
         at_most: Duration::from_secs(300),
         diagnosis: "ip -o addr; tail -n 20 /var/log/pods/kube-system_kube-vip-*/*/*.log".into(),
-        hosts: Vec::new(),
+        about: About::Other,
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{DeployError, ETC, Inputs, journal};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::Cluster;
 use kubexm_config::ports;
-use kubexm_engine::plan::{Task, TaskId};
+use kubexm_engine::plan::{About, Task, TaskId};
 use kubexm_engine::steps::{ManageUnit, Reload, WaitFor, WriteFile};
 use kubexm_render::RenderError;
 use kubexm_render::load_balancer as template;
@@ -135,7 +135,7 @@ pub(super) fn serve(
         ],
         at_most: std::time::Duration::from_secs(30),
         diagnosis: journal(&proxy.unit(), 20),
-        hosts: Vec::new(),
+        about: About::Other,
     };
     Ok(task
         .step(ManageUnit {

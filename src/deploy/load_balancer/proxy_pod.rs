@@ -7,7 +7,7 @@ use super::proxy::{Proxy, Settings};
 use super::required_image;
 use crate::{DeployError, Inputs};
 use kubexm_config::cluster::HostSpec;
-use kubexm_engine::plan::Task;
+use kubexm_engine::plan::{About, Task};
 use kubexm_engine::steps::{WaitFor, WriteFile};
 use kubexm_render::load_balancer as template;
 use kubexm_scripts::load_balancer as scripts;
@@ -68,7 +68,7 @@ impl ProxyPod {
             arguments: vec![self.listen.ip().to_string(), self.listen.port().to_string()],
             at_most: Duration::from_secs(120),
             diagnosis: scripts::POD_DIAGNOSIS.with([name]),
-            hosts: Vec::new(),
+            about: About::OwnKubelet,
         };
         let manifest = WriteFile::new(self.manifest()?, self.pod(inputs)?);
         Ok(task.step(manifest).step(wait))

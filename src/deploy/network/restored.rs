@@ -11,7 +11,7 @@ use crate::DeployError;
 use crate::kubernetes::nodes::NodesWait;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{HostSpec, NetworkPlugin};
-use kubexm_engine::plan::{Step, Task, TaskName};
+use kubexm_engine::plan::{About, Step, Task, TaskName};
 use kubexm_engine::steps::{DeferredArguments, RunScript, WaitFor};
 use kubexm_scripts::network::FLANNEL_RESTART;
 
@@ -82,7 +82,7 @@ fn restart_of_flannel(id: &str, subnets: DeferredArguments) -> [Step; 2] {
         arguments: vec![id.to_owned()],
         at_most: Duration::from_secs(300),
         diagnosis: hint.into(),
-        hosts: Vec::new(),
+        about: About::Other,
     };
     [step.into(), wait.into()]
 }

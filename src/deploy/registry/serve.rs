@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use crate::{BIN, DeployError, ETC, Inputs, journal, members, os, service_user};
-use kubexm_engine::plan::Task;
+use kubexm_engine::plan::{About, Task};
 use kubexm_engine::seed::{RegistryContent, StoreImages};
 use kubexm_engine::steps::{InstallFiles, ManageUnit, RunScript, TrackNewDirs, WaitFor, WriteFile};
 use kubexm_render::registry;
@@ -168,7 +168,7 @@ fn listens(listen: SocketAddr) -> WaitFor {
         arguments: vec![listen.ip().to_string(), listen.port().to_string()],
         at_most: std::time::Duration::from_secs(30),
         diagnosis: journal(UNIT, 20),
-        hosts: Vec::new(),
+        about: About::Other,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::registry::site::{self, Site};
 use crate::{BIN, DeployError, Inputs, journal, members, registry};
 use kubexm_bundle::lock::KubeadmFacts;
 use kubexm_config::cluster::HostSpec;
-use kubexm_engine::plan::Task;
+use kubexm_engine::plan::{About, Task};
 use kubexm_engine::steps::{Payload, WaitFor, WriteFile};
 use kubexm_render::cri;
 use kubexm_types::{HostPath, ImageRef};
@@ -240,7 +240,7 @@ pub(super) fn wait_until_ready(name: &str, unit: &str) -> WaitFor {
         arguments: Vec::new(),
         at_most: Duration::from_secs(60),
         diagnosis: journal(unit, 20),
-        hosts: Vec::new(),
+        about: About::Other,
     }
 }
 

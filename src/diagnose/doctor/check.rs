@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::report::{Area, Certainty};
-use super::seen::Seen;
+use super::seen::{KUBELET, Seen};
 use crate::status::{Problem, ProblemKind, Subject};
-use kubexm_config::cluster::Etcd;
+use kubexm_config::cluster::{Etcd, RuntimeKind};
 use kubexm_types::HostName;
 use kubexm_types::untrusted::Untrusted;
 
@@ -99,12 +99,12 @@ pub(super) struct Found {
 /// Where conditions cannot come true until people change what was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Lasts {
-    /// On the hosts of the finding.
-    Here,
-    /// On the hosts of the finding on which this unit does not run. One that runs goes on without what it needs to start.
+    /// Where the kubelets of these hosts must work.
+    On(BTreeSet<HostName>),
+    /// Where those of the hosts of the finding must work on which this unit does not run. One that runs goes on without what it needs to start.
     Without(String),
-    /// In the whole cluster.
-    Everywhere,
+    /// Where a pod of CoreDNS must be ready.
+    Dns,
 }
 
 /// Topics of checks that have several.
@@ -147,10 +147,15 @@ impl Found {
         found.hosts.extend(problem.host.clone());
         found.subject = problem.subject.clone();
         // Once kubexm waits for what a unit does, no program unmasks it.
-        let is_masked = problem.kind == ProblemKind::Masked;
+        let unit = problem.program();
+        let mut runtimes = RuntimeKind::ALL.iter();
+        // A node can become Ready without an etcd or a registry of its own.
+        let is_of_kubelet =
+            unit == KUBELET || runtimes.any(|kind| kind.properties().units().contains(&unit));
+        let lasts = problem.kind == ProblemKind::Masked && is_of_kubelet;
         found
             .of_kind(problem.kind)
-            .lasts(is_masked.then(|| Lasts::Without(problem.program().to_owned())))
+            .lasts(lasts.then(|| Lasts::Without(unit.to_owned())))
     }
 
     #[must_use]

@@ -36,6 +36,7 @@ mod time;
 mod tokens;
 mod workloads;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use base64::Engine;
@@ -47,7 +48,7 @@ use kubexm_config::Cluster;
 use kubexm_session::command_line::CommandLine;
 use kubexm_session::session::Hosts;
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{CommandError, Connection, Stop};
+use kubexm_session::{CommandError, Connection, Hopeless, Stop};
 use kubexm_types::event::Events;
 use kubexm_types::{Digest, HostName, authority};
 pub use report::{Area, Certainty, CheckResult, DoctorReport, Finding, Verdict};
@@ -190,20 +191,15 @@ fn merged(all: Vec<Found>) -> Vec<Found> {
 }
 
 fn finding(seen: &Seen, check: &Check, found: Found, follows: Option<&'static str>) -> Finding {
-    let keeps_waiting = match found.lasts {
-        None => Vec::new(),
-        Some(Lasts::Here) => found.hosts.clone(),
+    let keeps_waiting = match &found.lasts {
+        None => None,
+        Some(Lasts::On(hosts)) => Some(Hopeless::Hosts(hosts.clone())),
         Some(Lasts::Without(unit)) => {
-            let hosts = found.hosts.iter();
-            hosts
-                .filter(|host| seen.is_down(host, &unit))
-                .cloned()
-                .collect()
+            let hosts = found.hosts.iter().filter(|host| seen.is_down(host, unit));
+            let hosts: BTreeSet<HostName> = hosts.cloned().collect();
+            (!hosts.is_empty()).then_some(Hopeless::Hosts(hosts))
         }
-        Some(Lasts::Everywhere) => {
-            let all = seen.cluster.hosts.iter();
-            all.map(|host| host.name.clone()).collect()
-        }
+        Some(Lasts::Dns) => Some(Hopeless::Dns),
     };
     Finding {
         check: check.id,

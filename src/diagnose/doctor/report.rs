@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use kubexm_session::Hopeless;
 use kubexm_types::HostName;
 
 /// What is wrong with a cluster, and why.
@@ -49,13 +50,13 @@ impl DoctorReport {
         causes.min_by_key(|found| Reverse(explained(found)))
     }
 
-    /// Returns the [main cause](Self::main_cause) if it is certain and ends only by the hands of people. A condition that its
-    /// hosts miss cannot come true.
+    /// Returns the [main cause](Self::main_cause) if it is certain and ends only by the hands of people. Conditions
+    /// [that need it](Finding::keeps_waiting) cannot come true.
     pub fn lasting_cause(&self) -> Option<&Finding> {
         let is_lasting = |found: &&Finding| {
             let mut others = self.consequences();
             found.certainty == Certainty::Certain
-                && !found.keeps_waiting.is_empty()
+                && found.keeps_waiting.is_some()
                 // A part of the cluster does not work for this reason.
                 && (found.check == IMAGES || others.any(|other| other.follows == Some(found.check)))
         };
@@ -228,9 +229,9 @@ pub struct Finding {
     pub commands: Vec<String>,
     /// The check whose finding explains this one; `None` if none does.
     pub follows: Option<&'static str>,
-    /// The hosts on which conditions cannot come true until people change what was found; none if it may end by itself.
+    /// Where conditions cannot come true until people change what was found; `None` if it may end by itself.
     #[serde(skip)]
-    pub keeps_waiting: Vec<HostName>,
+    pub keeps_waiting: Option<Hopeless>,
     /// Whether everything still works, as with a certificate that expires soon.
     #[serde(skip)]
     pub is_warning: bool,

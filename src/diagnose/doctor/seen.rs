@@ -149,6 +149,12 @@ impl Seen {
         unit.is_some_and(|unit| unit.active != "active")
     }
 
+    /// Returns whether a host reported a unit that runs.
+    pub(super) fn is_up(&self, host: &HostName, unit: &str) -> bool {
+        let unit = self.status.get(host).and_then(|own| own.units.get(unit));
+        unit.is_some_and(|unit| unit.active == "active")
+    }
+
     /// Returns whether kubexm has a connection to the host and its facts.
     pub(super) fn answers(&self, host: &HostName) -> bool {
         self.hosts.contains_key(host)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::api::Webhooks;
 use super::check::{Check, Found, Lasts, Outcome, Source};
 use super::report::{Area, IMAGES};
-use super::seen::Seen;
+use super::seen::{KUBELET, Seen, Waiting};
 use kubexm_deploy::objects::{Metadata, condition};
 use kubexm_session::quoting::quoted;
 use kubexm_types::HostName;
@@ -52,6 +52,9 @@ pub(super) const CHECKS: &[Check] = &[
 const STARTING: i64 = 90;
 /// Seconds after which a namespace that is being deleted is a problem.
 const DELETING: i64 = 300;
+/// The reason of a container whose image the kubelet asked for a moment ago. During a back-off of up to five minutes, a container
+/// has another one, and the image may have come since.
+const PULLED: &str = "ErrImagePull";
 /// Seconds up to which a backend that is not available may be starting.
 const RESTARTING: i64 = 180;
 
@@ -186,40 +189,57 @@ fn host_of<'a>(seen: &'a Seen, node: &str) -> Option<&'a HostName> {
         .map(|host| &host.name)
 }
 
+/// What pods say about an image that they wait for.
+#[derive(Default)]
+struct Awaited {
+    hosts: BTreeSet<HostName>,
+    namespaces: BTreeSet<String>,
+    lines: Vec<String>,
+    is_missing: bool,
+    is_elsewhere: bool,
+    lasts: Option<Lasts>,
+}
+
 fn images(seen: &Seen) -> Outcome {
     let Some(pods) = seen.pods() else {
         return Outcome::without_server();
     };
-    // By image: the nodes, the namespaces, the pods and the messages, and whether pods of kubexm need it.
-    type Waiting = (
-        BTreeSet<HostName>,
-        BTreeSet<String>,
-        Vec<String>,
-        Option<Lasts>,
-    );
-    let mut waiting: BTreeMap<String, Waiting> = BTreeMap::new();
+    let mut awaited: BTreeMap<String, Awaited> = BTreeMap::new();
     for pod in pods {
         for one in pod.waiting.iter().filter(|one| one.is_about_image()) {
-            let (hosts, namespaces, lines, lasts) = waiting.entry(one.image.clone()).or_default();
-            hosts.extend(host_of(seen, &pod.node).cloned());
-            namespaces.extend(namespace(&pod.name));
-            *lasts = lasts.take().or_else(|| awaited(&pod.name));
-            lines.push(format!("{} on {}: {}", pod.name, pod.node, one.message));
+            let of_image = awaited.entry(one.image.clone()).or_default();
+            let host = host_of(seen, &pod.node);
+            of_image.hosts.extend(host.cloned());
+            of_image.namespaces.extend(namespace(&pod.name));
+            let Waiting { message, .. } = one;
+            of_image.is_missing |= is_missing(message);
+            of_image.is_elsewhere |= ["registry-1.docker.io", "no such host", "lookup "]
+                .iter()
+                .any(|text| message.contains(text));
+            let asked = host.filter(|_| is_missing(message) && one.reason == PULLED);
+            let lasting = asked.and_then(|host| lasts(seen, &pod.name, host));
+            of_image.lasts = match (of_image.lasts.take(), lasting) {
+                (Some(Lasts::On(former)), Some(Lasts::On(host))) => {
+                    Some(Lasts::On(&former | &host))
+                }
+                (former, lasting) => former.or(lasting),
+            };
+            let line = format!("{} on {}: {message}", pod.name, pod.node);
+            of_image.lines.push(line);
         }
     }
-    let all = waiting.into_iter().map(|(image, (hosts, namespaces, lines, lasts))| {
-        let text = lines.join(" ");
-        let mut found = Found::new(format!("the image {image} cannot be pulled")).evidence(lines);
-        found.hosts = hosts.into_iter().collect();
-        let command = seen.line.with_bundle(bringing(seen, &namespaces));
-        found.namespaces = namespaces;
-        if text.contains("not found") || text.contains("not-in-the-bundle") || text.contains("NAME_UNKNOWN") || text.contains("MANIFEST_UNKNOWN") {
+    let all = awaited.into_iter().map(|(image, of_image)| {
+        let mut found = Found::new(format!("the image {image} cannot be pulled")).evidence(of_image.lines);
+        found.hosts = of_image.hosts.into_iter().collect();
+        let command = seen.line.with_bundle(bringing(seen, &of_image.namespaces));
+        found.namespaces = of_image.namespaces;
+        if of_image.is_missing {
             found
-                .lasts(lasts)
+                .lasts(of_image.lasts)
                 .cause("the registry of the cluster does not have the image: it is not in the bundle, or its name or tag is another one")
                 .fix(format!("add {image} to spec.images of a bundle manifest, build the bundle, and bring it to the cluster"))
                 .run(command)
-        } else if text.contains("registry-1.docker.io") || text.contains("no such host") || text.contains("lookup ") {
+        } else if of_image.is_elsewhere {
             found
                 .cause("the runtime asks a registry of the internet, because no mirror is configured for this name")
                 .fix("write the configuration of the install again")
@@ -234,20 +254,39 @@ fn images(seen: &Seen) -> Outcome {
     Outcome::Known(all.collect())
 }
 
-/// Returns where a command waits for a pod that kubexm installs; `None` for pods of users, for which no command waits.
-fn awaited(pod: &str) -> Option<Lasts> {
-    // An install waits on a control plane for CoreDNS, which can be on another node.
-    if pod.starts_with("kube-system/coredns-") {
-        return Some(Lasts::Everywhere);
+/// Returns whether the message of a container says that the registry does not have its image.
+fn is_missing(message: &str) -> bool {
+    [
+        "not found",
+        "not-in-the-bundle",
+        "NAME_UNKNOWN",
+        "MANIFEST_UNKNOWN",
+    ]
+    .iter()
+    .any(|text| message.contains(text))
+}
+
+/// Returns which conditions cannot come true without the image of a pod that kubexm installs; `None` for pods for which no command
+/// waits.
+fn lasts(seen: &Seen, pod: &str, host: &HostName) -> Option<Lasts> {
+    // Without a kubelet that runs, nothing corrects what its pods say.
+    if !seen.is_up(host, KUBELET) {
+        return None;
     }
-    let of_nodes = [
-        "kube-system/kube-proxy-",
+    if pod.starts_with("kube-system/coredns-") {
+        // One pod that is ready answers for all.
+        let dns = seen.asked(|api| &api.dns)?;
+        return (!dns.iter().any(kubexm_deploy::objects::Pod::is_ready)).then_some(Lasts::Dns);
+    }
+    let of_plugins = [
         "kube-flannel/kube-flannel-ds-",
         "kube-system/calico-node-",
         "kube-system/cilium-",
     ];
-    let is_of_node = of_nodes.iter().any(|start| pod.starts_with(start));
-    is_of_node.then_some(Lasts::Here)
+    // A node whose plugin has written its file before can be Ready without the pod.
+    let is_first = seen.hosts.get(host)?.all("cni_file").is_empty();
+    let is_of_plugin = of_plugins.iter().any(|start| pod.starts_with(start));
+    (is_first && is_of_plugin).then(|| Lasts::On([host.clone()].into()))
 }
 
 fn namespace(pod: &str) -> Option<String> {

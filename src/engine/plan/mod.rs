@@ -38,9 +38,10 @@ pub use perform::{Done, perform};
 pub use progress::{Outcome, SkipReason};
 pub use receipt::{Receipt, Record};
 pub use step::{
-    Action, Check, Condition, Describe, Ensure, Kind, Step, StepContext, StepError, UndoLog, Wait,
+    About, Action, Check, Condition, Describe, Ensure, Kind, Step, StepContext, StepError, UndoLog,
+    Wait,
 };
-pub use stop::Stop;
+pub use stop::{Hopeless, Stop};
 pub use task::{Plan, Task, TaskId, TaskName};
 pub use value::TaskValue;
 pub use watched_host::WatchedHost;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::notice::Watch;
-use super::step::{Check, Condition, Step, StepContext, StepError, Wait};
+use super::step::{About, Check, Condition, Step, StepContext, StepError, Wait};
 use super::stop::Stop;
 use kubexm_host::Host;
 use kubexm_types::event::Events;
@@ -90,7 +90,7 @@ pub(super) async fn perform_watched(
 }
 
 /// Polls until the condition holds, the limit is reached, or the user stops the run. A condition that makes no progress fails
-/// earlier if `stop` has the hosts that miss it.
+/// earlier if `stop` has all hosts that miss it, or what it is [about](Wait::about).
 async fn poll(
     wait: &dyn Wait,
     host: &dyn Host,
@@ -107,10 +107,11 @@ async fn poll(
         };
         watch.missing(missing.trim());
         let is_hopeless = watch.is_silent()
-            && if hosts.is_empty() {
-                stop.ends_waits_on([host.name()])
-            } else {
-                stop.ends_waits_on(hosts.keys())
+            && match wait.about() {
+                _ if !hosts.is_empty() => stop.ends_waits_on(hosts.keys()),
+                About::OwnKubelet => stop.ends_waits_on([host.name()]),
+                About::Dns => stop.ends_waits_for_dns(),
+                About::Other => false,
             };
         if has_failed || is_hopeless || began.elapsed() >= wait.limit() {
             if let Some(message) = wait.undo(host).await? {
@@ -151,14 +152,14 @@ async fn poll(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Describe, Receipt};
+    use crate::plan::{Describe, Hopeless, Receipt};
     use async_trait::async_trait;
     use kubexm_host::local::LocalHost;
     use kubexm_types::HostName;
     use std::sync::Arc;
 
-    /// A condition that misses these hosts, or its own one.
-    struct Never(Vec<HostName>);
+    /// A condition that these hosts miss, and what it is about.
+    struct Never(Vec<HostName>, About);
 
     impl Describe for Never {
         fn id(&self) -> String {
@@ -187,17 +188,21 @@ mod tests {
             })
         }
 
+        fn about(&self) -> About {
+            self.1
+        }
+
         async fn diagnose(&self, _: &dyn Host) -> Result<String, StepError> {
             Ok("its log".to_owned())
         }
     }
 
-    fn names(all: &[&str]) -> Vec<HostName> {
+    fn names<T: FromIterator<HostName>>(all: &[&str]) -> T {
         all.iter().map(|name| name.parse().unwrap()).collect()
     }
 
-    /// Returns after how many seconds a wait on node1 for some hosts fails, and its first line, if these hosts are hopeless.
-    async fn ended(missing: &[&str], hopeless: &[&str]) -> (u64, String) {
+    /// Returns after how many seconds a wait on node1 for some hosts fails, and its first line.
+    async fn ended(missing: &[&str], about: About, hopeless: Hopeless) -> (u64, String) {
         let host: Arc<dyn Host> = Arc::new(LocalHost::new("node1".parse().unwrap()));
         let receipt = Receipt::new(Arc::clone(&host));
         let context = StepContext {
@@ -206,9 +211,9 @@ mod tests {
             events: &Events::silent(),
         };
         let stop = Stop::new();
-        stop.end_waits_on(names(hopeless));
+        stop.end_waits(Some(hopeless));
         let began = Instant::now();
-        let step = Step::Wait(Box::new(Never(names(missing))));
+        let step = Step::Wait(Box::new(Never(names(missing), about)));
         let error = perform(&step, &context, &stop).await.unwrap_err();
         assert!(error.is_unmet());
         let text = error.to_string();
@@ -218,22 +223,34 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn wait_without_hope_fails_once_it_makes_no_progress() {
-        let (seconds, line) = ended(&["node2"], &["node2", "node3"]).await;
+        let on = |hosts: &[&str]| Hopeless::Hosts(names(hosts));
+        let of_two = on(&["node2", "node3"]);
+        let (seconds, line) = ended(&["node2"], About::Other, of_two).await;
         assert!((30..32).contains(&seconds), "{seconds}");
         assert_eq!(
             line,
             "Wait until every node is Ready: the condition cannot come true: a node is not Ready"
         );
-        assert!(ended(&[], &["node1"]).await.0 < 32);
-        // Another host may still become ready.
-        for (missing, hopeless) in [
-            (&["node2", "node3"][..], &["node2"][..]),
-            (&["node2"], &["node1"]),
-            (&[], &["node2"]),
-            (&[], &[]),
+        for (about, hopeless) in [
+            (About::OwnKubelet, on(&["node1"])),
+            (About::Dns, Hopeless::Dns),
         ] {
-            let (seconds, line) = ended(missing, hopeless).await;
-            assert!(seconds >= 300, "{missing:?} {hopeless:?}: {seconds}");
+            assert!(ended(&[], about, hopeless).await.0 < 32, "{about:?}");
+        }
+        // Another host may still become ready, and the one that polls may only ask for others.
+        for (missing, about, hopeless) in [
+            (&["node2", "node3"][..], About::OwnKubelet, on(&["node2"])),
+            (&["node2"], About::OwnKubelet, on(&["node1"])),
+            (&["node2"], About::Other, Hopeless::Dns),
+            (&[], About::Other, on(&["node1"])),
+            (&[], About::Other, Hopeless::Dns),
+            (&[], About::Dns, on(&["node1"])),
+            (&[], About::OwnKubelet, on(&["node2"])),
+            (&[], About::OwnKubelet, Hopeless::Dns),
+            (&[], About::OwnKubelet, on(&[])),
+        ] {
+            let (seconds, line) = ended(missing, about, hopeless).await;
+            assert!(seconds >= 300, "{missing:?} {about:?}: {seconds}");
             assert!(line.contains("does not hold after 300 seconds"), "{line}");
         }
     }

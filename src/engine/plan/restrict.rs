@@ -133,7 +133,7 @@ mod tests {
     use kubexm_host::Host;
 
     use super::*;
-    use crate::plan::{Action, Describe, StepError};
+    use crate::plan::{About, Action, Describe, StepError};
     use crate::steps::{ManagedBlock, RunScript, WaitFor};
     use kubexm_scripts::systemd::JOURNAL;
     use kubexm_types::HostPath;
@@ -152,7 +152,7 @@ mod tests {
             arguments: Vec::new(),
             at_most: std::time::Duration::ZERO,
             diagnosis: JOURNAL.with([""; 0]),
-            hosts: Vec::new(),
+            about: About::Other,
         }
     }
 

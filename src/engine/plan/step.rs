@@ -197,6 +197,17 @@ pub enum Condition {
     },
 }
 
+/// What a condition needs, of what the doctor can find broken until people act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum About {
+    /// The kubelet of the host that polls.
+    OwnKubelet,
+    /// A pod of CoreDNS that is ready.
+    Dns,
+    /// Other programs, or those of several hosts. The condition can come true without the host that polls.
+    Other,
+}
+
 /// The receipt of a host, as an [`Ensure`] sees it.
 #[async_trait]
 pub trait UndoLog: Send + Sync {
@@ -278,6 +289,11 @@ pub trait Wait: Describe {
 
     /// Tests the condition once. It must not change anything.
     async fn poll(&self, host: &dyn Host) -> Result<Condition, StepError>;
+
+    /// Returns what the condition needs where a poll names no hosts.
+    fn about(&self) -> About {
+        About::Other
+    }
 
     /// Collects what helps to find the cause when the limit is reached; nothing if the last poll says it all.
     ///

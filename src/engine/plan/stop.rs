@@ -6,11 +6,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kubexm_types::HostName;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
+/// Where conditions cannot come true until people remove a cause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hopeless {
+    /// Where the kubelets of these hosts must work.
+    Hosts(BTreeSet<HostName>),
+    /// Where a pod of CoreDNS must be ready.
+    Dns,
+}
+
 /// Stops a run after the steps that are running, or ends conditions that cannot come true. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
     all: CancellationToken,
-    hopeless: Arc<Mutex<BTreeSet<HostName>>>,
+    hopeless: Arc<Mutex<Option<Hopeless>>>,
 }
 
 impl Stop {
@@ -34,21 +43,30 @@ impl Stop {
         self.all.cancelled()
     }
 
-    /// Sets the hosts whose state keeps conditions from coming true, instead of those before. Conditions that these hosts alone
-    /// miss, and that make no progress, fail without a further wait. No other work ends.
-    pub fn end_waits_on(&self, hosts: impl IntoIterator<Item = HostName>) {
-        *self.hopeless() = hosts.into_iter().collect();
+    /// Sets where conditions cannot come true, instead of what was set before. Those that make no progress fail there without a
+    /// further wait. No other work ends.
+    pub fn end_waits(&self, hopeless: Option<Hopeless>) {
+        *self.hopeless() = hopeless;
     }
 
     /// Returns whether waits for all of these hosts are to end; `false` for none.
     pub(super) fn ends_waits_on<'a>(&self, hosts: impl IntoIterator<Item = &'a HostName>) -> bool {
-        let hopeless = self.hopeless();
         let mut hosts = hosts.into_iter().peekable();
-        hosts.peek().is_some() && hosts.all(|host| hopeless.contains(host))
+        match &*self.hopeless() {
+            Some(Hopeless::Hosts(all)) => {
+                hosts.peek().is_some() && hosts.all(|host| all.contains(host))
+            }
+            Some(Hopeless::Dns) | None => false,
+        }
     }
 
-    fn hopeless(&self) -> std::sync::MutexGuard<'_, BTreeSet<HostName>> {
-        // A thread that panicked with the lock leaves a set that is still valid.
+    /// Returns whether waits for a pod of CoreDNS are to end.
+    pub(super) fn ends_waits_for_dns(&self) -> bool {
+        *self.hopeless() == Some(Hopeless::Dns)
+    }
+
+    fn hopeless(&self) -> std::sync::MutexGuard<'_, Option<Hopeless>> {
+        // A thread that panicked with the lock leaves a value that is still valid.
         self.hopeless.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

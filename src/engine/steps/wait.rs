@@ -1,14 +1,12 @@
 //! Waits for a condition on a host.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::plan::{Condition, Describe, Step, StepError, Wait};
-use kubexm_host::{Command, Host, HostError, Limit, Output};
+use crate::plan::{About, Condition, Describe, Step, StepError, Wait};
+use kubexm_host::{Command, Host, HostError, Limit};
 use kubexm_scripts::{Call, Script};
-use kubexm_types::{HostName, Untrusted};
 
 /// How long one poll may take.
 pub const POLL: Limit = Limit::new(Duration::from_secs(60), "polls of a condition");
@@ -29,29 +27,8 @@ pub struct WaitFor {
     pub at_most: Duration,
     /// Prints what helps to find the cause when the limit is reached.
     pub diagnosis: Call,
-    /// Hosts that the condition is about. The script prints a line that begins with its name for each of them for which
-    /// the condition does not hold.
-    pub hosts: Vec<HostName>,
-}
-
-impl WaitFor {
-    fn unmet(&self, output: &Output) -> Condition {
-        let missing = output.shown().to_string();
-        let text = output.text();
-        let lines = text.lines().filter_map(|line| line.split_once(' '));
-        let hosts: BTreeMap<HostName, String> = lines
-            .filter_map(|(name, reason)| {
-                let name = self.hosts.iter().find(|host| host.as_str() == name)?;
-                let reason = Untrusted::one_line(reason, LONGEST_REASON);
-                Some((name.clone(), reason.to_string()))
-            })
-            .collect();
-        if hosts.is_empty() {
-            Condition::Unmet(missing)
-        } else {
-            Condition::UnmetBy { missing, hosts }
-        }
-    }
+    /// What the condition needs.
+    pub about: About,
 }
 
 impl Describe for WaitFor {
@@ -82,9 +59,13 @@ impl Wait for WaitFor {
             .limit(POLL);
         Ok(match host.run(command).await {
             Ok(output) if output.success() => Condition::Met,
-            Ok(output) => self.unmet(&output),
+            Ok(output) => Condition::Unmet(output.shown().to_string()),
             Err(error) => return unanswered(error),
         })
+    }
+
+    fn about(&self) -> About {
+        self.about
     }
 
     async fn diagnose(&self, host: &dyn Host) -> Result<String, StepError> {

@@ -59,7 +59,7 @@ impl Examined<'_> {
             result = Box::pin(work(events)) => result,
             never = self.look(&waits.is_long, async || self.examine().await, &lasting) => match never {},
         };
-        self.stop.end_waits_on([]);
+        self.stop.end_waits(None);
         let lasting = lasting.into_inner().unwrap_or_else(PoisonError::into_inner);
         let Err(CommandError::Steps(failures)) = result else {
             return result;
@@ -94,7 +94,7 @@ impl Examined<'_> {
     }
 
     /// Looks for the cause whenever a condition makes no progress, and prints the first one. The same lasting cause in two looks
-    /// ends the waits of its hosts, and is in `lasting` as long as looks find it.
+    /// ends the waits that need it removed, and is in `lasting` as long as looks find it.
     async fn look(
         &self,
         is_long: &Notify,
@@ -102,9 +102,9 @@ impl Examined<'_> {
         lasting: &Mutex<Option<Finding>>,
     ) -> Infallible {
         let set = |found: Option<&Finding>| {
-            let hosts = found.map(|found| found.keeps_waiting.clone());
             *lasting.lock().unwrap_or_else(PoisonError::into_inner) = found.cloned();
-            self.stop.end_waits_on(hosts.unwrap_or_default());
+            self.stop
+                .end_waits(found.and_then(|found| found.keeps_waiting.clone()));
         };
         let mut is_printed = false;
         let mut former: Option<Finding> = None;
@@ -201,6 +201,7 @@ mod tests {
     use super::*;
     use crate::cli::doctor::example;
     use doctor::Certainty;
+    use kubexm_session::Hopeless;
 
     #[tokio::test(start_paused = true)]
     async fn a_condition_without_progress_is_noticed() {
@@ -272,9 +273,9 @@ mod tests {
     async fn a_wait_ends_if_two_looks_find_the_same_lasting_cause() {
         let lasting = example::report();
         let mut other = lasting.clone();
-        other.findings[0].keeps_waiting = vec!["node3".parse().unwrap()];
+        other.findings[0].keeps_waiting = Some(Hopeless::Dns);
         let mut may_end = lasting.clone();
-        may_end.findings[0].keeps_waiting.clear();
+        may_end.findings[0].keeps_waiting = None;
         let (all, swap) = (vec![lasting.clone(), lasting.clone()], Some("swap"));
         assert_eq!(looked(all).await, [(0, None), (15, None), (30, swap)]);
         // Another cause, one that may end by itself, and none, do not confirm it. What two looks found does not stay.
@@ -308,7 +309,7 @@ mod tests {
         assert!(!lasts(
             &|report| report.findings[0].certainty = Certainty::Likely
         ));
-        assert!(!lasts(&|report| report.findings[0].keeps_waiting.clear()));
+        assert!(!lasts(&|report| report.findings[0].keeps_waiting = None));
         assert!(!lasts(&|report| {
             report.findings.pop();
             report.findings[0].area = doctor::Area::Kubelets;

@@ -12,7 +12,7 @@ use crate::sandbox::{Sandbox, path};
 use async_trait::async_trait;
 use cases::{Case, binaries, cases, folders, names};
 use kubexm_engine::plan::{
-    Check, Done, Receipt, Step, StepError, Stop, TaskValue, UndoLog, perform,
+    About, Check, Done, Receipt, Step, StepError, Stop, TaskValue, UndoLog, perform,
 };
 use kubexm_engine::steps::{
     ConfigReadAtInit, ProvideValue, RunHook, RunHookAlways, RunScript, TrackNewDirs, WaitFor,
@@ -353,7 +353,7 @@ async fn wait_reports_the_condition_and_a_diagnosis() {
         arguments: vec!["/root/ready".to_owned()],
         at_most: Duration::from_secs(seconds),
         diagnosis: "echo look at the log".into(),
-        hosts: Vec::new(),
+        about: About::Other,
     };
     let receipt = Receipt::new(Arc::clone(&host.host));
     let context = host.context(&host.host, &receipt);
@@ -367,27 +367,8 @@ async fn wait_reports_the_condition_and_a_diagnosis() {
     look at the log
     hint: the lines above are what the host reports; remove the cause, then run the same command again: it continues with this condition
     ");
-    let names: Vec<HostName> = ["node2", "node3"]
-        .map(|name| name.parse().unwrap())
-        .to_vec();
-    let by_hosts = WaitFor {
-        script: "printf 'node2 is not Ready: a\\033b\\nnode4 is not Ready\\n'; exit 1".into(),
-        hosts: names.clone(),
-        ..wait(1)
-    };
-    let error = perform(&by_hosts.into(), &context, &stop).await;
-    let StepError::OtherHosts { hosts, message } = error.unwrap_err() else {
-        panic!("the error names no host");
-    };
-    assert_eq!(hosts.keys().collect::<Vec<_>>(), [&names[0]]);
-    assert!(hosts[&names[0]].starts_with("is not Ready: a") && !hosts[&names[0]].contains('\x1b'));
-    assert!(
-        message.text.ends_with("\nlook at the log") && message.hint.is_some(),
-        "{message}"
-    );
     let undiagnosed = WaitFor {
         diagnosis: "exec kill -s KILL 0".into(),
-        hosts: Vec::new(),
         ..wait(1)
     };
     let error = perform(&undiagnosed.into(), &context, &stop)

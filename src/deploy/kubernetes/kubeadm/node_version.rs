@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kubexm_engine::Host;
-use kubexm_engine::plan::{Condition, Describe, Step, StepError, Wait};
+use kubexm_engine::plan::{About, Condition, Describe, Step, StepError, Wait};
 use kubexm_engine::steps::{LONGEST_REASON, POLL, diagnosis, failed};
 use kubexm_types::{HostName, Untrusted, Version};
 
@@ -62,6 +62,10 @@ impl Wait for NodeVersion {
         );
         let state = Untrusted::one_line(&state, LONGEST_REASON);
         Ok(Condition::Unmet(state.to_string()))
+    }
+
+    fn about(&self) -> About {
+        About::OwnKubelet
     }
 
     async fn diagnose(&self, host: &dyn Host) -> Result<String, StepError> {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 
 use kubexm_engine::plan::{
-    Check, Condition, Describe, Ensure, Step, StepContext, StepError, Task, Wait,
+    About, Check, Condition, Describe, Ensure, Step, StepContext, StepError, Task, Wait,
 };
 use kubexm_engine::steps::{diagnosis, unanswered};
 use kubexm_engine::{Command, Host, HostError, Limit, Output};
@@ -279,6 +279,10 @@ impl Wait for ProgramsRestarted {
             ))),
             Err(error) => unanswered(error),
         }
+    }
+
+    fn about(&self) -> About {
+        About::OwnKubelet
     }
 
     async fn diagnose(&self, host: &dyn Host) -> Result<String, StepError> {

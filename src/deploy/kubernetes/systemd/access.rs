@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::files;
 use crate::{DeployError, ETC, Inputs};
 use kubexm_config::cluster::{Cluster, ControlPlanePod, HostSpec, LoadBalancer};
-use kubexm_engine::plan::Task;
+use kubexm_engine::plan::{About, Task};
 use kubexm_engine::steps::{RunScript, WaitFor, WriteFile};
 use kubexm_pki::kubernetes::{ADMIN_GROUP, ClusterPki, KUBE_VIP, KUBELET_CLIENT};
 use kubexm_render::kubernetes::{Access, KubeVipAccess};
@@ -68,6 +68,6 @@ pub(super) fn endpoint(cluster: &Cluster, first: &HostSpec) -> WaitFor {
         arguments: Vec::new(),
         at_most: Duration::from_secs(120),
         diagnosis: scripts::ENDPOINT.verb("diagnose").with([port]),
-        hosts: Vec::new(),
+        about: About::Other,
     }
 }

@@ -10,7 +10,7 @@ use super::files::{
 use crate::kubernetes::{config, hardening, profile};
 use crate::rotation_inputs::SIGNER;
 use crate::{BIN, DeployError, Inputs, etcd, health, journal, site_files};
-use kubexm_engine::plan::Task;
+use kubexm_engine::plan::{About, Task};
 use kubexm_pki::kubernetes::{ClusterPki, ControlPlanePki, FRONT_PROXY_CLIENT};
 
 use kubexm_config::cluster::{Cluster, Component, HostSpec};
@@ -70,7 +70,7 @@ pub(super) fn steps(
         arguments: Vec::new(),
         at_most: Duration::from_secs(120),
         diagnosis: journal("kube-apiserver", 30),
-        hosts: Vec::new(),
+        about: About::Other,
     });
     // Before anything waits for what they do, such as pods.
     let units = ["kube-controller-manager.service", "kube-scheduler.service"];

@@ -1,27 +1,34 @@
 //! Findings that keep conditions from coming true until people change something.
 
+use super::super::report::Finding;
 use super::*;
+use kubexm_session::Hopeless;
 
-/// Returns the hosts on which a check keeps conditions from coming true.
+/// Returns where a check keeps conditions from coming true: the hosts, or `dns`.
 fn hosts(report: &DoctorReport, check: &str) -> Vec<String> {
     let mut all = report.findings.iter();
     let found = all.find(|found| found.check == check).unwrap();
-    found
-        .keeps_waiting
-        .iter()
-        .map(ToString::to_string)
-        .collect()
+    match &found.keeps_waiting {
+        None => Vec::new(),
+        Some(Hopeless::Dns) => vec!["dns".to_owned()],
+        Some(Hopeless::Hosts(hosts)) => hosts.iter().map(ToString::to_string).collect(),
+    }
 }
 
 /// Sets the state of the kubelet of node2.
 fn with_kubelet(seen: &mut Seen, active: &str) {
+    with_unit(seen, "kubelet.service", active);
+}
+
+/// Sets the state of a unit of node2.
+fn with_unit(seen: &mut Seen, name_of_unit: &str, active: &str) {
     let unit = Unit {
         load: "loaded".to_owned(),
         active: active.to_owned(),
         sub: String::new(),
         restarts: 0,
     };
-    let units = BTreeMap::from([("kubelet.service".to_owned(), unit)]);
+    let units = BTreeMap::from([(name_of_unit.to_owned(), unit)]);
     let answers = status::Answers {
         units,
         ..status::Answers::default()
@@ -54,46 +61,111 @@ fn what_only_a_start_needs_lasts_while_the_kubelet_does_not_run() {
 
 #[test]
 fn masked_unit_that_does_not_run_lasts() {
-    for (active, kind, expected) in [
-        ("inactive", ProblemKind::Masked, &["node2"][..]),
-        ("active", ProblemKind::Masked, &[]),
-        ("inactive", ProblemKind::Stopped, &[]),
+    let kubelet = "kubelet.service";
+    for (unit, active, kind, expected) in [
+        (kubelet, "inactive", ProblemKind::Masked, &["node2"][..]),
+        (
+            "containerd.service",
+            "failed",
+            ProblemKind::Masked,
+            &["node2"],
+        ),
+        (kubelet, "active", ProblemKind::Masked, &[]),
+        (kubelet, "inactive", ProblemKind::Stopped, &[]),
+        ("etcd.service", "inactive", ProblemKind::Masked, &[]),
     ] {
         let mut seen = seen(HOST, RUNTIME);
-        with_kubelet(&mut seen, active);
-        let problem = Problem::new(About::Unit, "kubelet.service is masked", "").of_kind(kind);
-        let problem = problem.of(Subject::Program("kubelet.service".to_owned()));
+        with_unit(&mut seen, unit, active);
+        let problem = Problem::new(About::Unit, format!("{unit} is masked"), "").of_kind(kind);
+        let problem = problem.of(Subject::Program(unit.to_owned()));
         let problem = Problem {
             host: Some(name("node2")),
             ..problem
         };
         seen.report.problems.push(problem);
+        let report = judge(&seen);
+        let what = format!("{unit} is masked");
+        let is_it = |found: &&Finding| found.what.contains(&what);
+        let found = report.findings.iter().find(is_it).unwrap();
         assert_eq!(
-            hosts(&judge(&seen), "kubelet"),
+            hosts(&report, found.check),
             expected,
-            "{active} {kind:?}"
+            "{unit} {active} {kind:?}"
         );
     }
 }
 
-#[test]
-fn image_that_the_registry_does_not_have_lasts_if_kubexm_waits_for_its_pod() {
-    let of = |pod: &str, message: &str| {
-        let state = json!({"waiting": {"reason": "ImagePullBackOff", "message": message}});
+/// Returns where an image keeps conditions from coming true, with pods, of node2 unless they name another one, that wait for it for these reasons, and no pod of
+/// CoreDNS that is ready.
+fn without_image(waiting: &[(&str, &str, &str)], change: impl FnOnce(&mut Seen)) -> Vec<String> {
+    let pod = |(pod, reason, message): &(&str, &str, &str)| {
+        let state = json!({"waiting": {"reason": reason, "message": message}});
         let containers = json!([{"ready": false, "image": "registry.k8s.io/x:1", "state": state}]);
         let status = json!({"phase": "Pending", "containerStatuses": containers});
+        let (pod, node) = pod.split_once('@').unwrap_or((pod, "node2"));
         let (namespace, name) = pod.split_once('/').unwrap();
-        let pod = json!([{"metadata": {"namespace": namespace, "name": name}, "spec": {"nodeName": "node2"}, "status": status}]);
-        hosts(&judge(&seen_with(|api| api.pods = objects(pod))), "images")
+        json!({"metadata": {"namespace": namespace, "name": name}, "spec": {"nodeName": node}, "status": status})
     };
-    let missing = "registry.k8s.io/x:1: not found";
-    assert_eq!(of("kube-system/coredns-1", missing), ["node1", "node2"]);
-    assert_eq!(of("kube-flannel/kube-flannel-ds-1", missing), ["node2"]);
-    for (pod, message) in [
-        ("kube-system/metrics-server-1", missing),
-        ("shop/coredns-1", missing),
-        ("kube-system/coredns-1", "connection refused"),
+    let pods: Vec<Value> = waiting.iter().map(pod).collect();
+    let host: Vec<&str> = HOST
+        .lines()
+        .filter(|line| !line.starts_with("cni_file="))
+        .collect();
+    let mut seen = seen(&format!("{}\n", host.join("\n")), RUNTIME);
+    let api = seen.api.as_mut().unwrap();
+    (api.pods, api.dns) = (objects(json!(pods)), dns("False"));
+    with_kubelet(&mut seen, "active");
+    change(&mut seen);
+    hosts(&judge(&seen), "images")
+}
+
+const MISSING: &str = "registry.k8s.io/x:1: not found";
+const COREDNS: (&str, &str, &str) = ("kube-system/coredns-1", "ErrImagePull", MISSING);
+const FLANNEL: (&str, &str, &str) = ("kube-flannel/kube-flannel-ds-1", "ErrImagePull", MISSING);
+
+#[test]
+fn image_that_the_registry_does_not_have_lasts_if_kubexm_waits_for_its_pod() {
+    assert_eq!(without_image(&[COREDNS], |_| {}), ["dns"]);
+    assert_eq!(without_image(&[FLANNEL], |_| {}), ["node2"]);
+    for one in [
+        ("kube-system/metrics-server-1", "ErrImagePull", MISSING),
+        ("kube-system/kube-proxy-1", "ErrImagePull", MISSING),
+        ("shop/coredns-1", "ErrImagePull", MISSING),
+        (COREDNS.0, "ErrImagePull", "connection refused"),
+        // The image may have come during the back-off.
+        (COREDNS.0, "ImagePullBackOff", MISSING),
+        (FLANNEL.0, "ImagePullBackOff", MISSING),
     ] {
-        assert!(of(pod, message).is_empty(), "{pod}: {message}");
+        assert!(without_image(&[one], |_| {}).is_empty(), "{one:?}");
     }
+    // The pod of another node may have got the image since.
+    let other = (
+        "kube-flannel/kube-flannel-ds-2@node1",
+        "ImagePullBackOff",
+        MISSING,
+    );
+    assert_eq!(without_image(&[FLANNEL, other], |_| {}), ["node2"]);
+    // What another container says is not about this one.
+    let all = [
+        (COREDNS.0, "ErrImagePull", "connection refused"),
+        ("shop/web-1", "ErrImagePull", MISSING),
+    ];
+    assert!(without_image(&all, |_| {}).is_empty());
+}
+
+#[test]
+fn image_does_not_last_where_conditions_come_true_without_it() {
+    let ready = |seen: &mut Seen| seen.api.as_mut().unwrap().dns = dns("True");
+    assert!(without_image(&[COREDNS], ready).is_empty());
+    let unknown = |seen: &mut Seen| seen.api.as_mut().unwrap().dns = Err("refused".to_owned());
+    assert!(without_image(&[COREDNS], unknown).is_empty());
+    // The pods of a kubelet that does not run say what was.
+    for one in [COREDNS, FLANNEL] {
+        let stopped = |seen: &mut Seen| with_kubelet(seen, "failed");
+        assert!(without_image(&[one], stopped).is_empty(), "{one:?}");
+    }
+    let configured = |seen: &mut Seen| {
+        seen.hosts.insert(name("node2"), about_host(HOST));
+    };
+    assert!(without_image(&[FLANNEL], configured).is_empty());
 }

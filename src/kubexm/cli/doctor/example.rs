@@ -1,6 +1,7 @@
 //! A result of doctor, for tests and for the reference.
 
 use kubexm_diagnose::doctor::{Area, Certainty, CheckResult, DoctorReport, Finding, Verdict};
+use kubexm_session::Hopeless;
 use kubexm_types::HostName;
 
 fn host(name: &str) -> HostName {
@@ -59,7 +60,7 @@ pub fn report() -> DoctorReport {
                     "kubexm exec -f cluster.yaml --host node2 -- swapoff -a".to_owned(),
                 ],
                 follows: None,
-                keeps_waiting: vec![host("node2")],
+                keeps_waiting: Some(Hopeless::Hosts([host("node2")].into())),
                 is_warning: false,
             },
             Finding {
@@ -75,7 +76,7 @@ pub fn report() -> DoctorReport {
                     "kubexm logs -f cluster.yaml kubelet --host node2".to_owned(),
                 ],
                 follows: Some("swap"),
-                keeps_waiting: Vec::new(),
+                keeps_waiting: None,
                 is_warning: false,
             },
         ],
