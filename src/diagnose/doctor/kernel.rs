@@ -67,10 +67,16 @@ fn on_nodes(seen: &Seen, judge: impl Fn(&HostName, &Answers) -> Vec<Found>) -> O
 fn swap(seen: &Seen) -> Outcome {
     let mut outcome = on_nodes(seen, |host, answers| {
         let devices = answers.all("swap");
-        let permits = kubelet(answers).and_then(|own| own.fail_swap_on) == Some(false);
+        // A kubelet without a configuration gets the settings of the cluster file, and so does one that an install configures.
+        let own = kubelet(answers);
+        let will_permit = seen.cluster.kubernetes.kubelet.extra_config["failSwapOn"] == false;
+        let permits = own
+            .as_ref()
+            .map_or(will_permit, |own| own.fail_swap_on == Some(false));
         if devices.is_empty() || permits {
             return Vec::new();
         }
+        let lasts = (own.is_some() && !will_permit).then(|| Lasts::Without(KUBELET.to_owned()));
         let name = |line: &String| {
             line.split_whitespace()
                 .next()
@@ -82,7 +88,7 @@ fn swap(seen: &Seen) -> Outcome {
         let units = answers.all("swap_unit");
         let mut found = Found::new(format!("swap is on: {}", names.join(", ")))
             .on(host)
-            .lasts(Some(Lasts::Without(KUBELET.to_owned())))
+            .lasts(lasts)
             .evidence(devices)
             .evidence(fstab.iter().map(|name| format!("/etc/fstab: {name}")))
             .evidence(units.iter().map(|unit| format!("active unit: {unit}")))
@@ -116,9 +122,11 @@ fn cgroup(seen: &Seen) -> Outcome {
         if kind == "cgroup2fs" || !kubelet.fail_cgroup_v1.unwrap_or(refuses) {
             return Vec::new();
         }
+        // An install gives the kubelet the settings of the cluster file.
+        let will_permit = seen.cluster.kubernetes.kubelet.extra_config["failCgroupV1"] == false;
         let found = Found::new("the host has cgroups of version 1")
             .on(host)
-            .lasts(Some(Lasts::Without(KUBELET.to_owned())))
+            .lasts((!will_permit).then(|| Lasts::Without(KUBELET.to_owned())))
             .evidence([format!("/sys/fs/cgroup is a file system of the type {kind}")])
             .cause("a kubelet of 1.35 or newer does not start with cgroups of version 1")
             .fix("boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in spec.kubernetes.kubelet.extraConfig, and ignorePreflightErrors: [SystemVerification] in spec.kubernetes.kubeadm");

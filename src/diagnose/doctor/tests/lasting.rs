@@ -95,6 +95,35 @@ fn masked_unit_that_does_not_run_lasts() {
     }
 }
 
+#[test]
+fn settings_of_the_cluster_file_may_permit_what_a_kubelet_refuses() {
+    let settings = |seen: &mut Seen, name: &str| {
+        seen.cluster.kubernetes.kubelet.extra_config = json!({name: false});
+        with_kubelet(seen, "activating");
+    };
+    let swap = changed(HOST, "", "swap=/swapfile file 1 0 -2");
+    let lines = swap.lines().filter(|line| !line.starts_with("kubelet="));
+    let without: String = lines.map(|line| format!("{line}\n")).collect();
+    // The kubelet has no configuration yet.
+    let mut fresh = seen(&without, RUNTIME);
+    with_kubelet(&mut fresh, "activating");
+    assert!(hosts(&judge(&fresh), "swap").is_empty());
+    settings(&mut fresh, "failSwapOn");
+    assert!(
+        judge(&fresh)
+            .findings
+            .iter()
+            .all(|found| found.check != "swap")
+    );
+    // It has that of an earlier install.
+    let mut former = seen(&swap, RUNTIME);
+    settings(&mut former, "failSwapOn");
+    assert!(hosts(&judge(&former), "swap").is_empty());
+    let mut former = seen(&changed(HOST, "cgroup=", "cgroup=tmpfs"), RUNTIME);
+    settings(&mut former, "failCgroupV1");
+    assert!(hosts(&judge(&former), "cgroup").is_empty());
+}
+
 /// Returns where an image keeps conditions from coming true, with pods, of node2 unless they name another one, that wait for it for these reasons, and no pod of
 /// CoreDNS that is ready.
 fn without_image(waiting: &[(&str, &str, &str)], change: impl FnOnce(&mut Seen)) -> Vec<String> {
