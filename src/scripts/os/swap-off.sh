@@ -8,17 +8,23 @@ kept=/var/lib/kubexm/backup
 units() {
   systemctl list-unit-files --no-legend --plain '*.swap' zramswap.service zram-config.service dphys-swapfile.service swapspace.service systemd-swap.service |
     awk '$2 ~ /^(enabled|generated)/ || ($1 ~ /\.swap$/ && $2 == "static") { print $2, $1 }' | while read -r state unit; do
-    shown=$(systemctl show -p SourcePath -p WantedBy -p RequiredBy -- "$unit" </dev/null)
+    shown=$(wanting "$unit" -p SourcePath)
     case $state:$shown in
     *SourcePath=/etc/fstab*) ;;
-    static:*edBy=[a-z0-9-]* | enabled* | generated*) echo "$unit" ;;
+    static:*dBy=[a-z0-9-]* | enabled* | generated*) echo "$unit" ;;
     esac
   done
+}
+# Prints the units that start one, as properties of it, and its other properties that options name.
+wanting() {
+  unit=$1
+  shift
+  systemctl show -p WantedBy -p RequiredBy -p UpheldBy "$@" -- "$unit" </dev/null
 }
 # Links of an administrator that start a unit. Without a section [Install], nothing makes them again.
 links_to() {
   find /etc/systemd/system -mindepth 2 -maxdepth 2 -type l 2>/dev/null | while read -r link; do
-    case $link in *.wants/"$1" | *.requires/"$1") echo "$link" ;; esac
+    case $link in *.wants/"$1" | *.requires/"$1" | *.upholds/"$1") echo "$link" ;; esac
   done
 }
 # Records how a unit ends, its links, and whether it is active. The first record counts: a killed run has turned swap off.
@@ -55,7 +61,15 @@ apply)
   for unit in $(units); do
     record "$unit"
     systemctl "$verb" --quiet -- "$unit"
-    [ "$verb" = mask ] || links_to "$unit" | while read -r link; do rm -f "$link" && systemctl daemon-reload; done
+    [ "$verb" = disable ] || continue
+    links_to "$unit" | while read -r link; do rm -f "$link" && systemctl daemon-reload; done
+    # A program or a generator made such a link, or another unit names this one.
+    by=$(wanting "$unit" | sed -n 's/^[A-Za-z]*dBy=\(.\)/\1/p' | tr '\n' ' ')
+    [ -z "$by" ] || {
+      echo "$unit turns swap on at the next boot, because other units start it: ${by% }" >&2
+      echo "hint: run mv /etc/systemd/system/$unit /root/ && systemctl mask $unit on this host, then the same command again" >&2
+      exit 1
+    }
   done
   ;;
 *) echo "usage: swap-off.sh check|apply" >&2; exit 2 ;;

@@ -39,7 +39,7 @@ fn units_that_turn_swap_on_are_masked_or_disabled_and_restored() {
             "systemctl",
             "case $* in list-unit-files*) cat /root/units ;; *is-active*zram*) echo active ;; is-active*) echo inactive; exit 3 ;;
              show*disk*) echo SourcePath=/etc/fstab ;; show*vendor*) echo WantedBy=swap.target ;;
-             show*site*) echo SourcePath=; echo WantedBy=; echo RequiredBy=multi-user.target ;; show*) echo SourcePath=; echo WantedBy=; echo RequiredBy= ;; esac",
+             show*site*) echo SourcePath=; echo WantedBy=; ! [ -L /etc/systemd/system/multi-user.target.requires/site.swap ] || echo RequiredBy=multi-user.target ;; show*) echo SourcePath=; echo WantedBy=; echo RequiredBy= ;; esac",
         );
         let units = "disk.swap generated -\ndev-zram0.swap generated -\nold.swap masked enabled\nown.swap enabled enabled\n\
                      off.swap disabled -\nsite.swap static -\nswapspace.service enabled enabled\nunused.swap static -\nvendor.swap static -\nzramswap.service enabled enabled\n";
@@ -98,6 +98,43 @@ fn units_that_turn_swap_on_are_masked_or_disabled_and_restored() {
         );
         let target = std::fs::read_link(&link).unwrap();
         assert_eq!(target.to_str(), Some("../site.swap"));
+    });
+}
+
+/// systemd restarts a unit of the folder `.upholds` whenever it ends. Links below /usr/lib are not those of an administrator.
+#[test]
+fn unit_that_others_start_is_disabled_or_named_with_them() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("swapoff", "");
+        let link = "/etc/systemd/system/site.target.upholds/site.swap";
+        machine.fake(
+            "systemctl",
+            &format!(
+                "case $* in list-unit-files*) [ ! -L {link} ] && [ ! -s /root/wanting ] || echo site.swap static - ;;
+                 show*) ! [ -L {link} ] || echo UpheldBy=site.target; cat /root/wanting ;; esac"
+            ),
+        );
+        machine.write("/root/wanting", "");
+        machine.write("/etc/systemd/system/site.swap", "");
+        machine.write("/etc/systemd/system/site.target.upholds/other.swap", "");
+        std::os::unix::fs::symlink("../site.swap", machine.at(link)).unwrap();
+        let check = || {
+            machine
+                .run_after(NO_SWAP, os::SWAP_OFF.verb("check"), &[], "")
+                .status
+        };
+        assert_eq!(check(), 1);
+        machine.done(os::SWAP_OFF.verb("apply"), &[]);
+        assert!(std::fs::read_link(machine.at(link)).is_err());
+        assert_eq!(check(), 0);
+        machine.write(
+            "/root/wanting",
+            "WantedBy=vendor.target\nRequiredBy=\nUpheldBy=site.service\n",
+        );
+        let ended = machine.run(os::SWAP_OFF.verb("apply"), &[]);
+        let said = "site.swap turns swap on at the next boot, because other units start it: vendor.target site.service\n\
+                    hint: run mv /etc/systemd/system/site.swap /root/ && systemctl mask site.swap on this host, then the same command again\n";
+        assert_eq!((ended.status, ended.complained.as_str()), (1, said));
     });
 }
 

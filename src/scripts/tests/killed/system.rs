@@ -133,7 +133,7 @@ pub(super) fn swap_and_services() {
                 "unit=/root/units/${4:-}\ncase $1 in\nmask) echo masked >\"$unit\" ;;\nunmask) echo generated >\"$unit\" ;;\n\
                  list-unit-files) echo \"zram.swap $(cat /root/units/zram.swap)\"
                  [ ! -L /etc/systemd/system/multi-user.target.wants/site.swap ] || echo site.swap static - ;;\n\
-                 show) case $* in *site.swap) echo WantedBy=multi-user.target ;; esac ;;\nesac",
+                 show) case $* in *site.swap) [ ! -L /etc/systemd/system/multi-user.target.wants/site.swap ] || echo WantedBy=multi-user.target ;; esac ;;\nesac",
             );
         },
         enter: ":",
