@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use kubexm_config::Cluster;
+use kubexm_config::cluster::IpFamily;
 use kubexm_types::{FindingKind, HostName};
 
 use super::check::{Asked, HostCheck, Problem, When};
@@ -105,6 +106,12 @@ fn forward(asked: &Asked<'_>) -> Vec<Problem> {
     let tables = asked.answers.all("forward").iter();
     // kubexm and the plugins add rules to those of iptables; a chain of another table drops what these accept.
     let tables = tables.filter(|table| !["ip filter", "ip6 filter"].contains(&table.as_str()));
+    let pods = &asked.cluster.network.pod_cidr;
+    let tables = tables.filter(|table| match table.split_whitespace().next() {
+        Some("ip") => pods.has(IpFamily::V4),
+        Some("ip6") => pods.has(IpFamily::V6),
+        _ => true,
+    });
     tables
         .filter(|_| asked.cluster.is_node(asked.host))
         .map(|table| Problem {
@@ -114,10 +121,7 @@ fn forward(asked: &Asked<'_>) -> Vec<Problem> {
             evidence: vec![table.clone()],
             cause: "pods do not reach pods of other nodes, unless the table accepts them"
                 .to_owned(),
-            fix: format!(
-                "accept packets from and to {} in that chain",
-                asked.cluster.network.pod_cidr
-            ),
+            fix: format!("accept packets from and to {pods} in that chain"),
             commands: Vec::new(),
         })
         .collect()

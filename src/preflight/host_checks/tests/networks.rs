@@ -54,6 +54,19 @@ fn networks_of_the_site_must_not_be_those_of_the_cluster() {
     );
 }
 
+/// Pods of one family send no packets of the other one.
+#[test]
+fn tables_of_a_family_that_pods_do_not_have_drop_none_of_their_packets() {
+    assert_eq!(found("", "forward=ip6 hardening"), []);
+    let mut six = cluster("", "");
+    six.network.pod_cidr = IpFamilies::from_list(&["fd00:10:244::/56".parse().unwrap()]).unwrap();
+    let of_six = |table: &str| {
+        let answers = format!("forward={table} hardening");
+        in_cluster(&six, "node1", &Facts::default(), &answers).len()
+    };
+    assert_eq!(["ip", "ip6", "inet"].map(of_six), [0, 1, 1]);
+}
+
 const REFUSE: &str = "rule=-A INPUT -j REJECT --reject-with icmp-host-prohibited";
 
 #[test]
