@@ -25,6 +25,11 @@ pub enum PkiError {
         purpose: String,
         path: String,
     },
+    /// Beside an encrypted secret is a file in clear text with another one.
+    TwoKeys {
+        /// The file in clear text.
+        path: String,
+    },
     /// A certificate or key is invalid.
     Invalid {
         /// The name of the file without its extension.
@@ -46,6 +51,12 @@ impl From<&PkiError> for Message {
             PkiError::EncryptedKey { purpose, path } => {
                 Self::new(format!("cannot {purpose}: {path} is encrypted")).hint(
                     "pass what encrypted it: the identity file with --ca-identity, or the passphrase with --ca-passphrase-file",
+                )
+            }
+            PkiError::TwoKeys { path } => {
+                Self::new(format!("cannot use {path}: {path}.sealed has another key")).hint(
+                    "an earlier kubexm, which does not know encrypted keys, may have created the file: move it to a safe place, and \
+                     compare it with the key that hosts have",
                 )
             }
             PkiError::Invalid { name, reason } => {

@@ -27,6 +27,7 @@ pub use error::PkiError;
 pub use fingerprint::{ca_fingerprint, key_fingerprint, public_key_pin};
 pub use leaf::{Leaf, Usage};
 pub use pair::{Pair, is_key_of};
+pub use sealed::is_mark;
 pub use signing_key::SigningKey;
 pub use store::CertificateStore;
 pub use stream::{EncryptedWriter, OpenError, Recipients, is_encrypted};

@@ -10,6 +10,7 @@ use age::x25519;
 
 use crate::encryption::KeyIdentity;
 use crate::error::{PkiError, invalid};
+use crate::secret_keys;
 use crate::store::{CertificateStore, StoredKey, failed};
 use crate::stream::Recipients;
 
@@ -17,6 +18,19 @@ use crate::stream::Recipients;
 const NAME: &str = "archive";
 /// The end of the name of an encrypted secret. Those that end with `.age` are keys of CAs, which the identity itself opens.
 const SEALED: &str = ".sealed";
+
+/// What is in the place of an encrypted key of Secrets. A kubexm that does not know encrypted ones refuses it. Without a file, it
+/// would create another key, and no API server could read the Secrets.
+const MARK: &str = "# The key is encrypted. Its file has the ending .sealed, and an earlier kubexm cannot read it.\n";
+
+/// Returns whether the content of a file only says that the key is encrypted.
+pub fn is_mark(content: &[u8]) -> bool {
+    content == MARK.as_bytes()
+}
+
+fn needs_mark(file: &str) -> bool {
+    file.starts_with(secret_keys::PREFIX)
+}
 
 impl CertificateStore {
     /// Creates the key pair of archives, if the store encrypts keys of CAs. A pair that exists stays.
@@ -86,24 +100,62 @@ impl CertificateStore {
     /// Reads a file with a secret that is not the key of a CA; `None` if it does not exist. If it is in clear text and the store has
     /// an identity, an encrypted file takes its place.
     pub(super) fn read_secret(&self, file: &str) -> Result<Option<String>, PkiError> {
-        if let Some(text) = self.read(file)? {
-            if self.encrypts() {
+        let Some((text, is_clear)) = self.stored_secret(file)? else {
+            return Ok(None);
+        };
+        if self.encrypts() {
+            if is_clear {
                 self.write_secret(file, &text)?;
+            } else {
+                self.mark(file)?;
             }
-            return Ok(Some(text));
         }
+        Ok(Some(text))
+    }
+
+    /// Returns a secret that is not the key of a CA; `None` if it does not exist. Changes nothing.
+    ///
+    /// # Errors
+    /// The identity of the store does not open it, or a file in clear text beside the encrypted one has another secret.
+    pub fn secret(&self, file: &str) -> Result<Option<String>, PkiError> {
+        Ok(self.stored_secret(file)?.map(|(text, _)| text))
+    }
+
+    /// Returns a secret, and whether its file is in clear text.
+    ///
+    /// # Errors
+    /// There is a file in clear text with another secret beside the encrypted one: none of them may be lost.
+    pub(super) fn stored_secret(&self, file: &str) -> Result<Option<(String, bool)>, PkiError> {
         let path = self.path(&format!("{file}{SEALED}"));
+        let clear = self.read(file)?;
+        let is_marked = clear.as_ref().is_some_and(|text| is_mark(text.as_bytes()));
+        let clear = clear.filter(|_| !is_marked);
         let encrypted = match std::fs::read(&path) {
             Ok(encrypted) => encrypted,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && is_marked => {
+                let reason = format!("{} does not exist", path.display());
+                return Err(
+                    invalid(file, reason).hint("restore it from a backup of the state directory")
+                );
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(clear.map(|text| (text, true)));
+            }
             Err(source) => return Err(failed("read", &path, source)),
         };
         let text = self.opener(&path)?.decrypt_text(&encrypted);
-        text.map(Some).map_err(|error| {
+        let text = text.map_err(|error| {
             invalid(file, format!("cannot decrypt {}: {error}", path.display())).hint(
                 "restore this file and archive.key.age from the same backup of the state directory",
             )
-        })
+        })?;
+        match clear {
+            Some(clear) if clear != text => Err(PkiError::TwoKeys {
+                path: self.path(file).display().to_string(),
+            }),
+            // A run was killed before it removed the file in clear text.
+            clear => Ok(Some((text, clear.is_some()))),
+        }
     }
 
     /// Writes a file with a secret that is not the key of a CA, encrypted if the store has an identity. A file in clear text is removed
@@ -123,7 +175,18 @@ impl CertificateStore {
         });
         let encrypted = encrypted.map_err(|error| invalid(file, error))?;
         self.write_bytes(&format!("{file}{SEALED}"), &encrypted)?;
-        self.remove(file)
+        match needs_mark(file) {
+            true => self.write(file, MARK),
+            false => self.remove(file),
+        }
+    }
+
+    /// Writes the text in the place of an encrypted key that says so, if it is missing.
+    fn mark(&self, file: &str) -> Result<(), PkiError> {
+        if needs_mark(file) && !self.path(file).exists() {
+            self.write(file, MARK)?;
+        }
+        Ok(())
     }
 
     /// Returns whether the store, or a directory in it, has encrypted secrets besides keys of CAs.

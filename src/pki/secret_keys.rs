@@ -92,8 +92,11 @@ fn order(key: u32) -> Vec<u32> {
     numbers
 }
 
+/// The beginning of the names of their files.
+pub(super) const PREFIX: &str = "encryption-";
+
 fn file(provider: EncryptionProvider, number: u32) -> String {
-    format!("encryption-{}-{number}.key", provider.name())
+    format!("{PREFIX}{}-{number}.key", provider.name())
 }
 
 fn load(
@@ -145,6 +148,8 @@ fn load_or_create(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encryption::KeyIdentity;
+    use crate::sealed;
 
     fn names(keys: &EncryptionKeys) -> Vec<String> {
         let names = keys.keys.iter().map(|key| &key.name);
@@ -176,6 +181,54 @@ mod tests {
         assert_eq!(names(&other), ["key1", "key2"]);
         assert!(second.keys.iter().all(|key| other.former.contains(key)));
         assert_ne!(other.keys[0].secret, first.keys[0].secret);
+    }
+
+    fn identity() -> KeyIdentity {
+        let text = "AGE-SECRET-KEY-1QQQSYQCYQ5RQWZQFPG9SCRGWPUGPZYSNZS23V9CCRYDPK8QARC0SWRYDWG";
+        KeyIdentity::parse(text).unwrap()
+    }
+
+    /// An earlier kubexm found no key, created another one for the API servers, and the next kubexm replaced the right one with it.
+    #[test]
+    fn an_encrypted_key_is_never_replaced_by_that_of_an_earlier_kubexm() {
+        let dir = tempfile::tempdir().unwrap();
+        let clear = CertificateStore::new(dir.path());
+        let store = clear.clone().encrypted(Some(identity()));
+        let encryption = Encryption {
+            provider: EncryptionProvider::AesCbc,
+            key: 1,
+        };
+        let load = |store: &CertificateStore| EncryptionKeys::load_or_create(store, encryption);
+        let first = load(&clear).unwrap();
+        assert!(load(&store).unwrap().keys == first.keys);
+        let place = dir.path().join("encryption-aescbc-1.key");
+        let mark = std::fs::read_to_string(&place).unwrap();
+        assert!(sealed::is_mark(mark.as_bytes()));
+        // What an earlier kubexm makes of the file.
+        assert_ne!(mark.split_whitespace().count(), 2);
+        assert!(load(&store).unwrap().keys == first.keys);
+        std::fs::remove_file(&place).unwrap();
+        load(&store).unwrap();
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), mark);
+        // A run was killed before it replaced the file in clear text.
+        let key = |key: &EncryptionKey| format!("{} {}\n", key.name, key.secret);
+        std::fs::write(&place, key(&first.keys[0])).unwrap();
+        assert!(load(&store).unwrap().keys == first.keys);
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), mark);
+        let encrypted = dir.path().join("encryption-aescbc-1.key.sealed");
+        let before = std::fs::read(&encrypted).unwrap();
+        let other = key(&first.keys[1]);
+        std::fs::write(&place, &other).unwrap();
+        let error = load(&store).err().unwrap();
+        assert!(matches!(error, PkiError::TwoKeys { .. }), "{error}");
+        assert!(matches!(load(&clear), Err(PkiError::EncryptedKey { .. })));
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), other);
+        assert_eq!(std::fs::read(&encrypted).unwrap(), before);
+        // The encrypted key is lost: another one does not take its place.
+        std::fs::write(&place, &mark).unwrap();
+        std::fs::remove_file(&encrypted).unwrap();
+        assert!(load(&store).is_err() && load(&clear).is_err());
+        assert!(!encrypted.exists());
     }
 
     #[test]

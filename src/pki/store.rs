@@ -251,10 +251,14 @@ impl CertificateStore {
         remove_if_exists(&path).map_err(|error| failed("remove", &path, error))
     }
 
-    /// Reads a certificate and its key; `None` if one of the files does not exist.
+    /// Reads a certificate and its key; `None` if one of the files does not exist, or if it is not known which of two keys is that of
+    /// the certificate.
     pub(super) fn load(&self, name: &str) -> Result<Option<Pair>, PkiError> {
         let certificate = self.read(&format!("{name}.crt"))?;
-        let key = self.read_secret(&format!("{name}.key"))?;
+        let key = match self.read_secret(&format!("{name}.key")) {
+            Err(PkiError::TwoKeys { .. }) => None,
+            read => read?,
+        };
         Ok(certificate
             .zip(key)
             .map(|(certificate, key)| Pair { certificate, key }))

@@ -7,7 +7,7 @@ use super::situation;
 use crate::install::CaEncryption;
 use kubexm_config::Cluster;
 use kubexm_engine::cluster::ClusterRecord;
-use kubexm_pki::{CertificateStore, KeyIdentity};
+use kubexm_pki::{CertificateStore, KeyIdentity, is_mark};
 use kubexm_safekeeping::backup::collect;
 use kubexm_safekeeping::backup::file;
 use kubexm_safekeeping::backup::manifest::{Manifest, STATE};
@@ -104,17 +104,18 @@ impl Content {
         self.origin == Origin::Own
     }
 
-    /// Returns the names of the keys that encrypt Secrets in the backup and that the state directory does not have.
-    pub(super) fn missing_keys(&self, state: &Path) -> Vec<String> {
-        let keys = self.state.iter().filter(|(name, _)| {
-            name.strip_prefix("pki/")
-                .is_some_and(|name| name.starts_with("encryption-"))
-        });
-        let missing = keys.filter(|(name, content)| match std::fs::read(state.join(name)) {
-            Ok(found) => found != *content,
-            Err(_) => !has(state, name),
-        });
-        missing.map(|(name, _)| name.clone()).collect()
+    /// Returns the names of the keys that encrypt Secrets in the backup and that the state directory does not have. `encryption` opens
+    /// encrypted ones.
+    ///
+    /// # Errors
+    /// The identity cannot be read.
+    pub(super) fn missing_keys(
+        &self,
+        state: &Path,
+        encryption: Option<&CaEncryption>,
+    ) -> Result<Vec<String>, CommandError> {
+        let identity = encryption.map(CaEncryption::identity).transpose()?;
+        Ok(missing_keys(&self.state, state, identity))
     }
 
     /// Returns the record of the cluster at the time of the backup.
@@ -189,7 +190,11 @@ impl Content {
                 || is_new && name == "known_hosts"
         };
         for (name, content) in first.into_iter().chain(last) {
-            if !is_left_out(name) && !has(state, name) {
+            let is_there = match is_mark(content) {
+                true => state.join(name).exists(),
+                false => has(state, name),
+            };
+            if !is_left_out(name) && !is_there {
                 collect::put_back(state, name, content).map_err(failed)?;
             }
         }
@@ -205,11 +210,63 @@ impl Content {
 
 /// Returns whether the state directory has a file. A backup of before its encryption has it in clear text.
 fn has(state: &Path, name: &str) -> bool {
-    let ends = [".age", ".sealed"];
-    let clear = ends.iter().find_map(|end| name.strip_suffix(end));
-    let clear = clear.unwrap_or(name);
-    let mut forms = ends.into_iter().chain([""]);
-    forms.any(|end| state.join(format!("{clear}{end}")).exists())
+    let clear = state.join(clear_name(name));
+    let is_clear = || clear.exists() && !std::fs::read(&clear).is_ok_and(|found| is_mark(&found));
+    let is_encrypted = |end: &&str| state.join(format!("{}{end}", clear_name(name))).exists();
+    ENCRYPTED.iter().any(is_encrypted) || is_clear()
+}
+
+/// The ends of the names of encrypted files.
+const ENCRYPTED: [&str; 2] = [".age", ".sealed"];
+
+fn clear_name(name: &str) -> &str {
+    let mut ends = ENCRYPTED.iter();
+    ends.find_map(|end| name.strip_suffix(end)).unwrap_or(name)
+}
+
+/// See [`Content::missing_keys`].
+fn missing_keys(backup: &[StateFile], state: &Path, identity: Option<KeyIdentity>) -> Vec<String> {
+    let pair = identity.as_ref().and_then(|identity| {
+        let mut files = backup.iter();
+        let (_, key) = files.find(|(name, _)| name == "pki/archive.key.age")?;
+        KeyIdentity::parse(&opened(identity, key)?).ok()
+    });
+    let store = CertificateStore::read_only(state.join("pki")).encrypted(identity);
+    let is_missing = |name: &str, content: &[u8]| {
+        let Some(file) = name.strip_prefix("pki/") else {
+            return false;
+        };
+        if !file.starts_with("encryption-") || is_mark(content) {
+            return false;
+        }
+        let found = std::fs::read(state.join(name)).ok();
+        if found.as_deref() == Some(content) {
+            return false;
+        }
+        if !has(state, name) {
+            return true;
+        }
+        // Two encryptions of a key differ.
+        let own = store.secret(clear_name(file)).ok().flatten();
+        let saved = match file == clear_name(file) {
+            true => String::from_utf8(content.to_vec()).ok(),
+            false => pair.as_ref().and_then(|pair| opened(pair, content)),
+        };
+        match own.zip(saved) {
+            Some((own, saved)) => own != saved,
+            None => found.is_some(),
+        }
+    };
+    let missing = backup
+        .iter()
+        .filter(|(name, content)| is_missing(name, content));
+    missing.map(|(name, _)| name.clone()).collect()
+}
+
+/// Returns the text of an encrypted file; `None` if the identity does not open it.
+fn opened(identity: &KeyIdentity, encrypted: &[u8]) -> Option<String> {
+    let reader = identity.decrypt_stream(encrypted).ok()?;
+    std::io::read_to_string(reader).ok()
 }
 
 /// See [`Content::check_opens`].
@@ -253,6 +310,7 @@ fn accepted(origin: Origin, accepts_unknown: bool, backup: &Path) -> Result<Orig
 mod tests {
     use super::*;
     use kubexm_pki::Ca;
+    use kubexm_pki::secret_keys::EncryptionKeys;
     use kubexm_types::Secret;
 
     /// It was asked for after the user had confirmed, and after files had been written.
@@ -281,6 +339,50 @@ mod tests {
         }
         check_opens(&[], &lost, None).unwrap();
         assert!(!lost.exists());
+    }
+
+    /// The key was taken for another one, and an encrypted one did not come back beside the file that names it.
+    #[test]
+    fn encrypted_keys_of_secrets_are_compared_and_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let encryption = CaEncryption::Passphrase(Secret("right".to_owned()));
+        let identity = || Some(encryption.identity().unwrap());
+        let settings = kubexm_config::cluster::Encryption {
+            provider: kubexm_config::cluster::EncryptionProvider::AesCbc,
+            key: 0,
+        };
+        let name = "pki/encryption-aescbc-1.key";
+        let sealed = format!("{name}.sealed");
+        // Two state directories that encrypted the same key, and one with another key.
+        let states = ["one", "same", "other"].map(|name| folder.path().join(name));
+        let load = |state: &Path, identity| {
+            let store = CertificateStore::new(state.join("pki")).encrypted(identity);
+            EncryptionKeys::load_or_create(&store, settings).unwrap();
+        };
+        let [one, same, other] = &states;
+        load(one, None);
+        let clear = std::fs::read(one.join(name)).unwrap();
+        std::fs::create_dir_all(same.join("pki")).unwrap();
+        std::fs::write(same.join(name), &clear).unwrap();
+        for state in &states {
+            load(state, identity());
+        }
+        let files = ["pki/archive.key.age", name, &sealed];
+        let backup: Vec<StateFile> = files
+            .iter()
+            .map(|name| ((*name).to_owned(), std::fs::read(one.join(name)).unwrap()))
+            .collect();
+        let former = [(name.to_owned(), clear)];
+        for backup in [&backup[..], &former] {
+            let missing = |state: &Path| missing_keys(backup, state, identity());
+            assert_eq!(missing(one), [""; 0]);
+            assert_eq!(missing(same), [""; 0]);
+            assert_eq!(missing(other).len(), 1);
+            assert_eq!(missing(&folder.path().join("none")).len(), 1);
+        }
+        assert_eq!(missing_keys(&backup, same, None), [sealed.as_str()]);
+        std::fs::remove_file(same.join(&sealed)).unwrap();
+        assert!(!has(same, &sealed) && has(one, name));
     }
 
     /// The key of before a rotation took the place of the encrypted one.

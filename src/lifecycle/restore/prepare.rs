@@ -195,7 +195,8 @@ impl<'a> Context<'a> {
 
     /// Checks that the API servers can decrypt the Secrets of the backup.
     fn check_keys(&self, has_record: bool) -> Result<(), CommandError> {
-        let missing = self.content.missing_keys(self.state);
+        let encryption = self.options.ca_encryption.as_ref();
+        let missing = self.content.missing_keys(self.state, encryption)?;
         if !has_record || missing.is_empty() {
             return Ok(());
         }
@@ -206,7 +207,7 @@ impl<'a> Context<'a> {
         ))
         .hint(
             "take these files out of the backup (age -d -i IDENTITY FILE | zstd -d | tar -x \
-             state), put them back, and run kubexm install",
+             state), put them back, and run kubexm install; with --ca-identity or the passphrase, kubexm compares encrypted keys",
         ))
     }
 }
