@@ -21,17 +21,22 @@ impl SigningKey {
     /// compare it with that of hosts.
     pub fn load_or_create(store: &CertificateStore, name: &str) -> Result<Self, PkiError> {
         let file = format!("{name}.key");
-        let found = store.read_secret(&file)?;
+        let found = store.stored_secret(&file)?;
         let key = match &found {
-            Some(text) => KeyPair::from_pem(text).map_err(|error| invalid(name, error))?,
+            Some((text, _)) => KeyPair::from_pem(text).map_err(|error| invalid(name, error))?,
             None => new_key(name)?,
         };
         let own = Self::of(&key);
-        if found.is_none() {
+        let public = format!("{name}.pub");
+        // The cluster can have the key: its public one is never missing, also if this run is killed. That of a new key comes last.
+        if store.encrypts() && found.is_some() {
+            store.write(&public, &own.public)?;
+        }
+        if found.is_none_or(|(_, is_clear)| is_clear && store.encrypts()) {
             store.write_secret(&file, &own.private)?;
         }
         if store.encrypts() {
-            store.write(&format!("{name}.pub"), &own.public)?;
+            store.write(&public, &own.public)?;
         }
         Ok(Self {
             public: rotation::trusted_keys(store, name, &own.public)?,

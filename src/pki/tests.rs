@@ -284,6 +284,38 @@ fn fingerprints_are_those_of_the_files() {
     );
 }
 
+/// Without the public key, all commands took the key for lost.
+#[test]
+fn public_key_of_service_accounts_exists_before_the_key_is_encrypted() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = CertificateStore::new(dir.path());
+    let key = SigningKey::load_or_create(&store, "sa").unwrap();
+    // The encryption fails, as with a full disk.
+    std::fs::create_dir_all(dir.path().join("archive.pub/x")).unwrap();
+    let failing = store.encrypted(Some(identity()));
+    assert!(SigningKey::load_or_create(&failing, "sa").is_err());
+    let public = std::fs::read_to_string(dir.path().join("sa.pub")).unwrap();
+    assert_eq!(public, key.public);
+}
+
+/// An earlier kubexm issues the certificate again, with a key in clear text beside the encrypted one.
+#[test]
+fn certificate_with_two_keys_is_issued_again() {
+    let (dir, store, _) = store_with_ca();
+    let opened = store.clone().encrypted(Some(identity()));
+    let ca = Ca::load_or_create(&opened, "ca").unwrap();
+    let leaf = Leaf::client("x", None);
+    let first = ca.issue(&opened, "x", &leaf).unwrap();
+    let other = ca.issue(&opened, "other", &leaf).unwrap();
+    std::fs::write(dir.path().join("x.crt"), &other.certificate).unwrap();
+    std::fs::write(dir.path().join("x.key"), &other.key).unwrap();
+    let again = ca.issue(&opened, "x", &leaf).unwrap();
+    assert!(again.key != first.key && again.key != other.key);
+    assert!(!dir.path().join("x.key").exists());
+    let kept = ca.issue(&opened, "x", &leaf).unwrap();
+    assert!(kept.key == again.key && kept.certificate == again.certificate);
+}
+
 /// `plan --diff` reads the certificates of a cluster and must not write any.
 #[test]
 fn read_only_store_is_not_written() {
