@@ -24,7 +24,7 @@ use kubexm_session::failed_workers::FailedWorkers;
 use kubexm_session::kubeconfigs;
 use kubexm_session::outcome::Run;
 use kubexm_session::stop::{Stop, unless_stopped};
-use kubexm_session::{CommandError, certificates, listeners, rollback, session};
+use kubexm_session::{CommandError, certificates, clear_text, listeners, rollback, session};
 use kubexm_types::event::{Event, Events, Offers};
 
 /// What an install did.
@@ -96,8 +96,12 @@ pub async fn install_others(
         certificates::check_opens(&state, options.ca_encryption.as_ref())?;
         context.connect(events).await
     };
-    let work =
-        async |session: Session<'_>, connected| install_locked(&context, session, connected).await;
+    let work = async |session: Session<'_>, connected| {
+        let events = session.events;
+        let installed = install_locked(&context, session, connected).await?;
+        clear_text::encrypt(&state, options.ca_encryption.as_ref(), events).await;
+        Ok(installed)
+    };
     change.run(events, stop, connect, work).await
 }
 

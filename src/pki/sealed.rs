@@ -8,16 +8,21 @@ use std::path::{Path, PathBuf};
 use age::secrecy::ExposeSecret;
 use age::x25519;
 
+use crate::certificate::Certificate;
 use crate::encryption::KeyIdentity;
 use crate::error::{PkiError, invalid};
 use crate::secret_keys;
+use crate::signing_key::SigningKey;
 use crate::store::{CertificateStore, StoredKey, failed};
 use crate::stream::Recipients;
+use kubexm_types::AtomicFile;
 
 /// The name of the pair in a store. The private key has the form of a file of age-keygen, and is stored like the key of a CA.
 const NAME: &str = "archive";
 /// The end of the name of an encrypted secret. Those that end with `.age` are keys of CAs, which the identity itself opens.
 const SEALED: &str = ".sealed";
+/// The names of keys of service accounts: of the present one, and of the next one in a rotation.
+const SIGNING: [&str; 2] = ["sa", "sa.next"];
 
 /// What is in the place of an encrypted key of Secrets. A kubexm that does not know encrypted ones refuses it. Without a file, it
 /// would create another key, and no API server could read the Secrets.
@@ -40,7 +45,8 @@ impl CertificateStore {
     pub fn keep_archive_key(&self) -> Result<(), PkiError> {
         let public = format!("{NAME}.pub");
         let has = |file: &str| self.path(file).exists();
-        if !self.encrypts() || has(&public) && has(&format!("{NAME}.key.age")) {
+        let is_clear = has(&format!("{NAME}.key"));
+        if !self.encrypts() || !is_clear && has(&public) && has(&format!("{NAME}.key.age")) {
             return Ok(());
         }
         let key = match self.read_ca_key(NAME)? {
@@ -187,6 +193,38 @@ impl CertificateStore {
             self.write(file, MARK)?;
         }
         Ok(())
+    }
+
+    /// Encrypts the keys in clear text of the store and of the directories in it, and removes files of killed processes. Returns why
+    /// keys stay in clear text. One without a certificate stays if its name does not show whether it is the key of a CA.
+    pub fn encrypt_remaining(&self) -> Vec<PkiError> {
+        AtomicFile::remove_abandoned(&self.path(""));
+        let names = match self.names() {
+            Ok(names) => names,
+            Err(error) => return vec![error],
+        };
+        let mut failed = Vec::new();
+        for name in names {
+            if self.path(&name).is_dir() {
+                failed.extend(self.subdirectory(&name).encrypt_remaining());
+            } else if let Some(name) = name.strip_suffix(".key") {
+                failed.extend(self.encrypt_key(name).err());
+            }
+        }
+        failed
+    }
+
+    fn encrypt_key(&self, name: &str) -> Result<(), PkiError> {
+        let certificate = self.read(&format!("{name}.crt"))?;
+        let certificate = certificate.map(|text| Certificate::first(name, &text));
+        let file = format!("{name}.key");
+        match certificate.transpose()? {
+            Some(certificate) if certificate.is_ca => self.read_ca_key(name).map(drop),
+            Some(_) => self.read_secret(&file).map(drop),
+            None if name.starts_with(secret_keys::PREFIX) => self.read_secret(&file).map(drop),
+            None if SIGNING.contains(&name) => SigningKey::load_or_create(self, name).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Returns whether the store, or a directory in it, has encrypted secrets besides keys of CAs.

@@ -298,6 +298,50 @@ fn public_key_of_service_accounts_exists_before_the_key_is_encrypted() {
     assert_eq!(public, key.public);
 }
 
+/// Only keys that a command read were encrypted: not those of former settings.
+#[test]
+fn keys_that_a_cluster_does_not_use_any_more_are_encrypted() {
+    let (dir, store, _) = store_with_ca();
+    let below = store.subdirectory("rotation");
+    let ca = Ca::load_or_create(&store, "ca").unwrap();
+    let leaf = Leaf::client("x", None);
+    let key = ca.issue(&store, "x", &leaf).unwrap().key;
+    let signing = SigningKey::load_or_create(&below, "sa").unwrap();
+    let files = [
+        ("encryption-aescbc-1.key", "key1-0 AAAA"),
+        ("unknown.key", "x"),
+        (".kubexm-partial-a", "x"),
+    ];
+    for (name, text) in files {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    let partial = std::fs::File::options()
+        .write(true)
+        .open(dir.path().join(".kubexm-partial-a"));
+    let days = std::time::Duration::from_secs(2 * 24 * 60 * 60);
+    partial
+        .unwrap()
+        .set_modified(std::time::SystemTime::now() - days)
+        .unwrap();
+    assert!(store.encrypt_remaining().is_empty() && dir.path().join("x.key").exists());
+    let store = store.encrypted(Some(identity()));
+    std::fs::create_dir(dir.path().join("x.key.sealed")).unwrap();
+    assert_eq!(store.encrypt_remaining().len(), 1);
+    std::fs::remove_dir(dir.path().join("x.key.sealed")).unwrap();
+    assert!(store.encrypt_remaining().is_empty());
+    let exists = |name: &str| dir.path().join(name).exists();
+    for name in ["ca.key", "x.key", "rotation/sa.key", ".kubexm-partial-a"] {
+        assert!(!exists(name), "{name}");
+    }
+    // Without its certificate, it can be the key of a CA.
+    assert!(exists("unknown.key") && exists("ca.key.age") && exists("rotation/sa.pub"));
+    let secret = |file: &str| store.secret(file).unwrap().unwrap();
+    assert_eq!(secret("encryption-aescbc-1.key"), "key1-0 AAAA");
+    assert_eq!(secret("x.key"), key);
+    let below = store.subdirectory("rotation");
+    assert_eq!(below.secret("sa.key").unwrap().unwrap(), signing.private);
+}
+
 /// An earlier kubexm issues the certificate again, with a key in clear text beside the encrypted one.
 #[test]
 fn certificate_with_two_keys_is_issued_again() {

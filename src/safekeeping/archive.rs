@@ -75,6 +75,9 @@ impl Archive {
     ) -> Result<Self, CommandError> {
         let seal = Seal::of_earlier(state, encryption, events)?;
         let folder = private_directory::create_for_now(&state.join(FOLDER), "create the archive")?;
+        if seal.encrypts() {
+            archives::add_keys(state, &folder)?;
+        }
         Ok(Self {
             folder,
             occasion,
@@ -103,15 +106,11 @@ impl Archive {
         Ok(())
     }
 
-    /// Removes older archives now that this one is complete. The newest ones stay, and those to which a rollback goes back. Those that
-    /// stay are encrypted if the keys of CAs are. Warns if that is not possible: the command goes on without it.
+    /// Removes older archives now that this one is complete. The newest ones stay, and those to which a rollback goes back.
+    /// Warns if that is not possible: the command goes on without it.
     pub fn keep_newest(&self, state: &Path, events: &Events) {
-        let kept = self.remove_older(state, events);
-        for failed in [kept, archives::seal(state)]
-            .into_iter()
-            .filter_map(Result::err)
-        {
-            events.warn(WarningKind::StateDirectory, Message::from(&failed));
+        if let Err(error) = self.remove_older(state, events) {
+            events.warn(WarningKind::StateDirectory, Message::from(&error));
         }
     }
 
@@ -415,6 +414,28 @@ mod tests {
         // A member that still runs provides one.
         let (saved, _) = snapshot_after([etcd("node1", None, true)].into(), |_| true).await;
         assert_eq!(saved.unwrap(), Some(20_000_000));
+    }
+
+    /// The archive of a removal has only a snapshot, and after a reset nothing opened it. A reset has no identity, and encrypted
+    /// older archives for one that may be lost.
+    #[test]
+    fn archive_has_its_key_and_older_ones_stay_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path();
+        let encryption = CaEncryption::Passphrase(Secret("phrase".to_owned()));
+        let identity = encryption.identity().unwrap();
+        certificates::load_or_issue(&cluster(), state, Some(identity)).unwrap();
+        let older = state.join(FOLDER).join("20260101T000000Z");
+        std::fs::create_dir_all(&older).unwrap();
+        std::fs::write(older.join("admin.conf"), "SECRET").unwrap();
+        let archive = create(state, Occasion::Removal);
+        let file = archive.folder().join("etcd-snapshot.db");
+        archive.seal().write(&file, b"DATA").unwrap();
+        archive.keep_newest(state, &Events::silent());
+        assert!(older.join("admin.conf").exists());
+        let opener = Opener::of(archive.folder(), Some(&encryption)).unwrap();
+        let opened = opener.open(&file).unwrap();
+        assert_eq!(std::io::read_to_string(opened).unwrap(), "DATA");
     }
 
     /// An archive of a reset had keys in clear text, although an identity encrypted those of the state directory.

@@ -6,12 +6,17 @@ use std::path::{Path, PathBuf};
 
 use crate::sealed::Seal;
 use crate::{CommandError, FileError, private_directory};
-use kubexm_types::{remove_if_exists, write_atomic};
+use kubexm_pki::{CertificateStore, KeyIdentity, is_mark};
+use kubexm_types::event::Events;
+use kubexm_types::{AtomicFile, Message, WarningKind, remove_if_exists, write_atomic};
 
 /// The directory of archives in a state directory.
 pub const FOLDER: &str = "archive";
 /// The files with which what opens the keys of CAs opens an archive. The public key comes last: with it, an archive counts as encrypted.
 const KEYS: [&str; 2] = ["archive.key.age", "archive.pub"];
+
+/// The key of the pair in clear text, while a user changes the passphrase.
+const KEY_OF_PAIR: &str = "archive.key";
 
 /// Returns the archives of a state directory, the oldest first.
 ///
@@ -38,38 +43,69 @@ pub fn list(state: &Path) -> Result<Vec<PathBuf>, FileError> {
 
 /// Returns whether a file of a state directory is one that everybody may read, or is encrypted.
 pub fn is_public(path: &Path) -> bool {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    matches!(ending, Some("crt" | "pub" | "age" | "sealed" | "json"))
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("crt" | "pub" | "age" | "sealed" | "json") => true,
+        Some("key") => std::fs::read(path).is_ok_and(|content| is_mark(&content)),
+        _ => false,
+    }
 }
 
-/// Encrypts the files of archives that are in clear text, if the keys of CAs in the state directory are encrypted: the archives can be
-/// of before that.
+/// Encrypts the archives that are in clear text, those of before the encryption. Notes each of them, and warns of each that
+/// cannot be encrypted.
 ///
 /// # Errors
-/// A file cannot be read, written or removed.
-pub fn seal(state: &Path) -> Result<(), CommandError> {
-    if !Seal::of(state)?.encrypts() {
-        return Ok(());
-    }
+/// The directory of archives cannot be read.
+pub(crate) fn seal(
+    state: &Path,
+    identity: &KeyIdentity,
+    events: &Events,
+) -> Result<(), CommandError> {
     for archive in list(state)? {
-        let mut clear = Vec::new();
-        list_clear(&archive, &mut clear)
-            .map_err(|error| FileError::io("read the archive", &archive, &error))?;
-        if clear.is_empty() {
-            continue;
-        }
-        add_keys(state, &archive)?;
-        let seal = Seal::of(&archive)?;
-        for file in clear {
-            replace(&seal, &file)
-                .map_err(|error| FileError::io("encrypt the archived file", &file, &error))?;
+        match seal_one(state, &archive, identity) {
+            Ok(0) => {}
+            Ok(files) => events.note(format!(
+                "encrypted {files} files of the archive {}",
+                archive.display()
+            )),
+            Err(error) => events.warn(WarningKind::StateDirectory, Message::from(&error)),
         }
     }
     Ok(())
 }
 
+/// Encrypts the files of an archive that are in clear text. Returns their number.
+fn seal_one(state: &Path, archive: &Path, identity: &KeyIdentity) -> Result<usize, CommandError> {
+    let mut clear = Vec::new();
+    list_clear(archive, &mut clear)
+        .map_err(|error| FileError::io("read the archive", archive, &error))?;
+    let store =
+        |state: &Path| CertificateStore::new(state.join("pki")).encrypted(Some(identity.clone()));
+    // The pair of the archive cannot encrypt its own key.
+    let is_key_of_pair = |file: &PathBuf| *file == archive.join("pki").join(KEY_OF_PAIR);
+    if clear.iter().any(is_key_of_pair) {
+        store(archive).keep_archive_key()?;
+        clear.retain(|file| !is_key_of_pair(file));
+    }
+    let with_keys = if Seal::of(archive)?.encrypts() {
+        archive
+    } else {
+        state
+    };
+    if clear.is_empty() || store(with_keys).archive_identity()?.is_none() {
+        return Ok(0);
+    }
+    add_keys(state, archive)?;
+    let seal = Seal::of(archive)?;
+    for file in &clear {
+        replace(&seal, file)
+            .map_err(|error| FileError::io("encrypt the archived file", file, &error))?;
+    }
+    Ok(clear.len())
+}
+
 /// Adds the files with secrets in clear text below a directory.
 fn list_clear(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    AtomicFile::remove_abandoned(folder);
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let (path, kind) = (entry.path(), entry.file_type()?);
@@ -82,8 +118,11 @@ fn list_clear(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives an archive the keys of the state directory, unless it has some.
-fn add_keys(state: &Path, archive: &Path) -> Result<(), CommandError> {
+/// Gives an archive the keys with which what opens the keys of CAs opens it, unless it has some.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn add_keys(state: &Path, archive: &Path) -> Result<(), CommandError> {
     let pki = archive.join("pki");
     if Seal::of(archive)?.encrypts() {
         return Ok(());
@@ -108,28 +147,52 @@ fn replace(seal: &Seal, file: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::certificates::CaEncryption;
     use crate::certificates::tests::{encrypted_state, identity_file};
+    use crate::clear_text;
     use crate::sealed::Opener;
+    use crate::sealed::tests::Warned;
+    use kubexm_types::Secret;
 
-    /// They stayed in clear text: the documentation asked users to delete them.
-    #[test]
-    fn archives_of_before_the_encryption_are_encrypted_with_the_keys() {
-        let folder = tempfile::tempdir().unwrap();
-        let state = folder.path();
+    /// Creates an archive with these files, and another directory of the user.
+    fn archive_with(state: &Path, files: &[&str]) -> PathBuf {
         let archive = state.join(FOLDER).join("20260101T000000Z");
-        let files = ["etcd-snapshot.db", "pki/kubernetes/sa.key", "admin.conf"];
         std::fs::create_dir_all(archive.join("pki/kubernetes")).unwrap();
         for name in files {
             std::fs::write(archive.join(name), "SECRET").unwrap();
         }
-        std::fs::write(archive.join("before-upgrade.json"), "{}").unwrap();
         let own = state.join(FOLDER).join("my-copy");
         std::fs::create_dir(&own).unwrap();
         std::fs::write(own.join("a.key"), "mine").unwrap();
-        seal(state).unwrap();
-        assert!(archive.join("admin.conf").exists());
+        archive
+    }
+
+    /// They stayed in clear text. A command without the identity, as a reset, encrypted them for one that may be lost.
+    #[tokio::test]
+    async fn archives_of_before_the_encryption_are_encrypted_by_who_can_open_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path();
+        let files = ["etcd-snapshot.db", "pki/kubernetes/sa.key", "admin.conf"];
+        let archive = archive_with(state, &files);
+        std::fs::write(archive.join("before-upgrade.json"), "{}").unwrap();
         let encryption = identity_file(state);
         encrypted_state(state, &encryption);
+        let (warned, events) = Warned::events();
+        clear_text::encrypt(state, None, &events).await;
+        assert!(warned.all().is_empty());
+        let wrong = CaEncryption::Passphrase(Secret("wrong".to_owned()));
+        clear_text::encrypt(state, Some(&wrong), &events).await;
+        assert!(warned.all()[0].contains("cannot decrypt the key"));
+        assert!(files.iter().all(|name| archive.join(name).exists()));
+        assert!(!archive.join("pki/archive.pub").exists());
+        // One that cannot be encrypted does not stop the others, nor the command.
+        let broken = state.join(FOLDER).join("20250101T000000Z");
+        std::fs::create_dir_all(broken.join("admin.conf.age/x")).unwrap();
+        std::fs::write(broken.join("admin.conf"), "SECRET").unwrap();
+        let (warned, events) = Warned::events();
+        clear_text::encrypt(state, Some(&encryption), &events).await;
+        assert_eq!(warned.all().len(), 1, "{:?}", warned.all());
+        assert!(warned.all()[0].contains("20250101T000000Z/admin.conf"));
         let opener = Opener::of(&archive, Some(&encryption)).unwrap();
         for name in files {
             assert!(!archive.join(name).exists(), "{name}");
@@ -138,6 +201,29 @@ mod tests {
         }
         assert!(Opener::of(&archive, None).is_err());
         assert!(archive.join("before-upgrade.json").exists());
-        assert!(own.join("a.key").exists());
+        assert!(state.join(FOLDER).join("my-copy/a.key").exists());
+    }
+
+    /// The pair encrypted its own key, so that nothing opened the archive.
+    #[tokio::test]
+    async fn key_of_an_archive_is_encrypted_with_the_identity() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path();
+        let encryption = identity_file(state);
+        encrypted_state(state, &encryption);
+        let archive = archive_with(state, &["admin.conf"]);
+        let key = archive.join("pki/archive.key");
+        let encrypted = File::open(state.join("pki/archive.key.age")).unwrap();
+        let mut opened = encryption
+            .identity()
+            .unwrap()
+            .decrypt_stream(encrypted)
+            .unwrap();
+        io::copy(&mut opened, &mut File::create(&key).unwrap()).unwrap();
+        clear_text::encrypt(state, Some(&encryption), &Events::silent()).await;
+        assert!(!key.exists());
+        let opener = Opener::of(&archive, Some(&encryption)).unwrap();
+        let opened = opener.open(&archive.join("admin.conf")).unwrap();
+        assert_eq!(std::io::read_to_string(opened).unwrap(), "SECRET");
     }
 }

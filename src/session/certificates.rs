@@ -10,7 +10,7 @@ use base64::Engine;
 
 pub use crate::ca_encryption::CaEncryption;
 pub use crate::ca_encryption::identity_in;
-use crate::{CommandError, archives, authorities, kubeconfigs};
+use crate::{CommandError, authorities, kubeconfigs};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind};
 use kubexm_deploy::{Certificates, EtcdCertificates, GivenAuthorities};
@@ -26,8 +26,8 @@ use time::OffsetDateTime;
 
 /// Loads the cluster's CAs and certificates from the state directory, and issues those that are missing.
 ///
-/// With an identity, all secrets of the directory `pki`, of archives and of `super-admin.conf` are encrypted, apart from the login of the
-/// registry.
+/// With an identity, the keys that it returns and `super-admin.conf` are encrypted, apart from the login of the registry.
+/// [`clear_text::encrypt`](crate::clear_text::encrypt) encrypts what is left.
 ///
 /// # Errors
 /// The state directory cannot be read or written, a CA in it is damaged, or the identity does not open what is encrypted.
@@ -41,7 +41,6 @@ pub fn load_or_issue(
     let certificates = from_store(cluster, &store)?;
     store.keep_archive_key()?;
     kubeconfigs::seal_super_admin(state)?;
-    archives::seal(state)?;
     Ok(certificates)
 }
 

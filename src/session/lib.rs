@@ -12,6 +12,7 @@ mod ca_encryption;
 pub mod certificate_names;
 pub mod certificates;
 pub mod change;
+pub mod clear_text;
 pub mod command_line;
 pub mod data_directories;
 pub mod downloads;

@@ -44,13 +44,22 @@ impl Seal {
     /// encrypts the keys, it gets one; otherwise emits a warning.
     ///
     /// # Errors
-    /// As [`Seal::of`], and the public key cannot be written.
+    /// As [`Seal::of`], and the public key cannot be written. The private key is in clear text, and there is no `encryption`.
     pub fn of_earlier(
         state: &Path,
         encryption: Option<&CaEncryption>,
         events: &Events,
     ) -> Result<Self, CommandError> {
         let store = CertificateStore::new(state.join("pki"));
+        let clear = store.path("archive.key");
+        if clear.exists() {
+            if encryption.is_some() {
+                return Self::with(state, encryption);
+            }
+            let cause = "it is in clear text: with the key inside, an archive is open to everybody, or to nothing";
+            let hint = "encrypt it to archive.key.age with `age`, and remove it; a command with --ca-identity or the passphrase does so, too";
+            return Err(FileError::new("archive", &clear, cause).hint(hint).into());
+        }
         if store.lacks_archive_key()? {
             match encryption {
                 Some(_) => return Self::with(state, encryption),
@@ -59,7 +68,7 @@ impl Seal {
                     Message::new(
                         "the archive is in clear text: the state directory of an earlier version has no key for it",
                     )
-                    .hint("run `kubexm install` or `kubexm certs renew` with what encrypts the keys of CAs; then delete the archive"),
+                    .hint("run `kubexm install` or `kubexm certs renew` with what encrypts the keys of CAs: these commands also encrypt the archive"),
                 ),
             }
         }
@@ -203,7 +212,7 @@ fn encrypted(path: &Path) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
@@ -211,8 +220,20 @@ mod tests {
     use kubexm_types::Secret;
     use kubexm_types::event::{Event, Listener};
 
+    /// The warnings of a command.
     #[derive(Default)]
-    struct Warned(Mutex<Vec<String>>);
+    pub(crate) struct Warned(Mutex<Vec<String>>);
+
+    impl Warned {
+        pub(crate) fn events() -> (Arc<Self>, Events) {
+            let warned = Arc::new(Self::default());
+            (Arc::clone(&warned), Events::new(warned))
+        }
+
+        pub(crate) fn all(&self) -> Vec<String> {
+            self.0.lock().unwrap().clone()
+        }
+    }
 
     impl Listener for Warned {
         fn on(&self, event: &Event) {
@@ -273,14 +294,32 @@ mod tests {
         for file in ["archive.pub", "archive.key.age"] {
             std::fs::remove_file(state.join("pki").join(file)).unwrap();
         }
-        let warned = Arc::new(Warned::default());
-        let events = Events::new(warned.clone());
+        let (warned, events) = Warned::events();
         assert!(!Seal::of_earlier(state, None, &events).unwrap().encrypts());
         let sealed = Seal::of_earlier(state, Some(&encryption), &events);
         assert!(sealed.unwrap().encrypts());
         assert!(Seal::of_earlier(state, None, &events).unwrap().encrypts());
-        let warnings = warned.0.lock().unwrap();
+        let warnings = warned.all();
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].contains("in clear text"), "{warnings:?}");
+        // A user decrypts the keys to change the passphrase.
+        let clear = state.join("pki/archive.key");
+        let encrypted = File::open(state.join("pki/archive.key.age")).unwrap();
+        let mut opened = encryption
+            .identity()
+            .unwrap()
+            .decrypt_stream(encrypted)
+            .unwrap();
+        io::copy(&mut opened, &mut File::create(&clear).unwrap()).unwrap();
+        let refused = Seal::of_earlier(state, None, &events).err().unwrap();
+        assert!(
+            refused
+                .to_string()
+                .contains("archive.key: it is in clear text"),
+            "{refused}"
+        );
+        Seal::of_earlier(state, Some(&encryption), &events).unwrap();
+        assert!(!clear.exists());
+        Opener::of(state, Some(&encryption)).unwrap();
     }
 }

@@ -27,7 +27,7 @@ crate::kinds::kinds! {
     Rights: "More rights than usual, which the user asked for: programs without a sandbox, an administrator of the cluster."
     Settings: "Settings in files of the user that should change: former names, contradictions, passwords that others can read."
     Signatures: "Signatures that a bundle or a registry does not contain."
-    StateDirectory: "A state directory that does not exist, that takes the place of another one, or whose archive is in clear text."
+    StateDirectory: "A state directory that does not exist, that takes the place of another one, or in which an archive or a key stays in clear text."
     StillNeeded: "What the command removes although the cluster or other content needs it."
     Tests: "Tests of Kubernetes that failed."
     WithoutContact: "A host that the command removes without contact."

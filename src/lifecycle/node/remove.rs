@@ -10,7 +10,7 @@ use kubexm_session::begun::{Operation, end_replacement};
 use kubexm_session::bundle_access::verify_once;
 use kubexm_session::change::{Change, Session};
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{CommandError, Stop, certificates};
+use kubexm_session::{CommandError, Stop, certificates, clear_text};
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, WarningKind};
 
@@ -129,6 +129,7 @@ pub(super) async fn run(
                 edits.join("\n  ")
             ));
         }
+        clear_text::encrypt(&state, options.ca_encryption.as_ref(), events).await;
         events.emit(ended.summary(None));
         Ok(ended.changed)
     };

@@ -42,7 +42,7 @@ use kubexm_session::kubeconfigs;
 use kubexm_session::outcome::{Ended, carry_out};
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{CommandError, Stop, plan_inputs, rollback as older_bundle};
+use kubexm_session::{CommandError, Stop, clear_text, plan_inputs, rollback as older_bundle};
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, Message, Version, WarningKind};
 
@@ -106,7 +106,11 @@ pub async fn upgrade(
         let connection = &options.connection;
         change.connect(&bundle, connection, events).await
     };
-    let work = async |session: Session<'_>, ()| context.upgrade(&session).await;
+    let work = async |session: Session<'_>, ()| {
+        let changed = context.upgrade(&session).await?;
+        clear_text::encrypt(&state, options.ca_encryption.as_ref(), session.events).await;
+        Ok(changed)
+    };
     let upgraded = change.run(events, stop, connect, work).await?;
     Ok(report(Some(upgraded)))
 }

@@ -15,7 +15,9 @@ use kubexm_session::change::Change;
 use kubexm_session::change::Session;
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{CommandError, Connection, FileError, HostSelection, Stop, notices};
+use kubexm_session::{
+    CommandError, Connection, FileError, HostSelection, Stop, clear_text, notices,
+};
 use kubexm_session::{kubeconfigs, outcome};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
@@ -103,6 +105,7 @@ pub async fn renew(
         prepared
             .record
             .end(&state, &selected, &with_certificates(&cluster))?;
+        clear_text::encrypt(&state, encryption, events).await;
         Ok(report)
     };
     change.run(events, stop, connect, work).await

@@ -28,7 +28,7 @@ use kubexm_session::change::{Change, Session};
 use kubexm_session::identity::KnownCluster;
 use kubexm_session::session::{self, Hosts};
 use kubexm_session::stop::unless_stopped;
-use kubexm_session::{CommandError, Connection, Stop, kubeconfigs, notices};
+use kubexm_session::{CommandError, Connection, Stop, clear_text, kubeconfigs, notices};
 use kubexm_types::event::Events;
 use kubexm_types::{Authority, Message, WarningKind};
 
@@ -138,7 +138,11 @@ pub async fn rotate(
         let hosts = options.connection.connect(&cluster, &state, events).await?;
         Ok((hosts, record))
     };
-    let work = async |session: Session<'_>, record| run.carry_out(record, &session).await;
+    let work = async |session: Session<'_>, record| {
+        let report = run.carry_out(record, &session).await?;
+        clear_text::encrypt(&state, options.ca_encryption.as_ref(), session.events).await;
+        Ok(report)
+    };
     change.run(events, stop, connect, work).await
 }
 
