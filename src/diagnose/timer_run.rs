@@ -7,7 +7,7 @@ use crate::status::{self, About, NodeStanding, Problem, ProblemKind, StatusOptio
 use kubexm_safekeeping::backup::{self, CreateOptions};
 use kubexm_safekeeping::certs::{self, Expiring, RenewOptions};
 use kubexm_safekeeping::timer::{Job, Recorder, RunResult};
-use kubexm_session::{CommandError, Connection, Stop};
+use kubexm_session::{CommandError, Connection, Stop, certificates};
 use kubexm_types::Message;
 use kubexm_types::event::Events;
 
@@ -120,9 +120,18 @@ async fn renew_if_healthy(
     events: &Events,
     stop: &Stop,
 ) -> Result<RunReport, CommandError> {
+    let state = state_of(&options.cluster, &options.connection, events)?;
+    // A timer that cannot renew certificates fails long before one expires.
+    let encryption = options.ca_encryption.as_ref();
+    if !options.dry_run {
+        certificates::check_opens(&state, encryption)?;
+    }
     let expiring = certs::expiring(options, days, events, stop).await?;
     let continues = certs::is_interrupted(options, events)?;
     if expiring.is_empty() && !continues {
+        if options.dry_run {
+            certificates::warn_unless_opens(&state, encryption, events);
+        }
         let message = certs::nothing_to_renew(days);
         return Ok(RunReport::new(RunResult::Nothing, message));
     }
@@ -277,7 +286,11 @@ mod tests {
     use super::*;
     use crate::status::NodeState;
     use crate::status::example::report;
+    use kubexm_config::example::{ROLES, text_of};
+    use kubexm_session::HostSelection;
+    use kubexm_session::certificates::CaEncryption;
     use kubexm_session::example::cluster_of_two as cluster;
+    use kubexm_types::Secret;
 
     /// Returns a report about a control plane that is cordoned.
     fn cordoned() -> StatusReport {
@@ -300,6 +313,33 @@ mod tests {
 
     fn problem(about: About, what: &str) -> Problem {
         Problem::new(about, what, "").on(&"node1".parse().unwrap())
+    }
+
+    /// It succeeded until a certificate was about to expire, and failed then.
+    #[tokio::test]
+    async fn timer_without_the_identity_fails_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        let encryption = CaEncryption::Passphrase(Secret("phrase".to_owned()));
+        let identity = encryption.identity().unwrap();
+        certificates::load_or_issue(&cluster(""), &state, Some(identity)).unwrap();
+        let file = folder.path().join("cluster.yaml");
+        std::fs::write(&file, text_of(ROLES, "", "")).unwrap();
+        let options = RenewOptions {
+            cluster: file,
+            connection: Connection {
+                state: Some(state),
+                ..Connection::default()
+            },
+            selection: HostSelection::default(),
+            dry_run: false,
+            ca_encryption: None,
+        };
+        let stop = Stop::new();
+        stop.cancel();
+        let failed = renew(&options, 30, &Events::silent(), &stop).await;
+        let failed = failed.unwrap_err().to_string();
+        assert!(failed.contains("archive.key.age is encrypted"), "{failed}");
     }
 
     /// Some sites cordon their control planes for good.

@@ -20,7 +20,8 @@ use kubexm_pki::rotation;
 use kubexm_pki::secret_keys::EncryptionKeys;
 use kubexm_pki::{Ca, CertificateStore, KeyIdentity, Leaf, Pair, ca_fingerprint, key_fingerprint};
 use kubexm_preflight::identity::{self, Expected};
-use kubexm_types::{Authority, Digest, HostName, authority};
+use kubexm_types::event::Events;
+use kubexm_types::{Authority, Digest, HostName, Message, WarningKind, authority};
 pub use owner::{forget, is_renewed};
 use time::OffsetDateTime;
 
@@ -56,6 +57,17 @@ pub fn check_opens(state: &Path, encryption: Option<&CaEncryption>) -> Result<()
         store.encrypted(identity).opens_sealed()?;
     }
     Ok(())
+}
+
+/// Warns in a dry run if [`check_opens`] refuses the command.
+pub fn warn_unless_opens(state: &Path, encryption: Option<&CaEncryption>, events: &Events) {
+    if let Err(error) = check_opens(state, encryption) {
+        let within = "this dry run does not open the secrets of the state directory";
+        events.warn(
+            WarningKind::NotChecked,
+            Message::from(&error).within(within),
+        );
+    }
 }
 
 /// Returns what nodes get to pull from the registry: the CA and the login. Placeholders are in the place of everything else, so that no

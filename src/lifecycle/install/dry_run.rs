@@ -78,7 +78,11 @@ pub async fn dry_run(
         let is_installed = facts.values().any(Facts::is_node);
         let diff = if is_installed && !is_refused {
             let encryption = options.ca_encryption.as_ref();
-            let certificates = certificates::preview(&cluster, &state, encryption)?;
+            let certificates = certificates::preview(&cluster, &state, encryption);
+            if certificates.is_err() {
+                preflight::report(&findings, events)?;
+            }
+            let certificates = certificates?;
             let mut known = plan_inputs::with_certificates(&cluster, &bundle, &facts, certificates);
             known.absent = failed.names();
             let plan = crate::plan::compare(&known, &hosts).await?;
@@ -86,6 +90,7 @@ pub async fn dry_run(
             let applications = applications.await;
             Some(InstallDiff { plan, applications })
         } else {
+            certificates::warn_unless_opens(&state, options.ca_encryption.as_ref(), events);
             None
         };
         Ok(DryRun {

@@ -67,6 +67,7 @@ pub(super) async fn run(
     };
     let edits = text::edits(&options.source.cluster, &remaining.mentions);
     if options.dry_run {
+        certificates::warn_unless_opens(&state, options.ca_encryption.as_ref(), events);
         let looking = async {
             let connected = context.connect(events).await?;
             let prepared = context.prepare(&connected, events).await?;

@@ -84,6 +84,7 @@ pub async fn upgrade(
         changed,
     };
     if options.dry_run {
+        certificates::warn_unless_opens(&state, options.ca_encryption.as_ref(), events);
         let looking = async {
             let hosts = options.connection.connect(&cluster, &state, events).await?;
             let hosts = session::watched(&hosts, events);

@@ -105,6 +105,7 @@ pub async fn rollback(
     };
     let prepared = unless_stopped(stop, looking).await?;
     if options.dry_run {
+        certificates::warn_unless_opens(&state, options.ca_encryption.as_ref(), events);
         events.note("dry run: nothing was touched");
         return Ok(report(&prepared, None));
     }

@@ -66,6 +66,7 @@ pub async fn renew(
     let state = options.connection.state_directory(&cluster, events)?;
     check_state(&state, "renew certificates with the state directory")?;
     if options.dry_run {
+        certificates::warn_unless_opens(&state, options.ca_encryption.as_ref(), events);
         let hosts =
             unless_stopped(stop, connect(options, &cluster, &state, &selected, events)).await?;
         let observed = session::watched(&hosts, events);

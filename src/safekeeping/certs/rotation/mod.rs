@@ -105,6 +105,7 @@ pub async fn rotate(
     };
     let record = run.begin(RotationRecord::read(&state)?)?;
     if options.dry_run {
+        certificates::warn_unless_opens(&state, options.ca_encryption.as_ref(), events);
         let connecting = options.connection.connect(&cluster, &state, events);
         let hosts = unless_stopped(stop, connecting).await?;
         let observed = session::watched(&hosts, events);
