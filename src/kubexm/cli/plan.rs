@@ -36,8 +36,8 @@ pub struct Plan {
     ///
     /// Runs the check of every step that ensures a state, and nothing else. A step whose check needs a value
     /// of another task is listed as "depends on task". Certificates come from the state directory. If it
-    /// has none, files with certificates differ. Without --ca-identity or the passphrase, an encrypted key of a CA is not
-    /// compared. Values that may be secrets are masked. Of applications, it prints the objects that change, as `app diff` does.
+    /// has none, files with certificates differ. If its secrets are encrypted, the comparison needs --ca-identity or the
+    /// passphrase. Values that may be secrets are masked. Of applications, it prints the objects that change, as `app diff` does.
     /// The exit code is 6 if an install would change a host.
     #[arg(long)]
     diff: bool,
