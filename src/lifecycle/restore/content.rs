@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::situation;
+use super::{encryption_keys, situation};
 use crate::install::CaEncryption;
 use kubexm_config::Cluster;
 use kubexm_engine::cluster::ClusterRecord;
@@ -38,7 +38,7 @@ const UNKNOWN: &str = "if the state directory is lost, put backup-signing.pub in
                        if you trust the storage of the backup";
 
 /// A file of the state directory. It may be secret.
-type StateFile = (String, Vec<u8>);
+pub(super) type StateFile = (String, Vec<u8>);
 
 /// A backup that was read completely.
 pub(super) struct Content {
@@ -115,7 +115,7 @@ impl Content {
         encryption: Option<&CaEncryption>,
     ) -> Result<Vec<String>, CommandError> {
         let identity = encryption.map(CaEncryption::identity).transpose()?;
-        Ok(missing_keys(&self.state, state, identity))
+        Ok(encryption_keys::missing(&self.state, state, identity))
     }
 
     /// Returns the record of the cluster at the time of the backup.
@@ -209,7 +209,7 @@ impl Content {
 }
 
 /// Returns whether the state directory has a file. A backup of before its encryption has it in clear text.
-fn has(state: &Path, name: &str) -> bool {
+pub(super) fn has(state: &Path, name: &str) -> bool {
     let clear = state.join(clear_name(name));
     let is_clear = || clear.exists() && !std::fs::read(&clear).is_ok_and(|found| is_mark(&found));
     let is_encrypted = |end: &&str| state.join(format!("{}{end}", clear_name(name))).exists();
@@ -219,54 +219,10 @@ fn has(state: &Path, name: &str) -> bool {
 /// The ends of the names of encrypted files.
 const ENCRYPTED: [&str; 2] = [".age", ".sealed"];
 
-fn clear_name(name: &str) -> &str {
+/// Returns the name of a file before it was encrypted.
+pub(super) fn clear_name(name: &str) -> &str {
     let mut ends = ENCRYPTED.iter();
     ends.find_map(|end| name.strip_suffix(end)).unwrap_or(name)
-}
-
-/// See [`Content::missing_keys`].
-fn missing_keys(backup: &[StateFile], state: &Path, identity: Option<KeyIdentity>) -> Vec<String> {
-    let pair = identity.as_ref().and_then(|identity| {
-        let mut files = backup.iter();
-        let (_, key) = files.find(|(name, _)| name == "pki/archive.key.age")?;
-        KeyIdentity::parse(&opened(identity, key)?).ok()
-    });
-    let store = CertificateStore::read_only(state.join("pki")).encrypted(identity);
-    let is_missing = |name: &str, content: &[u8]| {
-        let Some(file) = name.strip_prefix("pki/") else {
-            return false;
-        };
-        if !file.starts_with("encryption-") || is_mark(content) {
-            return false;
-        }
-        let found = std::fs::read(state.join(name)).ok();
-        if found.as_deref() == Some(content) {
-            return false;
-        }
-        if !has(state, name) {
-            return true;
-        }
-        // Two encryptions of a key differ.
-        let own = store.secret(clear_name(file)).ok().flatten();
-        let saved = match file == clear_name(file) {
-            true => String::from_utf8(content.to_vec()).ok(),
-            false => pair.as_ref().and_then(|pair| opened(pair, content)),
-        };
-        match own.zip(saved) {
-            Some((own, saved)) => own != saved,
-            None => found.is_some(),
-        }
-    };
-    let missing = backup
-        .iter()
-        .filter(|(name, content)| is_missing(name, content));
-    missing.map(|(name, _)| name.clone()).collect()
-}
-
-/// Returns the text of an encrypted file; `None` if the identity does not open it.
-fn opened(identity: &KeyIdentity, encrypted: &[u8]) -> Option<String> {
-    let reader = identity.decrypt_stream(encrypted).ok()?;
-    std::io::read_to_string(reader).ok()
 }
 
 /// See [`Content::check_opens`].
@@ -310,7 +266,6 @@ fn accepted(origin: Origin, accepts_unknown: bool, backup: &Path) -> Result<Orig
 mod tests {
     use super::*;
     use kubexm_pki::Ca;
-    use kubexm_pki::secret_keys::EncryptionKeys;
     use kubexm_types::Secret;
 
     /// It was asked for after the user had confirmed, and after files had been written.
@@ -339,50 +294,6 @@ mod tests {
         }
         check_opens(&[], &lost, None).unwrap();
         assert!(!lost.exists());
-    }
-
-    /// The key was taken for another one, and an encrypted one did not come back beside the file that names it.
-    #[test]
-    fn encrypted_keys_of_secrets_are_compared_and_come_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let encryption = CaEncryption::Passphrase(Secret("right".to_owned()));
-        let identity = || Some(encryption.identity().unwrap());
-        let settings = kubexm_config::cluster::Encryption {
-            provider: kubexm_config::cluster::EncryptionProvider::AesCbc,
-            key: 0,
-        };
-        let name = "pki/encryption-aescbc-1.key";
-        let sealed = format!("{name}.sealed");
-        // Two state directories that encrypted the same key, and one with another key.
-        let states = ["one", "same", "other"].map(|name| folder.path().join(name));
-        let load = |state: &Path, identity| {
-            let store = CertificateStore::new(state.join("pki")).encrypted(identity);
-            EncryptionKeys::load_or_create(&store, settings).unwrap();
-        };
-        let [one, same, other] = &states;
-        load(one, None);
-        let clear = std::fs::read(one.join(name)).unwrap();
-        std::fs::create_dir_all(same.join("pki")).unwrap();
-        std::fs::write(same.join(name), &clear).unwrap();
-        for state in &states {
-            load(state, identity());
-        }
-        let files = ["pki/archive.key.age", name, &sealed];
-        let backup: Vec<StateFile> = files
-            .iter()
-            .map(|name| ((*name).to_owned(), std::fs::read(one.join(name)).unwrap()))
-            .collect();
-        let former = [(name.to_owned(), clear)];
-        for backup in [&backup[..], &former] {
-            let missing = |state: &Path| missing_keys(backup, state, identity());
-            assert_eq!(missing(one), [""; 0]);
-            assert_eq!(missing(same), [""; 0]);
-            assert_eq!(missing(other).len(), 1);
-            assert_eq!(missing(&folder.path().join("none")).len(), 1);
-        }
-        assert_eq!(missing_keys(&backup, same, None), [sealed.as_str()]);
-        std::fs::remove_file(same.join(&sealed)).unwrap();
-        assert!(!has(same, &sealed) && has(one, name));
     }
 
     /// The key of before a rotation took the place of the encrypted one.

@@ -1,6 +1,7 @@
 //! `backup restore`: brings a cluster back to the state of a backup.
 
 mod content;
+mod encryption_keys;
 mod etcdutl;
 mod prepare;
 pub mod proof;
