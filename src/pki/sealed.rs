@@ -181,9 +181,10 @@ impl CertificateStore {
         });
         let encrypted = encrypted.map_err(|error| invalid(file, error))?;
         self.write_bytes(&format!("{file}{SEALED}"), &encrypted)?;
-        match needs_mark(file) {
-            true => self.write(file, MARK),
-            false => self.remove(file),
+        if needs_mark(file) {
+            self.write(file, MARK)
+        } else {
+            self.remove(file)
         }
     }
 

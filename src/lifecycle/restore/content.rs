@@ -190,9 +190,10 @@ impl Content {
                 || is_new && name == "known_hosts"
         };
         for (name, content) in first.into_iter().chain(last) {
-            let is_there = match is_mark(content) {
-                true => state.join(name).exists(),
-                false => has(state, name),
+            let is_there = if is_mark(content) {
+                state.join(name).exists()
+            } else {
+                has(state, name)
             };
             if !is_left_out(name) && !is_there {
                 collect::put_back(state, name, content).map_err(failed)?;

@@ -33,9 +33,10 @@ pub(super) fn missing(
         }
         // Two encryptions of a key differ.
         let own = store.secret(clear_name(file)).ok().flatten();
-        let saved = match file == clear_name(file) {
-            true => String::from_utf8(content.to_vec()).ok(),
-            false => pair.as_ref().and_then(|pair| opened(pair, content)),
+        let saved = if file == clear_name(file) {
+            String::from_utf8(content.to_vec()).ok()
+        } else {
+            pair.as_ref().and_then(|pair| opened(pair, content))
         };
         match own.zip(saved) {
             Some((own, saved)) => own != saved,
