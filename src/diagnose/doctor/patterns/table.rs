@@ -210,7 +210,7 @@ pub(super) const TABLE: &[Pattern] = &[
         PULLS,
         &[
             "unable to retrieve OCI runtime error",
-            "exec",
+            "fork/exec",
             "no such file or directory",
         ],
         If::Pods,

@@ -115,3 +115,14 @@ fn refusals_of_runtimes_are_found_in_logs() {
         assert_eq!(checks, ["runtime-class"], "{message}");
     }
 }
+
+/// The runtime says the same of a probe or of `kubectl exec` with a program that the image does not have.
+#[test]
+fn program_that_an_image_does_not_have_is_not_that_of_a_runtime() {
+    let message = "failed to exec in container: failed to start exec \"a1\": OCI runtime exec failed: unable to retrieve OCI runtime \
+                   error (open /run/containerd/a1/log.json: no such file or directory): runc did not terminate successfully: \
+                   exit status 255";
+    let found = found_with(json!([]), "slow", NVIDIA, &[("containerd", message)]);
+    let checks: Vec<_> = found.iter().map(|one| one.check).collect();
+    assert_eq!(checks, ["pods"]);
+}
