@@ -8,6 +8,7 @@ use kubexm_types::{Namespace, ReleaseName, Version};
 use serde::Deserialize;
 
 use super::secret_values::SecretValues;
+use super::stored::stored;
 use crate::kubernetes::system_pods::troubles;
 use crate::objects::{Pod, Server};
 
@@ -41,6 +42,9 @@ pub(super) struct Revision {
     pub(super) revision: String,
     /// As in `deployed` or `pending-upgrade`.
     pub(super) status: String,
+    /// Whether kubexm has not created the revision: see [`judged`].
+    #[serde(skip)]
+    is_of_helm: bool,
 }
 
 impl Revision {
@@ -49,16 +53,28 @@ impl Revision {
     }
 
     /// Returns the version of a chart; `None` if the revision has another chart, or a version that is not one of Helm.
-    pub(super) fn version_of(&self, chart: &str) -> Option<Version> {
-        let version = self.chart_version.as_ref();
-        let version = version.filter(|_| self.chart.as_deref() == Some(chart))?;
-        Version::parse(&version.replace('_', "+")).ok()
+    ///
+    /// # Errors
+    /// Helm created the revision, and it cannot be read.
+    pub(super) async fn version_of(
+        &self,
+        chart: &str,
+        server: Server<'_>,
+    ) -> Result<Option<Version>, StepError> {
+        let stored;
+        let found = if self.is_of_helm {
+            stored = stored_chart(server, self).await?;
+            stored.as_ref().map(|(name, version)| (name, version))
+        } else {
+            self.chart.as_ref().zip(self.chart_version.as_ref())
+        };
+        let version = found.filter(|(name, _)| *name == chart);
+        Ok(version.and_then(|(_, version)| Version::parse(&version.replace('_', "+")).ok()))
     }
 
     /// Returns whether kubexm has not created the revision.
     pub(super) fn is_of_helm(&self) -> bool {
-        let number = self.applied.as_ref();
-        self.content.is_none() || number.is_some_and(|number| *number != self.revision)
+        self.is_of_helm
     }
 
     /// Returns which of its values are secret. Helm can have given it any others.
@@ -71,6 +87,39 @@ impl Revision {
     pub(super) fn is_pending(&self) -> bool {
         is_pending(&self.status)
     }
+
+    /// Returns whether Helm removes the release, or was killed meanwhile.
+    pub(super) fn is_uninstalling(&self) -> bool {
+        self.status == UNINSTALLING
+    }
+}
+
+/// Returns the chart that Helm stores with a revision, and its version, with the characters of labels. The labels of a revision of
+/// Helm are those of another one.
+async fn stored_chart(
+    server: Server<'_>,
+    revision: &Revision,
+) -> Result<Option<(String, String)>, StepError> {
+    let stored = stored(server, &revision.namespace, revision).await?;
+    let chart = stored.chart_and_version();
+    Ok(chart.map(|(name, version)| (label(name), label(version))))
+}
+
+/// Sorts the revisions of one release by their number, and decides which ones kubexm has created. Helm hands labels on to its own
+/// revisions: there, the number in the label is another one. A rollback to a revision of an earlier version of kubexm has no number
+/// at all; then an earlier revision has one.
+fn judged(mut revisions: Vec<Revision>) -> Vec<Revision> {
+    revisions.sort_by_key(Revision::number);
+    let mut have_numbers = false;
+    for one in &mut revisions {
+        one.is_of_helm = match (&one.content, &one.applied) {
+            (None, _) => true,
+            (Some(_), Some(number)) => *number != one.revision,
+            (Some(_), None) => have_numbers,
+        };
+        have_numbers |= one.applied.is_some();
+    }
+    revisions
 }
 
 /// Returns the revision with whose objects Helm compares those of the next one: the newest that is deployed, otherwise the
@@ -104,11 +153,15 @@ pub(super) async fn revisions(
     let namespace = namespace.as_str();
     let words = ["secrets", "-n", namespace, "-l", &selector, "-o", REVISIONS];
     let what = format!("read the release {name}");
-    server.list::<Revision>(&what, &words).await
+    let found = server.list::<Revision>(&what, &words).await?;
+    Ok(judged(found))
 }
 
+/// The status of a release that Helm removes.
+const UNINSTALLING: &str = "uninstalling";
+
 fn is_pending(status: &str) -> bool {
-    status.starts_with("pending-") || status == "uninstalling"
+    status.starts_with("pending-") || status == UNINSTALLING
 }
 
 /// A release of Helm in a cluster.
@@ -153,6 +206,11 @@ impl InstalledRelease {
     pub fn is_pending(&self) -> bool {
         is_pending(&self.status)
     }
+
+    /// Returns whether Helm removes it, or was killed meanwhile.
+    pub fn is_uninstalling(&self) -> bool {
+        self.status == UNINSTALLING
+    }
 }
 
 /// Returns the releases of Helm in a cluster, by namespace and name.
@@ -161,20 +219,27 @@ impl InstalledRelease {
 /// The API server does not answer.
 pub async fn releases(server: Server<'_>) -> Result<Vec<InstalledRelease>, StepError> {
     let words = ["secrets", "-A", "-l", "owner=helm", "-o", REVISIONS];
-    let mut revisions = server.list::<Revision>("read the releases", &words).await?;
-    revisions.sort_by_key(Revision::number);
-    let mut found: BTreeMap<(String, String), Vec<Revision>> = BTreeMap::new();
+    let revisions = server.list::<Revision>("read the releases", &words).await?;
+    let mut releases: BTreeMap<(String, String), Vec<Revision>> = BTreeMap::new();
     for one in revisions {
         let name = (one.namespace.clone(), one.release.clone());
-        found.entry(name).or_default().push(one);
+        releases.entry(name).or_default().push(one);
     }
-    let found = found.into_iter().filter_map(|(name, mut revisions)| {
+    let mut found = Vec::new();
+    for ((namespace, name), revisions) in releases {
+        let mut revisions = judged(revisions);
         let is_of_kubexm = revisions.iter().any(|one| one.content.is_some());
         let is_changed_by_helm = changed_by_helm(&revisions).is_some();
         let compared = compared(&revisions).map(Revision::number);
-        let newest = revisions.pop()?;
-        let (namespace, name) = name;
-        Some(InstalledRelease {
+        let Some(mut newest) = revisions.pop() else {
+            continue;
+        };
+        if is_changed_by_helm && newest.chart.is_some() {
+            // A revision that kubexm cannot read does not hide the other releases.
+            let chart = stored_chart(server, &newest).await.ok().flatten();
+            (newest.chart, newest.chart_version) = chart.unzip();
+        }
+        found.push(InstalledRelease {
             namespace,
             name,
             revision: newest.number(),
@@ -184,9 +249,9 @@ pub async fn releases(server: Server<'_>) -> Result<Vec<InstalledRelease>, StepE
             chart_version: newest.chart_version,
             is_of_kubexm,
             is_changed_by_helm,
-        })
-    });
-    Ok(found.collect())
+        });
+    }
+    Ok(found)
 }
 
 /// Returns a line for each pod of a namespace that is not ready, of at most five: where it is, and why. A pod that has ended does

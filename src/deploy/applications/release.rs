@@ -231,7 +231,8 @@ impl Release {
         let (Some(deployed), Some(of_bundle)) = (deployed, &self.follows) else {
             return Ok(None);
         };
-        let Some(version) = deployed.version_of(&self.chart_name) else {
+        let version = deployed.version_of(&self.chart_name, Server::of(host));
+        let Some(version) = version.await? else {
             return Ok(None);
         };
         // The build part does not count.
@@ -277,7 +278,7 @@ impl Release {
     fn left(&self, newest: Option<&Revision>) -> Result<String, StepError> {
         match newest.filter(|newest| newest.is_pending()) {
             None => Ok(String::new()),
-            Some(ours) if !ours.is_of_helm() => Ok(ours.secret.clone()),
+            Some(ours) if !ours.is_of_helm() && !ours.is_uninstalling() => Ok(ours.secret.clone()),
             Some(other) => {
                 let Self {
                     name, namespace, ..
@@ -286,8 +287,14 @@ impl Release {
                     "cannot change the release {name}: another program works on it, or was killed: revision {} is {}",
                     other.revision, other.status
                 );
+                // `kubexm app remove` refuses an application of the cluster file.
+                let verb = if other.is_uninstalling() {
+                    "uninstall"
+                } else {
+                    "rollback"
+                };
                 let hint = format!(
-                    "wait until it ends, or run `helm rollback {name} -n {namespace}`; then run the same command again"
+                    "wait until it ends, or run `helm {verb} {name} -n {namespace}`; then run the same command again"
                 );
                 Err(StepError::Other(Message::new(message).hint(hint)))
             }

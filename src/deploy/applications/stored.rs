@@ -51,9 +51,19 @@ pub struct StoredRelease {
 /// The chart of a revision.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct StoredChart {
+    #[serde(default)]
+    metadata: StoredMetadata,
     /// The files besides templates and values.
     #[serde(default)]
     files: Option<Vec<StoredFile>>,
+}
+
+/// What `Chart.yaml` says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct StoredMetadata {
+    name: String,
+    version: String,
 }
 
 /// A file of a chart. It may have secrets.
@@ -66,6 +76,12 @@ struct StoredFile {
 }
 
 impl StoredRelease {
+    /// Returns the name of the chart and its version.
+    pub(super) fn chart_and_version(&self) -> Option<(&str, &str)> {
+        let metadata = &self.chart.as_ref()?.metadata;
+        Some((&metadata.name, &metadata.version))
+    }
+
     /// Returns whether the chart has a file with this text.
     pub(super) fn has_file(&self, name: &str, text: &str) -> bool {
         let files = self.chart.iter().filter_map(|chart| chart.files.as_ref());

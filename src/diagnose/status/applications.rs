@@ -208,7 +208,12 @@ fn unlike_deployed(release: &InstalledRelease) -> Option<Problem> {
         return None;
     }
     let what = format!("revision {revision} of the release {namespace}/{name} is {status}");
-    let found = if release.is_pending() {
+    let found = if release.is_uninstalling() {
+        let hint = format!(
+            "wait until Helm ends; if it was killed, `helm uninstall {name} -n {namespace}` on a control plane continues"
+        );
+        problem(ProblemKind::ReleasePending, what, hint)
+    } else if release.is_pending() {
         let hint = "wait until Helm ends; if it was killed, `kubexm app apply` continues";
         problem(ProblemKind::ReleasePending, what, hint)
     } else {

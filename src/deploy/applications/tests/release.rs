@@ -221,7 +221,8 @@ async fn revision_that_helm_created_is_not_that_of_kubexm() {
             "secret": "", "release": "shop", "namespace": "one", "revision": number, "status": status,
             "content": content, "applied": applied,
         }]});
-        let host = FakeApi::new([("secrets", items)]);
+        let stored = json!({"release": stored::packed("{}")});
+        let host = FakeApi::new([("secrets", items), ("secret ", stored)]);
         checked(release("{}"), &host).await.unwrap()
     };
     let changed = "the release shop was changed by helm since kubexm applied it, revision 3: kubexm applies the chart and the values of \
@@ -231,6 +232,77 @@ async fn revision_that_helm_created_is_not_that_of_kubexm() {
     assert_eq!(found("3", Some("3"), "deployed").await, "satisfied");
     // kubexm did not write the number before.
     assert_eq!(found("3", None, "deployed").await, "satisfied");
+}
+
+/// Helm hands on the labels of the revision to which it goes back: those of an earlier version of kubexm have no number.
+#[tokio::test]
+async fn rollback_to_a_revision_without_a_number_is_of_helm() {
+    let content = release("{}").content.clone();
+    let of = |status: &str| {
+        let one = |number: &str, applied: Option<&str>, status: &str| {
+            json!({
+                "secret": format!("sh.helm.release.v1.shop.v{number}"), "release": "shop", "namespace": "one",
+                "revision": number, "status": status, "content": content, "applied": applied,
+            })
+        };
+        let items = [
+            one("3", None, status),
+            one("1", None, "superseded"),
+            one("2", Some("2"), "superseded"),
+        ];
+        let stored = json!({"release": stored::packed("{}")});
+        FakeApi::new([("secrets", json!({"items": items})), ("secret ", stored)])
+    };
+    let found = checked(release("{}"), &of("deployed")).await.unwrap();
+    assert!(found.contains("was changed by helm"), "{found}");
+    let all = releases(crate::objects::Server::of(&of("deployed"))).await;
+    assert!(all.unwrap()[0].is_changed_by_helm);
+    let refused = applied(&of("pending-rollback")).await.unwrap_err();
+    assert!(refused.contains("another program works on it"), "{refused}");
+}
+
+/// `helm upgrade` hands on the labels with the version of the chart before.
+#[tokio::test]
+async fn version_of_a_chart_that_helm_applied_is_the_stored_one() {
+    let host = |label: &str, version: &str| {
+        let one = |number: &str, status: &str| {
+            json!({
+                "secret": format!("sh.helm.release.v1.shop.v{number}"), "release": "shop", "namespace": "one",
+                "revision": number, "status": status, "content": "x", "applied": "1", "chart": "shop", "chartVersion": label,
+            })
+        };
+        let items = json!({"items": [one("1", "superseded"), one("2", "deployed")]});
+        let chart = json!({"metadata": {"name": "shop", "version": version}});
+        let stored = stored::packed(&json!({"chart": chart, "config": {}}).to_string());
+        let secret = "secret sh.helm.release.v1.shop.v2";
+        FakeApi::new([("secrets", items), (secret, json!({"release": stored}))])
+    };
+    let check = async |host: &FakeApi| {
+        let Step::Ensure(step) = Step::from(release("{}")) else {
+            panic!("a release is a step with a check")
+        };
+        step.check(host).await.unwrap()
+    };
+    // The bundle has 1.2.0.
+    let newer = host("1.1.0", "1.10.0+b");
+    let Check::Reported(message) = check(&newer).await else {
+        panic!("the chart of the bundle is older")
+    };
+    assert!(message.text.contains("version 1.10.0+b"), "{message}");
+    let older = host("1.10.0", "1.1.0");
+    assert!(matches!(check(&older).await, Check::Needed { .. }));
+    let found = releases(crate::objects::Server::of(&newer)).await.unwrap();
+    assert_eq!(found[0].chart_version.as_deref(), Some("1.10.0_b"));
+}
+
+/// It can be `helm uninstall` of an administrator.
+#[tokio::test]
+async fn release_that_helm_removes_is_not_changed() {
+    let refused = applied(&revisions(&[("1", "uninstalling", Some("x"))])).await;
+    insta::assert_snapshot!(refused.unwrap_err(), @"
+    cannot change the release shop: another program works on it, or was killed: revision 1 is uninstalling
+    hint: wait until it ends, or run `helm uninstall shop -n one`; then run the same command again
+    ");
 }
 
 /// Its labels are those of the revision of kubexm.

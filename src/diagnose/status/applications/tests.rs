@@ -40,6 +40,7 @@ fn applications_that_are_not_deployed_are_problems() {
     let (states, problems) = judged(vec![
         release("default", "shop", "failed"),
         release("one", "old", "pending-upgrade"),
+        release("two", "gone", "uninstalling"),
     ]);
     insta::assert_snapshot!(problems, @"
     ReleaseFailed: revision 3 of the release default/shop is failed
@@ -50,6 +51,10 @@ fn applications_that_are_not_deployed_are_problems() {
       hint: add it to spec.applications again, or run `kubexm app remove old --namespace one`
     ReleasePending: revision 3 of the release one/old is pending-upgrade
       hint: wait until Helm ends; if it was killed, `kubexm app apply` continues
+    ReleaseFormer: the release two/gone is not in the cluster file
+      hint: add it to spec.applications again, or run `kubexm app remove gone --namespace two`
+    ReleasePending: revision 3 of the release two/gone is uninstalling
+      hint: wait until Helm ends; if it was killed, `helm uninstall gone -n two` on a control plane continues
     PodNotReady: a pod is not ready: one/web-1 on node2: ImagePullBackOff
       hint: `kubexm doctor` looks for the cause
     ");
@@ -67,6 +72,7 @@ fn applications_that_are_not_deployed_are_problems() {
             of("shop", true, Some("failed")),
             of("text", true, None),
             of("old", false, Some("pending-upgrade")),
+            of("gone", false, Some("uninstalling")),
         ]
     );
 }
