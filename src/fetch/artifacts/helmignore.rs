@@ -34,6 +34,8 @@ impl Rules {
     /// # Errors
     /// A line has a pattern that Helm refuses.
     pub(super) fn parse(text: &str) -> Result<Self, Message> {
+        // As Helm, which ignores a byte order mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let lines = text.lines().map(str::trim).enumerate();
         let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
         let mut rules = Vec::new();
@@ -201,6 +203,7 @@ mod tests {
             ("a/*", "a/b", "a a/b/c b/a/b"),
             ("a?c", "abc x/abc", "ac a/c"),
             ("[a-c][^0-9]", "ax cz", "a1 dx a"),
+            ("\u{feff}a", "a", "b"),
             ("a\\*", "a*", "ab"),
             ("[\\]x]", "] x", "a"),
             ("!*.yaml", "a b/c.txt", "a.yaml b/a.yaml"),
