@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
+
+use super::secret_values::decoded;
 
 use crate::{DeployError, Inputs, manifest};
 use kubexm_bundle::lock::user_content::LockedArtifact;
@@ -44,10 +44,7 @@ impl ManifestSecrets {
     fn of(manifests: &str, mut content: Vec<Value>) -> Option<Self> {
         let encoded = content.iter().filter_map(Value::as_object);
         let encoded = encoded.flat_map(|fields| fields.values());
-        let decoded = encoded.filter_map(|value| {
-            let decoded = BASE64_STANDARD.decode(value.as_str()?).ok()?;
-            String::from_utf8(decoded).ok()
-        });
+        let decoded = encoded.filter_map(|value| decoded(value.as_str()?));
         let decoded: Vec<Value> = decoded.map(Value::from).collect();
         content.extend(decoded);
         let manifests = manifests.to_owned();

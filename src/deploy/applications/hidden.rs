@@ -8,13 +8,15 @@ use kubexm_types::redacted::REPLACEMENT;
 use serde_json::Value;
 
 use super::object::ManifestObject;
-use super::secret_values::{SecretValues, field};
+use super::secret_values::{SecretValues, decoded, field};
 use super::stored::StoredRelease;
 
 /// A shorter secret is only hidden where it is the whole text: it is part of too many others.
 const SHORTEST: usize = 4;
-/// A shorter secret is only hidden where it is a word: it can be part of names.
-const CERTAIN: usize = 8;
+/// A shorter secret is only hidden where it is a word: it can be part of names, as `postgres` of `postgresql`.
+const CERTAIN: usize = 16;
+/// A shorter content of a Secret is shown in other objects: it can be the name of one.
+const OF_SECRETS: usize = 8;
 
 /// The texts of secret values of an application.
 pub struct Hidden {
@@ -53,12 +55,11 @@ impl Hidden {
         for object in objects.filter(|object| object.is_secret()) {
             texts(&object.value["stringData"], &mut found);
             let fields = object.value["data"].as_object().into_iter().flatten();
-            let data = fields.filter_map(|(_, value)| BASE64_STANDARD.decode(value.as_str()?).ok());
-            found.extend(data.filter_map(|data| String::from_utf8(data).ok()));
+            found.extend(fields.filter_map(|(_, value)| decoded(value.as_str()?)));
         }
         let mut all = with_forms(found);
         // A shorter one is in names of objects.
-        all.retain(|text| text.trim().len() >= CERTAIN);
+        all.retain(|text| text.trim().len() >= OF_SECRETS);
         all.extend(self.texts.iter().cloned());
         Self::new(all)
     }
@@ -236,6 +237,23 @@ mod tests {
         for text in ["plain", "other", "1", "2", "end"] {
             assert!(!found.contains(text), "{text}");
         }
+    }
+
+    #[test]
+    fn secret_that_can_be_part_of_a_name_is_hidden_as_a_word() {
+        let object = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"},
+            "data": {"a": "cG9zd\nGdyZXM=\n", "b": BASE64_STANDARD.encode("a-much-longer-secret"), "c": BASE64_STANDARD.encode("web")},
+        });
+        let resources = super::super::resources::Resources::default();
+        let objects = ManifestObject::parse(&object.to_string(), "one", &resources).unwrap();
+        let hidden = Hidden::new(BTreeSet::new()).with_secrets(objects.iter());
+        let shown =
+            hidden.text("password=postgres image bitnami/postgresql:16 xa-much-longer-secretx web");
+        assert_eq!(
+            shown,
+            "password=[redacted] image bitnami/postgresql:16 x[redacted]x web"
+        );
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use kubexm_types::Digest;
 use serde_json::Value;
 
@@ -69,6 +71,12 @@ impl SecretValues {
             Self::At(digests) => digests.contains(&digest(path)),
         }
     }
+}
+
+/// Returns the text of a field of a Secret. Its base64 can have line breaks.
+pub(super) fn decoded(field: &str) -> Option<String> {
+    let field: String = field.split_whitespace().collect();
+    String::from_utf8(BASE64_STANDARD.decode(field).ok()?).ok()
 }
 
 /// Returns the path of a field in the mapping with this path.
