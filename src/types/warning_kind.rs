@@ -11,6 +11,7 @@ crate::kinds::kinds! {
     EarlierRestore: "A restore that has begun earlier, and that this one does not continue."
     EtcdSnapshot: "Snapshots of etcd: members that provide none, or one without the last writes."
     Experimental: "Settings, distributions and architectures that no test has run on a real host."
+    HelmChanges: "What helm changed of a release since kubexm applied it, and the command changes back."
     Host: "A host that does not answer, that refuses kubexm, or that someone has changed."
     HostKey: "An SSH host key that was unknown, and that kubexm accepted."
     HostLeftOut: "A worker that failed, and that the command leaves out."

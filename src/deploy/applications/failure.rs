@@ -9,6 +9,7 @@ use kubexm_engine::steps::LONGEST_REASON;
 use kubexm_types::{Namespace, ReleaseName, Untrusted};
 use serde::Deserialize;
 
+use super::hidden::Hidden;
 use super::installed::{newest, revisions};
 use super::object::ManifestObject;
 use super::resources::Resources;
@@ -21,6 +22,8 @@ use crate::objects::{Condition, Event, Pod, Server, condition};
 const MOST: usize = 5;
 /// The most namespaces besides that of the application.
 const MOST_NAMESPACES: usize = 4;
+/// How much earlier an event of this run can be: events have whole seconds, and the clocks of control planes differ.
+const SKEW: Duration = Duration::from_secs(5);
 const CLAIM: &str = "PersistentVolumeClaim";
 
 /// A Job.
@@ -42,31 +45,51 @@ pub(super) struct Failure<'a> {
     pub(super) namespace: &'a Namespace,
     /// How long Helm waits for the objects, and for each hook.
     pub(super) timeout: Duration,
+    /// The number of the last revision before Helm worked.
+    pub(super) before: u64,
+    pub(super) hidden: &'a Hidden,
 }
 
 impl Failure<'_> {
-    /// Returns lines for the user: hooks that failed, pods that are not ready, and what controllers cannot create. They may quote
-    /// secrets. What the API server does not answer is left out.
+    /// Returns lines for the user: hooks that failed, pods that are not ready, and what controllers cannot create. Those of the
+    /// release come first. They have no secrets. What the API server does not answer is left out, and without a revision of this run
+    /// there are none.
     pub(super) async fn reasons(&self, host: &dyn Host) -> Vec<String> {
         let server = Server::of(host);
-        let stored = self.newest(server).await.unwrap_or_default();
-        let objects = ManifestObject::parse(
-            &stored.manifest,
-            self.namespace.as_str(),
-            &Resources::default(),
-        );
-        let objects = objects.unwrap_or_default();
+        let Ok(Some(stored)) = self.newest(server).await else {
+            return Vec::new();
+        };
+        let parse = |manifest: &str| {
+            let own = self.namespace.as_str();
+            let objects = ManifestObject::parse(manifest, own, &Resources::default());
+            objects.unwrap_or_default()
+        };
+        let mut objects = parse(&stored.manifest);
+        let namespaces = self.namespaces(&objects);
+        objects.extend(stored.hooks.iter().flat_map(|hook| parse(&hook.manifest)));
+        let hidden = self.hidden.with_secrets(objects.iter());
+        // A reason is cut when its secrets are hidden.
+        let line = |text: String| {
+            let text = hidden.text(&text);
+            Untrusted::one_line(&text, LONGEST_REASON).to_string()
+        };
         let mut reasons = Vec::new();
         for hook in stored.hooks.iter().filter(|hook| !hook.has_succeeded()) {
             if reasons.len() < MOST {
-                reasons.extend(self.hook(server, hook).await);
+                reasons.extend(self.hook(server, hook).await.map(line));
             }
         }
         let (mut pods, mut events) = (Vec::new(), Vec::new());
-        for namespace in self.namespaces(&objects) {
+        let is_of_release = |namespace: &str, kind: &str, name: &str| {
+            let own = self.namespace.as_str();
+            let is_there =
+                |one: &&ManifestObject| one.namespace.as_deref().unwrap_or(own) == namespace;
+            let mut objects = objects.iter().filter(is_there);
+            objects.any(|one| is_of(one, kind, name))
+        };
+        for namespace in &namespaces {
             let is_own = namespace == self.namespace.as_str();
-            let belongs =
-                |kind: &str, name: &str| is_own || is_of_release(&objects, namespace, kind, name);
+            let belongs = |kind: &str, name: &str| is_own || is_of_release(namespace, kind, name);
             let words = ["pods", "-n", namespace];
             let found = server.list::<Pod>("read the pods of the application", &words);
             let found = found.await.unwrap_or_default().into_iter();
@@ -76,38 +99,55 @@ impl Failure<'_> {
             let found = found.await.unwrap_or_default().into_iter();
             events.extend(found.filter(|event| {
                 let object = &event.involved_object;
-                belongs(&object.kind, &object.name)
+                belongs(&object.kind, &object.name) && self.is_new(event, &stored)
             }));
         }
-        reasons.extend(troubles(host, &pods).await.unwrap_or_default());
-        let failures = failures(events).into_iter().take(MOST);
-        reasons.extend(failures.map(|event| {
+        pods.sort_by_key(|pod| !is_of_release(&pod.metadata.namespace, "Pod", &pod.metadata.name));
+        let found = troubles(host, &pods, |text| hidden.text(text)).await;
+        reasons.extend(found.unwrap_or_default());
+        let mut failures = failures(events);
+        failures.sort_by_key(|event| {
             let object = &event.involved_object;
-            let text = format!(
+            !is_of_release(&object.namespace, &object.kind, &object.name)
+        });
+        reasons.extend(failures.into_iter().take(MOST).map(|event| {
+            let object = &event.involved_object;
+            line(format!(
                 "{} {}/{}: {}: {}",
                 object.kind, object.namespace, object.name, event.reason, event.message
-            );
-            Untrusted::one_line(&text, LONGEST_REASON).to_string()
+            ))
         }));
         reasons
     }
 
-    /// Returns the newest revision.
-    async fn newest(&self, server: Server<'_>) -> Result<StoredRelease, StepError> {
+    /// Returns the revision that Helm has created in this run.
+    async fn newest(&self, server: Server<'_>) -> Result<Option<StoredRelease>, StepError> {
         let all = revisions(server, self.name, self.namespace).await?;
-        match newest(&all) {
-            Some(newest) => stored(server, self.namespace.as_str(), newest).await,
-            None => Ok(StoredRelease::default()),
+        match newest(&all).filter(|newest| newest.number() > self.before) {
+            Some(newest) => {
+                let stored = stored(server, self.namespace.as_str(), newest).await;
+                stored.map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Returns whether an event has happened since Helm created the revision.
+    fn is_new(&self, event: &Event, stored: &StoredRelease) -> bool {
+        match (event.time(), stored.began()) {
+            (Some(time), Some(began)) => time + SKEW >= began,
+            _ => true,
         }
     }
 
     /// Returns the namespaces of the application, its own first.
-    fn namespaces<'a>(&'a self, objects: &'a [ManifestObject]) -> Vec<&'a str> {
+    fn namespaces(&self, objects: &[ManifestObject]) -> Vec<String> {
         let own = self.namespace.as_str();
         let others = objects.iter().filter_map(|one| one.namespace.as_deref());
         let others: BTreeSet<&str> = others.filter(|other| *other != own).collect();
         let others = others.into_iter().take(MOST_NAMESPACES);
-        [own].into_iter().chain(others).collect()
+        let all = [own].into_iter().chain(others);
+        all.map(str::to_owned).collect()
     }
 
     /// Returns why a hook failed, or that it did not end in time.
@@ -124,13 +164,12 @@ impl Failure<'_> {
             ),
             None => "it failed".to_owned(),
         };
-        let text = format!(
+        Some(format!(
             "hook {} {namespace}/{} ({}): {why}",
             object.kind,
             object.name,
             hook.events.join(", ")
-        );
-        Some(Untrusted::one_line(&text, LONGEST_REASON).to_string())
+        ))
     }
 
     /// Returns the condition of the Job of a hook that failed.
@@ -151,17 +190,12 @@ impl Failure<'_> {
     }
 }
 
-/// Returns whether an object in another namespace is one of the release, or one that a controller created for it: its name begins
-/// with that of the object of the release. The claims of a StatefulSet have a name before.
-fn is_of_release(objects: &[ManifestObject], namespace: &str, kind: &str, name: &str) -> bool {
-    let mut objects = objects
-        .iter()
-        .filter(|one| one.namespace.as_deref() == Some(namespace));
-    objects.any(|one| {
-        let rest = name.strip_prefix(one.name.as_str());
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-            || kind == CLAIM && name.contains(&format!("-{}-", one.name))
-    })
+/// Returns whether an object is this one of the release, or one that a controller created for it: its name begins with that of the
+/// object of the release. The claims of a StatefulSet have a name before.
+fn is_of(one: &ManifestObject, kind: &str, name: &str) -> bool {
+    let rest = name.strip_prefix(one.name.as_str());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        || kind == CLAIM && name.contains(&format!("-{}-", one.name))
 }
 
 #[cfg(test)]
@@ -187,11 +221,22 @@ mod tests {
     }
 
     async fn reasons(manifest: &str, hooks: Value, others: Vec<(&'static str, Value)>) -> String {
+        reasons_after(0, manifest, hooks, others).await
+    }
+
+    /// Returns the reasons of a run before which the release had so many revisions.
+    async fn reasons_after(
+        before: u64,
+        manifest: &str,
+        hooks: Value,
+        others: Vec<(&'static str, Value)>,
+    ) -> String {
         let revision = json!({"items": [{
             "secret": "sh.helm.release.v1.shop.v1", "release": "shop", "namespace": "one",
             "revision": "1", "status": "failed",
         }]});
-        let content = json!({"manifest": manifest, "hooks": hooks}).to_string();
+        let info = json!({"last_deployed": "2026-01-02T04:00:00.5+01:00"});
+        let content = json!({"manifest": manifest, "hooks": hooks, "info": info}).to_string();
         let host = FakeApi::new(
             [
                 ("secrets", revision),
@@ -208,6 +253,8 @@ mod tests {
             name: &name.unwrap(),
             namespace: &namespace.unwrap(),
             timeout: Duration::from_secs(600),
+            before,
+            hidden: &Hidden::new(BTreeSet::from(["sesame-open-the-door".to_owned()])),
         };
         failure.reasons(&host).await.join("\n")
     }
@@ -246,6 +293,60 @@ mod tests {
         DaemonSet kube-system/agent: FailedCreate: pods "agent-" is forbidden: error looking up service account kube-system/agent
         ReplicaSet one/web-1: FailedCreate: pods "web-1-x" is forbidden: exceeded quota: pods
         "#);
+    }
+
+    #[tokio::test]
+    async fn failures_of_the_release_come_first_and_those_of_earlier_runs_not_at_all() {
+        let manifest = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}";
+        let mut former = event("ReplicaSet", "one", "web-0", "of an earlier run");
+        former["lastTimestamp"] = json!("2026-01-02T02:59:00Z");
+        let mut others: Vec<Value> = (1..9)
+            .map(|at| event("ReplicaSet", "one", &format!("other-{at}"), "of another"))
+            .collect();
+        others.extend([
+            former,
+            event("ReplicaSet", "one", "web-1", "of the release"),
+        ]);
+        let pods: Vec<Value> = (1..9)
+            .map(|at| pod("one", &format!("other-{at}")))
+            .chain([pod("one", "web-1-x")])
+            .collect();
+        let said = || {
+            vec![
+                ("pods -n one", json!({"items": pods.clone()})),
+                ("events", json!({"items": others.clone()})),
+            ]
+        };
+        let hooks = json!([{"manifest": "{kind: Job, metadata: {name: a}}", "last_run": {"phase": "Failed"}}]);
+        let found = reasons(manifest, json!(null), said()).await;
+        let lines: Vec<&str> = found.lines().collect();
+        assert_eq!(lines.len(), 10, "{found}");
+        assert!(lines[0].starts_with("one/web-1-x: "), "{found}");
+        assert!(
+            lines[5].ends_with("web-1: FailedCreate: of the release"),
+            "{found}"
+        );
+        assert!(!found.contains("earlier run"), "{found}");
+        // Helm refused the values, and has created no revision.
+        let found = reasons_after(1, manifest, hooks, said()).await;
+        assert_eq!(found, "");
+    }
+
+    /// Nothing finds a part of a secret.
+    #[tokio::test]
+    async fn secrets_are_hidden_before_a_reason_is_cut() {
+        for length in LONGEST_REASON - 60..LONGEST_REASON {
+            let message = format!("{} sesame-open-the-door", "x".repeat(length));
+            let events = json!({"items": [event("ReplicaSet", "one", "web-1", &message)]});
+            let pods = json!({"items": [{
+                "metadata": {"namespace": "one", "name": "web-1"},
+                "status": {"containerStatuses": [{"state": {"waiting": {"reason": "A", "message": message}}}]},
+            }]});
+            let others = vec![("pods -n one", pods), ("events", events)];
+            let found = reasons("", json!(null), others).await;
+            assert_eq!(found.lines().count(), 2, "{found}");
+            assert!(!found.contains("sesa"), "{found}");
+        }
     }
 
     #[tokio::test]

@@ -265,7 +265,7 @@ pub async fn unready_pods(server: Server<'_>, namespace: &str) -> Result<Vec<Str
         .list::<Pod>("read the pods of applications", &words)
         .await?;
     pods.retain(|pod| !pod.is_ready() && !pod.has_ended());
-    troubles(server.host(), &pods).await
+    troubles(server.host(), &pods, str::to_owned).await
 }
 
 /// Returns the releases of kubexm that are none of these applications.

@@ -9,13 +9,15 @@ use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError}
 use kubexm_engine::steps::RunScript;
 use kubexm_engine::{Host, Limit};
 use kubexm_scripts::applications;
-use kubexm_types::{Digest, Message, Namespace, ReleaseName, Version};
+use kubexm_types::{Digest, Message, Namespace, ReleaseName, Version, WarningKind};
 use serde_json::Value;
 
 use super::chart::{Chart, ChartContent, FOLDER, MANIFESTS};
 use super::failure::Failure;
 use super::hidden::Hidden;
 use super::installed::{Revision, changed_by_helm, compared, label, newest, revisions};
+use super::object::ManifestObject;
+use super::resources::Resources;
 use super::secret_values::SecretValues;
 use super::stored::{StoredRelease, has_values, stored};
 use crate::objects::{Server, checked};
@@ -26,6 +28,9 @@ const BESIDES: Duration = Duration::from_secs(120);
 const REMOVAL: Duration = Duration::from_secs(600);
 /// The number of hexadecimal digits of the label with the digest of a content: a label has at most 63 characters.
 const DIGITS: usize = 32;
+
+/// What a message says of an application that stays, if its values in the cluster file are others.
+pub(super) const OTHER_VALUES: &str = "; changed values of the cluster file do not apply";
 
 /// How a release differs from the cluster file and the bundle.
 pub(super) enum Difference {
@@ -244,12 +249,7 @@ impl Release {
             self.name
         );
         if !has_values(&self.stored(host, deployed).await?, &self.values) {
-            let more = format!(
-                "; the values of the cluster file differ from those of revision {}, and were not applied: a bundle with version \
-                 {version} or a newer one applies them",
-                deployed.revision
-            );
-            text.push_str(&more);
+            text.push_str(OTHER_VALUES);
         }
         let hint = format!(
             "run kubexm app apply --bundle BUNDLE -f CLUSTER with a bundle that has {version}, or set `version: {of_bundle}` in \
@@ -258,15 +258,12 @@ impl Release {
         Ok(Some(Message::new(text).hint(hint)))
     }
 
-    /// Returns the labels of the next revision: also its number, because Helm hands them on. `left` is the Secret of a revision that
-    /// is deleted before.
-    fn labels(&self, revisions: &[Revision], left: &str) -> String {
-        let stay = revisions.iter().filter(|one| one.secret != left);
-        let last = stay.map(Revision::number).max();
+    /// Returns the labels of the revision after that with the number `last`: also its number, because Helm hands them on.
+    fn labels(&self, last: u64) -> String {
         format!(
             "{},kubexm.io/revision={},kubexm.io/secrets={}",
             self.labels,
-            last.unwrap_or(0) + 1,
+            last + 1,
             SecretValues::of(&self.values, &self.plain).label()
         )
     }
@@ -301,8 +298,50 @@ impl Release {
         }
     }
 
-    /// Adds to the error of Helm which objects do not become ready, and why.
-    async fn explained(&self, host: &dyn Host, error: StepError, hidden: &Hidden) -> StepError {
+    /// Ends a Helm of a run that was killed: it would still create a revision.
+    async fn end(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        let arguments = applications::Release {
+            name: self.name.to_string(),
+            namespace: self.namespace.to_string(),
+            ..Default::default()
+        };
+        let title = format!("End a helm that a killed run left with {}", self.name);
+        let script = applications::RELEASE.verb("end");
+        let run = RunScript::new(&format!("end {}", self.name), title, script, script);
+        Ensure::apply(&run.arguments(arguments), context).await
+    }
+
+    /// Warns that kubexm undoes what helm has changed.
+    fn warn_of_helm(&self, revisions: &[Revision], context: &StepContext<'_>) {
+        let Some(changed) = changed_by_helm(revisions) else {
+            return;
+        };
+        let text = format!(
+            "helm created revision {} of the release {}: kubexm applies the chart and the values of the cluster file again",
+            changed.revision, self.name
+        );
+        let hint =
+            "to keep a change, write it into the cluster file; `helm history` shows the revisions";
+        let message = Message::new(text).hint(hint).within(context.host.name());
+        context.events.warn(WarningKind::HelmChanges, message);
+    }
+
+    /// Returns what messages hide: secret values, and Secrets of the manifests and of the former revision.
+    fn hidden(&self, former: Option<&StoredRelease>) -> Hidden {
+        let hidden = Hidden::of(&self.values, &self.plain, former).and(&self.secrets);
+        let manifest = former.map_or("", |former| former.manifest.as_str());
+        let namespace = self.namespace.as_str();
+        let objects = ManifestObject::parse(manifest, namespace, &Resources::default());
+        hidden.with_secrets(objects.unwrap_or_default().iter())
+    }
+
+    /// Adds to the error of Helm which objects do not become ready, and why. `before` is the number of the last revision before.
+    async fn explained(
+        &self,
+        host: &dyn Host,
+        error: StepError,
+        (hidden, before): (&Hidden, u64),
+    ) -> StepError {
         if !matches!(error, StepError::Command { .. }) {
             return error;
         }
@@ -310,14 +349,15 @@ impl Release {
             name: &self.name,
             namespace: &self.namespace,
             timeout: self.timeout,
+            before,
+            hidden,
         };
         let found = failure.reasons(host).await;
         if found.is_empty() {
             return error;
         }
         let message = Message::from(&error);
-        let found = hidden.text(&found.join("\n"));
-        let text = format!("{}\n{found}", message.text);
+        let text = format!("{}\n{}", message.text, found.join("\n"));
         let hint = format!(
             "correct the application, and run the same command again; `helm history {} -n {}` shows its revisions",
             self.name, self.namespace
@@ -361,24 +401,32 @@ impl Ensure for Release {
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let host = context.host;
+        self.end(context).await?;
         let revisions = self.revisions(host).await?;
         let left = self.left(newest(&revisions))?;
-        // Helm can quote former values, too.
-        let is_quoted =
-            |revision: &&Revision| self.has_secrets() || !revision.secret_values().is_empty();
-        let former = match compared(&revisions).filter(is_quoted) {
-            Some(revision) => Some(self.stored(host, revision).await?),
+        self.warn_of_helm(&revisions, context);
+        let stay = revisions.iter().filter(|one| one.secret != left);
+        let last = stay.map(Revision::number).max().unwrap_or(0);
+        // Helm can quote former values and objects, too.
+        let former = match compared(&revisions) {
+            Some(revision) => {
+                let has_secrets = self.has_secrets() || !revision.secret_values().is_empty();
+                match self.stored(host, revision).await {
+                    Ok(stored) => Some(stored),
+                    Err(error) if has_secrets => return Err(error),
+                    Err(_) => None,
+                }
+            }
             None => None,
         };
-        let hidden = Hidden::of(&self.values, &self.plain, former.as_ref()).and(&self.secrets);
-        let hidden = Arc::new(hidden);
+        let hidden = Arc::new(self.hidden(former.as_ref()));
         let yes = |is: bool| if is { "yes" } else { "" }.to_owned();
         let arguments = applications::Release {
             name: self.name.to_string(),
             namespace: self.namespace.to_string(),
             chart: self.chart.clone(),
             files: self.files.clone(),
-            labels: self.labels(&revisions, &left),
+            labels: self.labels(last),
             pending: left,
             adopts: yes(self.adopts),
             waits: yes(self.waits),
@@ -394,7 +442,7 @@ impl Ensure for Release {
             .limit(Limit::new(self.timeout + BESIDES, "an application"));
         match Ensure::apply(&run, context).await {
             Ok(()) => Ok(()),
-            Err(error) => Err(self.explained(host, error, &hidden).await),
+            Err(error) => Err(self.explained(host, error, (&hidden, last)).await),
         }
     }
 }

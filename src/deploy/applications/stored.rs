@@ -46,6 +46,9 @@ pub struct StoredRelease {
     pub(super) secrets: SecretValues,
     #[serde(default, deserialize_with = "hooks")]
     pub(super) hooks: Vec<StoredHook>,
+    /// When Helm created it. Versions of Helm write no time in several ways.
+    #[serde(default)]
+    info: Value,
 }
 
 /// The chart of a revision.
@@ -82,6 +85,11 @@ impl StoredRelease {
         Some((&metadata.name, &metadata.version))
     }
 
+    /// Returns when Helm began to work on it.
+    pub(super) fn began(&self) -> Option<OffsetDateTime> {
+        time(&self.info, "last_deployed")
+    }
+
     /// Returns whether the chart has a file with this text.
     pub(super) fn has_file(&self, name: &str, text: &str) -> bool {
         let files = self.chart.iter().filter_map(|chart| chart.files.as_ref());
@@ -113,13 +121,14 @@ impl StoredHook {
 
     /// Returns how long it has run; `None` if it has not ended.
     pub(super) fn seconds(&self) -> Option<u64> {
-        let time = |name: &str| {
-            let text = self.last_run[name].as_str()?;
-            OffsetDateTime::parse(text, &Rfc3339).ok()
-        };
+        let time = |name: &str| time(&self.last_run, name);
         let time = time("completed_at")? - time("started_at")?;
         u64::try_from(time.whole_seconds()).ok()
     }
+}
+
+fn time(fields: &Value, name: &str) -> Option<OffsetDateTime> {
+    OffsetDateTime::parse(fields[name].as_str()?, &Rfc3339).ok()
 }
 
 /// A chart without hooks can have a null.

@@ -46,18 +46,23 @@ impl DnsPodsWait {
         }
         // Those of the network come first: the others need them.
         let mut missing = "no pod of CoreDNS is ready".to_owned();
-        for trouble in troubles(host, &pods).await? {
+        for trouble in troubles(host, &pods, str::to_owned).await? {
             let _ = write!(missing, "\n{trouble}");
         }
         Ok(Some(missing))
     }
 }
 
-/// Returns a line for each pod that does not become ready, of at most five: where it is, and why.
+/// Returns a line for each pod that does not become ready, of at most five: where it is, and why. `shown` hides secrets of a
+/// reason before it is cut.
 ///
 /// # Errors
 /// The host was lost.
-pub(crate) async fn troubles(host: &dyn Host, pods: &[Pod]) -> Result<Vec<String>, StepError> {
+pub(crate) async fn troubles(
+    host: &dyn Host,
+    pods: &[Pod],
+    shown: impl Fn(&str) -> String,
+) -> Result<Vec<String>, StepError> {
     let mut lines = Vec::new();
     let failing = pods
         .iter()
@@ -68,7 +73,7 @@ pub(crate) async fn troubles(host: &dyn Host, pods: &[Pod]) -> Result<Vec<String
         if let Some(line) = last_log(host, pod).await? {
             let _ = write!(reason, "; its log ends with: {line}");
         }
-        let reason = Untrusted::one_line(&reason, LONGEST_REASON);
+        let reason = Untrusted::one_line(&shown(&reason), LONGEST_REASON);
         let (path, node) = (pod.metadata.path(), &pod.spec.node_name);
         let place = if node.is_empty() {
             String::new()

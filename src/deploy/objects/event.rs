@@ -57,7 +57,7 @@ struct EventSeries {
 
 impl Event {
     /// Returns when it happened last.
-    fn time(&self) -> Option<OffsetDateTime> {
+    pub(crate) fn time(&self) -> Option<OffsetDateTime> {
         let times = [
             self.series.last_observed_time,
             self.last_timestamp,

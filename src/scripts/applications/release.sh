@@ -2,7 +2,7 @@
 # Installs a release of Helm, or upgrades it to another revision, or removes it. Helm does not change the definitions of custom
 # resources that a chart has in `crds` when it upgrades: they are applied before, without those of dependencies that the values
 # switch off. A removal leaves them.
-# Verbs: `apply`, `remove`.
+# Verbs: `end` ends the helm of a run that was killed; then `apply`, `remove`.
 #   name, namespace  those of the release
 #   chart            path of the chart: an archive or a directory; with `remove`, the path without `.tgz`, or nothing if the chart stays
 #   files            the files of this directory, relative to it, as in `a.yaml b/c.yaml`
@@ -22,13 +22,16 @@ install -d -m 700 /run/kubexm /run/kubexm/helm
   [ -z "$chart" ] || rm -rf "$chart" "$chart.tgz" "$chart.parts"
   exit
 }
+mark=/run/kubexm/helm/$namespace.$name.pid
+[ "$verb" != end ] || {
+  # It would still create or change a revision.
+  last=$(cat "$mark" 2>/dev/null || echo none)
+  left() { tr '\0' ' ' 2>/dev/null <"/proc/$last/cmdline" | grep -q "^/usr/local/bin/helm upgrade --install $name "; }
+  while left; do kill -KILL "$last" 2>/dev/null || :; sleep 1; done
+  exit
+}
 values=$(cat)
 exec </dev/null
-# The Helm of a run that was killed would still change its revision.
-mark=/run/kubexm/helm/$namespace.$name.pid
-last=$(cat "$mark" 2>/dev/null || echo none)
-left() { tr '\0' ' ' 2>/dev/null <"/proc/$last/cmdline" | grep -q "^/usr/local/bin/helm upgrade --install $name "; }
-while left; do kill -KILL "$last" 2>/dev/null || :; sleep 1; done
 [ -z "$pending" ] || kubectl delete secret --ignore-not-found -n "$namespace" "$pending" >/dev/null
 # Helm would apply the definitions and templates of a former version again.
 [ ! -d "$chart" ] || find "$chart" -type f | while IFS= read -r file; do

@@ -199,7 +199,7 @@ async fn newer_chart_of_the_cluster_stays() {
     let Check::Reported(message) = with("1.10.0", "deployed", json!({"a": 2})).await else {
         panic!("the chart of the bundle is older")
     };
-    insta::assert_snapshot!(message.text, @"the application shop keeps version 1.10.0 of its chart: that of the bundle, 1.2.0, is older; the values of the cluster file differ from those of revision 2, and were not applied: a bundle with version 1.10.0 or a newer one applies them");
+    insta::assert_snapshot!(message.text, @"the application shop keeps version 1.10.0 of its chart: that of the bundle, 1.2.0, is older; changed values of the cluster file do not apply");
     for (deployed, status) in [
         ("1.1.9", "deployed"),
         ("1.2.0_2", "deployed"),
@@ -365,6 +365,89 @@ async fn revision_that_a_killed_run_left_is_replaced_and_that_of_others_is_not()
     ");
 }
 
+/// A host on which a helm of a killed run creates a revision until it ends.
+struct WithHelm {
+    before: FakeApi,
+    after: FakeApi,
+    has_ended: std::sync::atomic::AtomicBool,
+}
+
+#[async_trait::async_trait]
+impl kubexm_engine::Host for WithHelm {
+    fn name(&self) -> &kubexm_types::HostName {
+        self.after.name()
+    }
+
+    async fn run(&self, command: Command) -> Result<Output, HostError> {
+        use std::sync::atomic::Ordering;
+
+        if command.description().starts_with("End a helm") {
+            self.has_ended.store(true, Ordering::Relaxed);
+        }
+        if self.has_ended.load(Ordering::Relaxed) {
+            self.after.run(command).await
+        } else {
+            self.before.run(command).await
+        }
+    }
+}
+
+#[tokio::test]
+async fn number_of_a_revision_is_that_after_the_end_of_a_helm_that_a_killed_run_left() {
+    let host = WithHelm {
+        before: revisions(&[("1", "deployed", Some("x"))]),
+        after: revisions(&[("1", "superseded", Some("x")), ("2", "deployed", Some("x"))]),
+        has_ended: false.into(),
+    };
+    let Step::Ensure(step) = Step::from(release("{}")) else {
+        panic!("a release is a step with a check")
+    };
+    crate::fake_host::apply(step.as_ref(), &host).await.unwrap();
+    let [end, words] = &host.after.changes()[..] else {
+        panic!("it ends a helm, and runs another")
+    };
+    assert!(end.starts_with("end "), "{end}");
+    assert!(words.contains("kubexm.io/revision=3,"), "{words}");
+}
+
+/// Keeps warnings.
+#[derive(Default)]
+struct Said(std::sync::Mutex<Vec<String>>);
+
+impl kubexm_types::event::Listener for Said {
+    fn on(&self, event: &kubexm_types::event::Event) {
+        if let kubexm_types::event::Event::Warning { message, .. } = event {
+            self.0.lock().unwrap().push(message.clone());
+        }
+    }
+}
+
+/// `install` and `upgrade` do not print why a step is needed.
+#[tokio::test]
+async fn change_of_helm_that_kubexm_undoes_is_a_warning() {
+    let items = json!({"items": [{
+        "secret": "sh.helm.release.v1.shop.v3", "release": "shop", "namespace": "one", "revision": "3", "status": "deployed",
+        "content": "x", "applied": "2",
+    }]});
+    let stored = json!({"release": stored::packed("{}")});
+    let host = FakeApi::new([("secrets", items), ("secret ", stored)]);
+    let Step::Ensure(step) = Step::from(release("{}")) else {
+        panic!("a release is a step with a check")
+    };
+    let said = Arc::new(Said::default());
+    let events = Events::new(said.clone());
+    let context = StepContext {
+        host: &host,
+        undo: &NoUndo,
+        events: &events,
+    };
+    step.apply(&context).await.unwrap();
+    let said = said.0.lock().unwrap().join("\n");
+    insta::assert_snapshot!(said, @"
+    node1: helm created revision 3 of the release shop: kubexm applies the chart and the values of the cluster file again
+    ");
+}
+
 /// A host on which helm quotes a value that it refuses.
 struct Quoting(FakeApi);
 
@@ -377,11 +460,14 @@ impl kubexm_engine::Host for Quoting {
     async fn run(&self, command: Command) -> Result<Output, HostError> {
         let is_helm = command.description().starts_with("Install");
         // Its output is not in the log of the host.
-        assert!(command.has_secret_output());
+        let ends = command.description().starts_with("End a helm");
+        assert!(command.has_secret_output() || ends);
         let mut output = self.0.run(command).await?;
         if is_helm {
             output.status = 1;
-            output.stderr = b"invalid value: \"sesame-open\"; it was \"former-value\"".to_vec();
+            output.stderr =
+                b"invalid value: \"sesame-open\"; it was \"former-value\" and \"former-object\""
+                    .to_vec();
         }
         Ok(output)
     }
@@ -394,7 +480,10 @@ async fn messages_of_helm_have_no_secret() {
         "secret": "sh.helm.release.v1.shop.v1", "release": "shop", "namespace": "one",
         "revision": "1", "status": "deployed", "content": "other",
     }]});
-    let stored = stored::packed(&json!({"config": {"a": "former-value"}}).to_string());
+    let manifest =
+        "{apiVersion: v1, kind: Secret, metadata: {name: a}, stringData: {a: former-object}}";
+    let former = json!({"config": {"a": "former-value"}, "manifest": manifest});
+    let stored = stored::packed(&former.to_string());
     let question = "secret sh.helm.release.v1.shop.v1";
     let host = Quoting(FakeApi::new([
         ("secrets", revision),
@@ -407,7 +496,7 @@ async fn messages_of_helm_have_no_secret() {
         .await
         .unwrap_err();
     assert!(
-        error.contains("invalid value: \"[redacted]\"; it was \"[redacted]\""),
+        error.contains("invalid value: \"[redacted]\"; it was \"[redacted]\" and \"[redacted]\""),
         "{error}"
     );
 }
