@@ -62,9 +62,9 @@ use kubexm_engine::plan::{Plan, PlannedFile, RenderedFile, Task, TaskId};
 use kubexm_types::HostName;
 
 pub use applications::{
-    ApplicationParts, ChartContent, Hidden, InstalledRelease, ManifestObject, PlannedApplication,
-    PlannedChange, Resources, Secrets, StoredRelease, absent_parts, application_parts,
-    applications, applications_of_bundle, effective_values, encrypted_values,
+    ApplicationParts, ChartContent, Hidden, InstalledRelease, ManifestObject, MissingApplication,
+    PlannedApplication, PlannedChange, Resources, Secrets, StoredRelease, absent_parts,
+    application_parts, applications, applications_of_bundle, effective_values, encrypted_values,
     former as former_releases, missing_applications, releases, removal as application_removal,
     removed_namespaces, stored_release, unready_pods, values_of_charts,
 };

@@ -1,15 +1,15 @@
 //! Applications that neither the bundle nor the cluster has: commands refuse them before they change a host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::CommandError;
 use crate::session::Hosts;
 use kubexm_bundle::Lock;
 use kubexm_config::Cluster;
-use kubexm_deploy::missing_applications;
 use kubexm_deploy::objects::Server;
+use kubexm_deploy::{MissingApplication, missing_applications};
 use kubexm_host::{Facts, Host};
-use kubexm_types::HostName;
+use kubexm_types::{HostName, ReleaseName};
 
 /// Fails if neither the bundle nor the cluster has an application of the cluster file.
 ///
@@ -17,6 +17,37 @@ use kubexm_types::HostName;
 /// Names what is missing. Also if the API server does not answer.
 pub async fn check(cluster: &Cluster, lock: &Lock, host: &dyn Host) -> Result<(), CommandError> {
     refused(&missing_applications(cluster, lock, Server::of(host)).await?)
+}
+
+/// Fails if one of these applications is such a one.
+///
+/// # Errors
+/// Names what is missing. Also if the API server does not answer.
+pub async fn check_named(
+    cluster: &Cluster,
+    lock: &Lock,
+    host: &dyn Host,
+    names: &[ReleaseName],
+) -> Result<(), CommandError> {
+    let mut missing = missing_applications(cluster, lock, Server::of(host)).await?;
+    missing.retain(|one| names.contains(&one.name));
+    refused(&missing)
+}
+
+/// As [`check`], for a command that applies the applications of a bundle: another bundle can have the others. It fails only if the
+/// bundle has none, or if one of its own needs such an application. Returns the others.
+///
+/// # Errors
+/// Names what is missing. Also if the API server does not answer.
+pub async fn check_needed(
+    cluster: &Cluster,
+    lock: &Lock,
+    host: &dyn Host,
+) -> Result<Vec<MissingApplication>, CommandError> {
+    let missing = missing_applications(cluster, lock, Server::of(host)).await?;
+    let (needed, others): (Vec<_>, Vec<_>) = missing.into_iter().partition(|one| one.is_needed);
+    refused(&needed)?;
+    Ok(others)
 }
 
 /// As [`check`], on a cluster that an install may have to repair: without an answer of an API server, the plan finds the same out
@@ -41,13 +72,21 @@ pub async fn check_before_install(
     }
 }
 
-fn refused(missing: &[String]) -> Result<(), CommandError> {
+fn refused(missing: &[MissingApplication]) -> Result<(), CommandError> {
     if missing.is_empty() {
         return Ok(());
     }
+    let lines = missing.iter().flat_map(|one| {
+        one.parts
+            .iter()
+            .map(|part| format!("{part} ({})", one.instead))
+    });
+    // The objects of an add-on have no part of their own.
+    let lines: BTreeSet<String> = lines.collect();
+    let lines: Vec<String> = lines.into_iter().collect();
     let text = format!(
-        "neither the bundle nor the cluster has these parts of applications:\n  {}",
-        missing.join("\n  ")
+        "the bundle does not have these parts of applications:\n  {}",
+        lines.join("\n  ")
     );
     let hint = "build a bundle with them, or remove the applications from spec.applications";
     Err(CommandError::bundle(text).hint(hint))

@@ -1,15 +1,21 @@
 //! Applications of which the bundle does not have everything, and which the cluster has already: they stay as they are.
 
+use std::fmt;
+
 use async_trait::async_trait;
 use kubexm_bundle::Lock;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Application, ApplicationContent};
 use kubexm_engine::Host;
 use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
-use kubexm_types::Message;
+use kubexm_types::{Message, ReleaseName};
+use serde_json::Value;
 
-use super::installed::{InstalledRelease, releases};
+use super::installed::{InstalledRelease, label, releases};
 use super::parts::{Missing, content};
+use super::release::OTHER_VALUES;
+use super::stored::{has_values, stored_release};
+use super::{Secrets, values_of};
 use crate::objects::{Server, checked};
 
 const HINT: &str = "build a bundle with it, or remove the application from spec.applications";
@@ -33,14 +39,77 @@ pub(super) fn absent(
     }
 }
 
-/// Returns whether a cluster with these releases has an application.
-fn is_installed(installed: &[InstalledRelease], application: &Application) -> bool {
-    let mut releases = installed.iter();
-    releases.any(|one| one.is_of(application) && one.is_of_kubexm && one.is_installed())
+/// Returns the release of an application that the bundle does not have to bring.
+///
+/// # Errors
+/// What the cluster has instead.
+fn installed<'a>(
+    releases: &'a [InstalledRelease],
+    application: &Application,
+) -> Result<&'a InstalledRelease, String> {
+    let found = releases.iter().find(|one| one.is_of(application));
+    let Some(found) = found.filter(|one| one.is_installed()) else {
+        return Err("the cluster does not have it".to_owned());
+    };
+    if !found.is_of_kubexm {
+        return Err("kubexm did not create its release in the cluster".to_owned());
+    }
+    if found.status != "deployed" {
+        let InstalledRelease {
+            revision, status, ..
+        } = found;
+        return Err(format!(
+            "revision {revision} of its release in the cluster is {status}"
+        ));
+    }
+    match other_version(found, application) {
+        Some(version) => Err(format!("the cluster has version {version} of its chart")),
+        None => Ok(found),
+    }
 }
 
-/// Returns the parts of applications that neither the bundle nor the cluster has. Asks the API server only if the bundle does not
-/// have something.
+/// Returns the version of the chart of a release, if the application names another one.
+fn other_version(found: &InstalledRelease, application: &Application) -> Option<String> {
+    let (ApplicationContent::Chart { version, .. } | ApplicationContent::Addon { version, .. }) =
+        &application.content
+    else {
+        return None;
+    };
+    let bare = |text: &str| label(text.trim_start_matches('v'));
+    let (wanted, has) = (version.as_deref()?, found.chart_version.as_deref()?);
+    (bare(wanted) != bare(has)).then(|| has.replace('_', "+"))
+}
+
+/// An application of which the bundle does not have everything, and which the cluster does not have as the cluster file states.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingApplication {
+    pub name: ReleaseName,
+    /// What the bundle does not have.
+    pub parts: Vec<String>,
+    /// What the cluster has instead, as in `the cluster does not have it`.
+    pub instead: String,
+    /// Whether the applications of the bundle cannot do without it: one of them needs it, or there are none.
+    pub is_needed: bool,
+}
+
+impl fmt::Display for MissingApplication {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            name,
+            parts,
+            instead,
+            ..
+        } = self;
+        let parts = parts.join(", ");
+        write!(
+            f,
+            "the bundle does not have the application {name}, and {instead}: {parts}"
+        )
+    }
+}
+
+/// Returns the applications of which the bundle does not have everything, and which the cluster does not have. Asks the API server
+/// only if the bundle does not have something.
 ///
 /// # Errors
 /// The API server does not answer.
@@ -48,59 +117,79 @@ pub async fn missing_applications(
     cluster: &Cluster,
     lock: &Lock,
     server: Server<'_>,
-) -> Result<Vec<String>, StepError> {
+) -> Result<Vec<MissingApplication>, StepError> {
     let all = &cluster.applications;
-    let absent = all
-        .iter()
-        .filter_map(|one| Some((one, absent(all, lock, one)?)));
-    let absent: Vec<(&Application, Vec<String>)> = absent.collect();
-    if absent.is_empty() {
-        return Ok(Vec::new());
-    }
-    let installed = releases(server).await?;
-    let mut missing = Vec::new();
-    for (application, parts) in absent {
-        let is_new = |part: &String| !missing.contains(part);
-        if !is_installed(&installed, application) {
-            missing.extend(parts.into_iter().filter(is_new).collect::<Vec<_>>());
+    let (mut of_bundle, mut of_others) = (Vec::new(), Vec::new());
+    for application in all {
+        match absent(all, lock, application) {
+            Some(parts) => of_others.push((application, parts)),
+            None => of_bundle.push(application),
         }
     }
-    Ok(missing)
+    if of_others.is_empty() {
+        return Ok(Vec::new());
+    }
+    let releases = releases(server).await?;
+    let missing = of_others.into_iter().filter_map(|(application, parts)| {
+        let instead = installed(&releases, application).err()?;
+        let name = application.name.clone();
+        let mut needing = of_bundle.iter().filter(|one| one.needs.contains(&name));
+        Some(MissingApplication {
+            parts,
+            instead,
+            is_needed: of_bundle.is_empty() || needing.next().is_some(),
+            name,
+        })
+    });
+    Ok(missing.collect())
 }
 
 /// Fails if the cluster does not have an application, of which the bundle does not have everything.
 pub(super) struct Absent {
     application: Application,
     /// What the bundle does not have.
-    parts: String,
+    parts: Vec<String>,
+    /// The values of the cluster file; `None` if this machine cannot read them, which nothing needs. They may have secrets.
+    values: Option<Value>,
 }
 
 impl Absent {
-    pub(super) fn new(application: &Application, parts: &[String]) -> Self {
+    pub(super) fn new(application: &Application, parts: Vec<String>) -> Self {
         Self {
             application: application.clone(),
-            parts: parts.join(", "),
+            parts,
+            values: values_of(application, Secrets::Read).ok(),
         }
     }
 
     async fn found(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let installed = releases(Server::of(host)).await?;
-        if !is_installed(&installed, &self.application) {
-            return Ok(Check::needed(self.missing()));
-        }
-        let text = format!(
-            "the application {} stays as it is, because the bundle does not have it: {}",
-            self.application.name, self.parts
+        let server = Server::of(host);
+        let releases = releases(server).await?;
+        let found = match installed(&releases, &self.application) {
+            Ok(found) => found,
+            Err(instead) => return Ok(Check::needed(self.missing(instead).to_string())),
+        };
+        let mut text = format!(
+            "the application {} stays as it is: the bundle does not have {}",
+            self.application.name,
+            self.parts.join(", ")
         );
+        if let Some(values) = &self.values
+            && !has_values(&stored_release(server, found).await?, values)
+        {
+            text.push_str(OTHER_VALUES);
+        }
         let hint = "run kubexm app apply --bundle BUNDLE -f CLUSTER with a bundle that has it";
         Ok(Check::Reported(Message::new(text).hint(hint)))
     }
 
-    fn missing(&self) -> String {
-        format!(
-            "neither the bundle nor the cluster has the application {}: {}",
-            self.application.name, self.parts
-        )
+    fn missing(&self, instead: String) -> MissingApplication {
+        MissingApplication {
+            name: self.application.name.clone(),
+            parts: self.parts.clone(),
+            instead,
+            is_needed: true,
+        }
     }
 }
 
@@ -129,7 +218,14 @@ impl Ensure for Absent {
         checked(self.found(host).await)
     }
 
-    async fn apply(&self, _: &StepContext<'_>) -> Result<(), StepError> {
-        Err(StepError::Other(Message::new(self.missing()).hint(HINT)))
+    async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        let releases = releases(Server::of(context.host)).await?;
+        match installed(&releases, &self.application) {
+            Ok(_) => Ok(()),
+            Err(instead) => {
+                let text = self.missing(instead).to_string();
+                Err(StepError::Other(Message::new(text).hint(HINT)))
+            }
+        }
     }
 }

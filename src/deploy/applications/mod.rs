@@ -26,8 +26,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-pub use self::absent::missing_applications;
 use self::absent::{Absent, absent};
+pub use self::absent::{MissingApplication, missing_applications};
 use self::chart::Chart;
 pub use self::chart::ChartContent;
 pub use self::effective::effective_values;
@@ -308,7 +308,7 @@ fn task(
         .after(helm.map(|_| PROGRAM.id(&first.name)))
         .after(needed);
     if let Some(parts) = absent {
-        return Ok(task.step(Absent::new(application, &parts)));
+        return Ok(task.step(Absent::new(application, parts)));
     }
     let parts = content(inputs.lock, application)?;
     let values = values_of(application, Secrets::Read)?;

@@ -65,10 +65,13 @@ pub async fn diff(
         let (hosts, _) = connecting.await?;
         let host = control_plane(&cluster, &hosts)?;
         let inputs = Inputs::assumed(&cluster, bundle.lock(), Arc::clone(&bundle) as _);
-        absent_applications::check(&cluster, bundle.lock(), host.as_ref()).await?;
+        let (lock, reached) = (bundle.lock(), host.as_ref());
         let applications: Vec<_> = if options.names.is_empty() {
+            absent_applications::check_needed(&cluster, lock, reached).await?;
             cluster.applications.iter().collect()
         } else {
+            let names = &options.names;
+            absent_applications::check_named(&cluster, lock, reached, names).await?;
             let all = cluster.applications.iter();
             all.filter(|one| options.names.contains(&one.name))
                 .collect()

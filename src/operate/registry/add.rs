@@ -12,7 +12,7 @@ use super::space;
 use super::sync::{IMAGES, distinct};
 use crate::applications::{control_plane, note_left};
 use kubexm_bundle::{BundleSet, Lock};
-use kubexm_deploy::registry_clients;
+use kubexm_deploy::{MissingApplication, registry_clients};
 use kubexm_engine::plan::{Plan, Task, TaskId};
 use kubexm_engine::seed::{self, RegistryContent, Storage, StoreImages};
 use kubexm_host::HostError;
@@ -95,9 +95,11 @@ pub async fn add(
         let mut prepared = prepared(site, &bundle, &lock, options.applications, events).await?;
         if options.applications {
             let host = control_plane(site.cluster, &site.hosts)?;
-            absent_applications::check(site.cluster, bundle.lock(), host.as_ref()).await?;
+            let others =
+                absent_applications::check_needed(site.cluster, bundle.lock(), host.as_ref());
+            let others = others.await?;
             check_images(site, &bundle, events).await?;
-            add_applications(&mut prepared, site, &bundle, events).await?;
+            add_applications(&mut prepared, site, (&bundle, &others), events).await?;
         }
         // A run that fails in the middle has sent some of it.
         if !options.dry_run {
@@ -256,17 +258,21 @@ async fn check_images(
     Err(CommandError::refused(lines.join("\n")).hint(application_images::HINT))
 }
 
-/// Adds the tasks of the applications, after those that bring their images.
+/// Adds the tasks of the applications, after those that bring their images. `others` are applications that another bundle can have.
 async fn add_applications(
     prepared: &mut Prepared,
     site: &Site<'_>,
-    bundle: &Arc<BundleSet>,
+    (bundle, others): (&Arc<BundleSet>, &[MissingApplication]),
     events: &Events,
 ) -> Result<(), CommandError> {
     let certificates = certificates::of_registry(site.cluster, site.state)?;
     let inputs = plan_inputs::with_certificates(site.cluster, bundle, &site.facts, certificates);
     let before: Vec<TaskId> = prepared.plan.tasks.iter().map(Task::id).collect();
-    let (plan, missing) = kubexm_deploy::applications(&inputs)?;
+    let (plan, mut missing) = kubexm_deploy::applications(&inputs)?;
+    for other in others {
+        events.note(format!("not installed: {other}"));
+        missing.retain(|part| !other.parts.contains(part));
+    }
     note_left(&missing, events);
     let tasks = with_needed_steps(&site.hosts, plan).await?;
     if tasks.iter().all(|one| one.lines.is_empty()) {

@@ -19,9 +19,9 @@ pub enum Command {
     /// Applies spec.applications of the cluster file with charts, manifests and images of the bundle, which may contain
     /// applications alone. It sends the images to the registries first. Each application is a release of Helm: it gets another
     /// revision if its chart or its values have changed, and is left as it is otherwise.
-    /// Applications of which the bundle does not have everything stay, and are named. The command refuses an application that neither
-    /// the bundle nor the cluster has. A release that `helm upgrade` or `helm rollback` changed gets the values of the cluster file
-    /// again.
+    /// Applications of which the bundle does not have everything stay, and are named. The command refuses a bundle with none of the
+    /// applications, or with one that needs an application that neither the bundle nor the cluster has. A release that
+    /// `helm upgrade` or `helm rollback` changed gets the values of the cluster file again, with a warning.
     ///
     /// `kubexm install` applies the applications, too, after everything else. A command that was interrupted continues when it
     /// runs again.
