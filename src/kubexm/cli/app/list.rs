@@ -68,7 +68,7 @@ fn row(one: &ListedApplication) -> [String; 5] {
         (false, false) => ", not of kubexm",
     };
     let changed = if one.is_changed_by_helm {
-        ", changed by helm since kubexm applied it"
+        ", changed by helm"
     } else {
         ""
     };
@@ -105,7 +105,7 @@ mod tests {
         insta::assert_snapshot!(text(&list), @"
         NAME                    NAMESPACE  CHART       REVISION  STATUS
         local-path-provisioner  web        shop 1.2.0  1         deployed
-        old                     web        -           -         deployed, changed by helm since kubexm applied it, not in the cluster file
+        old                     web        -           -         deployed, changed by helm, not in the cluster file
         ");
     }
 }
