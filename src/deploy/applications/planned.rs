@@ -22,7 +22,7 @@ pub enum PlannedChange {
     Needed {
         reason: String,
         /// The revision with which Helm compares the objects.
-        stored: Option<StoredRelease>,
+        stored: Option<Box<StoredRelease>>,
     },
 }
 
@@ -68,7 +68,7 @@ impl<'a> PlannedApplication<'a> {
             Some(Difference::Needed(reason)) => reason,
         };
         let stored = match compared(&revisions) {
-            Some(revision) => Some(self.release.stored(host, revision).await?),
+            Some(revision) => Some(Box::new(self.release.stored(host, revision).await?)),
             None => None,
         };
         Ok(Some(PlannedChange::Needed { reason, stored }))

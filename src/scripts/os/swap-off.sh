@@ -67,7 +67,7 @@ apply)
     by=$(wanting "$unit" | sed -n 's/^[A-Za-z]*dBy=\(.\)/\1/p' | tr '\n' ' ')
     [ -z "$by" ] || {
       echo "$unit turns swap on at the next boot, because other units start it: ${by% }" >&2
-      echo "hint: run mv /etc/systemd/system/$unit /root/ && systemctl mask $unit on this host, then the same command again" >&2
+      echo "hint: move /etc/systemd/system/$unit out of this directory, run systemctl mask $unit on this host, then the same command again" >&2
       exit 1
     }
   done

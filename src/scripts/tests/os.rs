@@ -133,7 +133,7 @@ fn unit_that_others_start_is_disabled_or_named_with_them() {
         );
         let ended = machine.run(os::SWAP_OFF.verb("apply"), &[]);
         let said = "site.swap turns swap on at the next boot, because other units start it: vendor.target site.service\n\
-                    hint: run mv /etc/systemd/system/site.swap /root/ && systemctl mask site.swap on this host, then the same command again\n";
+                    hint: move /etc/systemd/system/site.swap out of this directory, run systemctl mask site.swap on this host, then the same command again\n";
         assert_eq!((ended.status, ended.complained.as_str()), (1, said));
     });
 }

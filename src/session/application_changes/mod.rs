@@ -99,9 +99,9 @@ pub async fn changes(
                     None => resources.insert(Resources::read(host).await?),
                 };
                 let rendered = renderer.objects(&planned, stored.is_some(), resources);
-                let hidden = planned.hidden(stored.as_ref());
+                let hidden = planned.hidden(stored.as_deref());
                 match rendered.await? {
-                    Ok(new) => match stored_objects(&planned, stored.as_ref(), resources) {
+                    Ok(new) => match stored_objects(&planned, stored.as_deref(), resources) {
                         Ok(old) => change.objects = compare::compare(&old, &new, &hidden)?,
                         Err(error) => change.not_compared = Some(error.to_string()),
                     },
