@@ -125,12 +125,14 @@ mod tests {
         assert_eq!(read(&second).await, 1, "another file");
         assert_eq!(read(&first).await, 1, "the record has the last bundle");
 
-        // The same bytes and the same time of modification.
+        // Another file with the same bytes and the same time of modification.
         let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
-        std::fs::write(&path, std::fs::read(&path).unwrap()).unwrap();
-        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let copy = folder.path().join("copy");
+        std::fs::write(&copy, std::fs::read(&path).unwrap()).unwrap();
+        let file = std::fs::File::options().write(true).open(&copy).unwrap();
         file.set_modified(modified).unwrap();
-        assert_eq!(read(&first).await, 1, "written again");
+        std::fs::rename(&copy, &path).unwrap();
+        assert_eq!(read(&first).await, 1, "replaced");
         std::fs::write(folder.path().join(VerifiedBundle::FILE), "{").unwrap();
         assert_eq!(read(&first).await, 1, "a damaged record");
         assert_eq!(read(&first).await, 0);
