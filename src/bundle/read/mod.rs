@@ -3,6 +3,7 @@
 pub(crate) mod bundle_set;
 pub(crate) mod contents;
 pub mod extract;
+mod frames;
 pub(crate) mod group;
 pub mod publishers;
 mod stream;
@@ -16,28 +17,20 @@ use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
 
-use super::format::tar_entry::TRAILER;
 use super::lock::Lock;
-use super::write::LARGEST_FRAME;
 use super::{Blobs, BundleError, BundleSignature, PartHandler, StoredContent};
 use crate::codec::elf;
 use crate::codec::elf::ElfFilterReader;
 use crate::codec::recompress::{RecompressingReader, Verified};
 use crate::format::chunks::{GroupLayout, StoredBlob};
-use crate::format::header;
 use crate::format::header::{BundleHeader, HeaderError};
 use crate::format::oci_layout;
 use crate::format::placement::{Base, DecompressedGzip, Placement};
-use crate::format::seek_table;
-use crate::format::seek_table::{FOOTER, Frame};
+use crate::format::seek_table::Frame;
 use crate::format::volumes::VolumeSet;
+use crate::read::frames::{locate, read_header, read_seek_table};
 use crate::read::group::{EntryReader, FrameRange, GroupReader};
 use kubexm_types::{Digest, Message, PublicKey};
-
-/// Maximum size of the header frame's content, in bytes.
-const LARGEST_HEADER: u64 = 64 * 1024 * 1024;
-/// Maximum size of the seek table, in bytes.
-const LARGEST_TABLE: u64 = 16 * 1024 * 1024;
 
 /// How to open a bundle.
 #[derive(Debug, Clone, Default)]
@@ -252,12 +245,16 @@ impl Bundle {
         self.header.recompression.covers(blob, opened)
     }
 
-    fn content_reader(&self, digest: &Digest) -> io::Result<Box<dyn Read + Send>> {
+    /// Returns a reader of what is stored of a blob. It compares the digest in the placement document.
+    fn stored_content(&self, digest: &Digest) -> io::Result<Box<dyn Read + Send>> {
         let (reader, stored) = self.stored(digest)?;
-        match &stored.opened {
-            Some(opened) if self.covers(digest, opened) => {
-                Ok(Box::new(Verified::new(reader, opened.content, opened.size)))
-            }
+        let (content, size) = (stored.stored_digest(), stored.stored_size());
+        Ok(Box::new(Verified::new(reader, content, size)))
+    }
+
+    fn content_reader(&self, digest: &Digest) -> io::Result<Box<dyn Read + Send>> {
+        match self.opened(digest) {
+            Some(opened) if self.covers(digest, opened) => self.stored_content(digest),
             _ => Ok(Box::new(MultiGzDecoder::new(self.open_blob(digest)?))),
         }
     }
@@ -287,12 +284,12 @@ impl Blobs for Bundle {
         &self,
         digest: &Digest,
     ) -> Result<Box<dyn Read + Send>, BundleError> {
-        if self.opened(digest).is_none() {
-            return self.open_content(digest);
+        match self.opened(digest) {
+            Some(_) => self
+                .stored_content(digest)
+                .map_err(|e| self.explain(digest, e)),
+            None => self.open_content(digest),
         }
-        let (reader, stored) = self.stored(digest).map_err(|e| self.explain(digest, e))?;
-        let (content, size) = (stored.stored_digest(), stored.stored_size());
-        Ok(Box::new(Verified::new(reader, content, size)))
     }
 
     fn open_stored_content(
@@ -302,9 +299,8 @@ impl Blobs for Bundle {
     ) -> Result<StoredContent, BundleError> {
         match self.opened(digest) {
             Some(stored) if stored == opened => {
-                let (reader, stored) = self.stored(digest).map_err(|e| self.explain(digest, e))?;
-                let (content, size) = (stored.stored_digest(), stored.stored_size());
-                Ok(Some(Box::new(Verified::new(reader, content, size))))
+                let content = self.stored_content(digest);
+                content.map(Some).map_err(|e| self.explain(digest, e))
             }
             _ => Ok(None),
         }
@@ -312,117 +308,5 @@ impl Blobs for Bundle {
 
     fn stream(&self, wanted: &BTreeSet<Digest>, take: &mut PartHandler<'_>) -> io::Result<()> {
         stream::stream(self, wanted, take)
-    }
-}
-
-/// Returns the frames of a bundle, or the reason why the file is not a bundle.
-fn read_seek_table(volumes: &VolumeSet) -> io::Result<Result<Vec<Frame>, Message>> {
-    let size = volumes.size();
-    let truncated = || match volumes.perhaps_not_last() {
-        Some(last) => Message::new(format!(
-            "the bundle ends too early, after {}",
-            last.display()
-        ))
-        .hint("copy the volumes that follow, and their list, beside it"),
-        None => Message::new("is truncated or is not a kubexm bundle")
-            .hint("copy the bundle again, and compare its size")
-            .to_owned(),
-    };
-    let mut magic = [0u8; 4];
-    if size == 0 {
-        return Ok(Err(Message::new("is empty")
-            .hint("copy the bundle again")
-            .to_owned()));
-    }
-    if size < 64 {
-        return Ok(Err(truncated()));
-    }
-    volumes.read_exact_at(&mut magic, 0)?;
-    if magic != [0x28, 0xb5, 0x2f, 0xfd] {
-        return Ok(Err(Message::new(
-            "is not a kubexm bundle: it is not compressed with zstd",
-        )
-        .hint("give a file that `kubexm bundle build` wrote")
-        .to_owned()));
-    }
-    let mut footer = [0u8; FOOTER];
-    volumes.read_exact_at(&mut footer, size - FOOTER as u64)?;
-    let Some(length) =
-        seek_table::table_length(&footer).filter(|l| *l <= LARGEST_TABLE && *l < size)
-    else {
-        return Ok(Err(truncated()));
-    };
-    let mut table = vec![0u8; length as usize];
-    volumes.read_exact_at(&mut table, size - length)?;
-    let frames = seek_table::decode(&table)
-        .filter(|frames| frames.iter().map(|f| u64::from(f.packed)).sum::<u64>() == size - length);
-    Ok(frames.ok_or_else(|| {
-        Message::new("its seek table does not match the size of the file")
-            .hint("copy the bundle again")
-            .to_owned()
-    }))
-}
-
-/// Reads the header frame.
-fn read_header(
-    volumes: &VolumeSet,
-    frames: &[Frame],
-    trust: &[PublicKey],
-) -> Result<BundleHeader, HeaderError> {
-    let frame = frames.first().ok_or("its seek table is empty")?;
-    let plain = u64::from(frame.plain);
-    if plain > LARGEST_HEADER {
-        return Err(Message::new("its header is larger than 64 MiB")
-            .hint("copy the bundle again")
-            .into());
-    }
-    let range = FrameRange {
-        offset: 0,
-        packed: u64::from(frame.packed),
-    };
-    let decoder = group::decoder(volumes, range).map_err(|_| {
-        Message::new("its header cannot be decompressed").hint("copy the bundle again")
-    })?;
-    header::read(decoder, plain, trust)
-}
-
-/// Assigns the frames of the seek table to the groups of the placement document, in order.
-fn locate(header: &BundleHeader, frames: &[Frame]) -> Result<Vec<LocatedGroup>, Message> {
-    let mismatch = || {
-        Message::new("its seek table does not match its placement document")
-            .hint("copy the bundle again")
-            .to_owned()
-    };
-    let sizes = header.lock.blobs();
-    let mut offset = u64::from(frames.first().ok_or_else(mismatch)?.packed);
-    let mut rest = frames.iter().enumerate().skip(1);
-    let mut end = 1;
-    let mut groups = Vec::new();
-    for group in &header.storage.groups {
-        let layout = GroupLayout::new(group, |digest| sizes.get(digest).map(|blob| blob.size))
-            .ok_or_else(mismatch)?;
-        let mut left = layout.plain().ok_or_else(mismatch)?;
-        let (start, first) = (offset, end);
-        while left > 0 {
-            let (index, frame) = rest.next().ok_or_else(mismatch)?;
-            end = index + 1;
-            if u64::from(frame.plain) != left.min(LARGEST_FRAME) {
-                return Err(mismatch());
-            }
-            left -= u64::from(frame.plain);
-            offset += u64::from(frame.packed);
-        }
-        groups.push(LocatedGroup {
-            frames: FrameRange {
-                offset: start,
-                packed: offset - start,
-            },
-            indexes: first..end,
-            layout: Arc::new(layout),
-        });
-    }
-    match (rest.next(), rest.next()) {
-        (Some((_, trailer)), None) if u64::from(trailer.plain) == TRAILER => Ok(groups),
-        _ => Err(mismatch()),
     }
 }
