@@ -28,14 +28,15 @@ impl SigningKey {
         };
         let own = Self::of(&key);
         let public = format!("{name}.pub");
+        let is_new = found.is_none();
         // The cluster can have the key: its public one is never missing, also if this run is killed. That of a new key comes last.
-        if store.encrypts() && found.is_some() {
+        if store.encrypts() && !is_new {
             store.write(&public, &own.public)?;
         }
         if found.is_none_or(|(_, is_clear)| is_clear && store.encrypts()) {
             store.write_secret(&file, &own.private)?;
         }
-        if store.encrypts() {
+        if store.encrypts() && is_new {
             store.write(&public, &own.public)?;
         }
         Ok(Self {
