@@ -33,6 +33,8 @@ pub struct PluginProperties {
     pub namespaces: &'static [&'static str],
     /// Namespaces of other pods of its project.
     pub other_namespaces: &'static [&'static str],
+    /// The beginnings of the paths of its pods without which a new node has no network, as in `kube-system/example-`.
+    pub node_pods: &'static [&'static str],
     /// The beginnings of the names of its images.
     pub repositories: &'static [&'static str],
     /// The beginning of the name of its file in `/etc/cni/net.d`, by which the runtimes find it.
@@ -66,6 +68,7 @@ const NONE: PluginProperties = PluginProperties {
     has_bridge: false,
     namespaces: &[],
     other_namespaces: &[],
+    node_pods: &[],
     repositories: &[],
     cni_file: None,
     lease_network: None,
@@ -86,6 +89,7 @@ const FLANNEL: PluginProperties = PluginProperties {
     has_bridge: true,
     namespaces: &["kube-flannel"],
     other_namespaces: &[],
+    node_pods: &["kube-flannel/kube-flannel-ds-"],
     repositories: &["ghcr.io/flannel-io/"],
     cni_file: Some("10-flannel."),
     lease_network: Some("cbr0"),
@@ -111,6 +115,7 @@ const CALICO: PluginProperties = PluginProperties {
     has_bridge: false,
     namespaces: &["calico-system", "tigera-operator"],
     other_namespaces: &["calico-apiserver"],
+    node_pods: &["kube-system/calico-node-"],
     repositories: &["quay.io/calico/", "quay.io/tigera/"],
     cni_file: Some("10-calico."),
     lease_network: None,
@@ -147,6 +152,7 @@ const CILIUM: PluginProperties = PluginProperties {
     has_bridge: false,
     namespaces: &[],
     other_namespaces: &["cilium", "cilium-secrets"],
+    node_pods: &["kube-system/cilium-"],
     repositories: &["quay.io/cilium/"],
     cni_file: Some("05-cilium."),
     lease_network: None,
@@ -180,6 +186,7 @@ const BRIDGE: PluginProperties = PluginProperties {
     has_bridge: true,
     namespaces: &[],
     other_namespaces: &[],
+    node_pods: &[],
     repositories: &[],
     cni_file: Some("10-kubexm-"),
     lease_network: Some("kubexm-bridge"),

@@ -6,6 +6,7 @@ use super::api::Webhooks;
 use super::check::{Check, Found, Lasts, Outcome, Source};
 use super::report::{Area, IMAGES};
 use super::seen::{KUBELET, Seen, Waiting};
+use kubexm_config::cluster::PluginKind;
 use kubexm_deploy::objects::{Metadata, condition};
 use kubexm_session::quoting::quoted;
 use kubexm_types::HostName;
@@ -278,14 +279,10 @@ fn lasts(seen: &Seen, pod: &str, host: &HostName) -> Option<Lasts> {
         let dns = seen.asked(|api| &api.dns)?;
         return (!dns.iter().any(kubexm_deploy::objects::Pod::is_ready)).then_some(Lasts::Dns);
     }
-    let of_plugins = [
-        "kube-flannel/kube-flannel-ds-",
-        "kube-system/calico-node-",
-        "kube-system/cilium-",
-    ];
     // A node whose plugin has written its file before can be Ready without the pod.
     let is_first = seen.hosts.get(host)?.all("cni_file").is_empty();
-    let is_of_plugin = of_plugins.iter().any(|start| pod.starts_with(start));
+    let mut of_plugins = PluginKind::all_properties().flat_map(|plugin| plugin.node_pods);
+    let is_of_plugin = of_plugins.any(|start| pod.starts_with(start));
     (is_first && is_of_plugin).then(|| Lasts::On([host.clone()].into()))
 }
 
