@@ -1,5 +1,6 @@
 mod absent;
 mod addons;
+mod applying;
 mod release;
 
 use super::chart::FOLDER;
