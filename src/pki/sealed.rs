@@ -239,7 +239,7 @@ impl CertificateStore {
     /// Fails if the store, or a directory in it, has encrypted secrets besides keys of CAs, and its identity does not open them.
     ///
     /// # Errors
-    /// There is no identity, or another one encrypted them.
+    /// The store does not have an identity, or another one encrypted them.
     pub fn opens_sealed(&self) -> Result<(), PkiError> {
         match self.first_sealed()? {
             Some(path) => self.opener(&path).map(drop),

@@ -151,7 +151,7 @@ mod tests {
     use crate::certificates::tests::{encrypted_state, identity_file};
     use crate::clear_text;
     use crate::sealed::Opener;
-    use crate::sealed::tests::Warned;
+    use crate::sealed::tests::{Warned, decrypt_key};
     use kubexm_types::Secret;
 
     /// Creates an archive with these files, and another directory of the user.
@@ -185,7 +185,7 @@ mod tests {
         assert!(warned.all()[0].contains("cannot decrypt the key"));
         assert!(files.iter().all(|name| archive.join(name).exists()));
         assert!(!archive.join("pki/archive.pub").exists());
-        // One that cannot be encrypted does not stop the others, nor the command.
+        // A failure with one archive stops neither the others nor the command.
         let broken = state.join(FOLDER).join("20250101T000000Z");
         std::fs::create_dir_all(broken.join("admin.conf.age/x")).unwrap();
         std::fs::write(broken.join("admin.conf"), "SECRET").unwrap();
@@ -213,13 +213,7 @@ mod tests {
         encrypted_state(state, &encryption);
         let archive = archive_with(state, &["admin.conf"]);
         let key = archive.join("pki/archive.key");
-        let encrypted = File::open(state.join("pki/archive.key.age")).unwrap();
-        let mut opened = encryption
-            .identity()
-            .unwrap()
-            .decrypt_stream(encrypted)
-            .unwrap();
-        io::copy(&mut opened, &mut File::create(&key).unwrap()).unwrap();
+        decrypt_key(state, &encryption, &key);
         clear_text::encrypt(state, Some(&encryption), &Events::silent()).await;
         assert!(!key.exists());
         let opener = Opener::of(&archive, Some(&encryption)).unwrap();

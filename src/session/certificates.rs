@@ -49,7 +49,7 @@ pub fn load_or_issue(
 /// before it begins.
 ///
 /// # Errors
-/// There is no encryption, or another one encrypted them.
+/// `encryption` is missing, or another one encrypted them.
 pub fn check_opens(state: &Path, encryption: Option<&CaEncryption>) -> Result<(), CommandError> {
     let store = CertificateStore::read_only(state.join("pki"));
     if store.has_sealed()? {

@@ -235,6 +235,14 @@ pub(crate) mod tests {
         }
     }
 
+    /// Writes the private key of the pair of a state directory in clear text.
+    pub(crate) fn decrypt_key(state: &Path, encryption: &CaEncryption, to: &Path) {
+        let encrypted = File::open(state.join("pki/archive.key.age")).unwrap();
+        let identity = encryption.identity().unwrap();
+        let mut opened = identity.decrypt_stream(encrypted).unwrap();
+        io::copy(&mut opened, &mut File::create(to).unwrap()).unwrap();
+    }
+
     impl Listener for Warned {
         fn on(&self, event: &Event) {
             if let Event::Warning { message, .. } = event {
@@ -304,13 +312,7 @@ pub(crate) mod tests {
         assert!(warnings[0].contains("in clear text"), "{warnings:?}");
         // A user decrypts the keys to change the passphrase.
         let clear = state.join("pki/archive.key");
-        let encrypted = File::open(state.join("pki/archive.key.age")).unwrap();
-        let mut opened = encryption
-            .identity()
-            .unwrap()
-            .decrypt_stream(encrypted)
-            .unwrap();
-        io::copy(&mut opened, &mut File::create(&clear).unwrap()).unwrap();
+        decrypt_key(state, &encryption, &clear);
         let refused = Seal::of_earlier(state, None, &events).err().unwrap();
         assert!(
             refused

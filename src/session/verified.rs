@@ -62,11 +62,11 @@ impl VerifiedBundle {
 
     /// Removes the record, if there is one: the next command verifies its bundle.
     pub fn forget(state: &Path) {
-        // A state directory that cannot be written refuses the next command, too.
+        // If kubexm cannot write the state directory, the next command fails, too.
         let _ = Self::remove(state);
     }
 
-    /// Returns whether a command with this state directory verified this bundle. A record that cannot be read counts as none.
+    /// Returns whether a command with this state directory verified this bundle. An unreadable record counts as none.
     pub fn is_recorded(&self, state: &Path) -> bool {
         Self::read(state).ok().flatten().as_ref() == Some(self)
     }

@@ -153,7 +153,7 @@ impl Content {
     /// hosts needs them.
     ///
     /// # Errors
-    /// A key is encrypted, and there is no encryption or another one.
+    /// A key is encrypted, and `encryption` is missing or another one.
     pub(super) fn check_opens(
         &self,
         state: &Path,
